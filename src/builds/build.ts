@@ -1,0 +1,61 @@
+import type { Artifact } from "../contract/assignment.ts";
+
+/** Where the files come from. Refs are resolved before a build starts: a build always names exact content. */
+export type BuildSource =
+  | { kind: "git"; repoUrl: string; commitSha: string; credential: GitCredential | null }
+  | { kind: "tarball"; path: string; sha256: string }
+  | { kind: "template"; directory: string; digest: string };
+
+/** Given to git through its credential protocol on a pipe: never in a URL, an argument, a config file or a log line. */
+export interface GitCredential {
+  username: string;
+  password: string;
+}
+
+export interface BuildRequest {
+  buildId: string;
+  source: BuildSource;
+  /** Path of langgraph.json or pierhead.json from the root of the source; null: look for one at the root. */
+  configPath: string | null;
+  installCommand: string | null;
+  buildCommand: string | null;
+  /** `<data dir>/artifacts`: the finished artifact is renamed to `<artifactsDir>/<key>` in one step. */
+  artifactsDir: string;
+  /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */
+  key: string;
+  /** Scratch space of this build; removed when it ends, however it ends. */
+  workDir: string;
+  /** Shared by all builds: package manager caches and toolchains. */
+  cacheDir: string;
+  /** The whole build; at its end the build and all its descendants are killed and it fails with `Timeout`. */
+  timeoutMs: number;
+  /** Size of the unpacked source, and of the finished artifact directory. */
+  diskBytesMax: number;
+}
+
+export interface BuildLine {
+  timestamp: Date;
+  stream: "stdout" | "stderr" | "pierhead";
+  level: "INFO" | "ERROR";
+  message: string;
+}
+
+export type BuildResult =
+  | { ok: true; artifact: Artifact; cached: boolean; steps: { name: string; durationMs: number }[] }
+  | {
+      ok: false;
+      /** CamelCase, stable: ConfigMissing, ConfigInvalid, FetchFailed, InstallFailed, BuildFailed, Timeout, Cancelled, DiskFull, ArchiveRefused, ... */
+      reason: string;
+      /** What happened, exit code and last lines included, and what to do. Goes to `status_message`. */
+      message: string;
+    };
+
+/** A running build: a worker process in its own process group, which dies with us. */
+export interface RunningBuild {
+  readonly pid: number;
+  /** Kernel start time of `pid`, so that a recycled pid is never taken for the build. */
+  readonly startedAtTicks: string;
+  readonly result: Promise<BuildResult>;
+  /** Kills the worker and every descendant; `result` then ends as `Cancelled`. Resolves when nothing is left. */
+  cancel(): Promise<void>;
+}
