@@ -1,12 +1,14 @@
 import { type Static, Type } from "typebox";
+import { literals, mapOf, nullable, uuid } from "./schema.ts";
 
 /**
  * The listener protocol `/dp/v1`: the only way from a control plane to a data plane. The listener always dials.
  * A control plane says *what should run* (assignments); a listener says *what it sees* (reports). Nobody sends commands.
  */
 
-const uuid = () => Type.String({ format: "uuid" });
-const nullable = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) => Type.Union([schema, Type.Null()]);
+/** How a new revision replaces the serving one: beside it, or after it where the state is local and exclusive. */
+export const Rollout = literals(["rolling", "handover"]);
+export type Rollout = Static<typeof Rollout>;
 
 /** How a built agent server is started. `langgraph-js` runs the open LangGraph.js server through our host shim. */
 export const StartPlan = Type.Union([
@@ -30,15 +32,17 @@ export const Artifact = Type.Union([
     digest: Type.String({ description: "sha256:<hex> of everything that went into the build." }),
     path: Type.String({ description: "Absolute directory on the host that built it." }),
     start: StartPlan,
-    health_path: Type.String({ description: "Answers 200 once the server can serve; `/ok` unless the project says otherwise." }),
-    rollout: Type.Union([Type.Literal("rolling"), Type.Literal("handover")]),
+    health_path: Type.String({
+      description: "Answers 200 once the server can serve; `/ok` unless the project says otherwise.",
+    }),
+    rollout: Rollout,
   }),
   Type.Object({
     kind: Type.Literal("image"),
     digest: Type.String(),
     uri: Type.String(),
     health_path: Type.String(),
-    rollout: Type.Union([Type.Literal("rolling"), Type.Literal("handover")]),
+    rollout: Rollout,
   }),
 ]);
 export type Artifact = Static<typeof Artifact>;
@@ -47,7 +51,7 @@ export type Artifact = Static<typeof Artifact>;
 export const RevisionRun = Type.Object({
   revision_id: uuid(),
   artifact: Artifact,
-  env: Type.Record(Type.String(), Type.String(), { description: "Not secret: injected names of contract 7.2." }),
+  env: mapOf(Type.String(), "Not secret: injected names of contract 7.2."),
   secret_set_id: nullable(uuid()),
   min_replicas: Type.Integer({ minimum: 0, maximum: 100 }),
   max_replicas: Type.Integer({ minimum: 1, maximum: 100 }),
@@ -67,8 +71,10 @@ export const Assignment = Type.Object({
   tenant_id: uuid(),
   slug: Type.String(),
   rv: Type.Integer({ description: "Resource version, growing per listener: the cursor of `desired`." }),
-  generation: Type.Integer({ description: "Grows with each change of this assignment; reports name the one they saw." }),
-  op: Type.Union([Type.Literal("apply"), Type.Literal("delete")]),
+  generation: Type.Integer({
+    description: "Grows with each change of this assignment; reports name the one they saw.",
+  }),
+  op: literals(["apply", "delete"]),
   target: nullable(RevisionRun),
   serving: nullable(RevisionRun),
   idle_after_ms: nullable(Type.Integer({ description: "Stop the last replica after this long without a request." })),
@@ -102,7 +108,9 @@ export type Session = Static<typeof Session>;
 
 /** Why something is not running, in words a user can act on. */
 export const Cause = Type.Object({
-  reason: Type.String({ description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, PortTaken, ..." }),
+  reason: Type.String({
+    description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, PortTaken, ...",
+  }),
   message: Type.String({ description: "One or two sentences: what happened and what to do." }),
   exit_code: nullable(Type.Integer()),
   signal: nullable(Type.String()),
@@ -113,7 +121,7 @@ export type Cause = Static<typeof Cause>;
 export const ReplicaReport = Type.Object({
   replica_id: Type.String(),
   revision_id: uuid(),
-  phase: Type.Union((["starting", "ready", "draining", "exited"] as const).map((phase) => Type.Literal(phase))),
+  phase: literals(["starting", "ready", "draining", "exited"]),
   address: nullable(Type.String({ description: "host:port as the gateway reaches it." })),
   restarts: Type.Integer(),
   started_at: nullable(Type.String()),
@@ -127,9 +135,12 @@ export const DeploymentReport = Type.Object({
   generation: Type.Integer({ description: "Of the assignment this report answers." }),
   seq: Type.Integer({ description: "Grows per session; an older one than the last stored is dropped." }),
   target_revision_id: nullable(uuid()),
-  target_phase: Type.Union((["none", "starting", "ready", "failed"] as const).map((phase) => Type.Literal(phase)), {
-    description: "`ready` means: healthy and traffic has moved to it.",
-  }),
+  target_phase: Type.Union(
+    (["none", "starting", "ready", "failed"] as const).map((phase) => Type.Literal(phase)),
+    {
+      description: "`ready` means: healthy and traffic has moved to it.",
+    },
+  ),
   serving_revision_id: nullable(uuid()),
   asleep: Type.Boolean({ description: "Scaled to zero; the next request wakes it." }),
   deleted: Type.Boolean({ description: "Nothing of this deployment is left here." }),
@@ -148,7 +159,7 @@ export const ReplicaLogLine = Type.Object({
   replica_id: Type.String(),
   key: Type.String({ description: "Unique per line and stable over retries (replica id + byte offset)." }),
   timestamp: Type.String(),
-  stream: Type.Union([Type.Literal("stdout"), Type.Literal("stderr")]),
+  stream: literals(["stdout", "stderr"]),
   level: Type.String(),
   message: Type.String({ maxLength: 65_536 }),
 });
@@ -157,7 +168,7 @@ export type ReplicaLogLine = Static<typeof ReplicaLogLine>;
 export const LogBatch = Type.Object({ lines: Type.Array(ReplicaLogLine, { maxItems: 1_000 }) });
 export type LogBatch = Static<typeof LogBatch>;
 
-export const SecretValues = Type.Object({ values: Type.Record(Type.String(), Type.String()) });
+export const SecretValues = Type.Object({ values: mapOf(Type.String()) });
 export type SecretValues = Static<typeof SecretValues>;
 
 /** Header that carries the session's epoch on every call but the one that opens it. */

@@ -1,0 +1,38 @@
+import { type Static, Type } from "typebox";
+import { SourceKind } from "./deployment.ts";
+import { literals } from "./schema.ts";
+
+export const Mode = literals(["standalone", "cloud", "self_hosted"]);
+export type Mode = Static<typeof Mode>;
+
+export const Ok = Type.Object({ ok: Type.Boolean() }, { $id: "Ok" });
+export type Ok = Static<typeof Ok>;
+
+/** `GET /ready`: 200 when migrations are done and the loops run, 503 otherwise. */
+export const Readiness = Type.Object(
+  {
+    ready: Type.Boolean(),
+    waiting_for: Type.Array(Type.String(), { description: "What is still missing; [] when ready." }),
+  },
+  { $id: "Readiness" },
+);
+export type Readiness = Static<typeof Readiness>;
+
+export const Region = Type.Object(
+  { name: Type.String(), url: Type.String({ description: "API base of that region." }) },
+  { $id: "Region" },
+);
+export type Region = Static<typeof Region>;
+
+/** `GET /info`: which kind of installation this is. */
+export const Info = Type.Object(
+  {
+    version: Type.String({ description: "Version of Pierhead." }),
+    mode: Mode,
+    region: Type.String({ description: "The region that answered." }),
+    regions: Type.Array(Region),
+    sources: Type.Array(SourceKind, { description: "Sources a deployment can be created from here." }),
+  },
+  { $id: "Info" },
+);
+export type Info = Static<typeof Info>;
