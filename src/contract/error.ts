@@ -1,0 +1,194 @@
+/** A refusal that the caller can understand and act on. Anything else that is thrown is a bug and answers 500. */
+export class ApiError extends Error {
+  readonly code: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Further keys of the answer's body; `detail` here replaces the text. */
+  readonly extra: Readonly<Record<string, unknown>>;
+
+  constructor(code: string, status: number, detail: string, more: Partial<Pick<ApiError, "headers" | "extra">> = {}) {
+    super(detail);
+    this.name = "ApiError";
+    this.code = code;
+    this.status = status;
+    this.headers = more.headers ?? {};
+    this.extra = more.extra ?? {};
+  }
+
+  /** The body of the HTTP answer (contract 1.4). */
+  body(): Record<string, unknown> {
+    return { detail: this.message, ...this.extra };
+  }
+}
+
+/** One problem of a request's shape, as existing clients know it (contract 1.5). */
+export interface ValidationItem {
+  type: string;
+  loc: (string | number)[];
+  msg: string;
+  input: unknown;
+  ctx?: Record<string, unknown>;
+}
+
+/**
+ * Every refusal of this API. Texts in contract 1.4 are matched by clients word for word. A new refusal needs a section
+ * in docs/reference/errors.md; a guard compares the two.
+ */
+export const errors = {
+  // Who is asking
+  invalidToken: () => new ApiError("invalidToken", 401, "Invalid token", { headers: { "www-authenticate": "Bearer" } }),
+  tenantMismatch: () => new ApiError("tenantMismatch", 403, "API key tenant mismatch"),
+  workspaceRequired: () =>
+    new ApiError(
+      "workspaceRequired",
+      403,
+      "This API key is org-scoped and requires workspace specification. Please provide 'X-Tenant-ID' header.",
+      { extra: { error: "org_scoped_key_requires_workspace" } },
+    ),
+  forbidden: () => new ApiError("forbidden", 403, "Forbidden"),
+  roleMissing: (role: string) => new ApiError("roleMissing", 403, `This call needs a key with the role '${role}'.`),
+  deploymentsDisabled: () =>
+    new ApiError("deploymentsDisabled", 403, "LangSmith Deployment is not enabled for this organization"),
+  tooManyRequests: (retryAfterS: number) =>
+    new ApiError("tooManyRequests", 429, `Too many requests. Try again in ${retryAfterS} s.`, {
+      headers: { "retry-after": String(retryAfterS) },
+    }),
+
+  // Shape and transport
+  invalidRequest: (items: readonly ValidationItem[]) =>
+    new ApiError("invalidRequest", 422, items.map((item) => `${item.loc.join(".")}: ${item.msg}`).join("; "), {
+      extra: { detail: items },
+    }),
+  routeNotFound: () => new ApiError("routeNotFound", 404, "Not Found"),
+  methodNotAllowed: (allowed: readonly string[]) =>
+    new ApiError("methodNotAllowed", 405, "Method Not Allowed", { headers: { allow: allowed.join(", ") } }),
+  bodyTooLarge: (bytesMax: number) =>
+    new ApiError("bodyTooLarge", 413, `The request body is larger than ${bytesMax} bytes.`),
+  idempotencyKeyReused: () =>
+    new ApiError("idempotencyKeyReused", 409, "This Idempotency-Key was used for a different request."),
+  unavailable: (because: string, retryAfterS: number) =>
+    new ApiError("unavailable", 503, because, { headers: { "retry-after": String(retryAfterS) } }),
+
+  // Deployments
+  deploymentNotFound: (id: string) => new ApiError("deploymentNotFound", 404, `Deployment ID ${id} not found.`),
+  nameTaken: (name: string) => new ApiError("nameTaken", 409, `A deployment named '${name}' already exists.`),
+  agentEnvironmentTaken: () =>
+    new ApiError("agentEnvironmentTaken", 409, "A deployment already exists for this agent environment."),
+  tracingProjectTaken: (name: string) =>
+    new ApiError(
+      "tracingProjectTaken",
+      409,
+      "Deployments create a tracing project in LangSmith with the same name as the deployment. " +
+        `There already exists a project in LangSmith named: ${name}.`,
+    ),
+  beingDeleted: (id: string) => new ApiError("beingDeleted", 400, `Deployment ID ${id} is being deleted.`),
+  forceNeedsDelete: (id: string) =>
+    new ApiError(
+      "forceNeedsDelete",
+      400,
+      `Deployment ID ${id} is not being deleted; 'force' needs a delete before it.`,
+    ),
+  invalidName: (because: string) => new ApiError("invalidName", 400, `Invalid deployment name: ${because}`),
+
+  // What a source may and must say (contract 4.1, 4.2). `field` is the full path, such as source_config.repo_url.
+  sourceNotInMode: (source: string, mode: string, available: readonly string[]) =>
+    new ApiError(
+      "sourceNotInMode",
+      400,
+      `Source '${source}' is not available in ${mode} mode; available: ${available.join(", ")}.`,
+    ),
+  fieldRequired: (field: string, source: string) =>
+    new ApiError("fieldRequired", 400, `${part(field)}: '${field}' is required for source '${source}'.`),
+  fieldNotApplicable: (field: string, source: string) =>
+    new ApiError("fieldNotApplicable", 400, `${part(field)}: '${field}' is not applicable for source '${source}'.`),
+  fieldImmutable: (field: string) =>
+    new ApiError("fieldImmutable", 400, `${part(field)}: '${field}' cannot be changed after creation.`),
+  invalidField: (field: string, because: string) =>
+    new ApiError("invalidField", 400, `${part(field)}: '${field}' ${because}`),
+  listenerRequired: (ids: readonly string[]) =>
+    new ApiError(
+      "listenerRequired",
+      400,
+      "Source configuration error: 'source_config.listener_id' is required for workspace with available listener IDs: " +
+        `[${ids.map((id) => `'${id}'`).join(", ")}]`,
+    ),
+  buildOnPushOfTag: () =>
+    new ApiError(
+      "buildOnPushOfTag",
+      400,
+      "Source configuration error: build_on_push cannot be enabled when repo_ref is a tag.",
+    ),
+  revisionSourceUnusable: (because: string) =>
+    new ApiError("revisionSourceUnusable", 400, `Source revision configuration error: ${because}`),
+  invalidTarballPath: () => new ApiError("invalidTarballPath", 400, "Invalid source_tarball_path."),
+  templateUnknown: (id: string, known: readonly string[]) =>
+    new ApiError(
+      "templateUnknown",
+      400,
+      `Source configuration error: template '${id}' is not in the catalogue; available: ${known.join(", ") || "none"}.`,
+    ),
+
+  // Secrets (contract 4.6)
+  invalidSecret: (because: string) => new ApiError("invalidSecret", 400, `Secrets error: ${because}`),
+  secretNameReserved: (names: readonly string[]) =>
+    new ApiError(
+      "secretNameReserved",
+      400,
+      `Secrets error: reserved names are set by the platform: ${names.join(", ")}.`,
+    ),
+
+  // Revisions
+  revisionNotFound: (id: string) => new ApiError("revisionNotFound", 404, `Revision ID ${id} not found.`),
+  revisionSettled: (id: string, status: string) =>
+    new ApiError("revisionSettled", 400, `Revision ID ${id} is already ${status} and cannot be interrupted.`),
+  revisionInProgress: (id: string, status: string) =>
+    new ApiError("revisionInProgress", 400, `Revision ID ${id} is still ${status}; redeploy it once it has ended.`),
+
+  // Uploads and logs
+  uploadNotApplicable: (source: string) =>
+    new ApiError("uploadNotApplicable", 400, `Uploads are not available for source '${source}'.`),
+  uploadUrlInvalid: () => new ApiError("uploadUrlInvalid", 403, "This upload URL is not valid or has expired."),
+  uploadTooLarge: (bytesMax: number) =>
+    new ApiError("uploadTooLarge", 413, `The upload is larger than ${bytesMax} bytes.`),
+  uploadBroken: (because: string) => new ApiError("uploadBroken", 400, `The upload was refused: ${because}`),
+  invalidLogCursor: () =>
+    new ApiError("invalidLogCursor", 400, "This log offset is not one that an earlier answer gave out."),
+
+  // Listeners and their protocol
+  listenerNotFound: (id: string) => new ApiError("listenerNotFound", 404, `Listener ID ${id} not found.`),
+  listenersNotAllowed: (workspaceId: string) =>
+    new ApiError(
+      "listenersNotAllowed",
+      403,
+      `Listeners cannot be created for LangSmith workspace ID '${workspaceId}'. ` +
+        "Creating listeners is only allowed for LangSmith organizations with self-hosted enterprise plans.",
+    ),
+  listenerTaken: (workspaceId: string, computeId: string) =>
+    new ApiError(
+      "listenerTaken",
+      409,
+      `Listener for LangSmith workspace ID '${workspaceId}' and compute ID '${computeId}' already exists.`,
+    ),
+  listenerInUse: (deployments: number) =>
+    new ApiError("listenerInUse", 409, `Listener has ${deployments} deployments.`),
+  listenerBusy: () =>
+    new ApiError("listenerBusy", 409, "Another instance of this listener holds the session.", {
+      extra: { error: "listener_busy" },
+    }),
+  staleEpoch: () =>
+    new ApiError("staleEpoch", 409, "A newer session of this listener exists; open a new one.", {
+      extra: { error: "stale_epoch" },
+    }),
+  protocolUnknown: (spoken: readonly number[]) =>
+    new ApiError("protocolUnknown", 400, `No common protocol version; this server speaks ${spoken.join(", ")}.`),
+  secretSetNotFound: (id: string) => new ApiError("secretSetNotFound", 404, `Secret set ID ${id} not found.`),
+};
+
+export type ErrorCode = keyof typeof errors;
+
+/** The words that start a refusal, by the part of the request that it is about. */
+function part(field: string): string {
+  if (field.startsWith("source_revision_config")) return "Source revision configuration error";
+  if (field.startsWith("source_config")) return "Source configuration error";
+  return "Deployment error";
+}
