@@ -1,0 +1,82 @@
+const second = 1_000;
+const minute = 60 * second;
+const mib = 1024 * 1024;
+
+/**
+ * How long a revision may stand in a status before it counts as failed. Nothing waits for ever.
+ *
+ * Resolving is one `git ls-remote` or registry look-up (each bounded at 20 s) plus provisioning a database: 60 s covers
+ * three tries. A build of a large project installs for minutes on a slow link. Deploying: the original gave 300 s, a
+ * frequent complaint about slow cold starts; three times that.
+ */
+export const resolveTimeoutMs = 60 * second;
+export const databaseTimeoutMs = 10 * minute;
+export const buildTimeoutMs = 30 * minute;
+export const deployTimeoutMs = 900 * second;
+
+/** How long running requests may take to end when a replica is replaced: the agent server's own grace of 180 s. */
+export const drainTimeoutMs = 180 * second;
+
+/** A scale-to-zero deployment stops its last replica after this long without a request. */
+export const idleAfterMs = 30 * minute;
+
+/**
+ * How many deployments are reconciled at the same moment. A pass takes about 0.2 s, mostly waiting for the database:
+ * 16 / 0.2 s = 80 passes a second, within what a pool of 20 connections serves. Raise both together.
+ */
+export const reconcileConcurrencyMax = 16;
+
+/** Builds are heavy on CPU and disk: two fill the smallest machine we support (2 cores). */
+export const buildConcurrencyMax = 2;
+
+/** A full pass over all deployments even when no change was announced: repairs a lost announcement. */
+export const resyncIntervalMs = minute;
+
+/** Look for new changes even when nobody woke us: the longest a change written by another server stays unseen. */
+export const changePollIntervalMs = second;
+
+/** A worker that dies holds a deployment this long: three renewals every 10 s may be missed. */
+export const deploymentLeaseMs = 30 * second;
+export const leaseRenewIntervalMs = 10 * second;
+
+/** A listener sends a sign of life every 10 s; after three missed ones another instance may take over. */
+export const listenerHeartbeatMs = 10 * second;
+export const listenerLeaseMs = 30 * second;
+
+/** A listener silent for this long makes its deployments UNKNOWN; they keep serving. */
+export const listenerSilentMs = 5 * minute;
+
+/** Long poll of a listener: below the 30 s at which clients and proxies commonly give up. */
+export const desiredPollMs = 25 * second;
+
+/** Delay after an unexpected error: 1 s, doubled up to 5 min, with jitter, so one bad deployment costs little. */
+export const backOffMinMs = second;
+export const backOffMaxMs = 5 * minute;
+
+/** Largest JSON body of the API: 1 MiB of secrets, escaped at worst six-fold, plus settings. */
+export const bodyBytesMax = 8 * mib;
+
+/** Largest source archive: what existing clients announce in `X-Goog-Content-Length-Range`. */
+export const uploadBytesMax = 200 * mib;
+
+/** An upload URL lives longer than the 300 s a client gives an upload, and long enough for a slow start. */
+export const uploadUrlLifeMs = 15 * minute;
+
+/** All secret names and values of one deployment together. An environment block beyond this fails to start on Linux. */
+export const secretsBytesMax = mib;
+export const secretNameLengthMax = 256;
+
+export const deploymentNameLengthMax = 128;
+export const configPathLengthMax = 1_024;
+
+/** Longest URL that browsers, proxies and git all accept. */
+export const urlLengthMax = 2_048;
+
+/** Install and build commands: a line, not a script. */
+export const commandLengthMax = 4_096;
+
+/** Replicas of one deployment. */
+export const replicasMax = 100;
+
+/** Artifacts kept per deployment for a redeploy without a build. */
+export const artifactsKeptMax = 10;

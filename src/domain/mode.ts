@@ -1,0 +1,61 @@
+import type { SourceKind } from "../contract/deployment.ts";
+import type { Mode, Region } from "../contract/info.ts";
+
+export type { Mode };
+
+/** Who may bring their own data plane is decided by the organization's plan. */
+export type Plan = "cloud" | "self_hosted_enterprise";
+
+export interface ModeRules {
+  /** Sources a deployment can be created from. */
+  sources: readonly SourceKind[];
+  /** Prefixes under which the API is mounted. */
+  pathPrefixes: readonly string[];
+  /** Plan of an organization that nobody gave one. */
+  defaultPlan: Plan;
+  /** May a plan forbid listeners? Otherwise every organization has them. */
+  listenersByPlan: boolean;
+  /** More than one installation stands behind this API. */
+  manyRegions: boolean;
+}
+
+const built = ["github", "internal_docker", "internal_source", "internal_template"] as const;
+
+/** The availability rules of the three kinds of installation. Everything else is the same in all of them. */
+export const modes: Readonly<Record<Mode, ModeRules>> = {
+  standalone: {
+    sources: ["github", "external_docker", "internal_docker", "internal_source", "internal_template"],
+    pathPrefixes: ["", "/api-host"],
+    defaultPlan: "self_hosted_enterprise",
+    listenersByPlan: false,
+    manyRegions: false,
+  },
+  cloud: { sources: built, pathPrefixes: [""], defaultPlan: "cloud", listenersByPlan: true, manyRegions: true },
+  self_hosted: {
+    sources: ["external_docker"],
+    pathPrefixes: ["/api-host", ""],
+    defaultPlan: "self_hosted_enterprise",
+    listenersByPlan: true,
+    manyRegions: false,
+  },
+};
+
+/** May an organization of this plan create listeners of its own? */
+export function mayHaveListeners(mode: Mode, plan: Plan): boolean {
+  return !modes[mode].listenersByPlan || plan === "self_hosted_enterprise";
+}
+
+/** Names of the regions of the `cloud` mode, unless the operator configures others. */
+export const defaultCloudRegions = ["us", "eu", "apac", "aws"] as const;
+
+/**
+ * The regions `/info` and the console show: all of them in `cloud`, else only this one.
+ * @throws RangeError when `region` is not one of `configured`: a mistake of the operator, found at start.
+ */
+export function shownRegions(mode: Mode, region: string, configured: readonly Region[]): Region[] {
+  const here = configured.find(({ name }) => name === region);
+  if (here === undefined) {
+    throw new RangeError(`region "${region}" is not one of ${configured.map(({ name }) => name).join(", ")}`);
+  }
+  return modes[mode].manyRegions ? [...configured] : [here];
+}

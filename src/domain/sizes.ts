@@ -1,0 +1,104 @@
+import type { DeploymentType } from "../contract/deployment.ts";
+import type { ResourceSpec } from "../contract/resource-spec.ts";
+
+export interface ContainerSizes {
+  cpuCores: number;
+  cpuLimitCores: number;
+  memoryMib: number;
+  memoryLimitMib: number;
+}
+
+export interface WorkloadSizes extends ContainerSizes {
+  minReplicas: number;
+  maxReplicas: number;
+}
+
+/** What a deployment runs with: the server itself, and beside it queue workers, Redis and the database. */
+export interface DeploymentSizes extends WorkloadSizes {
+  queue: WorkloadSizes;
+  redis: ContainerSizes;
+  database: ContainerSizes & { storageGib: number; connectionsMax: number };
+}
+
+/**
+ * Sizes with every default filled in. A deployment type fixes them (contract 6.1); an `external_docker` deployment has
+ * no type and chooses them in its resource spec (contract 2.4).
+ *
+ * @param spec Already checked and rounded by `normaliseResourceSpec`; ignored when there is a type.
+ */
+export function effectiveSizes(type: DeploymentType | null, spec: ResourceSpec | null): DeploymentSizes {
+  return sizesOfSpec(type === null ? (spec ?? {}) : specOfType[type]);
+}
+
+/** Does the last replica stop when nobody asks? */
+export function scalesToZero(type: DeploymentType | null): boolean {
+  return type !== null && specOfType[type].min_scale === 0;
+}
+
+const development = { cpu: 1, cpu_limit: 1, memory_mb: 1024, memory_limit_mb: 1024, min_scale: 1, max_scale: 1 };
+const production = { cpu: 2, cpu_limit: 2, memory_mb: 2048, memory_limit_mb: 2048, min_scale: 1, max_scale: 10 };
+const serverless = { ...development, min_scale: 0 };
+
+/** The product promises CPU and memory per replica, so request and limit are one number here. */
+const specOfType: Record<DeploymentType, ResourceSpec> = {
+  dev_free: development,
+  dev: development,
+  prod: production,
+  dev_zero: serverless,
+  dev_free_zero: serverless,
+};
+
+function sizesOfSpec(spec: ResourceSpec): DeploymentSizes {
+  const cpuCores = spec.cpu ?? 1;
+  const memoryMib = spec.memory_mb ?? 2048;
+  const { min, max } = scale(spec.min_scale, spec.max_scale, { min: 1, max: 1 });
+  const queueScale = scale(spec.queue_min_scale, spec.queue_max_scale, { min, max });
+  const redisMib = spec.redis_memory_mb ?? 2048;
+  return {
+    minReplicas: min,
+    maxReplicas: max,
+    ...container(cpuCores, spec.cpu_limit, memoryMib, spec.memory_limit_mb),
+    queue: {
+      minReplicas: queueScale.min,
+      maxReplicas: queueScale.max,
+      ...container(
+        spec.queue_cpu ?? cpuCores,
+        spec.queue_cpu_limit,
+        spec.queue_memory_mb ?? memoryMib,
+        spec.queue_memory_limit_mb,
+      ),
+    },
+    // Redis evicts by itself; doubling its limit would only hide that it is too small (contract 2.4).
+    redis: container(spec.redis_cpu ?? 1, spec.redis_cpu_limit, redisMib, spec.redis_memory_limit_mb ?? redisMib),
+    database: {
+      ...container(spec.db_cpu ?? 1, spec.db_cpu_limit, spec.db_memory_mb ?? 2048, spec.db_memory_limit_mb),
+      storageGib: spec.db_storage_gi ?? 10,
+      connectionsMax: spec.db_max_connections ?? 100,
+    },
+  };
+}
+
+/** Limits default to twice the request. */
+function container(
+  cpuCores: number,
+  cpuLimit: number | null | undefined,
+  memoryMib: number,
+  memoryLimit: number | null | undefined,
+): ContainerSizes {
+  return {
+    cpuCores,
+    cpuLimitCores: cpuLimit ?? 2 * cpuCores,
+    memoryMib,
+    memoryLimitMib: memoryLimit ?? 2 * memoryMib,
+  };
+}
+
+/** A bound given alone moves the default of the other one, so that `min_scale: 3` alone is not a contradiction. */
+function scale(
+  min: number | null | undefined,
+  max: number | null | undefined,
+  fallback: { min: number; max: number },
+): { min: number; max: number } {
+  const lower = min ?? Math.min(fallback.min, max ?? fallback.min);
+  return { min: lower, max: max ?? Math.max(fallback.max, lower) };
+}
