@@ -14,6 +14,21 @@ export const databaseTimeoutMs = 10 * minute;
 export const buildTimeoutMs = 30 * minute;
 export const deployTimeoutMs = 900 * second;
 
+/** A build slot frees when a build ends, so the wait is bounded by builds: two full ones ahead of ours. */
+export const awaitingBuildTimeoutMs = 2 * buildTimeoutMs;
+
+/** Writing the assignment takes one transaction; a minute of a database that is away is what this allows for. */
+export const awaitingDeployTimeoutMs = minute;
+
+/** Builder and listener have deadlines of their own and say more when they give up: ours comes this much later. */
+export const overrunMs = 30 * second;
+
+/** One pass: its slowest step asks a code host three times for 20 s. */
+export const passTimeoutMs = 90 * second;
+
+/** What one build may unpack and leave behind: a Node project with its dependencies is 150 MiB, a large one 1 GiB. */
+export const buildDiskBytesMax = 4 * 1024 * mib;
+
 /** How long running requests may take to end when a replica is replaced: the agent server's own grace of 180 s. */
 export const drainTimeoutMs = 180 * second;
 
