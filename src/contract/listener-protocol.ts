@@ -1,0 +1,18 @@
+import { type Static, Type } from "typebox";
+import { uuid } from "./schema.ts";
+
+/** Questions and small answers of `/dp/v1`; what is exchanged stands in `assignment.ts`. */
+
+export const DesiredQuery = Type.Object({
+  after: Type.Integer({ minimum: 0, default: 0, description: "The `rv` of the page before; 0 asks for everything." }),
+  wait: Type.Number({ minimum: 0, maximum: 30, default: 0, description: "How long to wait for a change, seconds." }),
+});
+export type DesiredQuery = Static<typeof DesiredQuery>;
+
+export const SecretsQuery = Type.Object({ secret_set_id: uuid() });
+export type SecretsQuery = Static<typeof SecretsQuery>;
+
+export const Heartbeat = Type.Object({
+  rv: Type.Integer({ description: "Newest resource version: ask when it is ahead." }),
+});
+export type Heartbeat = Static<typeof Heartbeat>;

@@ -1,0 +1,66 @@
+import type { TSchema } from "typebox";
+import type { ErrorCode } from "./error.ts";
+
+export type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** The least a caller must be. `none` needs no key at all; `admin` may do everything. */
+export type Role = "reader" | "deployer" | "admin" | "listener" | "none";
+
+/** Who an operation is for; only `public` ones stand in the OpenAPI document. */
+export type Audience = "public" | "listener" | "debug";
+
+/** One operation of the API: everything that routing, validation, authorization and documentation need to know. */
+export interface Operation {
+  /** Name in code, logs and metrics. */
+  id: string;
+  /** Name in the OpenAPI document. */
+  operationId: string;
+  verb: Verb;
+  /** Parameters in braces, as OpenAPI writes them. */
+  path: string;
+  tag: string;
+  summary: string;
+  params: TSchema | null;
+  query: TSchema | null;
+  /** JSON body; null when there is none. */
+  body: TSchema | null;
+  bodyRequired: boolean;
+  /** Content type of a body that is a stream of bytes instead of JSON. */
+  stream: string | null;
+  /** What success answers; a null schema means an empty body. */
+  response: { status: number; schema: TSchema | null };
+  /** Refusals this operation adds to those every operation can answer (`commonErrors`). */
+  errors: readonly ErrorCode[];
+  role: Role;
+  audience: Audience;
+}
+
+/** The parts of an operation that differ from the usual: a public JSON call without parameters. */
+type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
+  Partial<Pick<Operation, "errors" | "audience" | "bodyRequired" | "stream">> & {
+    params?: P;
+    query?: Q;
+    body?: B;
+    response: { status: number; schema: R };
+  };
+
+/** Fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */
+export function operation<
+  const I extends string,
+  P extends TSchema | null = null,
+  Q extends TSchema | null = null,
+  B extends TSchema | null = null,
+  R extends TSchema | null = null,
+>(id: I, written: Written<P, Q, B, R>) {
+  return {
+    audience: "public" as Audience,
+    errors: [] as readonly ErrorCode[],
+    stream: null,
+    bodyRequired: (written.body ?? null) !== null,
+    ...written,
+    id,
+    params: (written.params ?? null) as P,
+    query: (written.query ?? null) as Q,
+    body: (written.body ?? null) as B,
+  } satisfies Operation;
+}

@@ -1,0 +1,33 @@
+import type { ErrorCode } from "./error.ts";
+import type { Operation } from "./operation.ts";
+import { debugOperations } from "./operations-debug.ts";
+import { deploymentOperations } from "./operations-deployments.ts";
+import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
+import { logOperations } from "./operations-logs.ts";
+import { revisionOperations } from "./operations-revisions.ts";
+import { serverOperations } from "./operations-server.ts";
+
+/** Every operation of the API by its id. Routes, the OpenAPI document and the client are made from this table. */
+export const operations = {
+  ...serverOperations,
+  ...deploymentOperations,
+  ...revisionOperations,
+  ...logOperations,
+  ...listenerProtocolOperations,
+  ...debugOperations,
+} as const satisfies Record<string, Operation>;
+
+export type OperationId = keyof typeof operations;
+
+/** Refusals that any operation with a key can answer. */
+export const commonErrors: readonly ErrorCode[] = [
+  "invalidToken",
+  "tenantMismatch",
+  "workspaceRequired",
+  "forbidden",
+  "roleMissing",
+  "deploymentsDisabled",
+  "tooManyRequests",
+  "invalidRequest",
+  "unavailable",
+];
