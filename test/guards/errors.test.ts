@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { type ApiError, errors } from "../../src/contract/error.ts";
+import { commonErrors, operations } from "../../src/contract/operations.ts";
+
+const page = readFileSync("docs/reference/errors.md", "utf8");
+
+test("docs/reference/errors.md has a section for every refusal, and for no other", () => {
+  const documented = [...page.matchAll(/^## (\w+)$/gm)].map((match) => match[1]);
+  assert.deepEqual(documented.toSorted(), Object.keys(errors).toSorted());
+});
+
+test("each section starts with the status that the refusal answers", () => {
+  for (const [, code, status] of page.matchAll(/^## (\w+)\n\n(\d{3})\./gm)) {
+    assert.equal(refuse(code as keyof typeof errors).status, Number(status), code);
+  }
+  assert.equal([...page.matchAll(/^## \w+\n\n\d{3}\./gm)].length, Object.keys(errors).length);
+});
+
+test("a refusal carries its own name as code", () => {
+  for (const code of Object.keys(errors)) assert.equal(refuse(code as keyof typeof errors).code, code);
+});
+
+test("every refusal is thrown somewhere or promised by an operation", () => {
+  const promised = new Set([...commonErrors, ...Object.values(operations).flatMap((operation) => operation.errors)]);
+  const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && name !== "contract/error.ts")
+    .map((name) => readFileSync(`src/${name}`, "utf8"))
+    .join("\n");
+  const unused = Object.keys(errors).filter(
+    (code) => !promised.has(code as keyof typeof errors) && !sources.includes(`errors.${code}(`),
+  );
+  assert.deepEqual(
+    unused.filter((code) => !comingWithTheirRoutes.has(code)),
+    [],
+  );
+});
+
+/** Outside the table of operations, or of routes that follow. This list may only shrink. */
+const comingWithTheirRoutes = new Set([
+  "routeNotFound",
+  "methodNotAllowed",
+  "listenerNotFound",
+  "listenersNotAllowed",
+  "listenerTaken",
+  "listenerInUse",
+]);
+
+/** Texts are made from strings, numbers or lists; one of the two samples fits each. */
+function refuse(code: keyof typeof errors): ApiError {
+  const make = errors[code] as (...args: unknown[]) => ApiError;
+  try {
+    return make("x", "x", "x");
+  } catch {
+    return code === "invalidRequest" ? make([]) : make(["x"], ["x"], ["x"]);
+  }
+}
