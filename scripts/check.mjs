@@ -1,0 +1,5 @@
+// npm run check: types, format and lint.
+import { node, runOrExit } from "./ensure.mjs";
+
+runOrExit(node, ["node_modules/typescript/bin/tsc", "--pretty"]);
+runOrExit(node, ["node_modules/@biomejs/biome/bin/biome", "ci", "--error-on-warnings", "."]);

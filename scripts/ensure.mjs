@@ -1,0 +1,32 @@
+// Plain JavaScript for any Node >= 20: runs before anything is installed.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
+const stamp = path.join(root, "node_modules", ".pierhead-lock");
+
+/** The Node that the project brings: every script and test runs on it, whatever the host has. */
+export const node = path.join(root, "node_modules", "node", "bin", process.platform === "win32" ? "node.exe" : "node");
+
+/** Installs what package-lock.json names unless it is there already. Ends the process with npm's code when that fails. */
+export function ensureInstalled() {
+  const lock = createHash("sha256").update(readFileSync(path.join(root, "package-lock.json"))).digest("hex");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock && existsSync(node)) return;
+  console.error("Installing dependencies (once) ...");
+  const npm = process.platform === "win32" ? "npm.cmd" : "npm";
+  runOrExit(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { stdio: ["ignore", 2, 2] });
+  writeFileSync(stamp, lock);
+}
+
+/** Runs a program to its end in the project's folder; a failure ends this process with the same code. */
+export function runOrExit(program, args, options = {}) {
+  const ended = spawnSync(program, args, { cwd: root, stdio: "inherit", ...options });
+  if (ended.error) {
+    console.error(`${program} could not be started: ${ended.error.message}`);
+    process.exit(1);
+  }
+  if (ended.status !== 0) process.exit(ended.status ?? 1);
+}

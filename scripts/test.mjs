@@ -1,0 +1,18 @@
+// npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
+import { spawnSync } from "node:child_process";
+import { globSync } from "node:fs";
+import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
+
+ensureInstalled();
+if (process.execPath !== node && !process.versions.node.startsWith("24.")) {
+  const again = spawnSync(node, ["scripts/test.mjs", ...process.argv.slice(2)], { cwd: root, stdio: "inherit" });
+  process.exit(again.status ?? 1);
+}
+const chosen = process.argv.slice(2);
+if (chosen.length === 0) {
+  runOrExit(node, ["scripts/check.mjs"]);
+  runOrExit(node, ["scripts/build.mjs"]);
+}
+const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"]).flatMap((pattern) => globSync(pattern, { cwd: root })).sort();
+const ended = spawnSync(node, ["test/run.ts", ...files], { cwd: root, stdio: "inherit" });
+process.exit(ended.status ?? 1);

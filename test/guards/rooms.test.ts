@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { test } from "node:test";
+
+/** The house, ground floor first. A room imports rooms on lower floors only, types included: this list is the architecture. */
+const floors = [
+  ["contract", "telemetry"],
+  ["domain", "compute", "provision", "integrations", "gateway", "client"],
+  ["store", "builds", "listener", "cli"],
+  ["reconciler", "auth"],
+  ["api"],
+  ["server"],
+  ["main.ts"],
+];
+const floorOf = new Map(floors.flatMap((rooms, floor) => rooms.map((room) => [room, floor] as const)));
+const roomOf = (file: string) => file.split("/")[1] ?? "";
+const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
+  .filter((name) => /\.(ts|mts|mjs|js)$/.test(name))
+  .map((name) => `src/${name.replaceAll("\\", "/")}`);
+
+test("every import stays in its room or goes down a floor", () => {
+  const offences: string[] = [];
+  for (const file of sources) {
+    for (const imported of importsOf(file)) {
+      const [here, there] = [roomOf(file), roomOf(imported)];
+      const goesDown = (floorOf.get(here) ?? -1) > (floorOf.get(there) ?? Number.POSITIVE_INFINITY);
+      if (here !== there && !goesDown) offences.push(`${file} -> ${imported}`);
+    }
+  }
+  assert.deepEqual(offences, []);
+});
+
+test("every file lies in a room of the house", () => {
+  assert.deepEqual(sources.filter((file) => !floorOf.has(roomOf(file))), []);
+});
+
+test("the listener knows no store, the reconciler no compute, the builds no store", () => {
+  const forbidden = { listener: ["store"], reconciler: ["compute", "api"], builds: ["store"], api: ["reconciler"] } as const;
+  const offences: string[] = [];
+  for (const file of sources) {
+    const refused: readonly string[] = forbidden[roomOf(file) as keyof typeof forbidden] ?? [];
+    for (const imported of importsOf(file)) if (refused.includes(roomOf(imported))) offences.push(`${file} -> ${imported}`);
+  }
+  assert.deepEqual(offences, []);
+});
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(file, "utf8");
+  const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, target]) => target ?? "");
+  return specifiers.map((target) => posix.join(posix.dirname(file), target));
+}
