@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { DeploymentReport } from "../../src/contract/assignment.ts";
+import type { DeploymentStatus } from "../../src/contract/deployment.ts";
+import type { RevisionStatus } from "../../src/contract/revision.ts";
+import { canMoveRevision, holdsSlot } from "../../src/domain/revision-status.ts";
+import { planDeployment, type Step } from "../../src/reconciler/plan.ts";
+import type { BuildFacts, DeploymentState, RevisionFacts } from "../../src/reconciler/state.ts";
+
+const now = new Date("2026-01-01T12:00:00Z");
+const later = new Date("2026-01-01T12:10:00Z");
+const earlier = new Date("2026-01-01T11:50:00Z");
+
+test("in every world the planned move is one that the status table allows", () => {
+  let worlds = 0;
+  for (const state of everyWorld()) {
+    worlds += 1;
+    const step = planDeployment(state, now);
+    if (step.kind === "move") assert.ok(canMoveRevision(step.from, step.to), JSON.stringify({ state, step }));
+  }
+  assert.ok(worlds > 20_000, `only ${worlds} worlds`);
+});
+
+test("no world rolls out a second revision while another one is in progress", () => {
+  for (const state of everyWorld()) {
+    const step = planDeployment(state, now);
+    const inProgress = state.unsettled.find((revision) => holdsSlot(revision.status));
+    if (inProgress === undefined || !("revisionId" in step) || step.kind === "cancelBuild") continue;
+    const touched = state.unsettled.find((revision) => revision.id === step.revisionId);
+    if (touched?.status === "CREATING") continue;
+    assert.equal(step.revisionId, inProgress.id, JSON.stringify({ state, step }));
+  }
+});
+
+test("a revision counts as deployed only when the listener says so about this very assignment", () => {
+  for (const state of everyWorld()) {
+    const step = planDeployment(state, now);
+    if (step.kind !== "finishRollout") continue;
+    assert.equal(state.observation?.report.target_phase, "ready");
+    assert.equal(state.observation?.report.target_revision_id, step.revisionId);
+    assert.equal(state.assignment?.targetRevisionId, step.revisionId);
+    assert.ok((state.observation?.generation ?? 0) >= (state.assignment?.generation ?? 0));
+  }
+});
+
+test("a step past its deadline ends in a failure with a message, whatever else is the case", () => {
+  for (const state of everyWorld()) {
+    if (state.status !== "READY") continue;
+    const overdue = state.unsettled.find(
+      (revision) => (revision.status === "CREATING" || holdsSlot(revision.status)) && revision.deadlineAt === earlier,
+    );
+    if (overdue === undefined || state.unsettled.some((revision) => revision.status === "CREATING" && revision !== overdue)) continue;
+    const step = planDeployment(state, now);
+    assert.notEqual(step.kind, "wait", JSON.stringify(state));
+    if (step.kind === "move") assert.ok(step.message !== null && step.message.length > 10, JSON.stringify(step));
+  }
+});
+
+test("a wait ends by itself or because the listener reports: it never waits for nothing", () => {
+  for (const state of everyWorld()) {
+    const step = planDeployment(state, now);
+    if (step.kind === "wait" && step.until === null) assert.ok(state.assignment?.op === "delete", JSON.stringify(state));
+  }
+});
+
+test("a deployment that is being deleted starts nothing and ends in its row being dropped", () => {
+  const allowed: Step["kind"][] = ["cancelBuild", "move", "assignDelete", "finalize", "deleteRow", "wait"];
+  for (const state of everyWorld()) {
+    if (state.status !== "AWAITING_DELETE" && state.status !== "AWAITING_FINAL_DELETE") continue;
+    const step = planDeployment(state, now);
+    assert.ok(allowed.includes(step.kind), JSON.stringify({ state, step }));
+    if (step.kind === "move") assert.equal(step.to, "INTERRUPTED");
+    if (step.kind === "deleteRow") assert.equal(state.status, "AWAITING_FINAL_DELETE");
+  }
+});
+
+test("the build of a revision that is no longer building is killed first", () => {
+  for (const state of everyWorld()) {
+    const orphan = state.builds.find(
+      (build) => build.status === "running" && !state.unsettled.some((one) => one.id === build.revisionId && one.status === "BUILDING"),
+    );
+    if (orphan !== undefined) assert.equal(planDeployment(state, now).kind, "cancelBuild");
+  }
+});
+
+test("the newest queued revision runs and older queued ones are skipped first", () => {
+  const queued = ["a", "b", "c"].map((id) => revision(id, "QUEUED", null, true));
+  const state = world({ unsettled: queued });
+  assert.deepEqual(planDeployment(state, now), { kind: "skip", revisionIds: ["a", "b"], supersededBy: "c" });
+  const alone = world({ unsettled: queued.slice(-1) });
+  assert.equal((planDeployment(alone, now) as { to?: string }).to, "AWAITING_DEPLOY");
+});
+
+test("nothing in progress and the data plane told to run the active revision: nothing to do", () => {
+  const assignment = { generation: 3, op: "apply", targetRevisionId: "a", servingRevisionId: "a" } as const;
+  assert.equal(planDeployment(world({ activeRevisionId: "a", assignment }), now).kind, "none");
+  const stale = { ...assignment, targetRevisionId: "b" };
+  assert.deepEqual(planDeployment(world({ activeRevisionId: "a", assignment: stale }), now), { kind: "settleAssignment", revisionId: "a" });
+});
+
+function world(given: Partial<DeploymentState>): DeploymentState {
+  return {
+    id: "d",
+    tenantId: "t",
+    status: "READY",
+    activeRevisionId: null,
+    isDeleteForced: false,
+    unsettled: [],
+    builds: [],
+    assignment: null,
+    observation: null,
+    ...given,
+  };
+}
+
+function revision(id: string, status: RevisionStatus, deadlineAt: Date | null, hasArtifact: boolean): RevisionFacts {
+  return { id, status, deadlineAt, hasArtifact };
+}
+
+function* everyWorld(): Generator<DeploymentState> {
+  const statuses: DeploymentStatus[] = ["AWAITING_DATABASE", "READY", "AWAITING_DELETE", "AWAITING_FINAL_DELETE"];
+  for (const status of statuses)
+    for (const unsettled of everyQueue())
+      for (const builds of everyBuild())
+        for (const assignment of everyAssignment())
+          for (const observation of everyObservation())
+            yield world({ status, unsettled, builds, assignment, observation, activeRevisionId: "old", isDeleteForced: false });
+}
+
+function* everyQueue(): Generator<RevisionFacts[]> {
+  yield [];
+  const open: RevisionStatus[] = ["CREATING", "QUEUED", "AWAITING_BUILD", "BUILDING", "AWAITING_DEPLOY", "DEPLOYING"];
+  for (const status of open)
+    for (const deadlineAt of [earlier, later])
+      for (const hasArtifact of [true, false]) {
+        const first = revision("new", status, deadlineAt, hasArtifact);
+        yield [first];
+        yield [first, revision("newer", "QUEUED", null, false)];
+        yield [first, revision("newer", "CREATING", later, false)];
+      }
+}
+
+function* everyBuild(): Generator<BuildFacts[]> {
+  yield [];
+  for (const status of ["running", "succeeded", "failed", "cancelled"] as const)
+    for (const attempts of [1, 3])
+      for (const abandoned of status === "running" ? [true, false] : [false])
+        yield [{ revisionId: "new", status, abandoned, leaseUntil: later, attempts, failure: status === "failed" ? "npm ended with code 1" : null }];
+}
+
+function* everyAssignment(): Generator<DeploymentState["assignment"]> {
+  yield null;
+  for (const targetRevisionId of ["new", "old"]) yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old" };
+  yield { generation: 2, op: "delete", targetRevisionId: null, servingRevisionId: null };
+}
+
+function* everyObservation(): Generator<DeploymentState["observation"]> {
+  yield null;
+  for (const generation of [1, 2])
+    for (const target of ["new", "old"])
+      for (const phase of ["starting", "ready", "failed"] as const)
+        for (const deleted of [true, false]) yield { generation, report: report(target, phase, deleted) };
+}
+
+function report(target: string, phase: "starting" | "ready" | "failed", deleted: boolean): DeploymentReport {
+  return {
+    deployment_id: "d",
+    generation: 2,
+    seq: 1,
+    target_revision_id: target,
+    target_phase: phase,
+    serving_revision_id: "old",
+    asleep: false,
+    deleted,
+    server_version: null,
+    cause: null,
+    replicas: [],
+  };
+}
