@@ -1,16 +1,21 @@
 import type { Artifact } from "../contract/assignment.ts";
+import type { GitCredential } from "../integrations/git-credential.ts";
+
+export type { GitCredential };
 
 /** Where the files come from. Refs are resolved before a build starts: a build always names exact content. */
 export type BuildSource =
-  | { kind: "git"; repoUrl: string; commitSha: string; credential: GitCredential | null }
+  | {
+      kind: "git";
+      repoUrl: string;
+      commitSha: string;
+      credential: GitCredential | null;
+      /** May the URL name this machine's own files, or hosts in private ranges? Checked again here: time has passed. */
+      allowLocal: boolean;
+      allowPrivateNetwork: boolean;
+    }
   | { kind: "tarball"; path: string; sha256: string }
   | { kind: "template"; directory: string; digest: string };
-
-/** Given to git through its credential protocol on a pipe: never in a URL, an argument, a config file or a log line. */
-export interface GitCredential {
-  username: string;
-  password: string;
-}
 
 export interface BuildRequest {
   buildId: string;

@@ -1,0 +1,28 @@
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+
+/** Given to git on a pipe when it asks: never in a URL, an argument, a variable, a config file or a log line. */
+export interface GitCredential {
+  username: string;
+  password: string;
+}
+
+/** The descriptor under which git and its askpass program see the pipe: the first after the standard three. */
+const credentialFd = 3;
+
+/**
+ * Writes the program git asks for a user name and then for a password. It holds no secret: each call reads the next line
+ * of the pipe, and git asks for the user name first.
+ */
+export async function writeAskpass(directory: string): Promise<string> {
+  const file = path.join(directory, "askpass");
+  await writeFile(file, `#!/bin/sh\nIFS= read -r line <&${credentialFd} && printf '%s\\n' "$line"\n`, { mode: 0o700 });
+  return file;
+}
+
+/** What goes into the pipe. A line break inside would shift the password, so such a credential is refused. */
+export function credentialLines(credential: GitCredential): Uint8Array {
+  const { username, password } = credential;
+  if (/[\r\n\0]/.test(username + password)) throw new RangeError("a git credential must not contain line breaks");
+  return new TextEncoder().encode(`${username}\n${password}\n`);
+}

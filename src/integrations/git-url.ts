@@ -1,0 +1,70 @@
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { GitFailure, type GitRemote, shownUrl } from "./git-failure.ts";
+import { PrivateAddressError, resolvePublicHost } from "./outbound-address.ts";
+
+export interface CheckedUrl {
+  /** Canonical: what git gets is what was checked, not what was written. */
+  url: string;
+  /** For GIT_ALLOW_PROTOCOL. */
+  protocols: string;
+  /** For `http.curloptResolve`; null when nothing is pinned. */
+  pinned: string | null;
+}
+
+/**
+ * Decides whether a repository URL may be used from here at all.
+ * @throws GitFailure `UrlRefused`, or `Unreachable` when the host does not resolve.
+ */
+export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
+  const { repoUrl, allowLocal, allowPrivateNetwork } = remote;
+  const local = localPath(repoUrl);
+  if (local !== null) {
+    if (allowLocal) return { url: local, protocols: "file", pinned: null };
+    throw refused(
+      `${shownUrl(repoUrl)} is a path on this server, which only an operator can allow (PIERHEAD_ALLOW_LOCAL_SOURCES=true).`,
+    );
+  }
+  const url = URL.canParse(repoUrl) ? new URL(repoUrl) : null;
+  if (url === null || !["https:", "http:"].includes(url.protocol)) {
+    throw refused(`'${shownUrl(repoUrl)}' is not a repository URL that can be used here. Use https://<host>/<path>.`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw refused("A repository URL must not contain a user name or password. Store the credential in an integration.");
+  }
+  if (url.search !== "" || url.hash !== "") throw refused(`${shownUrl(repoUrl)} must not have a query or fragment.`);
+  if (!/^([\w.-]+|\[[0-9a-f:.]+\])$/.test(url.hostname)) throw refused(`${shownUrl(repoUrl)} has no usable host name.`);
+  if (url.protocol === "http:" && remote.credential !== null && !allowPrivateNetwork) {
+    throw refused(`${shownUrl(repoUrl)} would send the credential unencrypted. Use https://.`);
+  }
+  const protocols = url.protocol.slice(0, -1);
+  if (allowPrivateNetwork) return { url: url.href, protocols, pinned: null };
+  return { url: url.href, protocols, pinned: await pin(url) };
+}
+
+/** `host:port:address,...`: curl then connects to what was checked and asks no name server again. */
+async function pin(url: URL): Promise<string> {
+  try {
+    const addresses = await resolvePublicHost(url.hostname);
+    const shown = addresses.map((address) => (address.includes(":") ? `[${address}]` : address));
+    return `${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}:${shown.join(",")}`;
+  } catch (error) {
+    if (error instanceof PrivateAddressError) throw refused(error.message);
+    throw new GitFailure("Unreachable", `The host name ${url.hostname} does not resolve. Check the URL.`, {
+      cause: error,
+    });
+  }
+}
+
+function localPath(repoUrl: string): string | null {
+  if (/\p{Cc}/u.test(repoUrl)) return null;
+  if (repoUrl.startsWith("/") && !repoUrl.startsWith("//")) return path.normalize(repoUrl);
+  if (!repoUrl.startsWith("file:///")) return null;
+  try {
+    return fileURLToPath(repoUrl);
+  } catch {
+    return null; // an encoded slash, for one
+  }
+}
+
+const refused = (message: string) => new GitFailure("UrlRefused", message);

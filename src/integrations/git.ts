@@ -1,0 +1,143 @@
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { GitFailure, type GitRemote } from "./git-failure.ts";
+import { type Git, withGit } from "./git-program.ts";
+
+/** Exact content a ref stands for at the moment of asking. */
+export interface ResolvedRef {
+  /** 40 lower-case hex digits. */
+  commitSha: string;
+  refKind: "branch" | "tag" | "commit";
+}
+
+/**
+ * Asks a repository which commit a ref means: a branch by its bare name or `refs/heads/<name>`, a tag by
+ * `refs/tags/<name>`, and 7 to 40 hex digits for a commit when no branch has that name (contract 4.3).
+ * @throws GitFailure
+ */
+export async function resolveRef({ ref, ...remote }: GitRemote & { ref: string }): Promise<ResolvedRef> {
+  const name = ref.replace(/^refs\/(heads|tags)\//, "");
+  const isTagRef = ref.startsWith("refs/tags/");
+  if (!isRefName(name)) throw notFound(`'${ref.slice(0, 200)}' cannot be the name of a branch, a tag or a commit.`);
+  return withGit(remote, async (git) => {
+    const found = await listRefs(git, name);
+    const branch = found.get(`refs/heads/${name}`);
+    if (branch !== undefined && !isTagRef) return { commitSha: branch, refKind: "branch" };
+    const tag = found.get(`refs/tags/${name}^{}`) ?? found.get(`refs/tags/${name}`);
+    if (tag !== undefined && isTagRef) return { commitSha: tag, refKind: "tag" };
+    if (/^[0-9a-f]{7,40}$/i.test(ref))
+      return { commitSha: await findCommit(git, name.toLowerCase()), refKind: "commit" };
+    throw notFound(await suggestRef(git, { name, isTagRef, otherExists: tag !== undefined || branch !== undefined }));
+  });
+}
+
+/**
+ * Puts the files of one commit into `directory`, without history, submodules, LFS content or hooks.
+ * @throws GitFailure `RefNotFound` when the repository has lost the commit.
+ */
+export async function fetchCommit({
+  commitSha,
+  directory,
+  ...remote
+}: GitRemote & { commitSha: string; directory: string }): Promise<void> {
+  if (!/^[0-9a-f]{40}$/.test(commitSha)) throw notFound(`'${commitSha.slice(0, 80)}' is not a full commit id.`);
+  await withGit(remote, async (git) => {
+    const gitDir = await initRepository(git);
+    await fetchOne(git, gitDir, commitSha, []);
+    await mkdir(directory, { recursive: true });
+    await git.run([
+      `--git-dir=${gitDir}`,
+      `--work-tree=${directory}`,
+      "checkout",
+      "--quiet",
+      "--force",
+      "--detach",
+      commitSha,
+      "--",
+    ]);
+  });
+}
+
+/** Refs of exactly this name. Git's patterns match the end of a name, so others may be in its answer. */
+async function listRefs(git: Git, name: string): Promise<Map<string, string>> {
+  const patterns = [`refs/heads/${name}`, `refs/tags/${name}`, `refs/tags/${name}^{}`];
+  const answer = await git.run(["ls-remote", "--", git.url, ...patterns]);
+  return new Map(
+    answer.split("\n").flatMap((line) => {
+      const [commitSha = "", ref = ""] = line.split("\t");
+      return patterns.includes(ref) ? [[ref, commitSha] as const] : [];
+    }),
+  );
+}
+
+/**
+ * A commit that no ref needs to point at. A full id is asked for directly; a short one needs all commits (without their
+ * files, where the host can leave them out) to know that it is unique.
+ */
+async function findCommit(git: Git, hex: string): Promise<string> {
+  const gitDir = await initRepository(git);
+  if (hex.length === 40) await fetchOne(git, gitDir, hex, ["--filter=tree:0"]);
+  else await fetchAll(git, gitDir, ["--filter=tree:0"]);
+  try {
+    return (
+      await git.run([`--git-dir=${gitDir}`, "rev-parse", "--verify", "--quiet", "--end-of-options", `${hex}^{commit}`])
+    ).trim();
+  } catch (error) {
+    if (!(error instanceof GitFailure) || error.reason !== "GitFailed") throw error;
+    throw notFound(`There is no branch '${hex}', and no commit whose id begins with it (or more than one).`);
+  }
+}
+
+/** Most hosts give any commit by its id; the others are asked for everything they have. */
+async function fetchOne(git: Git, gitDir: string, commitSha: string, options: string[]): Promise<void> {
+  try {
+    await git.run([...fetchFrom(gitDir), "--depth=1", ...options, "--", git.url, commitSha]);
+  } catch (error) {
+    if (!(error instanceof GitFailure) || !["RefNotFound", "GitFailed"].includes(error.reason)) throw error;
+    await fetchAll(git, gitDir, options);
+    await git.run([`--git-dir=${gitDir}`, "cat-file", "-e", `${commitSha}^{commit}`]).catch(() => {
+      throw notFound(`The repository has no commit ${commitSha}. It may have been removed by a forced push.`);
+    });
+  }
+}
+
+async function fetchAll(git: Git, gitDir: string, options: string[]): Promise<void> {
+  await git.run([
+    ...fetchFrom(gitDir),
+    ...options,
+    "--",
+    git.url,
+    "+refs/heads/*:refs/heads/*",
+    "+refs/tags/*:refs/tags/*",
+  ]);
+}
+
+const fetchFrom = (gitDir: string) => [`--git-dir=${gitDir}`, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+
+async function initRepository(git: Git): Promise<string> {
+  const gitDir = path.join(git.scratchDir, "repository");
+  await git.run(["init", "--quiet", "--bare", "--template=", "--", gitDir]);
+  return gitDir;
+}
+
+/** Says what the user probably meant: the other kind of ref, or the branch everyone else uses. */
+async function suggestRef(git: Git, ref: { name: string; isTagRef: boolean; otherExists: boolean }): Promise<string> {
+  const what = ref.isTagRef ? `tag '${ref.name}'` : `branch '${ref.name}'`;
+  if (ref.otherExists) {
+    return `There is no ${what}. There is a ${ref.isTagRef ? `branch of that name: use '${ref.name}'` : `tag of that name: use 'refs/tags/${ref.name}'`}.`;
+  }
+  const head = await git.run(["ls-remote", "--symref", "--", git.url, "HEAD"]);
+  const main = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(head)?.[1];
+  if (main === undefined) return `There is no ${what}: the repository is empty or has no default branch.`;
+  return `There is no ${what}. The default branch is '${main}'.`;
+}
+
+/** The rules of `git check-ref-format` that matter for a name we pass on: no option, no pattern, no revision syntax. */
+function isRefName(name: string): boolean {
+  if (name.length === 0 || name.length > 1024 || /[\p{Cc} ~^:?*[\\]/u.test(name)) return false;
+  if (name.startsWith("-") || name.endsWith(".") || name.includes("..") || name.includes("@{") || name === "@")
+    return false;
+  return name.split("/").every((part) => part !== "" && !part.startsWith(".") && !part.endsWith(".lock"));
+}
+
+const notFound = (message: string) => new GitFailure("RefNotFound", message);
