@@ -207,6 +207,8 @@ export type RevisionSource = Static<typeof RevisionSource>;
 /** D6. Null and absent leave a field as it is; `secrets: []` does too. */
 export const PatchDeployment = Type.Object(
   {
+    name: given(Type.String(), "Cannot change; the present value is accepted."),
+    source: given(Type.String(), "Cannot change; the present value is accepted."),
     revision_source: given(RevisionSource),
     source_config: given(SourceConfigInput, "Merged field by field."),
     source_revision_config: given(SourceRevisionConfigInput, "Merged; a non-null field makes a revision."),

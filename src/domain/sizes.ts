@@ -30,6 +30,11 @@ export function effectiveSizes(type: DeploymentType | null, spec: ResourceSpec |
   return sizesOfSpec(type === null ? (spec ?? {}) : specOfType[type]);
 }
 
+/** The type that answers show: an image from outside has none of its own and counts as `prod` (contract 2.2). */
+export function shownDeploymentType(type: DeploymentType | null): DeploymentType {
+  return type ?? "prod";
+}
+
 /** Does the last replica stop when nobody asks? */
 export function scalesToZero(type: DeploymentType | null): boolean {
   return type !== null && specOfType[type].min_scale === 0;

@@ -1,0 +1,86 @@
+import type { CreateDeployment, SourceConfig, SourceKind } from "../contract/deployment.ts";
+import { errors } from "../contract/error.ts";
+import { mergeRevisionConfig, mergeSourceConfig } from "./merge.ts";
+import { checkDeploymentName } from "./names.ts";
+import { placeDeployment } from "./placement.ts";
+import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
+import type { NewDeployment, RuleContext } from "./settings.ts";
+import { blankSourceConfig, blankSourceRevisionConfig } from "./settings.ts";
+import {
+  checkRevisionConfig,
+  checkSourceConfig,
+  checkSourceOffered,
+  lacksArtifactSource,
+  sourceConfigRules,
+} from "./source-rules.ts";
+import { checkTracking } from "./tracking.ts";
+
+/**
+ * Turns a create request into a deployment: defaults filled in, every rule of contract 4.1 to 4.6 checked. Whether the
+ * name is free is for the store to find out.
+ *
+ * @throws ApiError 400 with the rule that was broken; 422 for a missing name or two different config paths.
+ */
+export function normaliseCreate(body: CreateDeployment, context: RuleContext): NewDeployment {
+  const { source } = body;
+  const name = nameOf(body);
+  checkDeploymentName(name);
+  checkSourceOffered(source, context);
+  const sourceConfig = withDefaults(source, mergeSourceConfig({ ...blankSourceConfig }, body.source_config));
+  const sourceRevisionConfig = mergeRevisionConfig({ ...blankSourceRevisionConfig }, body.source_revision_config);
+  const createsRevision = !lacksArtifactSource(source, sourceRevisionConfig);
+  checkSourceConfig(source, sourceConfig, context);
+  checkRevisionConfig(source, sourceRevisionConfig, context, { madeNow: createsRevision });
+  checkTemplate(sourceConfig, context);
+  const trackedRef = sourceRevisionConfig.repo_ref;
+  checkTracking(sourceConfig, trackedRef);
+  if (source === "external_docker") sourceConfig.listener_config = placeDeployment(sourceConfig, context);
+  const secrets = checkSecrets(body.secrets ?? [], source);
+  const secretReferences = body.secret_references ?? null;
+  checkSecretReferences(secretReferences ?? [], source);
+  checkOneOrigin(Object.keys(secrets), secretReferences);
+  return {
+    name,
+    source,
+    sourceConfig,
+    sourceRevisionConfig,
+    trackedRef,
+    secrets,
+    secretReferences: secretReferences?.length === 0 ? null : secretReferences,
+    shareable: body.shareable ?? false,
+    routeThroughGateway: body.route_through_gateway ?? false,
+    agent: body.agent ?? null,
+    createsRevision,
+  };
+}
+
+/** In agent mode the agent and its environment are the name. */
+function nameOf({ name, agent }: CreateDeployment): string {
+  if (typeof name === "string") return name;
+  if (agent) return `agent-${agent.agent_id}-${agent.environment}`;
+  const isMissing = name === undefined;
+  throw errors.invalidRequest([
+    {
+      type: isMissing ? "missing" : "string_type",
+      loc: ["body", "name"],
+      msg: isMissing ? "Field required" : "Input should be a valid string",
+      input: isMissing ? {} : null,
+    },
+  ]);
+}
+
+/** Asked once: a template that leaves the catalogue later must not block changes of what was made of it. */
+function checkTemplate({ template_id: id }: SourceConfig, { templateIds }: RuleContext): void {
+  if (id !== null && !templateIds.includes(id)) throw errors.templateUnknown(id, templateIds);
+}
+
+function withDefaults(source: SourceKind, config: SourceConfig): SourceConfig {
+  const ignored = (field: "install_command" | "build_command") => sourceConfigRules[field][source] === "ignored";
+  return {
+    ...config,
+    deployment_type: source === "external_docker" ? config.deployment_type : (config.deployment_type ?? "prod"),
+    build_on_push: source === "github" ? config.build_on_push : (config.build_on_push ?? false),
+    install_command: ignored("install_command") ? null : config.install_command,
+    build_command: ignored("build_command") ? null : config.build_command,
+  };
+}

@@ -1,0 +1,18 @@
+import { errors } from "../contract/error.ts";
+import { urlLengthMax } from "./limits.ts";
+
+/**
+ * The address an `external_docker` deployment is served at, when the user names it.
+ * @throws ApiError 400 `invalidField`.
+ */
+export function checkCustomUrl(text: string): void {
+  const url = text.length <= urlLengthMax && URL.canParse(text) ? new URL(text) : null;
+  const isUsable =
+    url !== null && ["https:", "http:"].includes(url.protocol) && url.username === "" && url.password === "";
+  if (!isUsable) {
+    throw errors.invalidField(
+      "source_config.custom_url",
+      "must be an http or https URL without a user name or password.",
+    );
+  }
+}

@@ -1,0 +1,162 @@
+import type { DeploymentTier, PatchDeployment, SourceConfig, SourceRevisionConfig } from "../contract/deployment.ts";
+import { errors } from "../contract/error.ts";
+import type { CreateRevision } from "../contract/revision.ts";
+import { isBeingDeleted } from "./deployment-status.ts";
+import { checkImmutables } from "./immutables.ts";
+import {
+  isGiven,
+  mergeRevisionConfig,
+  mergeSourceConfig,
+  sentConfigPath,
+  settingsForSource,
+  settingsToKeep,
+} from "./merge.ts";
+import { checkRef, normaliseRef } from "./refs.ts";
+import { chooseRevisionSource } from "./revision-source.ts";
+import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
+import type { ChangedDeployment, CurrentDeployment, RuleContext } from "./settings.ts";
+import { checkRevisionConfig, checkSourceConfig, lacksArtifactSource, sourceConfigRules } from "./source-rules.ts";
+import { checkTier } from "./tiers.ts";
+import { checkTracking } from "./tracking.ts";
+
+/**
+ * What a PATCH makes of a deployment (contract 4.2 to 4.4). A field that makes a revision does so even with the value
+ * it has; null, absent and `secrets: []` change nothing.
+ *
+ * @throws ApiError 400 with the rule that was broken; 422 for two different config paths.
+ */
+export function applyPatch(
+  current: CurrentDeployment,
+  patch: PatchDeployment,
+  context: RuleContext,
+): ChangedDeployment {
+  checkImmutables(current, patch);
+  const isTierChanged = isGiven(patch.deployment_tier) && patch.deployment_tier !== current.deploymentTier;
+  const wish = wantsRevision(current, patch) || isTierChanged ? "ifPossible" : "no";
+  return change(current, patch, context, wish);
+}
+
+/**
+ * What POST .../revisions makes of a deployment: always a revision; an empty body runs the current settings again.
+ *
+ * @throws ApiError 400, also when there is no image or archive yet to run.
+ */
+export function applyNewRevision(
+  current: CurrentDeployment,
+  body: CreateRevision,
+  context: RuleContext,
+): ChangedDeployment & { revision: NonNullable<ChangedDeployment["revision"]> } {
+  checkImmutables(current, body);
+  const changed = change(current, body, context, "always");
+  return { ...changed, revision: changed.revision as NonNullable<typeof changed.revision> };
+}
+
+/** A push of the tracked branch: a revision of the branch's head, with the current settings. */
+export function applyPush(current: CurrentDeployment, context: RuleContext): ChangedDeployment {
+  return change(
+    current,
+    { revision_source: "github", source_revision_config: { repo_ref: current.trackedRef } },
+    context,
+    "always",
+  );
+}
+
+function change(
+  current: CurrentDeployment,
+  patch: PatchDeployment,
+  context: RuleContext,
+  wish: "no" | "ifPossible" | "always",
+): ChangedDeployment {
+  if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
+  const sent = patch.source_revision_config ?? {};
+  const sourceConfig = mergedSourceConfig(current, patch);
+  checkSourceConfig(current.source, sourceConfig, context);
+  const trackedRef = mergedTracking(current, patch);
+  checkTracking(sourceConfig, trackedRef);
+  const deploymentTier = mergedTier(current, patch);
+  const { secrets, secretReferences } = mergedSecrets(current, patch);
+  const unchanged = {
+    sourceConfig,
+    sourceRevisionConfig: current.sourceRevisionConfig,
+    trackedRef,
+    secrets,
+    secretReferences,
+    deploymentTier,
+  };
+  if (wish === "no") return { ...unchanged, revision: null };
+
+  const source = chooseRevisionSource(current, patch, context);
+  const merged = mergeRevisionConfig(current.sourceRevisionConfig, sent);
+  const config = settingsForSource(source, { ...merged, ...factsOfRevision(current, patch) }, sent);
+  // Before the first image or archive there is nothing to run: settings are stored and wait for it.
+  const isEarly = wish === "ifPossible" && current.latestRevisionSource === null && lacksArtifactSource(source, config);
+  checkRevisionConfig(source, config, withKept(context, current.sourceRevisionConfig), { madeNow: !isEarly });
+  const sourceRevisionConfig = settingsToKeep(current.source, merged, { source, config });
+  const revision = isEarly ? null : { source, sourceConfig, sourceRevisionConfig: config, secretReferences };
+  return { ...unchanged, sourceRevisionConfig, revision };
+}
+
+/** Contract 4.4: the fields whose presence asks for a revision. */
+function wantsRevision(current: CurrentDeployment, patch: PatchDeployment): boolean {
+  const config = patch.source_config ?? {};
+  const sent = patch.source_revision_config ?? {};
+  const references = patch.secret_references;
+  return (
+    [sent.repo_ref, sent.image_uri, sent.source_tarball_path, sentConfigPath(sent)].some(isGiven) ||
+    [config.resource_spec, config.install_command, config.build_command].some(isGiven) ||
+    (patch.secrets ?? []).length > 0 ||
+    (isGiven(references) && (references.length > 0 || (current.secretReferences ?? []).length > 0))
+  );
+}
+
+/** Answers fill in a serving URL that only `external_docker` may set; a client that sends it back changes nothing. */
+function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment): SourceConfig {
+  const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
+  if (current.source !== "external_docker" && sent.custom_url === current.url) delete sent.custom_url;
+  for (const field of ["install_command", "build_command"] as const) {
+    if (sourceConfigRules[field][current.source] === "ignored") delete sent[field];
+  }
+  return mergeSourceConfig(current.sourceConfig, sent);
+}
+
+/** A ref that is deployed becomes the tracked one; `tracked_repo_ref` moves it alone and wins. */
+function mergedTracking(current: CurrentDeployment, patch: PatchDeployment): string | null {
+  const { tracked_repo_ref: tracked } = patch;
+  if (isGiven(tracked)) {
+    if (current.source !== "github") throw errors.fieldNotApplicable("tracked_repo_ref", current.source);
+    checkRef("tracked_repo_ref", tracked);
+    return normaliseRef(tracked);
+  }
+  const ref = patch.source_revision_config?.repo_ref;
+  return current.source === "github" && isGiven(ref) ? normaliseRef(ref) : current.trackedRef;
+}
+
+function mergedTier(current: CurrentDeployment, patch: PatchDeployment): DeploymentTier | null {
+  if (!isGiven(patch.deployment_tier)) return current.deploymentTier;
+  checkTier(patch.deployment_tier, current.sourceConfig.deployment_type);
+  return patch.deployment_tier;
+}
+
+function mergedSecrets(current: CurrentDeployment, patch: PatchDeployment) {
+  const { source } = current;
+  const isReplaced = (patch.secrets ?? []).length > 0;
+  const secrets = isReplaced ? checkSecrets(patch.secrets ?? [], source) : null;
+  const sent = patch.secret_references;
+  if (isGiven(sent)) checkSecretReferences(sent, source);
+  const secretReferences = isGiven(sent) ? (sent.length === 0 ? null : sent) : current.secretReferences;
+  checkOneOrigin(secrets === null ? current.secretNames : Object.keys(secrets), secretReferences);
+  return { secrets, secretReferences };
+}
+
+/** What belongs to one revision only: the commit is resolved anew, and packages described the code that was sent. */
+function factsOfRevision(current: CurrentDeployment, patch: PatchDeployment): Partial<SourceRevisionConfig> {
+  const { image_uri: image, source_tarball_path: tarball, repo_ref: ref } = patch.source_revision_config ?? {};
+  const isNewCode = [image, tarball, ref].some(isGiven);
+  const kept = isNewCode ? null : current.sourceRevisionConfig.tracked_packages;
+  return { repo_commit_sha: null, deepagents_version: null, tracked_packages: patch.tracked_packages ?? kept };
+}
+
+/** An archive that a revision was made of stays usable, also when the caller did not look it up again. */
+function withKept(context: RuleContext, { source_tarball_path: kept }: SourceRevisionConfig): RuleContext {
+  return kept === null ? context : { ...context, uploadedPaths: [...context.uploadedPaths, kept] };
+}

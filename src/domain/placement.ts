@@ -1,0 +1,44 @@
+import type { ListenerConfig, SourceConfig } from "../contract/deployment.ts";
+import { errors } from "../contract/error.ts";
+import type { RuleContext } from "./settings.ts";
+
+/**
+ * Where an `external_docker` deployment runs: a listener of the workspace and one of its namespaces, or the built-in
+ * data plane when no listener is named and there is one (contract 4.1).
+ *
+ * @returns the listener settings with the namespace filled in.
+ * @throws ApiError 400 `listenerRequired`, `fieldRequired` or `invalidField`.
+ */
+export function placeDeployment(
+  config: Pick<SourceConfig, "listener_id" | "listener_config">,
+  context: RuleContext,
+): ListenerConfig | null {
+  const namespace = config.listener_config?.k8s_namespace ?? null;
+  if (config.listener_id === null) {
+    const ids = context.listeners.map(({ id }) => id);
+    if (!context.hasBuiltinDataPlane && ids.length > 0) throw errors.listenerRequired(ids);
+    if (namespace !== null) throw errors.invalidField(namespaceField, "needs a listener_id.");
+    return config.listener_config;
+  }
+  const listener = context.listeners.find(({ id }) => id === config.listener_id);
+  if (listener === undefined) {
+    throw errors.invalidField(
+      "source_config.listener_id",
+      `${config.listener_id} is not a listener of this workspace.`,
+    );
+  }
+  return { k8s_namespace: chooseNamespace(namespace, listener.k8sNamespaces) };
+}
+
+const namespaceField = "source_config.listener_config.k8s_namespace";
+
+function chooseNamespace(wanted: string | null, offered: readonly string[] | null): string | null {
+  if (offered === null) return wanted;
+  if (wanted === null && offered.length > 1) {
+    throw errors.invalidField(namespaceField, `is required: the listener has ${offered.join(", ")}.`);
+  }
+  if (wanted !== null && !offered.includes(wanted)) {
+    throw errors.invalidField(namespaceField, `must be one of ${offered.join(", ")}.`);
+  }
+  return wanted ?? offered[0] ?? null;
+}

@@ -1,0 +1,45 @@
+import { errors } from "../contract/error.ts";
+import type { RevisionStatus } from "../contract/revision.ts";
+import { isBeingDeleted } from "./deployment-status.ts";
+import { settingsToKeep } from "./merge.ts";
+import { isFinal } from "./revision-status.ts";
+import type { ChangedDeployment, CurrentDeployment, RevisionSettings } from "./settings.ts";
+
+/** The revision that a redeploy names. */
+export interface NamedRevision extends Pick<RevisionSettings, "source" | "sourceConfig" | "sourceRevisionConfig"> {
+  id: string;
+  status: RevisionStatus;
+}
+
+/**
+ * A new revision that runs an earlier one's code with today's secrets, resources and commands (contract 5.4). The
+ * repository stays the named revision's: its commit is to be found there, should its artifact be gone.
+ *
+ * @throws ApiError 400 while the named revision is in progress or the deployment is being deleted.
+ */
+export function redeploySettings(
+  named: NamedRevision,
+  current: CurrentDeployment,
+): ChangedDeployment & { revision: RevisionSettings } {
+  if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
+  if (!isFinal(named.status)) throw errors.revisionInProgress(named.id, named.status);
+  const { source, sourceRevisionConfig } = named;
+  const { sourceConfig, secretReferences, trackedRef, deploymentTier } = current;
+  return {
+    sourceConfig,
+    sourceRevisionConfig: settingsToKeep(current.source, current.sourceRevisionConfig, {
+      source,
+      config: sourceRevisionConfig,
+    }),
+    trackedRef,
+    secretReferences,
+    deploymentTier,
+    secrets: null,
+    revision: {
+      source,
+      sourceConfig: { ...sourceConfig, repo_url: named.sourceConfig.repo_url },
+      sourceRevisionConfig,
+      secretReferences,
+    },
+  };
+}

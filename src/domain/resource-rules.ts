@@ -1,0 +1,89 @@
+import { errors } from "../contract/error.ts";
+import type { ResourceSpec } from "../contract/resource-spec.ts";
+import { replicasMax } from "./limits.ts";
+import { type ContainerSizes, effectiveSizes } from "./sizes.ts";
+
+/**
+ * Rounds CPU values to tenths and refuses a spec that contradicts itself. The bounds of single values are in the
+ * schema, so they were checked before rounding (contract 2.4).
+ *
+ * @throws ApiError 400 `invalidField`.
+ */
+export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
+  const rounded: ResourceSpec = { ...spec };
+  for (const field of roundedFields) {
+    const cores = rounded[field];
+    if (typeof cores === "number") rounded[field] = roundToTenth(cores);
+  }
+  checkCounts(rounded);
+  checkScale("", rounded.min_scale, rounded.max_scale, 1);
+  checkScale("queue_", rounded.queue_min_scale, rounded.queue_max_scale, 0);
+  checkLimits(rounded);
+  return rounded;
+}
+
+const roundedFields = ["cpu", "cpu_limit", "queue_cpu", "queue_cpu_limit", "redis_cpu", "redis_cpu_limit"] as const;
+
+const positiveFields = [
+  ...["memory_mb", "memory_limit_mb", "queue_memory_mb", "queue_memory_limit_mb", "redis_memory_mb"],
+  ...["redis_memory_limit_mb", "core_memory_mb", "core_memory_limit_mb", "db_memory_mb", "db_memory_limit_mb"],
+  ...["db_storage_gi", "db_max_connections", "db_cpu", "db_cpu_limit"],
+] as (keyof ResourceSpec)[];
+
+/**
+ * Rounds as Python's `round(x, 1)`: halves go to the even tenth, so 0.25 becomes 0.2. `toFixed` works on the exact
+ * binary value and sends halves up; the only halves a double can hold exactly are .25 and .75, and .75 goes up anyway.
+ */
+export function roundToTenth(value: number): number {
+  return Number((value % 1 === 0.25 ? value - 0.01 : value).toFixed(1));
+}
+
+function checkCounts(spec: ResourceSpec): void {
+  for (const field of positiveFields) {
+    const value = spec[field];
+    if (typeof value === "number" && value <= 0) refuse(field, "must be greater than 0.");
+  }
+}
+
+/** An `external_docker` deployment has no type that scales to zero, so its server keeps at least one replica. */
+function checkScale(
+  prefix: "" | "queue_",
+  min: number | null | undefined,
+  max: number | null | undefined,
+  fewest: number,
+): void {
+  if (typeof min === "number" && (min < fewest || min > replicasMax)) {
+    refuse(`${prefix}min_scale`, `must be between ${fewest} and ${replicasMax}.`);
+  }
+  if (typeof max === "number" && (max < 1 || max > replicasMax)) {
+    refuse(`${prefix}max_scale`, `must be between 1 and ${replicasMax}.`);
+  }
+  if (typeof min === "number" && typeof max === "number" && min > max) {
+    refuse(`${prefix}max_scale`, `must not be below ${prefix}min_scale (${min}).`);
+  }
+}
+
+/** Compares with defaults filled in: a limit given alone must not lie below the default request. */
+function checkLimits(spec: ResourceSpec): void {
+  const sizes = effectiveSizes(null, spec);
+  const containers: [string, ContainerSizes][] = [
+    ["", sizes],
+    ["queue_", sizes.queue],
+    ["redis_", sizes.redis],
+    ["db_", sizes.database],
+  ];
+  for (const [prefix, { cpuCores, cpuLimitCores, memoryMib, memoryLimitMib }] of containers) {
+    if (cpuLimitCores < cpuCores) refuse(`${prefix}cpu_limit`, `must not be below ${prefix}cpu (${cpuCores}).`);
+    if (memoryLimitMib < memoryMib) {
+      refuse(`${prefix}memory_limit_mb`, `must not be below ${prefix}memory_mb (${memoryMib}).`);
+    }
+  }
+  if ((spec.core_cpu_limit ?? Infinity) < (spec.core_cpu ?? 0)) refuse("core_cpu_limit", "must not be below core_cpu.");
+  if ((spec.core_memory_limit_mb ?? Infinity) < (spec.core_memory_mb ?? 0)) {
+    refuse("core_memory_limit_mb", "must not be below core_memory_mb.");
+  }
+}
+
+function refuse(field: string, because: string): never {
+  throw errors.invalidField(`source_config.resource_spec.${field}`, because);
+}

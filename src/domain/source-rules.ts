@@ -1,0 +1,122 @@
+import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
+import { errors } from "../contract/error.ts";
+import { checkCommand } from "./commands.ts";
+import { checkConfigPath } from "./config-path.ts";
+import { checkCustomUrl } from "./custom-url.ts";
+import { checkRepoUrl } from "./git-url.ts";
+import { checkImageUri } from "./image-reference.ts";
+import { modes } from "./mode.ts";
+import { checkRef } from "./refs.ts";
+import type { RuleContext } from "./settings.ts";
+
+/**
+ * What a source says to a field. `required` and `optional` speak for themselves; `none`: must be null; `off`: null or
+ * false; `ignored`: taken and dropped; `revision`: may be missing until a revision is made.
+ */
+export type FieldRule = "required" | "optional" | "none" | "off" | "ignored" | "revision";
+
+type Row = Readonly<Record<SourceKind, FieldRule>>;
+
+const onlyGithub = (rule: FieldRule): Row => row(rule, "none", "none", "none", "none");
+const onlyExternal = (rule: FieldRule): Row => row("none", "none", "none", "none", rule);
+
+/** Contract 4.1 as data, source settings. Columns: github, internal_docker, internal_source, internal_template, external_docker. */
+export const sourceConfigRules: Readonly<Record<Exclude<keyof SourceConfig, "repo_branch">, Row>> = {
+  deployment_type: row("optional", "optional", "optional", "optional", "none"),
+  integration_id: onlyGithub("optional"),
+  repo_url: onlyGithub("required"),
+  build_on_push: row("required", "off", "off", "off", "off"),
+  custom_url: onlyExternal("optional"),
+  resource_spec: onlyExternal("optional"),
+  listener_id: onlyExternal("optional"),
+  listener_config: onlyExternal("optional"),
+  install_command: row("optional", "optional", "optional", "optional", "ignored"),
+  build_command: row("optional", "optional", "optional", "optional", "ignored"),
+  template_id: row("none", "none", "none", "required", "none"),
+};
+
+/** Contract 4.1 as data, settings of a revision. The order is the order of complaints. */
+export const revisionConfigRules = {
+  repo_ref: onlyGithub("required"),
+  image_uri: row("none", "revision", "none", "none", "required"),
+  source_tarball_path: row("none", "none", "revision", "none", "none"),
+  langgraph_config_path: row("required", "none", "revision", "none", "none"),
+} as const satisfies Partial<Record<keyof SourceRevisionConfig, Row>>;
+
+export type SourceConfigField = keyof typeof sourceConfigRules;
+export type RevisionConfigField = keyof typeof revisionConfigRules;
+
+export const sourceConfigFields = Object.keys(sourceConfigRules) as SourceConfigField[];
+export const revisionConfigFields = Object.keys(revisionConfigRules) as RevisionConfigField[];
+
+function row(
+  github: FieldRule,
+  internal_docker: FieldRule,
+  internal_source: FieldRule,
+  internal_template: FieldRule,
+  external_docker: FieldRule,
+): Row {
+  return { github, internal_docker, internal_source, internal_template, external_docker };
+}
+
+/** @throws ApiError 400 `sourceNotInMode`. */
+export function checkSourceOffered(source: SourceKind, context: RuleContext): void {
+  const { sources } = modes[context.mode];
+  if (!sources.includes(source)) throw errors.sourceNotInMode(source, context.mode, sources);
+}
+
+/**
+ * Checks merged source settings: each field against the table, then each value by itself. Combinations that need more
+ * (listeners, refs of tags, sizes) have their own rules.
+ *
+ * @throws ApiError 400, naming the field.
+ */
+export function checkSourceConfig(source: SourceKind, config: SourceConfig, context: RuleContext): void {
+  for (const field of sourceConfigFields) {
+    checkPresence(`source_config.${field}`, source, sourceConfigRules[field][source], config[field]);
+  }
+  if (config.repo_url !== null) checkRepoUrl(config.repo_url, context);
+  if (config.custom_url !== null) checkCustomUrl(config.custom_url);
+  for (const field of ["install_command", "build_command"] as const) {
+    const command = config[field];
+    if (command !== null && sourceConfigRules[field][source] !== "ignored") {
+      checkCommand(`source_config.${field}`, command);
+    }
+  }
+}
+
+/**
+ * Checks the merged settings of a revision.
+ * @param source Source of the revision, which `revision_source` may make another than the deployment's.
+ * @param madeNow Is a revision made of it? Then nothing may be missing.
+ * @throws ApiError 400, naming the field.
+ */
+export function checkRevisionConfig(
+  source: SourceKind,
+  config: SourceRevisionConfig,
+  context: RuleContext,
+  { madeNow }: { madeNow: boolean },
+): void {
+  for (const field of revisionConfigFields) {
+    const rule = revisionConfigRules[field][source];
+    const effective = rule === "revision" ? (madeNow ? "required" : "optional") : rule;
+    checkPresence(`source_revision_config.${field}`, source, effective, config[field]);
+  }
+  if (config.repo_ref !== null) checkRef("source_revision_config.repo_ref", config.repo_ref);
+  if (config.image_uri !== null) checkImageUri(config.image_uri);
+  if (config.langgraph_config_path !== null) checkConfigPath(config.langgraph_config_path);
+  const { source_tarball_path: tarball } = config;
+  if (tarball !== null && !context.uploadedPaths.includes(tarball)) throw errors.invalidTarballPath();
+}
+
+/** Does a revision of this source still wait for its image or archive? */
+export function lacksArtifactSource(source: SourceKind, config: SourceRevisionConfig): boolean {
+  if (source === "internal_docker") return config.image_uri === null;
+  return source === "internal_source" && config.source_tarball_path === null;
+}
+
+function checkPresence(field: string, source: SourceKind, rule: FieldRule, value: unknown): void {
+  if (rule === "required" && value === null) throw errors.fieldRequired(field, source);
+  if (rule === "none" && value !== null) throw errors.fieldNotApplicable(field, source);
+  if (rule === "off" && value === true) throw errors.fieldNotApplicable(field, source);
+}
