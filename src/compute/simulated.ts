@@ -1,0 +1,319 @@
+import type { Compute, ReplicaExit, ReplicaSpec, ReplicaState } from "./compute.ts";
+
+/** Time as the simulated world sees it; a test hands in a virtual one. */
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Runs something once, later. @returns a function that cancels it. */
+  setTimeout(run: () => void, delayMs: number): () => void;
+}
+
+/** What goes wrong and how often. Every probability is per call or per replica, from 0 to 1. */
+export interface Faults {
+  /** A start takes between these, log-uniform: most are quick and a few are very slow. */
+  startDelayMs: { min: number; max: number };
+  /** The time between SIGTERM and the end, log-uniform, cut off by `graceMs`. */
+  stopDelayMs: { min: number; max: number };
+  /** The replica exits instead of becoming ready. */
+  startFails: number;
+  /** The replica starts but never answers its health check: `NotHealthy` at the start deadline. */
+  startHangs: number;
+  /** `ensure` fails and has done nothing. */
+  ensureRefuses: number;
+  /** `ensure` fails although the replica was started. */
+  ensureLies: number;
+  /** `remove` fails although the replica is gone. */
+  removeLies: number;
+  /** `observe` answers with what it saw the last time. */
+  observeIsStale: number;
+  /** `observe` fails. */
+  observeFails: number;
+  /** A replica became ready or exited and nobody is told: only the next regular look finds it. */
+  changeIsLost: number;
+  /** How long a ready replica lives on average (exponential); null: for ever. */
+  lifetimeMs: number | null;
+}
+
+/** A world in which everything works, at the pace of a small agent server. */
+export const noFaults: Faults = {
+  startDelayMs: { min: 5, max: 50 },
+  stopDelayMs: { min: 1, max: 10 },
+  startFails: 0,
+  startHangs: 0,
+  ensureRefuses: 0,
+  ensureLies: 0,
+  removeLies: 0,
+  observeIsStale: 0,
+  observeFails: 0,
+  changeIsLost: 0,
+  lifetimeMs: null,
+};
+
+export interface SimulatedWorldOptions {
+  /** Same seed, same fate of every replica and every call, in whatever order the replicas are asked for. */
+  seed: number;
+  faults?: Partial<Faults>;
+  clock?: Clock;
+  /** Where a ready replica claims to answer. Nothing listens there unless the caller does. */
+  address?: { host: string; port: number };
+}
+
+/** What a simulated driver offers beside the interface: its world, which a later driver can be opened on. */
+export interface SimulatedCompute extends Compute {
+  readonly world: SimulatedWorld;
+}
+
+/**
+ * A driver without processes: replicas are entries of a seeded world that delays, fails, lies and dies. For simulation
+ * and benchmarks; 10,000 replicas are one map. Closing the driver leaves its world running, as real replicas would be.
+ *
+ * The environment of a replica can tell its fate: `SIMULATE_START` = `ready`, `exit` or `hang` (default: the seed
+ * decides), `SIMULATE_CAUSE` (the last line of a start that exits) and `SIMULATE_EXIT_AFTER_MS` (counted from ready).
+ */
+export function openSimulatedCompute(options: SimulatedWorldOptions | { world: SimulatedWorld }): SimulatedCompute {
+  const world = "world" in options ? options.world : new SimulatedWorld(options);
+  const looks = new Set<() => void>();
+  let lastSeen: ReplicaState[] = [];
+  const announce = () => {
+    for (const look of looks) look();
+  };
+  world.watchers.add(announce);
+
+  return {
+    type: "simulated",
+    world,
+    async ensure(spec, signal) {
+      signal.throwIfAborted();
+      if (world.happens("ensureRefuses", spec.replicaId)) throw new Error("simulated: the engine refused");
+      world.start(spec);
+      if (world.happens("ensureLies", spec.replicaId)) throw new Error("simulated: the engine did not answer in time");
+    },
+    async observe(signal) {
+      signal.throwIfAborted();
+      if (world.happens("observeFails", "observe")) throw new Error("simulated: the engine did not answer in time");
+      if (!world.happens("observeIsStale", "observe")) lastSeen = world.snapshot();
+      return lastSeen;
+    },
+    async remove(replicaId, { graceMs, signal }) {
+      await unlessAborted(world.stop(replicaId, graceMs), signal);
+      if (world.happens("removeLies", replicaId)) throw new Error("simulated: the engine did not answer in time");
+    },
+    async removeState() {},
+    onChange(look) {
+      looks.add(look);
+    },
+    async close() {
+      world.watchers.delete(announce);
+      looks.clear();
+    },
+  };
+}
+
+interface Entry {
+  state: ReplicaState;
+  spec: ReplicaSpec;
+  /** Cancels what was going to happen next to this replica. */
+  cancelNext: () => void;
+  stopped?: Promise<void>;
+}
+
+/** The replicas themselves; outlives the drivers opened on it. */
+export class SimulatedWorld {
+  readonly watchers = new Set<() => void>();
+  readonly #entries = new Map<string, Entry>();
+  readonly #asked = new Map<string, number>();
+  readonly #seed: number;
+  readonly #faults: Faults;
+  readonly #clock: Clock;
+  readonly #address: { host: string; port: number };
+  #snapshot: ReplicaState[] | undefined;
+  #isAnnouncing = false;
+
+  constructor({ seed, faults, clock = systemClock, address = { host: "127.0.0.1", port: 1 } }: SimulatedWorldOptions) {
+    this.#seed = seed;
+    this.#faults = { ...noFaults, ...faults };
+    this.#clock = clock;
+    this.#address = address;
+  }
+
+  /** Built once per change, so that looking at 10,000 replicas that did not change costs nothing. */
+  snapshot(): ReplicaState[] {
+    this.#snapshot ??= Array.from(this.#entries.values(), (entry) => entry.state);
+    return this.#snapshot;
+  }
+
+  /** Draws whether a fault strikes this time. The n-th question about one subject always has the same answer. */
+  happens(fault: ProbabilityName, subject: string): boolean {
+    const probability = this.#faults[fault];
+    if (probability === 0) return false;
+    const question = `${fault} ${subject}`;
+    const turn = this.#asked.get(question) ?? 0;
+    this.#asked.set(question, turn + 1);
+    return this.#draw(`${question} ${turn}`) < probability;
+  }
+
+  start(spec: ReplicaSpec): void {
+    if (this.#entries.has(spec.replicaId)) return;
+    const { replicaId, deploymentId, revisionId } = spec;
+    const limit = "not enforced: a simulated replica uses nothing";
+    const entry: Entry = {
+      spec,
+      state: {
+        replicaId,
+        deploymentId,
+        revisionId,
+        phase: "starting",
+        startedAt: new Date(this.#clock.now()),
+        limits: { memory: limit, cpu: limit },
+      },
+      cancelNext: () => {},
+    };
+    this.#entries.set(replicaId, entry);
+    this.#snapshot = undefined;
+    this.#planStart(entry);
+  }
+
+  /** Ends a running replica as if it had died by itself: what a test tells the world to do. */
+  crash(replicaId: string, exit: Partial<ReplicaExit> = {}): void {
+    const entry = this.#entries.get(replicaId);
+    if (entry?.state.phase !== "starting" && entry?.state.phase !== "ready") return;
+    entry.cancelNext();
+    this.#exit(entry, { ...crashed, ...exit });
+  }
+
+  /** Resolves when the replica is gone; a second call waits for the first. */
+  stop(replicaId: string, graceMs: number): Promise<void> {
+    const entry = this.#entries.get(replicaId);
+    if (entry === undefined) return Promise.resolve();
+    entry.stopped ??= new Promise((resolve) => {
+      const delayMs = Math.min(graceMs, this.#drawMs(this.#faults.stopDelayMs, `stop ${replicaId}`));
+      const wasRunning = entry.state.phase !== "exited";
+      entry.cancelNext();
+      if (wasRunning) this.#change(entry, { phase: "stopping" }, false);
+      const forget = () => {
+        this.#entries.delete(replicaId);
+        this.#snapshot = undefined;
+        resolve();
+      };
+      if (wasRunning) entry.cancelNext = this.#clock.setTimeout(forget, delayMs);
+      else forget();
+    });
+    return entry.stopped;
+  }
+
+  #planStart(entry: Entry): void {
+    const { replicaId, startTimeoutMs, env } = entry.spec;
+    const fate = env["SIMULATE_START"] ?? this.#drawFate(replicaId);
+    const delayMs = fate === "hang" ? startTimeoutMs : this.#drawMs(this.#faults.startDelayMs, `start ${replicaId}`);
+    entry.cancelNext = this.#clock.setTimeout(
+      () => {
+        if (fate === "exit") this.#exit(entry, brokenStart(env["SIMULATE_CAUSE"]));
+        else if (fate === "hang" || delayMs >= startTimeoutMs) this.#exit(entry, notHealthy(startTimeoutMs));
+        else this.#becomeReady(entry);
+      },
+      Math.min(delayMs, startTimeoutMs),
+    );
+  }
+
+  #drawFate(replicaId: string): "ready" | "exit" | "hang" {
+    if (this.happens("startFails", replicaId)) return "exit";
+    return this.happens("startHangs", replicaId) ? "hang" : "ready";
+  }
+
+  #becomeReady(entry: Entry): void {
+    this.#change(entry, { phase: "ready", address: this.#address, serverVersion: "simulated" });
+    const { replicaId, env } = entry.spec;
+    const { lifetimeMs } = this.#faults;
+    const told = env["SIMULATE_EXIT_AFTER_MS"];
+    const leftMs =
+      told !== undefined ? Number(told) : lifetimeMs !== null && this.#drawLifetimeMs(replicaId, lifetimeMs);
+    if (leftMs !== false) entry.cancelNext = this.#clock.setTimeout(() => this.#exit(entry, crashed), leftMs);
+  }
+
+  #exit(entry: Entry, exit: ReplicaExit): void {
+    const { address: _, ...state } = entry.state;
+    entry.state = state;
+    this.#change(entry, { phase: "exited", exit });
+  }
+
+  #change(entry: Entry, change: Partial<ReplicaState>, isNews = true): void {
+    entry.state = { ...entry.state, ...change };
+    this.#snapshot = undefined;
+    if (!isNews || this.#isAnnouncing || this.happens("changeIsLost", entry.spec.replicaId)) return;
+    this.#isAnnouncing = true;
+    // A thousand starts of one moment are one look.
+    queueMicrotask(() => {
+      this.#isAnnouncing = false;
+      for (const watch of this.watchers) watch();
+    });
+  }
+
+  #drawLifetimeMs(replicaId: string, meanMs: number): number {
+    return -Math.log(1 - this.#draw(`lifetime ${replicaId}`)) * meanMs;
+  }
+
+  #drawMs({ min, max }: { min: number; max: number }, question: string): number {
+    return Math.max(min, 0.001) * (max / Math.max(min, 0.001)) ** this.#draw(question);
+  }
+
+  #draw(question: string): number {
+    return fraction(`${this.#seed} ${question}`);
+  }
+}
+
+type ProbabilityName = { [Name in keyof Faults]: Faults[Name] extends number ? Name : never }[keyof Faults];
+
+const crashed: ReplicaExit = {
+  reason: "Exited",
+  message: "The agent server ended with exit code 1. The last lines of its log say why.",
+  exitCode: 1,
+  signal: null,
+  lastLines: ["simulated: the agent server crashed"],
+};
+
+const brokenStart = (cause = "simulated: the agent server cannot start"): ReplicaExit => ({
+  ...crashed,
+  message: "The agent server ended with exit code 3 before it was ready. The last lines of its log say why.",
+  exitCode: 3,
+  lastLines: [cause],
+});
+
+const notHealthy = (startTimeoutMs: number): ReplicaExit => ({
+  reason: "NotHealthy",
+  message: `The agent server did not answer its health check within ${startTimeoutMs / 1000} s and was ended.`,
+  exitCode: null,
+  signal: "SIGKILL",
+  lastLines: ["simulated: the agent server started but never answers"],
+});
+
+const systemClock: Clock = {
+  now: Date.now,
+  setTimeout(run, delayMs) {
+    // Node's timers hold 31 bits; a longer one would fire at once. The world does not keep a process alive.
+    const timer = setTimeout(run, Math.min(delayMs, 2 ** 31 - 1)).unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+/** A number in [0, 1) that depends on every character: FNV-1a, then murmur's finalizer to spread similar questions. */
+function fraction(question: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < question.length; index++) {
+    hash = Math.imul(hash ^ question.charCodeAt(index), 0x01000193);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
+}
+
+async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, describe, test } from "node:test";
+import type { Compute, ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import { eventually } from "./eventually.ts";
+
+export interface ComputeUnderTest {
+  /** Opens the driver. Called again after `close`, it must see what the earlier one left. */
+  open(): Promise<Compute>;
+  /**
+   * A new replica that becomes ready, that ends by itself with exit code 3 and a last line naming its cause, or that
+   * runs but never answers its health check.
+   */
+  spec(kind: "healthy" | "broken" | "hanging"): ReplicaSpec;
+  /** Whether the agent server answers a request. Left out by drivers whose replicas have nothing behind the address. */
+  answers?(state: ReplicaState): Promise<boolean>;
+  /** Removes everything the suite left. */
+  end(): Promise<void>;
+}
+
+const soon = () => AbortSignal.timeout(60_000);
+const broken = "cannot start: no such model";
+
+/** What every driver owes the listener. All drivers run this same suite. */
+export function computeConformance(name: string, prepare: () => Promise<ComputeUnderTest>): void {
+  describe(`compute ${name}`, () => {
+    let world: ComputeUnderTest;
+    let compute: Compute;
+    const stateOf = async (spec: ReplicaSpec) =>
+      (await compute.observe(soon())).find((state) => state.replicaId === spec.replicaId);
+    const reaches = (spec: ReplicaSpec, phase: ReplicaState["phase"]) =>
+      eventually(
+        () => stateOf(spec),
+        (state) => state?.phase === phase || state?.phase === "exited",
+      ).then((state) => {
+        assert.equal(state?.phase, phase, JSON.stringify(state));
+        return state;
+      });
+    const remove = (spec: ReplicaSpec) => compute.remove(spec.replicaId, { graceMs: 5_000, signal: soon() });
+
+    before(async () => {
+      world = await prepare();
+      compute = await world.open();
+    });
+    after(async () => {
+      await compute?.close();
+      await world?.end();
+    });
+
+    test("a replica becomes ready at an address that answers", async () => {
+      const spec = world.spec("healthy");
+      await compute.ensure(spec, soon());
+      const state = await reaches(spec, "ready");
+      assert.equal(state.deploymentId, spec.deploymentId);
+      assert.equal(state.revisionId, spec.revisionId);
+      assert.ok(state.address !== undefined && state.address.port > 0);
+      assert.ok(state.limits.memory.length > 0 && state.limits.cpu.length > 0);
+      assert.ok(Math.abs(state.startedAt.getTime() - Date.now()) < 300_000);
+      if (world.answers !== undefined) assert.ok(await world.answers(state));
+      await remove(spec);
+    });
+
+    test("a replica ensured twice, also at once, runs once", async () => {
+      const spec = world.spec("healthy");
+      await Promise.all([compute.ensure(spec, soon()), compute.ensure(spec, soon())]);
+      const first = await reaches(spec, "ready");
+      await compute.ensure(spec, soon());
+      const states = (await compute.observe(soon())).filter((state) => state.replicaId === spec.replicaId);
+      assert.deepEqual(states, [first]);
+      await remove(spec);
+    });
+
+    test("a removed replica is gone when remove resolves, and answers no more", async () => {
+      const spec = world.spec("healthy");
+      await compute.ensure(spec, soon());
+      const state = await reaches(spec, "ready");
+      await remove(spec);
+      assert.equal(await stateOf(spec), undefined);
+      if (world.answers !== undefined) assert.equal(await world.answers(state), false);
+    });
+
+    test("a replica can be removed while it starts", async () => {
+      const spec = world.spec("hanging");
+      await compute.ensure(spec, soon());
+      await remove(spec);
+      assert.equal(await stateOf(spec), undefined);
+    });
+
+    test("removing twice, also at once, and removing an unknown replica is no error", async () => {
+      const spec = world.spec("healthy");
+      await compute.ensure(spec, soon());
+      await Promise.all([remove(spec), remove(spec)]);
+      await remove(spec);
+      await remove({ ...spec, replicaId: `${randomUUID()}-1` });
+    });
+
+    test("a broken start is exited with code and last lines, stays so over ensure, and goes with remove", async () => {
+      const spec = world.spec("broken");
+      await compute.ensure(spec, soon());
+      const exited = await reaches(spec, "exited");
+      assert.equal(exited.exit?.reason, "Exited");
+      assert.equal(exited.exit.exitCode, 3);
+      assert.equal(exited.exit.lastLines.at(-1), broken);
+      assert.ok(exited.exit.lastLines.length <= 30);
+      assert.ok(exited.exit.message.length > 20);
+      assert.equal(exited.address, undefined);
+      await compute.ensure(spec, soon());
+      assert.deepEqual(await stateOf(spec), exited);
+      await remove(spec);
+      assert.equal(await stateOf(spec), undefined);
+    });
+
+    test("a replica that is not ready at its start deadline is ended and exited as NotHealthy", async () => {
+      const spec = { ...world.spec("hanging"), startTimeoutMs: 700 };
+      await compute.ensure(spec, soon());
+      const exited = await reaches(spec, "exited");
+      assert.equal(exited.exit?.reason, "NotHealthy");
+      await remove(spec);
+    });
+
+    test("becoming ready and exiting call back", async () => {
+      let looks = 0;
+      compute.onChange(() => looks++);
+      const [healthy, failing] = [world.spec("healthy"), world.spec("broken")];
+      await compute.ensure(healthy, soon());
+      await reaches(healthy, "ready");
+      await eventually(
+        async () => looks,
+        (seen) => seen > 0,
+      );
+      looks = 0;
+      await compute.ensure(failing, soon());
+      await reaches(failing, "exited");
+      await eventually(
+        async () => looks,
+        (seen) => seen > 0,
+      );
+      await Promise.all([remove(healthy), remove(failing)]);
+    });
+
+    test("a driver opened anew sees the same replicas, and they went on running", async () => {
+      const [healthy, failing] = [world.spec("healthy"), world.spec("broken")];
+      await Promise.all([compute.ensure(healthy, soon()), compute.ensure(failing, soon())]);
+      const ready = await reaches(healthy, "ready");
+      const exited = await reaches(failing, "exited");
+      await compute.close();
+      if (world.answers !== undefined) assert.ok(await world.answers(ready), "answers while no driver is open");
+      compute = await world.open();
+      const again = await reaches(healthy, "ready");
+      assert.deepEqual(again, ready);
+      assert.deepEqual(await stateOf(failing), exited);
+      if (world.answers !== undefined) assert.ok(await world.answers(again));
+      await Promise.all([remove(healthy), remove(failing)]);
+    });
+
+    test("an aborted call does nothing", async () => {
+      const spec = world.spec("healthy");
+      await assert.rejects(compute.ensure(spec, AbortSignal.abort()));
+      await assert.rejects(compute.observe(AbortSignal.abort()));
+      assert.equal(await stateOf(spec), undefined);
+    });
+
+    test("state that a deployment never had can be removed", async () => {
+      await compute.removeState(randomUUID());
+    });
+  });
+}
+
+/** Common parts of a spec; drivers add the artifact that behaves as asked. */
+export function anySpec(artifact: ReplicaSpec["artifact"], env: Record<string, string> = {}): ReplicaSpec {
+  const revisionId = randomUUID();
+  return {
+    replicaId: `${revisionId}-1`,
+    deploymentId: randomUUID(),
+    tenantId: randomUUID(),
+    revisionId,
+    artifact,
+    env,
+    memoryLimitMib: 256,
+    cpuLimitCores: 1,
+    startTimeoutMs: 60_000,
+    drainTimeoutMs: 2_000,
+  };
+}
+
+/** The last line a `broken` replica writes. */
+export const brokenCause = broken;
