@@ -1,0 +1,58 @@
+import type { IncomingMessage } from "node:http";
+
+/** What a request asks for: which deployment, and the path as its agent server shall see it. */
+export interface Address {
+  slug: string;
+  /** Origin form, query included, without the prefix of path routing; never with a fragment. */
+  path: string;
+  /** `/d/<slug>` when routed by path, empty when routed by host name. */
+  prefix: string;
+  /** Host and port the client spoke to. */
+  authority: string;
+}
+
+/** Under which names deployments are served. */
+export interface Site {
+  /** Deployments answer at `<slug>.<rootDomain>`. */
+  rootDomain: string;
+  /** Deployments answer at `<pathPrefix><slug>/...`; starts and ends with a slash. */
+  pathPrefix: string;
+  /** Host name of Pierhead itself: never taken for a deployment although it may lie under the root domain. */
+  ownHost: string | null;
+}
+
+/**
+ * Reads the address off a request; null: not meant for a deployment. The host name wins over the path, because a
+ * deployment with its own name may have any path. In absolute form the target's authority counts and `Host` is
+ * ignored (RFC 9112 3.2.2).
+ */
+export function findAddress(request: IncomingMessage, site: Site): Address | null {
+  const { authority, target } = splitTarget(request);
+  const label = deploymentLabel(authority, site);
+  if (label !== null) return { slug: label, path: target, prefix: "", authority };
+  if (!target.startsWith(site.pathPrefix)) return null;
+  const start = site.pathPrefix.length;
+  const length = target.slice(start).search(/[/?]/);
+  const end = length === -1 ? target.length : start + length;
+  const rest = target.slice(end);
+  const path = rest.startsWith("/") ? rest : `/${rest}`;
+  return { slug: target.slice(start, end), path, prefix: target.slice(0, end), authority };
+}
+
+function splitTarget(request: IncomingMessage): { authority: string; target: string } {
+  // A fragment is never sent by a proper client, and servers disagree on what it means.
+  const target = (request.url ?? "/").split("#", 1)[0] ?? "/";
+  if (target.startsWith("/")) return { authority: request.headers.host ?? "", target };
+  const absolute = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?@]*@)?([^/?]*)(.*)$/i.exec(target);
+  if (absolute === null) return { authority: "", target: "" };
+  const [, authority = "", rest = ""] = absolute;
+  return { authority, target: rest.startsWith("/") ? rest : `/${rest}` };
+}
+
+/** The one label in front of the root domain: `support.localhost:8124` -> `support`. */
+function deploymentLabel(authority: string, { rootDomain, ownHost }: Site): string | null {
+  const host = authority.replace(/:\d*$/, "").replace(/\.$/, "").toLowerCase();
+  if (host === ownHost || !host.endsWith(`.${rootDomain}`)) return null;
+  const label = host.slice(0, -rootDomain.length - 1);
+  return label === "" || label.includes(".") ? null : label;
+}

@@ -1,0 +1,113 @@
+import { Tally, type TrafficCounts } from "./counts.ts";
+import type { Exchange } from "./exchange.ts";
+import { type Refusal, refusals } from "./refusal.ts";
+import { chooseReplica, type Replica } from "./replica.ts";
+import type { Route } from "./route.ts";
+import { WaitingLine } from "./waiting-line.ts";
+
+/** What the gateway knows of one deployment: its route, who waits for it, and what was counted. */
+export class Deployment {
+  readonly tally = new Tally();
+  readonly line: WaitingLine;
+  readonly #limits: { waitMs: number; waitingMax: number };
+  #route: Route;
+  #replicas: Replica[] = [];
+  /** Grows with each choice of a replica. */
+  #turn = 0;
+  /** When a request first asked a sleeping route to wake. */
+  #wokenAtMs: number | null = null;
+
+  constructor(route: Route, limits: { waitMs: number; waitingMax: number }) {
+    this.#route = route;
+    this.#limits = limits;
+    this.line = new WaitingLine(limits);
+  }
+
+  get route(): Route {
+    return this.#route;
+  }
+
+  /** Takes the route over; what waits goes on, is refused, or calls `wake`, as the new state says. */
+  follow(route: Route, replicas: Replica[], wake: () => void): void {
+    const wasAsleep = this.#route.state === "asleep";
+    const leaving = this.#replicas.filter((replica) => !replicas.includes(replica));
+    this.#route = route;
+    this.#replicas = replicas;
+    for (const replica of replicas) replica.setRouted(true);
+    for (const replica of leaving) replica.setRouted(false);
+    if (route.state === "open") this.#open();
+    if (route.state === "closed") this.#refuseWaiting(refusals.closed(route.because));
+    if (route.state === "asleep" && !wasAsleep && this.line.length > 0) this.#wake(wake);
+  }
+
+  /** The route is gone: whoever waits is told so, replicas end with what is under way. */
+  remove(): void {
+    this.#route = { ...this.#route, state: "closed", targets: [] };
+    this.#refuseWaiting(refusals.unknown());
+    for (const replica of this.#replicas) replica.setRouted(false);
+    this.#replicas = [];
+  }
+
+  /**
+   * Calls `go` at once or when it is the request's turn, `wake` when it is the first to wait for a sleeping route.
+   * False: too many wait already.
+   */
+  admit(exchange: Exchange, { go, wake }: { go: () => void; wake: () => void }): boolean {
+    const { state, because } = this.#route;
+    if (state === "closed") exchange.refuse(refusals.closed(because));
+    else if (state === "open" && this.line.length === 0) go();
+    else return this.#wait(exchange, { go, wake });
+    return true;
+  }
+
+  #wait(exchange: Exchange, { go, wake }: { go: () => void; wake: () => void }): boolean {
+    const over = exchange.onOver;
+    const waiter = {
+      go: () => {
+        exchange.onOver = over;
+        go();
+      },
+      refuse: (refusal: Refusal) => exchange.refuse(refusal),
+      giveUp: () => exchange.refuse(refusals.waitedTooLong(this.#limits.waitMs)),
+    };
+    if (!this.line.join(waiter)) return false;
+    exchange.onOver = () => {
+      this.line.leave(waiter);
+      over();
+    };
+    if (this.#route.state === "asleep" && this.line.length === 1) this.#wake(wake);
+    return true;
+  }
+
+  /** The next replica for a request; null: none is left. */
+  chooseReplica({ tried }: Exchange): Replica | null {
+    this.#turn += 1;
+    return chooseReplica(this.#replicas, (replica) => tried.has(replica), this.#turn);
+  }
+
+  /** Whether a request may still find a replica: one it has not tried, or by waiting for the route to open. */
+  hasAnother({ tried }: Exchange): boolean {
+    return this.#route.state !== "open" || this.#replicas.some((replica) => !tried.has(replica));
+  }
+
+  counts(): TrafficCounts {
+    const { slug, deploymentId, revisionId } = this.#route;
+    return { slug, deploymentId, revisionId, waiting: this.line.length, ...this.tally.read() };
+  }
+
+  #open(): void {
+    if (this.#wokenAtMs !== null) this.tally.startedCold(performance.now() - this.#wokenAtMs);
+    this.#wokenAtMs = null;
+    this.line.release(() => this.#route.state === "open");
+  }
+
+  #wake(wake: () => void): void {
+    this.#wokenAtMs = performance.now();
+    wake();
+  }
+
+  #refuseWaiting(refusal: Refusal): void {
+    this.#wokenAtMs = null;
+    this.line.dismiss((waiter) => waiter.refuse(refusal));
+  }
+}

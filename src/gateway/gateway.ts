@@ -1,0 +1,296 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerOptions, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Logger } from "../telemetry/log.ts";
+import { findAddress, type Site } from "./address.ts";
+import type { TrafficCounts } from "./counts.ts";
+import { Deployment } from "./deployment.ts";
+import { Exchange } from "./exchange.ts";
+import { type Failure, type ForwardOptions, forward, hasBody } from "./forward.ts";
+import { ownHeaders, requestIdOf } from "./headers.ts";
+import { readsAsInternal } from "./internal-path.ts";
+import { answerRefusal, refusals } from "./refusal.ts";
+import { Replica } from "./replica.ts";
+import type { Route, Traffic } from "./route.ts";
+import { tunnel } from "./tunnel.ts";
+import { UpgradeSocket } from "./upgrade-socket.ts";
+
+export interface GatewayLimits {
+  /** Request body; 25 MiB (contract 4.7). Over it: 413. */
+  bodyBytesMax: number;
+  /** From forwarding to the last byte of the answer; 1 h (contract 4.7). Over it: 504, or the answer breaks off. */
+  requestDurationMs: number;
+  /** Waiting for a held or sleeping deployment. Over it: 503 with Retry-After. */
+  waitMs: number;
+  /** Requests waiting for one deployment. Over it: 503 with Retry-After. */
+  waitingMax: number;
+  /** Until a replica accepts a connection. */
+  connectTimeoutMs: number;
+  /** Unused connections to replicas are closed after this long; shorter than the agent servers' own 5 s. */
+  idleSocketMs: number;
+}
+
+export const defaultLimits: GatewayLimits = {
+  bodyBytesMax: 25 * 1024 * 1024,
+  requestDurationMs: 3_600_000,
+  waitMs: 120_000,
+  waitingMax: 10_000,
+  connectTimeoutMs: 10_000,
+  idleSocketMs: 4_000,
+};
+
+/**
+ * For `http.createServer` of whoever listens for the gateway: node's strict parser, its default header size (16 KiB,
+ * else 431), and 5 minutes for a request to come in whole (25 MiB at 90 kB/s). Answers and WebSockets have no limit here.
+ */
+export const gatewayServerOptions: ServerOptions = {
+  insecureHTTPParser: false,
+  requireHostHeader: true,
+  headersTimeout: 60_000,
+  requestTimeout: 300_000,
+  noDelay: true,
+};
+
+export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> {
+  /** Base of Pierhead's own addresses; its scheme is what agent servers are told, its host is never a deployment. */
+  publicUrl: string | null;
+  logger: Logger;
+  limits?: Partial<GatewayLimits>;
+  /** Set when a proxy of the operator stands in front: its `x-forwarded-*` are believed. */
+  trustsForwarded?: boolean;
+}
+
+export interface GatewayHealth {
+  routes: Record<Route["state"], number>;
+  inFlight: number;
+  waiting: number;
+  /** Requests for addresses no deployment has, `/internal` included, since start. */
+  unknown: number;
+}
+
+/** Carries requests to the replicas the routes name. It listens nowhere: a server hands it what `matches`. */
+export interface Gateway extends Traffic {
+  /** Whether a request, by path or host name, is for a deployment and not for Pierhead itself. */
+  matches(request: IncomingMessage): boolean;
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  /** For the server's `upgrade` event. WebSockets pass; any other protocol is not switched to (RFC 9110 7.8). */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  counts(): TrafficCounts[];
+  health(): GatewayHealth;
+  /** Refuses what comes and what waits, gives what is under way `graceMs` to end, then breaks it off. */
+  close(options?: { graceMs: number }): Promise<void>;
+}
+
+export function createGateway(options: GatewayOptions): Gateway {
+  return new HttpGateway(options);
+}
+
+/** Attempts per request: the first, and two more while it is certain that no replica saw it. */
+const attemptsMax = 3;
+
+/** At the end, for refusals to reach their clients. */
+const farewellMs = 1_000;
+
+class HttpGateway implements Gateway {
+  readonly #site: Site;
+  readonly #limits: GatewayLimits;
+  readonly #logger: Logger;
+  readonly #forwardOptions: ForwardOptions;
+  readonly #deployments = new Map<string, Deployment>();
+  readonly #replicas = new Map<string, Replica>();
+  readonly #exchanges = new Set<Exchange>();
+  #wake: (deploymentId: string) => void = () => {};
+  #unknown = 0;
+  #isClosing = false;
+  #onIdle: () => void = () => {};
+
+  constructor({ rootDomain, pathPrefix, publicUrl, logger, limits, trustsForwarded = false }: GatewayOptions) {
+    const own = publicUrl === null ? null : new URL(publicUrl);
+    this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null };
+    this.#limits = { ...defaultLimits, ...limits };
+    this.#logger = logger;
+    this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustsForwarded };
+  }
+
+  setRoute(route: Route): void {
+    let deployment = this.#deployments.get(route.slug);
+    if (deployment?.route.deploymentId !== route.deploymentId) {
+      if (deployment !== undefined) this.removeRoute(route.slug);
+      deployment = new Deployment(route, this.#limits);
+      this.#deployments.set(route.slug, deployment);
+    }
+    const replicas = route.targets.map((target) => this.#replicaFor(target));
+    deployment.follow(route, replicas, () => this.#wake(route.deploymentId));
+  }
+
+  removeRoute(slug: string): void {
+    const deployment = this.#deployments.get(slug);
+    this.#deployments.delete(slug);
+    deployment?.remove();
+  }
+
+  inFlight(replicaId: string): number {
+    return this.#replicas.get(replicaId)?.inFlight ?? 0;
+  }
+
+  async drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
+    options.signal.throwIfAborted();
+    return (await this.#replicas.get(replicaId)?.idle(options)) ?? true;
+  }
+
+  lastRequestAt(slug: string): Date | null {
+    const at = this.#deployments.get(slug)?.tally.lastRequestAtMs ?? null;
+    return at === null ? null : new Date(at);
+  }
+
+  onWake(wake: (deploymentId: string) => void): void {
+    this.#wake = wake;
+  }
+
+  matches(request: IncomingMessage): boolean {
+    return findAddress(request, this.#site) !== null;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#receive(request, response, null);
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // Node types it as a stream; from an http.Server it is always the connection itself.
+    const upgrade = new UpgradeSocket(socket as Socket, head);
+    this.#receive(request, upgrade.plainResponse(request), upgrade);
+  }
+
+  counts(): TrafficCounts[] {
+    return [...this.#deployments.values()].map((deployment) => deployment.counts());
+  }
+
+  health(): GatewayHealth {
+    const health: GatewayHealth = {
+      routes: { open: 0, held: 0, asleep: 0, closed: 0 },
+      inFlight: 0,
+      waiting: 0,
+      unknown: this.#unknown,
+    };
+    for (const { route, tally, line } of this.#deployments.values()) {
+      health.routes[route.state] += 1;
+      health.inFlight += tally.inFlight;
+      health.waiting += line.length;
+    }
+    return health;
+  }
+
+  async close({ graceMs } = { graceMs: 0 }): Promise<void> {
+    this.#isClosing = true;
+    for (const { line } of this.#deployments.values()) line.dismiss((waiter) => waiter.refuse(refusals.stopping()));
+    if (this.#exchanges.size > 0 && graceMs > 0) await this.#idle(graceMs);
+    for (const exchange of this.#exchanges) {
+      if (!exchange.isSettled) exchange.breakOff();
+    }
+    if (this.#exchanges.size > 0) await this.#idle(farewellMs);
+    for (const slug of [...this.#deployments.keys()]) this.removeRoute(slug);
+  }
+
+  #idle(graceMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, graceMs);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #replicaFor(target: Route["targets"][number]): Replica {
+    const known = this.#replicas.get(target.replicaId);
+    if (known !== undefined) {
+      known.host = target.host;
+      known.port = target.port;
+      return known;
+    }
+    const { idleSocketMs } = this.#limits;
+    const replica = new Replica(target, { idleSocketMs, onGone: () => this.#replicas.delete(target.replicaId) });
+    this.#replicas.set(replica.id, replica);
+    return replica;
+  }
+
+  #receive(request: IncomingMessage, response: ServerResponse, upgrade: UpgradeSocket | null): void {
+    const requestId = requestIdOf(request, randomUUID);
+    const address = findAddress(request, this.#site);
+    const deployment = address === null ? undefined : this.#deployments.get(address.slug);
+    if (address === null || deployment === undefined || readsAsInternal(address.path)) {
+      this.#unknown += 1;
+      answerRefusal(response, refusals.unknown(), ownHeaders({ requestId, revisionId: null }));
+      return;
+    }
+    const exchange = new Exchange({ request, response, address, requestId, upgrade, tally: deployment.tally });
+    exchange.revisionId = deployment.route.revisionId;
+    this.#exchanges.add(exchange);
+    exchange.onOver = () => this.#forget(exchange);
+    const refusal = this.#isClosing ? refusals.stopping() : this.#refusalOfShape(exchange);
+    if (refusal === null) this.#admit(deployment, exchange);
+    else exchange.refuse(refusal);
+  }
+
+  #forget(exchange: Exchange): void {
+    this.#exchanges.delete(exchange);
+    if (this.#exchanges.size === 0) this.#onIdle();
+  }
+
+  #refusalOfShape({ request, upgrade }: Exchange) {
+    const { headers } = request;
+    if (request.httpVersionMajor !== 1) return refusals.badRequest("Only HTTP/1.0 and HTTP/1.1 are spoken here.");
+    const coding = headers["transfer-encoding"];
+    if (coding !== undefined && coding.toLowerCase() !== "chunked") return refusals.unsupportedCoding();
+    if (Number(headers["content-length"] ?? 0) > this.#limits.bodyBytesMax) {
+      return refusals.oversize(this.#limits.bodyBytesMax);
+    }
+    if (upgrade !== null && hasBody(request)) return refusals.badRequest("A request to upgrade carries no body.");
+    return null;
+  }
+
+  /** Sends it on its way when its route is open and nobody waits before it; lets it wait, or refuses it, otherwise. */
+  #admit(deployment: Deployment, exchange: Exchange): void {
+    exchange.revisionId = deployment.route.revisionId;
+    const admitted = deployment.admit(exchange, {
+      go: () => this.#dispatch(deployment, exchange),
+      wake: () => this.#wake(deployment.route.deploymentId),
+    });
+    if (!admitted) exchange.refuse(refusals.lineFull(this.#limits.waitingMax));
+  }
+
+  #dispatch(deployment: Deployment, exchange: Exchange): void {
+    if (exchange.isSettled) return;
+    const { revisionId } = deployment.route;
+    exchange.revisionId = revisionId;
+    const replica = deployment.chooseReplica(exchange);
+    if (replica === null) {
+      exchange.refuse(refusals.noReplica(revisionId));
+      return;
+    }
+    const { requestDurationMs } = this.#limits;
+    exchange.setDeadline(requestDurationMs, () => exchange.refuse(refusals.overdue(revisionId, requestDurationMs)));
+    const isWebSocket = exchange.upgrade !== null && /^websocket$/i.test(exchange.request.headers.upgrade ?? "");
+    const send = isWebSocket ? tunnel : forward;
+    send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
+  }
+
+  /** Another attempt while it is certain that no replica saw the request; the refusal otherwise. */
+  #retry(deployment: Deployment, exchange: Exchange, replica: Replica, failure: Failure): void {
+    exchange.giveBack();
+    if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.add(replica);
+    const canRepeat = failure.kind !== "broken" && exchange.attempts < attemptsMax && !this.#isClosing;
+    if (canRepeat && deployment.hasAnother(exchange)) this.#admit(deployment, exchange);
+    else this.#giveUp(exchange, replica, failure);
+  }
+
+  #giveUp(exchange: Exchange, replica: Replica, { kind, reason }: Failure): void {
+    const { requestId, revisionId, address } = exchange;
+    const fields = { slug: address.slug, revision_id: revisionId, replica_id: replica.id, request_id: requestId };
+    this.#logger.warn({ ...fields, reason }, "replica did not answer");
+    const isOverdue = kind === "connectTimeout";
+    const overdue = () => refusals.connectOverdue(revisionId, this.#limits.connectTimeoutMs);
+    exchange.refuse(isOverdue ? overdue() : refusals.unreachable(revisionId, reason));
+  }
+}

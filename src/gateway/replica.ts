@@ -1,0 +1,91 @@
+import { Agent } from "node:http";
+import type { Route } from "./route.ts";
+
+type Target = Route["targets"][number];
+
+/** One target of a route: its connections and how many requests are under way to it. */
+export class Replica {
+  readonly id: string;
+  readonly agent: Agent;
+  host: string;
+  port: number;
+  #inFlight = 0;
+  #isRouted = true;
+  readonly #onGone: () => void;
+  readonly #idleCalls = new Set<() => void>();
+
+  /**
+   * `idleSocketMs` bounds how long an unused connection is kept. It must be shorter than the agent server's own limit
+   * (5 s in Node and in uvicorn): who closes first decides whether a request can meet a dying connection.
+   * `onGone` is called when no route names the replica any more and nothing is under way to it.
+   */
+  constructor(target: Target, { idleSocketMs, onGone }: { idleSocketMs: number; onGone: () => void }) {
+    this.id = target.replicaId;
+    this.host = target.host;
+    this.port = target.port;
+    this.agent = new Agent({ keepAlive: true, scheduling: "lifo", timeout: idleSocketMs });
+    this.#onGone = onGone;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  setRouted(isRouted: boolean): void {
+    this.#isRouted = isRouted;
+    this.#leaveWhenGone();
+  }
+
+  begin(): void {
+    this.#inFlight += 1;
+  }
+
+  end(): void {
+    this.#inFlight -= 1;
+    if (this.#inFlight > 0) return;
+    for (const call of [...this.#idleCalls]) call();
+    this.#leaveWhenGone();
+  }
+
+  #leaveWhenGone(): void {
+    if (this.#isRouted || this.#inFlight > 0) return;
+    this.agent.destroy();
+    this.#onGone();
+  }
+
+  /** True once nothing is under way, false when `timeoutMs` passed first. @throws the reason of `signal`. */
+  idle({ timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
+    signal.throwIfAborted();
+    if (this.#inFlight === 0) return Promise.resolve(true);
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", onAbort);
+        this.#idleCalls.delete(onIdle);
+        act();
+      };
+      const onIdle = settle(() => resolve(true));
+      const onAbort = settle(() => reject(signal.reason));
+      const timer = setTimeout(
+        settle(() => resolve(false)),
+        timeoutMs,
+      );
+      signal.addEventListener("abort", onAbort);
+      this.#idleCalls.add(onIdle);
+    });
+  }
+}
+
+/**
+ * The replica with the fewest requests under way; among equals the one after the last choice, so that an idle
+ * deployment uses its replicas in turn. `turn` is a number that grows with each choice.
+ */
+export function chooseReplica(replicas: readonly Replica[], isTried: (replica: Replica) => boolean, turn: number) {
+  let best: Replica | null = null;
+  for (let offset = 0; offset < replicas.length; offset += 1) {
+    const replica = replicas[(turn + offset) % replicas.length];
+    if (replica === undefined || isTried(replica)) continue;
+    if (best === null || replica.inFlight < best.inFlight) best = replica;
+  }
+  return best;
+}

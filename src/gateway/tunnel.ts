@@ -1,0 +1,79 @@
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import type { Exchange } from "./exchange.ts";
+import { type ForwardOptions, type OnFailure, openRequest, relayAnswer } from "./forward.ts";
+import { answerHeaders, requestHeaders } from "./headers.ts";
+import { refusals } from "./refusal.ts";
+import type { Replica } from "./replica.ts";
+import type { UpgradeSocket } from "./upgrade-socket.ts";
+
+/** After one side has said its last word, the other one has this long to finish. */
+const farewellMs = 10_000;
+
+const upgradeHeaders = ["connection", "Upgrade", "upgrade", "websocket"];
+
+/**
+ * Asks a replica for a WebSocket and joins the two connections when it agrees; its plain answer goes back otherwise.
+ * An open WebSocket has no limits of time or size.
+ */
+export function tunnel(exchange: Exchange, replica: Replica, options: ForwardOptions, onFailure: OnFailure): void {
+  const headers = [...requestHeaders(exchange.request, exchange, options), ...upgradeHeaders];
+  const upstream = openRequest(exchange, replica, headers, options, onFailure);
+  upstream.setTimeout(0);
+  upstream.on("response", (answer) => relayAnswer(exchange, answer));
+  upstream.on("upgrade", (answer, peer: Socket, peerHead: Buffer) => {
+    peer.on("error", () => peer.destroy());
+    if (exchange.isSettled || exchange.upgrade === null) return void peer.destroy();
+    if (answer.headers.upgrade?.toLowerCase() !== "websocket") {
+      peer.destroy();
+      return exchange.refuse(refusals.unreachable(exchange.revisionId, "it switched to a protocol nobody asked for"));
+    }
+    joinSockets(exchange, exchange.upgrade, { answer, peer, peerHead });
+  });
+  upstream.end();
+}
+
+interface Agreed {
+  answer: IncomingMessage;
+  peer: Socket;
+  peerHead: Buffer;
+}
+
+function joinSockets(exchange: Exchange, upgrade: UpgradeSocket, { answer, peer, peerHead }: Agreed): void {
+  const { response, tally } = exchange;
+  const { socket } = upgrade;
+  response.detachSocket(socket);
+  exchange.becomeTunnel();
+  tally.tookMs(performance.now() - exchange.arrivedAtMs);
+  const head = upgrade.take();
+  socket.write(switchingHead(answer, exchange), "latin1");
+  if (peerHead.length > 0) socket.write(peerHead);
+  if (head.length > 0) peer.write(head);
+  peer.setTimeout(0);
+  peer.setNoDelay(true);
+  socket.pipe(peer);
+  peer.pipe(socket);
+  countBytes(exchange, socket, peer);
+  const end = () => {
+    socket.destroy();
+    peer.destroy();
+  };
+  const endSoon = () => setTimeout(end, farewellMs).unref();
+  for (const side of [socket, peer]) side.once("end", endSoon).once("close", end);
+}
+
+function switchingHead(answer: IncomingMessage, exchange: Exchange): string {
+  const lines = ["HTTP/1.1 101 Switching Protocols"];
+  const headers = [...answerHeaders(answer, exchange), ...upgradeHeaders];
+  for (let at = 0; at + 1 < headers.length; at += 2) lines.push(`${headers[at]}: ${headers[at + 1]}`);
+  return `${lines.join("\r\n")}\r\n\r\n`;
+}
+
+function countBytes({ tally }: Exchange, socket: Socket, peer: Socket): void {
+  socket.on("data", (chunk: Buffer) => {
+    tally.bytesIn += chunk.length;
+  });
+  peer.on("data", (chunk: Buffer) => {
+    tally.bytesOut += chunk.length;
+  });
+}

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { exchangeRaw, route, startGateway, startTarget } from "./harness.ts";
+
+test("hop-by-hop headers stay on their hop, the rest passes in order with its repeats, both ways", async () => {
+  let seen: string[] = [];
+  await using agent = await startTarget((request, response) => {
+    seen = request.rawHeaders;
+    const answered = ["Set-Cookie", "a=1", "Set-Cookie", "b=2", "X-Own", "yes", "Connection", "x-secret-hop, close"];
+    const dropped = ["X-Secret-Hop", "1", "Proxy-Authenticate", "Basic", "Keep-Alive", "timeout=9"];
+    const forged = ["X-Pierhead-Revision", "forged", "X-Request-Id", "forged"];
+    response.writeHead(207, "Many Things", [...answered, ...dropped, ...forged, "Content-Length", "2"]);
+    response.end("ok");
+  });
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1")]));
+
+  const sent = [
+    "GET /d/demo/x HTTP/1.1",
+    "Host: shop.example:81",
+    "Host: second.example",
+    "X-B: 2",
+    "X-A: 1",
+    "X-B: 3",
+    "Authorization: Bearer t",
+    "Connection: close, X-Listed, content-length",
+    "X-Listed: hop",
+    "Keep-Alive: timeout=5",
+    "Proxy-Connection: keep-alive",
+    "Proxy-Authorization: Basic x",
+    "TE: trailers",
+    "Trailer: X-T",
+    "Upgrade-Insecure-Requests: 1",
+    "X-Request-Id: client-7",
+    "Accept-Encoding: gzip",
+  ];
+  const answer = await exchangeRaw(site.port, `${sent.join("\r\n")}\r\n\r\n`);
+
+  const pairs = seen.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${seen[at + 1]}`] : []));
+  assert.deepEqual(pairs, [
+    "host: shop.example:81",
+    "X-B: 2",
+    "X-A: 1",
+    "X-B: 3",
+    "Authorization: Bearer t",
+    "Upgrade-Insecure-Requests: 1",
+    "Accept-Encoding: gzip",
+    "x-forwarded-for: 127.0.0.1",
+    "x-forwarded-proto: http",
+    "x-forwarded-host: shop.example:81",
+    "x-forwarded-prefix: /d/demo",
+    "x-request-id: client-7",
+    "Connection: keep-alive",
+  ]);
+  const [head = "", body] = answer.split("\r\n\r\n");
+  const lines = head.split("\r\n").filter((line) => !/^date:/i.test(line));
+  assert.deepEqual(lines, [
+    "HTTP/1.1 207 Many Things",
+    "x-request-id: client-7",
+    "x-pierhead-revision: rev-1",
+    "Set-Cookie: a=1",
+    "Set-Cookie: b=2",
+    "X-Own: yes",
+    "Content-Length: 2",
+    "Connection: close",
+  ]);
+  assert.equal(body, "ok");
+});
+
+test("what a client says about where it comes from is believed only when the operator's proxy stands in front", async () => {
+  const forged = {
+    "x-forwarded-for": "10.0.0.9",
+    "x-forwarded-proto": "https",
+    "x-forwarded-host": "bank.example",
+    "x-forwarded-prefix": "/api",
+    "x-forwarded-port": "444",
+    forwarded: "for=10.0.0.9",
+    "x-real-ip": "10.0.0.9",
+  };
+  await using agent = await startTarget((request, response) => response.end(JSON.stringify(request.headers)));
+  const seenWith = async (trustsForwarded: boolean) => {
+    await using site = await startGateway({ trustsForwarded, publicUrl: "https://agents.example" });
+    site.gateway.setRoute(route([agent.target("r1")]));
+    const answer = await fetch(`${site.url}/d/demo/`, { headers: forged });
+    const seen = (await answer.json()) as Record<string, string>;
+    const names = ["for", "proto", "host", "prefix", "port"].map((name) => `x-forwarded-${name}`);
+    return [...names, "forwarded", "x-real-ip"].map((name) => seen[name]?.replace(/127\.0\.0\.1:\d+/, "own host"));
+  };
+
+  assert.deepEqual(await seenWith(false), [
+    "127.0.0.1",
+    "https",
+    "own host",
+    "/d/demo",
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  assert.deepEqual(await seenWith(true), [
+    "10.0.0.9, 127.0.0.1",
+    "https",
+    "bank.example",
+    "/api/d/demo",
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
+test("a request id that would be unsafe in a log is replaced", async () => {
+  await using agent = await startTarget((request, response) => response.end(request.headers["x-request-id"]));
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1")]));
+  for (const given of ["a b", "x".repeat(129), "{}", ""]) {
+    const answer = await fetch(`${site.url}/d/demo/`, { headers: { "x-request-id": given } });
+    const id = await answer.text();
+    assert.match(id, /^[0-9a-f-]{36}$/);
+    assert.equal(answer.headers.get("x-request-id"), id);
+  }
+});
+
+test("a redirect within the agent server keeps the client under the deployment's path", async () => {
+  let location = "";
+  await using agent = await startTarget((_, response) => response.writeHead(307, { location }).end());
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1")]));
+  const redirect = async (to: string, path: string, host: string) => {
+    location = to;
+    const answer = await exchangeRaw(site.port, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    return /\r\nlocation: (.*)\r\n/i.exec(answer)?.[1];
+  };
+
+  assert.equal(await redirect("/docs/", "/d/demo/docs", "a.example"), "/d/demo/docs/");
+  assert.equal(await redirect("http://a.example/docs/", "/d/demo/docs", "a.example"), "http://a.example/d/demo/docs/");
+  assert.equal(await redirect("/d/demo/docs/", "/d/demo/docs", "a.example"), "/d/demo/docs/");
+  assert.equal(await redirect("docs/", "/d/demo/docs", "a.example"), "docs/");
+  assert.equal(await redirect("//other.example/x", "/d/demo/docs", "a.example"), "//other.example/x");
+  assert.equal(await redirect("https://other.example/x", "/d/demo/x", "a.example"), "https://other.example/x");
+  assert.equal(await redirect("/docs/", "/docs", "demo.localhost"), "/docs/");
+});
