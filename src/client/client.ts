@@ -1,0 +1,175 @@
+import type { Static, TSchema } from "typebox";
+import type { Deployment } from "../contract/deployment.ts";
+import type { LogEntry } from "../contract/log.ts";
+import type { Revision } from "../contract/revision.ts";
+import type { UploadReceipt } from "../contract/upload.ts";
+import { type CallTrace, exchange } from "./exchange.ts";
+import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
+import { type ClientOperations, type Route, routes } from "./routes.ts";
+import { type WaitOptions, waitForDeletion, waitForRevision } from "./wait.ts";
+
+export type { CallTrace } from "./exchange.ts";
+// biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
+export { ApiFailure, ServerUnreachable, WaitTimeout } from "./failure.ts";
+export type { FollowLogs, FollowOptions } from "./follow.ts";
+export { isSettled } from "./wait.ts";
+
+export interface ClientOptions {
+  /** Address of the API, with its path prefix if it has one: `http://127.0.0.1:8124`, `https://host/api-host`. */
+  baseUrl: string;
+  /** Absent: only calls that need no key, or a proxy adds it. */
+  apiKey?: string | undefined;
+  /** Needed with keys of an organization; others know their workspace. */
+  workspaceId?: string | undefined;
+  fetch?: typeof fetch;
+  /** Told about every try of every call. */
+  onCall?: (call: CallTrace) => void;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+  /** For all tries together. Default 30_000. */
+  deadlineMs?: number;
+}
+
+type Ids = { deployment_id: string; revision_id: string };
+
+/** One method for each operation, and the few things that take several calls. */
+export type Client = {
+  [Id in keyof ClientOperations]: (
+    ...args: Arguments<Input<ClientOperations[Id]>>
+  ) => Promise<Output<ClientOperations[Id]>>;
+} & {
+  /** Every deployment that fits, page after page. */
+  allDeployments(
+    query?: Omit<Input<ClientOperations["listDeployments"]>, "limit" | "offset">,
+    options?: CallOptions,
+  ): AsyncGenerator<Deployment, void, undefined>;
+  /** Sends a gzip tar to the `upload_url` of `createUploadUrl`. Default deadline 300_000. */
+  uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
+  waitForRevision(ids: Ids, options?: WaitOptions & { onChange?: (revision: Revision) => void }): Promise<Revision>;
+  waitForDeletion(ids: Pick<Ids, "deployment_id">, options?: WaitOptions): Promise<void>;
+  followLogs(question: FollowLogs, options?: FollowOptions): AsyncGenerator<LogEntry, void, undefined>;
+  /** The newest `count` lines, oldest first. */
+  tailLogs(question: FollowLogs, count: number, signal?: AbortSignal): Promise<LogEntry[]>;
+  /** Any call, for paths that have no method. */
+  request(verb: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
+};
+
+/** Path parameters and query in one object, the JSON body under `body`; what has a default may be left out. */
+type Input<O> = PartOf<O, "params"> &
+  Optional<PartOf<O, "query">> &
+  (O extends { body: infer B extends TSchema } ? { body?: Static<B> } : unknown);
+type PartOf<O, Part extends string> = O extends { [P in Part]: infer S extends TSchema } ? Static<S> : unknown;
+type Optional<Query> = Partial<Query> & Pick<Query, keyof Query & ("type" | "deployment_id")>;
+type Output<O> = O extends { response: { schema: infer S extends TSchema } } ? Static<S> : undefined;
+type Arguments<I> =
+  Record<never, never> extends I ? [input?: I, options?: CallOptions] : [input: I, options?: CallOptions];
+
+const callDeadlineMs = 30_000;
+const uploadDeadlineMs = 300_000;
+
+/**
+ * A client of the deployment API. No dependencies: it runs wherever `fetch` does, browsers included.
+ *
+ * Every call throws ApiFailure when the server refuses, ServerUnreachable when it does not answer, and the signal's
+ * reason when it is aborted. Calls that may be repeated are, up to three times within their deadline.
+ */
+export function createClient(options: ClientOptions): Client {
+  const baseUrl = options.baseUrl.replace(/\/+$/, "");
+  const transport = { fetch: options.fetch ?? globalThis.fetch.bind(globalThis), onCall: options.onCall };
+  const identity = {
+    ...(options.apiKey === undefined ? {} : { "x-api-key": options.apiKey }),
+    ...(options.workspaceId === undefined ? {} : { "x-tenant-id": options.workspaceId }),
+  };
+
+  const send = (route: Route, path: string, body: unknown, call: CallOptions = {}, headers = {}) =>
+    exchange(transport, {
+      verb: route.verb,
+      url: baseUrl + path,
+      shownUrl: baseUrl + path,
+      headers: {
+        accept: "application/json",
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...identity,
+        ...headers,
+      },
+      body: body === undefined ? null : { json: body },
+      isRepeatable: route.isRepeatable,
+      deadlineMs: call.deadlineMs ?? callDeadlineMs,
+      signal: call.signal,
+    });
+
+  const methods = Object.fromEntries(
+    Object.entries(routes).map(([id, route]) => [
+      id,
+      (input: Record<string, unknown> = {}, call?: CallOptions) => {
+        const { body, ...rest } = input;
+        const headers = id === "createDeployment" ? { "idempotency-key": randomKey() } : {};
+        return send(route, fillPath(route.path, rest), body, call, headers);
+      },
+    ]),
+  ) as unknown as { [Id in keyof ClientOperations]: Client[Id] };
+
+  const readLogPage = ({ revision_id, ...question }: FollowLogs, signal?: AbortSignal) =>
+    revision_id === undefined
+      ? methods.getDeploymentLogs(question, { signal })
+      : methods.getRevisionLogs({ ...question, revision_id }, { signal });
+
+  return {
+    ...methods,
+    allDeployments: (query, call) => allDeployments(methods, query, call),
+    uploadArchive: async (uploadUrl, archive, call = {}) =>
+      (await exchange(transport, {
+        verb: "PUT",
+        url: uploadUrl,
+        shownUrl: uploadUrl.replace(/\?.*/s, ""),
+        // The URL carries its own signature: it never gets the key.
+        headers: { "content-type": "application/gzip" },
+        body: { blob: archive },
+        isRepeatable: true,
+        deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
+        signal: call.signal,
+      })) as UploadReceipt,
+    waitForRevision: (ids, wait) => waitForRevision((signal) => methods.getRevision(ids, { signal }), wait),
+    waitForDeletion: (ids, wait) => waitForDeletion((signal) => methods.getDeployment(ids, { signal }), wait),
+    followLogs: (question, follow) => followLogs(readLogPage, question, follow),
+    tailLogs: (question, count, signal) => readTail(readLogPage, question, count, signal),
+    request: (verb, path, body, call) => {
+      const route = { verb: verb.toUpperCase() as Route["verb"], path, isRepeatable: verb.toUpperCase() === "GET" };
+      return send(route, path.startsWith("/") ? path : `/${path}`, body, call);
+    },
+  };
+}
+
+/** The largest page the API gives. */
+const pageSizeMax = 100;
+
+async function* allDeployments(
+  methods: Pick<Client, "listDeployments">,
+  query: Parameters<Client["allDeployments"]>[0] = {},
+  call: CallOptions = {},
+): AsyncGenerator<Deployment, void, undefined> {
+  for (let offset = 0; ; ) {
+    const page = await methods.listDeployments({ ...query, limit: pageSizeMax, offset }, call);
+    yield* page.resources;
+    if (page.resources.length < pageSizeMax) return;
+    offset = page.offset;
+  }
+}
+
+/** Puts parameters into the braces of a path; those it does not name become the query. */
+function fillPath(path: string, parameters: Record<string, unknown>): string {
+  const query = new URLSearchParams();
+  const inPath = new Set([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name));
+  for (const [name, value] of Object.entries(parameters)) {
+    if (!inPath.has(name) && value !== undefined && value !== null) query.append(name, String(value));
+  }
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(parameters[name])));
+  return query.size === 0 ? filled : `${filled}?${query}`;
+}
+
+/** 128 random bits. `crypto.randomUUID` is missing on pages that are not served over https. */
+function randomKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

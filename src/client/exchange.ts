@@ -1,0 +1,150 @@
+import type { ValidationItem } from "../contract/error.ts";
+import { ApiFailure, isPassing, ServerUnreachable } from "./failure.ts";
+import { pause } from "./pause.ts";
+
+/** One request and its answer, for whoever wants to show or count them. Never contains the key. */
+export interface CallTrace {
+  verb: string;
+  /** Without the query of signed URLs. */
+  url: string;
+  /** What was sent as JSON; may contain secrets of deployments. */
+  body: unknown;
+  /** 1 for the first try. */
+  attempt: number;
+  /** Null: no answer. */
+  status: number | null;
+  durationMs: number;
+  requestId: string | null;
+}
+
+export interface Exchange {
+  verb: string;
+  url: string;
+  /** As it is shown in traces and failures. */
+  shownUrl: string;
+  headers: Record<string, string>;
+  /** A value to send as JSON, or bytes as they are. */
+  body: { json: unknown } | { blob: Blob } | null;
+  isRepeatable: boolean;
+  /** For all tries together. */
+  deadlineMs: number;
+  signal: AbortSignal | undefined;
+}
+
+export interface Transport {
+  fetch: typeof fetch;
+  onCall: ((call: CallTrace) => void) | undefined;
+}
+
+/** First pause 0.2 s, doubled: 0.2 + 0.4 + 0.8 s carry a call over a restart of the server's listening socket. */
+const attemptsMax = 4;
+const backOffMs = 200;
+
+/**
+ * Sends one request, again when that is safe and promising: transport errors, 429 and 5xx of repeatable calls; 429 of
+ * all others too, since it was refused before anything happened. `Retry-After` is obeyed within the deadline.
+ *
+ * @returns The parsed JSON of a 2xx answer; undefined when its body is empty.
+ * @throws ApiFailure, ServerUnreachable; the signal's reason when it was aborted.
+ */
+export async function exchange(transport: Transport, request: Exchange): Promise<unknown> {
+  const deadlineAt = Date.now() + request.deadlineMs;
+  for (let attempt = 1; ; attempt += 1) {
+    request.signal?.throwIfAborted();
+    const answer = await attemptOnce(transport, request, attempt, deadlineAt);
+    if ("value" in answer) return answer.value;
+    const { failure, retryAfterMs } = answer;
+    const isRefusedUnseen = failure instanceof ApiFailure && failure.status === 429;
+    const isWorthIt = isPassing(failure) && (request.isRepeatable || isRefusedUnseen);
+    const pauseMs = retryAfterMs ?? backOffMs * 2 ** (attempt - 1) * (0.5 + Math.random() / 2);
+    if (!isWorthIt || attempt === attemptsMax || Date.now() + pauseMs >= deadlineAt) throw failure;
+    await pause(pauseMs, request.signal);
+  }
+}
+
+type Attempt = { value: unknown } | { failure: ApiFailure | ServerUnreachable; retryAfterMs: number | null };
+
+async function attemptOnce(
+  transport: Transport,
+  request: Exchange,
+  attempt: number,
+  deadlineAt: number,
+): Promise<Attempt> {
+  const { verb, shownUrl } = request;
+  const startedAt = Date.now();
+  const deadline = AbortSignal.timeout(Math.max(1, deadlineAt - startedAt));
+  const signal = request.signal === undefined ? deadline : AbortSignal.any([request.signal, deadline]);
+  const trace = (status: number | null, requestId: string | null) => {
+    const body = request.body !== null && "json" in request.body ? request.body.json : null;
+    transport.onCall?.({ verb, url: shownUrl, body, attempt, status, durationMs: Date.now() - startedAt, requestId });
+  };
+  try {
+    const response = await transport.fetch(request.url, {
+      method: verb,
+      headers: request.headers,
+      redirect: "manual",
+      signal,
+      ...(request.body === null
+        ? {}
+        : { body: "json" in request.body ? JSON.stringify(request.body.json) : request.body.blob }),
+    });
+    const text = await response.text();
+    const requestId = response.headers.get("x-request-id");
+    trace(response.status, requestId);
+    return readAnswer(request, response, text, requestId);
+  } catch (error) {
+    trace(null, null);
+    if (request.signal?.aborted) throw request.signal.reason;
+    const because = deadline.aborted ? `later than ${request.deadlineMs / 1000} s` : reasonOf(error);
+    return { failure: new ServerUnreachable(new URL(shownUrl).origin, because, { cause: error }), retryAfterMs: null };
+  }
+}
+
+function readAnswer(request: Exchange, response: Response, text: string, requestId: string | null): Attempt {
+  const body = parse(text);
+  if (response.ok && body !== notJson) return { value: body };
+  const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;
+  const { detail, items } = explainAnswer(response, body);
+  const status = response.ok || response.status < 400 ? 502 : response.status;
+  return { failure: new ApiFailure({ status, detail, items, requestId, call }), retryAfterMs: retryAfterMs(response) };
+}
+
+const notJson = Symbol("not JSON");
+
+function parse(text: string): unknown {
+  if (text === "") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return notJson;
+  }
+}
+
+function explainAnswer(response: Response, body: unknown): Pick<ApiFailure, "detail" | "items"> {
+  const { detail } = typeof body === "object" && body !== null ? (body as { detail?: unknown }) : {};
+  if (typeof detail === "string") return { detail, items: null };
+  if (Array.isArray(detail)) {
+    const items = detail as ValidationItem[];
+    return { detail: items.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), items };
+  }
+  // A proxy, a wrong path, or another program on that port.
+  const what = response.status < 400 ? "not with this API's JSON" : `${response.status} ${response.statusText}`.trim();
+  return { detail: `The address answered ${what}. Is it the address of a Pierhead server?`, items: null };
+}
+
+/** Seconds, or a date (RFC 9110 10.2.3). */
+function retryAfterMs(response: Response): number | null {
+  const value = response.headers.get("retry-after");
+  if (value === null) return null;
+  const seconds = Number(value);
+  const ms = Number.isFinite(seconds) ? seconds * 1000 : Date.parse(value) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : null;
+}
+
+/** `fetch failed` says nothing; its causes do: `connect ECONNREFUSED 127.0.0.1:8124`. */
+function reasonOf(error: unknown): string {
+  let innermost = error;
+  while (innermost instanceof Error && innermost.cause !== undefined) innermost = innermost.cause;
+  if (innermost instanceof AggregateError && innermost.errors[0] instanceof Error) innermost = innermost.errors[0];
+  return innermost instanceof Error ? innermost.message : String(innermost);
+}

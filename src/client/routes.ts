@@ -1,0 +1,77 @@
+import type { debugOperations } from "../contract/operations-debug.ts";
+import type { deploymentOperations } from "../contract/operations-deployments.ts";
+import type { logOperations } from "../contract/operations-logs.ts";
+import type { revisionOperations } from "../contract/operations-revisions.ts";
+import type { serverOperations } from "../contract/operations-server.ts";
+
+/** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL. */
+export type ClientOperations = Omit<
+  typeof serverOperations &
+    typeof deploymentOperations &
+    typeof revisionOperations &
+    typeof logOperations &
+    typeof debugOperations,
+  "putUpload"
+>;
+
+export interface Route {
+  verb: "GET" | "POST" | "PATCH" | "DELETE";
+  /** Parameters in braces. */
+  path: string;
+  /** May be sent twice: the second time changes nothing that the first did not. */
+  isRepeatable: boolean;
+}
+
+/**
+ * Verb and path of each operation. The table in `contract/operations.ts` says the same, with schemas: 100 ms of loading
+ * that a command line or a page should not pay. The compiler misses an entry, a test a wrong one.
+ */
+export const routes: Record<keyof ClientOperations, Route> = {
+  getOk: get("/ok"),
+  getHealth: get("/health"),
+  getReadiness: get("/ready"),
+  getInfo: get("/info"),
+  getOpenapi: get("/openapi.json"),
+  listDeployments: get("/v2/deployments"),
+  // Sent with an idempotency key: the second answer repeats the first.
+  createDeployment: { verb: "POST", path: "/v2/deployments", isRepeatable: true },
+  getDeployment: get("/v2/deployments/{deployment_id}"),
+  patchDeployment: { verb: "PATCH", path: "/v2/deployments/{deployment_id}", isRepeatable: false },
+  deleteDeployment: { verb: "DELETE", path: "/v2/deployments/{deployment_id}", isRepeatable: true },
+  // An upload URL that nobody uses expires.
+  createUploadUrl: { verb: "POST", path: "/v2/deployments/{deployment_id}/upload-url", isRepeatable: true },
+  listRevisions: get("/v2/deployments/{deployment_id}/revisions"),
+  createRevision: { verb: "POST", path: "/v2/deployments/{deployment_id}/revisions", isRepeatable: false },
+  getRevision: get("/v2/deployments/{deployment_id}/revisions/{revision_id}"),
+  redeployRevision: {
+    verb: "POST",
+    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/redeploy",
+    isRepeatable: false,
+  },
+  interruptRevision: {
+    verb: "POST",
+    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/interrupt",
+    isRepeatable: true,
+  },
+  interruptRevisionAlias: {
+    verb: "POST",
+    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/interruption",
+    isRepeatable: true,
+  },
+  getRevisionLogs: get("/v2/deployments/{deployment_id}/revisions/{revision_id}/logs"),
+  listDeploymentLogs: get("/v2/deployment-logs"),
+  getDeploymentLogs: get("/v2/deployments/{deployment_id}/logs"),
+  readBuildLogs: read("/v1/projects/{deployment_id}/revisions/{revision_id}/build_logs"),
+  readRevisionDeployLogs: read("/v1/projects/{deployment_id}/revisions/{revision_id}/deploy_logs"),
+  readDeployLogs: read("/v1/projects/{deployment_id}/deploy_logs"),
+  debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
+};
+
+function get(path: string): Route {
+  return { verb: "GET", path, isRepeatable: true };
+}
+
+/** A question that older clients put into a body. */
+function read(path: string): Route {
+  return { verb: "POST", path, isRepeatable: true };
+}

@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ApiFailure, createClient, ServerUnreachable, WaitTimeout } from "../../src/client/client.ts";
+import { routes } from "../../src/client/routes.ts";
+import { operations } from "../../src/contract/operations.ts";
+import { startAnswering } from "./answering.ts";
+
+const ids = {
+  deployment_id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11",
+  revision_id: "b8a1c2d3-0000-4000-8000-000000000001",
+};
+
+test("the client's routes are those of the table of operations", () => {
+  const table = Object.values(operations).filter(({ audience, id }) => audience !== "listener" && id !== "putUpload");
+  const expected = Object.fromEntries(table.map(({ id, verb, path }) => [id, { verb, path }]));
+  const actual = Object.fromEntries(Object.entries(routes).map(([id, { verb, path }]) => [id, { verb, path }]));
+  assert.deepEqual(actual, expected);
+});
+
+test("parameters go into the path, the query and the body, each encoded for its place", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: {} }));
+  const client = createClient({ baseUrl: `${server.url}/api-host/`, apiKey: "key", workspaceId: "workspace" });
+
+  await client.listDeployments({ name: "a b&c", limit: 3 });
+  await client.patchDeployment({ deployment_id: "a/b", body: { display_name: "x" } });
+
+  assert.equal(server.asked[0]?.url, "/api-host/v2/deployments?name=a+b%26c&limit=3");
+  assert.equal(server.asked[0]?.headers["x-api-key"], "key");
+  assert.equal(server.asked[0]?.headers["x-tenant-id"], "workspace");
+  assert.equal(server.asked[0]?.headers["content-type"], undefined);
+  assert.equal(server.asked[1]?.url, "/api-host/v2/deployments/a%2Fb");
+  assert.equal(server.asked[1]?.body, '{"display_name":"x"}');
+});
+
+test("a refusal carries status, text, the single problems and the request id", async () => {
+  const detail = [{ type: "missing", loc: ["body", "name"], msg: "Field required", input: {} }];
+  await using server = await startAnswering(() => ({
+    status: 422,
+    body: { detail },
+    headers: { "x-request-id": "r-1" },
+  }));
+
+  const failure = await createClient({ baseUrl: server.url })
+    .getInfo()
+    .catch((error: unknown) => error);
+
+  assert.ok(failure instanceof ApiFailure);
+  assert.equal(failure.status, 422);
+  assert.equal(failure.detail, "body.name: Field required");
+  assert.deepEqual(failure.items, detail);
+  assert.equal(failure.requestId, "r-1");
+  assert.equal(failure.call, "GET /info");
+});
+
+test("an answer that is not JSON, or a redirect, is a failure that asks whether this is a Pierhead server", async () => {
+  await using server = await startAnswering((_, count) =>
+    count === 1 ? { status: 302, headers: { location: "http://127.0.0.1:1/" } } : { status: 200, body: "<html>" },
+  );
+  const client = createClient({ baseUrl: server.url });
+  // createRevision is never sent twice, so each call is one answer.
+  for (let call = 0; call < 2; call += 1) {
+    await assert.rejects(client.createRevision(ids), /Is it the address of a Pierhead server/);
+  }
+});
+
+test("a read is repeated after 503 and lost connections, as late as Retry-After asks", async () => {
+  const askedAt: number[] = [];
+  await using server = await startAnswering((_, count) => {
+    askedAt.push(Date.now());
+    if (count === 1) return { status: 503, body: { detail: "starting" }, headers: { "retry-after": "1" } };
+    return count === 2 ? "hang up" : { status: 200, body: { ok: true } };
+  });
+
+  assert.deepEqual(await createClient({ baseUrl: server.url }).getOk(), { ok: true });
+  assert.equal(server.asked.length, 3);
+  assert.ok((askedAt[1] ?? 0) - (askedAt[0] ?? 0) >= 990);
+});
+
+test("a call that makes something is not repeated, unless it was refused as too many", async () => {
+  await using server = await startAnswering((asked, count) => {
+    if (asked.url.endsWith("/redeploy")) return { status: 503, body: { detail: "away" } };
+    return count === 2
+      ? { status: 429, body: { detail: "slow down" }, headers: { "retry-after": "0" } }
+      : { status: 201, body: { id: "r" } };
+  });
+  const client = createClient({ baseUrl: server.url });
+
+  await assert.rejects(client.redeployRevision(ids), { status: 503 });
+  assert.equal(server.asked.length, 1);
+  await client.createRevision(ids);
+  assert.equal(server.asked.length, 3);
+});
+
+test("a create whose answer was lost is repeated under the same idempotency key", async () => {
+  await using server = await startAnswering((_, count) =>
+    count === 1 ? "hang up" : { status: 201, body: { id: "d" } },
+  );
+
+  await createClient({ baseUrl: server.url }).createDeployment({
+    body: { name: "a", source: "internal_source", source_config: {}, source_revision_config: {} },
+  });
+
+  const [first, second] = server.asked.map(({ headers }) => headers["idempotency-key"]);
+  assert.equal(server.asked.length, 2);
+  assert.match(String(first), /^[0-9a-f]{32}$/);
+  assert.equal(second, first);
+});
+
+test("a server that is not there is named with the reason", async () => {
+  const failure = await createClient({ baseUrl: "http://127.0.0.1:1" })
+    .getOk()
+    .catch((error: unknown) => error);
+  assert.ok(failure instanceof ServerUnreachable);
+  assert.match(failure.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*(ECONNREFUSED|bad port)/);
+});
+
+test("a silent server fails the call at its deadline; an abort ends it with the abort's reason", async () => {
+  await using server = await startAnswering(() => "silence");
+  const client = createClient({ baseUrl: server.url });
+
+  await assert.rejects(client.getOk({}, { deadlineMs: 50 }), {
+    name: "ServerUnreachable",
+    message: /later than 0.05 s/,
+  });
+  const abort = new AbortController();
+  const call = client.getOk({}, { signal: abort.signal });
+  abort.abort(new Error("stopped by the user"));
+  await assert.rejects(call, /stopped by the user/);
+});
+
+test("an archive goes to its signed URL without the key, and the signature into no trace", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: { size_bytes: 3 } }));
+  const urls: string[] = [];
+  const client = createClient({ baseUrl: server.url, apiKey: "key", onCall: ({ url }) => urls.push(url) });
+
+  await client.uploadArchive(`${server.url}/uploads/1?signature=secret`, new Blob(["abc"]));
+
+  assert.equal(server.asked[0]?.headers["x-api-key"], undefined);
+  assert.equal(server.asked[0]?.headers["content-type"], "application/gzip");
+  assert.equal(server.asked[0]?.headers["content-length"], "3");
+  assert.equal(server.asked[0]?.body, "abc");
+  assert.deepEqual(urls, [`${server.url}/uploads/1`]);
+});
+
+test("all deployments are read page after page until a short one", async () => {
+  await using server = await startAnswering(({ url }) => {
+    const offset = Number(new URL(url, "http://x").searchParams.get("offset"));
+    const resources = Array.from({ length: Math.min(100, 230 - offset) }, (_, index) => ({
+      name: `d${offset + index}`,
+    }));
+    return { status: 200, body: { resources, offset: offset + resources.length } };
+  });
+
+  const names: string[] = [];
+  for await (const { name } of createClient({ baseUrl: server.url }).allDeployments()) names.push(name);
+
+  assert.deepEqual(
+    names,
+    Array.from({ length: 230 }, (_, index) => `d${index}`),
+  );
+  assert.equal(server.asked.length, 3);
+});
+
+test("waiting tells each change once, survives a server that is away, and answers a failure", async () => {
+  const statuses = ["QUEUED", "QUEUED", null, null, null, null, "BUILDING", "BUILD_FAILED"];
+  await using server = await startAnswering((_, count) => {
+    const status = statuses[count - 1];
+    return status === null ? "hang up" : { status: 200, body: { id: ids.revision_id, status, status_message: null } };
+  });
+  const seen: string[] = [];
+
+  const revision = await createClient({ baseUrl: server.url }).waitForRevision(ids, {
+    onChange: ({ status }) => seen.push(status),
+  });
+
+  assert.equal(revision.status, "BUILD_FAILED");
+  assert.deepEqual(seen, ["QUEUED", "BUILDING", "BUILD_FAILED"]);
+});
+
+test("a wait that times out tells the last state; UNKNOWN is no end", async () => {
+  await using server = await startAnswering(() => ({
+    status: 200,
+    body: { id: ids.revision_id, status: "UNKNOWN", status_message: null },
+  }));
+  const failure = await createClient({ baseUrl: server.url })
+    .waitForRevision(ids, { timeoutMs: 300 })
+    .catch((error: unknown) => error);
+  assert.ok(failure instanceof WaitTimeout);
+  assert.equal(failure.revision?.status, "UNKNOWN");
+});
+
+test("a deletion has ended when the deployment is unknown", async () => {
+  await using server = await startAnswering((_, count) =>
+    count < 3
+      ? { status: 200, body: { status: "AWAITING_DELETE" } }
+      : { status: 404, body: { detail: "Deployment ID x not found." } },
+  );
+  await createClient({ baseUrl: server.url }).waitForDeletion(ids);
+  assert.equal(server.asked.length, 3);
+});
+
+test("followed logs start with the tail and bring every later line once, over lost connections, to the end", async () => {
+  const lines = Array.from({ length: 12 }, (_, index) => ({
+    id: `l${index}`,
+    timestamp: `2026-01-01T00:00:0${Math.floor(index / 3)}.000000Z`,
+    message: `line ${index}`,
+  }));
+  let written = 7;
+  await using server = await startAnswering(({ url }, count) => {
+    const query = new URL(url, "http://x").searchParams;
+    if (count === 3) return "hang up";
+    if (query.get("order") === "desc") {
+      return {
+        status: 200,
+        body: {
+          logs: lines
+            .slice(0, written)
+            .reverse()
+            .slice(0, Number(query.get("limit"))),
+          next_offset: "more",
+        },
+      };
+    }
+    const since = query.get("start_time") ?? "";
+    const from =
+      query.get("offset") === null
+        ? lines.findIndex(({ timestamp }) => timestamp >= since)
+        : Number(query.get("offset"));
+    const logs = lines.slice(from, Math.min(from + 4, written));
+    const end = from + logs.length;
+    written = Math.min(12, written + 2);
+    return { status: 200, body: { logs, next_offset: end === 12 ? null : String(end) } };
+  });
+
+  const messages: string[] = [];
+  const question = { deployment_id: ids.deployment_id, type: "build" as const };
+  for await (const { id } of createClient({ baseUrl: server.url }).followLogs(question, { tail: 2, intervalMs: 5 }))
+    messages.push(id);
+
+  assert.deepEqual(messages, ["l5", "l6", "l7", "l8", "l9", "l10", "l11"]);
+});
