@@ -1,4 +1,10 @@
-import type { DeploymentTier, PatchDeployment, SourceConfig, SourceRevisionConfig } from "../contract/deployment.ts";
+import type {
+  DeploymentTier,
+  PatchDeployment,
+  SourceConfig,
+  SourceKind,
+  SourceRevisionConfig,
+} from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import type { CreateRevision } from "../contract/revision.ts";
 import { isBeingDeleted } from "./deployment-status.ts";
@@ -98,24 +104,27 @@ function change(
 
 /** Contract 4.4: the fields whose presence asks for a revision. */
 function wantsRevision(current: CurrentDeployment, patch: PatchDeployment): boolean {
-  const config = patch.source_config ?? {};
   const sent = patch.source_revision_config ?? {};
+  const config = patch.source_config ?? {};
   const references = patch.secret_references;
   return (
     [sent.repo_ref, sent.image_uri, sent.source_tarball_path, sentConfigPath(sent)].some(isGiven) ||
-    [config.resource_spec, config.install_command, config.build_command].some(isGiven) ||
+    isGiven(config.resource_spec) ||
+    commands.some((field) => isGiven(config[field]) && !isIgnored(field, current.source)) ||
     (patch.secrets ?? []).length > 0 ||
     (isGiven(references) && (references.length > 0 || (current.secretReferences ?? []).length > 0))
   );
 }
 
+const commands = ["install_command", "build_command"] as const;
+const isIgnored = (field: (typeof commands)[number], source: SourceKind) =>
+  sourceConfigRules[field][source] === "ignored";
+
 /** Answers fill in a serving URL that only `external_docker` may set; a client that sends it back changes nothing. */
 function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment): SourceConfig {
   const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
   if (current.source !== "external_docker" && sent.custom_url === current.url) delete sent.custom_url;
-  for (const field of ["install_command", "build_command"] as const) {
-    if (sourceConfigRules[field][current.source] === "ignored") delete sent[field];
-  }
+  for (const field of commands) if (isIgnored(field, current.source)) delete sent[field];
   return mergeSourceConfig(current.sourceConfig, sent);
 }
 

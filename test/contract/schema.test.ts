@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { TSchema } from "typebox";
+import {
+  CreateDeployment,
+  Deployment,
+  DeploymentType,
+  PatchDeployment,
+  SourceConfig,
+  SourceConfigInput,
+  SourceKind,
+} from "../../src/contract/deployment.ts";
+import { type ApiError, errors } from "../../src/contract/error.ts";
+import type { Operation } from "../../src/contract/operation.ts";
+import { commonErrors, operations } from "../../src/contract/operations.ts";
+import { ResourceSpec, withoutCpuBounds } from "../../src/contract/resource-spec.ts";
+import { CreateRevision, Revision } from "../../src/contract/revision.ts";
+
+type Json = Record<string, unknown>;
+const table: Operation[] = Object.values(operations);
+
+function* walk(value: unknown): Generator<Json> {
+  if (typeof value !== "object" || value === null) return;
+  if (!Array.isArray(value)) yield value as Json;
+  for (const child of Object.values(value)) yield* walk(child);
+}
+
+const schemas = table
+  .flatMap(({ params, query, body, response }) => [params, query, body, response.schema])
+  .filter((schema) => schema !== null) as TSchema[];
+
+test("schemas use only the forms the validator knows", () => {
+  const keywords = new Set([
+    "type",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "enum",
+    "const",
+    "format",
+    "pattern",
+    "default",
+    "description",
+  ]);
+  for (const word of [
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "additionalProperties",
+    "$id",
+    "requiredUnless",
+    "uncappable",
+  ])
+    keywords.add(word);
+  for (const schema of schemas)
+    for (const [name, node] of namedNodes(JSON.parse(JSON.stringify(schema)))) {
+      for (const key of Object.keys(node)) assert.ok(keywords.has(key), `${name}: ${key}`);
+    }
+});
+
+/** Every schema inside a schema; the keys of `properties` are names, not keywords. */
+function* namedNodes(node: Json, name = ""): Generator<[string, Json]> {
+  yield [name, node];
+  for (const [key, child] of Object.entries((node["properties"] ?? {}) as Json))
+    yield* namedNodes(child as Json, `${name}.${key}`);
+  for (const key of ["items", "additionalProperties"]) if (node[key]) yield* namedNodes(node[key] as Json, `${name}[]`);
+  for (const child of (node["anyOf"] ?? []) as Json[]) yield* namedNodes(child, name);
+}
+
+test("one name means one schema", () => {
+  const seen = new Map<string, string>();
+  for (const schema of schemas)
+    for (const node of walk(JSON.parse(JSON.stringify(schema)))) {
+      if (typeof node["$id"] !== "string") continue;
+      const { description: _text, ...rest } = node;
+      const text = JSON.stringify(rest);
+      assert.equal(seen.get(node["$id"]) ?? text, text, node["$id"]);
+      seen.set(node["$id"], text);
+    }
+});
+
+test("closed sets are spelled and ordered as validation messages quote them", () => {
+  assert.deepEqual(SourceKind.enum, [
+    "github",
+    "external_docker",
+    "internal_docker",
+    "internal_source",
+    "internal_template",
+  ]);
+  assert.deepEqual(DeploymentType.enum, ["dev_free", "dev", "prod", "dev_zero", "dev_free_zero"]);
+});
+
+test("request and answer know the same settings, and every setting is in the answer", () => {
+  assert.deepEqual(
+    Object.keys(SourceConfig.properties).filter((key) => key !== "repo_branch"),
+    Object.keys(SourceConfigInput.properties),
+  );
+  for (const schema of [Deployment, Revision]) assert.deepEqual(schema.required, Object.keys(schema.properties));
+});
+
+test("only name, source and the two configs must be sent to create; nothing to change", () => {
+  assert.deepEqual(CreateDeployment.required, ["source", "source_config", "source_revision_config"]);
+  assert.equal((CreateDeployment.properties.name as unknown as Json)["requiredUnless"], "agent");
+  for (const schema of [PatchDeployment, CreateRevision, SourceConfigInput])
+    assert.deepEqual(schema.required ?? [], []);
+});
+
+test("CPU bounds stand in the schema and can be lifted, nothing else with them", () => {
+  const bounds = (schema: TSchema) =>
+    [...walk(JSON.parse(JSON.stringify(schema)))].filter((node) => "maximum" in node).length;
+  assert.equal(bounds(ResourceSpec), 6);
+  assert.equal(bounds(withoutCpuBounds(ResourceSpec)), 0);
+  assert.deepEqual(
+    Object.keys(withoutCpuBounds(CreateDeployment).properties),
+    Object.keys(CreateDeployment.properties),
+  );
+});
+
+test("operations: ids are their keys, calls are unique, path parameters are declared", () => {
+  for (const [key, { id }] of Object.entries(operations)) assert.equal(id, key);
+  for (const nameOf of [(o: Operation) => o.operationId, (o: Operation) => `${o.verb} ${o.path}`]) {
+    assert.equal(new Set(table.map(nameOf)).size, table.length);
+  }
+  for (const { id, path, params } of table) {
+    const named = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).toSorted();
+    const declared = Object.keys((params as unknown as { properties?: Json } | null)?.properties ?? {}).toSorted();
+    assert.deepEqual(declared, named, id);
+  }
+});
+
+test("operations: an empty answer is 204, a public one has a tag and a summary, and promises are real refusals", () => {
+  for (const { id, response, errors: promised, role, path, tag, summary } of table) {
+    assert.equal(response.schema === null, response.status === 204, id);
+    assert.ok(tag !== "" && summary !== "", id);
+    for (const code of [...promised, ...commonErrors]) assert.ok(code in errors, `${id}: ${code}`);
+    assert.equal(role === "listener", path.startsWith("/dp/"), id);
+  }
+});
+
+test("texts and keys that clients match on", () => {
+  const texts: [ApiError, number, string][] = [
+    [errors.workspaceRequired(), 403, "requires workspace specification"],
+    [errors.deploymentsDisabled(), 403, "not enabled"],
+    [
+      errors.listenerRequired(["a", "b"]),
+      400,
+      "Source configuration error: 'source_config.listener_id' is required for workspace with available listener IDs: ['a', 'b']",
+    ],
+    [errors.nameTaken("bot"), 409, "A deployment named 'bot' already exists."],
+    [errors.agentEnvironmentTaken(), 409, "A deployment already exists for this agent environment."],
+    [
+      errors.tracingProjectTaken("bot"),
+      409,
+      "Deployments create a tracing project in LangSmith with the same name as the deployment. There already exists a project in LangSmith named: bot.",
+    ],
+    [errors.deploymentNotFound("x"), 404, "Deployment ID x not found."],
+    [errors.revisionNotFound("x"), 404, "Revision ID x not found."],
+    [errors.listenerNotFound("x"), 404, "Listener ID x not found."],
+    [
+      errors.listenersNotAllowed("w"),
+      403,
+      "Listeners cannot be created for LangSmith workspace ID 'w'. Creating listeners is only allowed for LangSmith organizations with self-hosted enterprise plans.",
+    ],
+    [errors.listenerTaken("w", "c"), 409, "Listener for LangSmith workspace ID 'w' and compute ID 'c' already exists."],
+    [errors.invalidToken(), 401, "Invalid token"],
+    [errors.tenantMismatch(), 403, "API key tenant mismatch"],
+  ];
+  for (const [error, status, text] of texts) {
+    assert.equal(error.status, status);
+    assert.ok(error.message.includes(text), error.message);
+  }
+  assert.equal(errors.workspaceRequired().body()["error"], "org_scoped_key_requires_workspace");
+  const item = { type: "missing", loc: ["body", "name"], msg: "Field required", input: {} };
+  assert.deepEqual(errors.invalidRequest([item]).body(), { detail: [item] });
+});

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { SourceKind } from "../../src/contract/deployment.ts";
+import { Mode } from "../../src/contract/info.ts";
+import { mayHaveListeners, modes, shownRegions } from "../../src/domain/mode.ts";
+
+test("every mode of the contract has its rules, and standalone offers every source", () => {
+  assert.deepEqual(Object.keys(modes).toSorted(), (Mode.enum as string[]).toSorted());
+  assert.deepEqual([...modes.standalone.sources].toSorted(), (SourceKind.enum as string[]).toSorted());
+  assert.deepEqual(new Set([...modes.cloud.sources, ...modes.self_hosted.sources]), new Set(SourceKind.enum));
+});
+
+test("listeners: for everyone in standalone, by plan elsewhere", () => {
+  assert.deepEqual(
+    (Object.keys(modes) as Mode[]).map((mode) => [
+      mayHaveListeners(mode, "cloud"),
+      mayHaveListeners(mode, "self_hosted_enterprise"),
+    ]),
+    [
+      [true, true],
+      [false, true],
+      [false, true],
+    ],
+  );
+});
+
+test("a cloud shows all its regions, every other installation only itself", () => {
+  const regions = ["us", "eu"].map((name) => ({ name, url: `https://${name}.example` }));
+  assert.deepEqual(shownRegions("cloud", "eu", regions), regions);
+  assert.deepEqual(shownRegions("standalone", "eu", regions), [regions[1]]);
+  assert.throws(() => shownRegions("cloud", "mars", regions), /region "mars" is not one of us, eu/);
+});

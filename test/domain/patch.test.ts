@@ -1,0 +1,358 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { PatchDeployment, SourceKind } from "../../src/contract/deployment.ts";
+import { applyNewRevision, applyPatch, applyPush } from "../../src/domain/patch.ts";
+import { redeploySettings } from "../../src/domain/redeploy.ts";
+import type { CurrentDeployment } from "../../src/domain/settings.ts";
+import { context, current, refusal, sources, uploadedPath } from "./fixtures.ts";
+
+const reference = { name: "A", secret_name: "keys", secret_key: "a" };
+
+/** Contract 4.4, left column: each of these makes a revision even when it says what is so already. */
+const making: [SourceKind, PatchDeployment][] = [
+  ["github", { source_revision_config: { repo_ref: "main" } }],
+  ["github", { source_revision_config: { langgraph_config_path: "langgraph.json" } }],
+  ["github", { source_revision_config: { framework_config_path: "langgraph.json" } }],
+  ["github", { source_config: { install_command: "npm ci" } }],
+  ["github", { source_config: { build_command: "npm run build" } }],
+  ["github", { secrets: [{ name: "A", value: "" }] }],
+  ["internal_docker", { source_revision_config: { image_uri: "registry.example/r/bot:1" } }],
+  ["internal_source", { source_revision_config: { source_tarball_path: uploadedPath } }],
+  ["external_docker", { source_config: { resource_spec: {} } }],
+  ["external_docker", { secret_references: [reference] }],
+  [
+    "external_docker",
+    { source_revision_config: { image_uri: "registry.example/bot:2" }, secrets: [], tracked_packages: ["a:1"] },
+  ],
+];
+
+/** The right column. */
+const quiet: [SourceKind, PatchDeployment][] = [
+  ["github", {}],
+  ["github", { source_config: {}, source_revision_config: {}, secrets: [] }],
+  ["github", { source_config: null, source_revision_config: null, secrets: null, secret_references: null }],
+  ["github", { source_revision_config: { repo_ref: null, image_uri: null } }],
+  ["github", { display_name: "Bot", shareable: true, route_through_gateway: true }],
+  ["github", { source_config: { build_on_push: false } }],
+  ["github", { source_config: { repo_url: "https://github.com/acme/other" } }],
+  ["github", { tracked_repo_ref: "dev" }],
+  ["github", { tracked_packages: ["a:1"] }],
+  ["external_docker", { source_config: { custom_url: "https://agent.example.org" } }],
+  ["external_docker", { secret_references: [] }],
+  ["external_docker", { source_config: { install_command: "npm ci" } }],
+  ["internal_docker", { revision_source: "internal_docker" }],
+];
+
+test("the fields that make a revision make one, even with equal values", () => {
+  for (const [source, patch] of making) {
+    const { revision } = applyPatch(current(source), patch, context);
+    assert.notEqual(revision, null, `${source} ${JSON.stringify(patch)}`);
+    assert.equal(revision?.source, source);
+  }
+});
+
+test("the fields that make no revision make none", () => {
+  for (const [source, patch] of quiet) {
+    assert.equal(applyPatch(current(source), patch, context).revision, null, `${source} ${JSON.stringify(patch)}`);
+  }
+});
+
+test("commands mean nothing to an image from outside and are dropped", () => {
+  const { sourceConfig } = applyPatch(
+    current("external_docker"),
+    { source_config: { build_command: "echo $(id)" } },
+    context,
+  );
+  assert.equal(sourceConfig.build_command, null);
+});
+
+test("clearing references makes a revision only when there were some", () => {
+  const cleared = applyPatch(
+    current("external_docker", { secretReferences: [reference] }),
+    { secret_references: [] },
+    context,
+  );
+  assert.equal(cleared.secretReferences, null);
+  assert.notEqual(cleared.revision, null);
+});
+
+test("writing back what was read changes no setting and is never refused", () => {
+  for (const source of sources) {
+    const deployment = current(source);
+    const { repo_branch: _branch, ...shown } = { ...deployment.sourceConfig, custom_url: deployment.url };
+    const { name, sourceRevisionConfig } = deployment;
+    const body = {
+      name,
+      source,
+      source_config: { ...shown, deployment_type: shown.deployment_type ?? ("prod" as const) },
+      source_revision_config: sourceRevisionConfig,
+    };
+    if (source === "external_docker") body.source_config.custom_url = null;
+    const changed = applyPatch(deployment, body, context);
+    assert.deepEqual(changed.sourceConfig, deployment.sourceConfig, source);
+    assert.deepEqual(changed.sourceRevisionConfig, deployment.sourceRevisionConfig, source);
+  }
+});
+
+test("what is fixed at creation cannot change", () => {
+  const other = "2f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22";
+  const patches: [string, SourceKind, PatchDeployment][] = [
+    ["name", "github", { name: "other" }],
+    ["source", "github", { source: "internal_docker" }],
+    ["source_config.integration_id", "github", { source_config: { integration_id: other } }],
+    ["source_config.deployment_type", "github", { source_config: { deployment_type: "dev" } }],
+    ["source_config.deployment_type", "external_docker", { source_config: { deployment_type: "dev" } }],
+    ["source_config.listener_id", "external_docker", { source_config: { listener_id: other } }],
+    [
+      "source_config.listener_config.k8s_namespace",
+      "external_docker",
+      { source_config: { listener_config: { k8s_namespace: "x" } } },
+    ],
+    ["source_config.template_id", "internal_template", { source_config: { template_id: "other" } }],
+  ];
+  for (const [field, source, patch] of patches) {
+    const text = refusal(() => applyPatch(current(source), patch, context));
+    assert.match(text, new RegExp(`^400 fieldImmutable: .*'${field}' cannot be changed after creation\\.$`), field);
+    assert.equal(
+      refusal(() => applyNewRevision(current(source), patch, context)),
+      text,
+    );
+  }
+});
+
+test("secrets: an empty list leaves them, a full one replaces them", () => {
+  assert.equal(applyPatch(current("github"), { secrets: [] }, context).secrets, null);
+  assert.deepEqual(applyPatch(current("github"), { secrets: [{ name: "A", value: "1" }] }, context).secrets, {
+    A: "1",
+  });
+});
+
+test("a reference may not name a variable that a stored secret sets", () => {
+  const stored = current("external_docker", { secretNames: ["A"] });
+  assert.match(
+    refusal(() => applyPatch(stored, { secret_references: [reference] }, context)),
+    /^400 invalidSecret/,
+  );
+  const replaced = { secret_references: [reference], secrets: [{ name: "B", value: "" }] };
+  assert.equal(
+    refusal(() => applyPatch(stored, replaced, context)),
+    "accepted",
+  );
+});
+
+test("the rules hold for the merged result: a tag and push builds exclude each other from either side", () => {
+  const tag = { source_revision_config: { repo_ref: "refs/tags/v1" } };
+  assert.match(
+    refusal(() => applyPatch(current("github"), tag, context)),
+    /^400 buildOnPushOfTag/,
+  );
+  const off = applyPatch(current("github"), { ...tag, source_config: { build_on_push: false } }, context);
+  assert.equal(off.trackedRef, "refs/tags/v1");
+  const pinned = current("github", {
+    sourceConfig: off.sourceConfig,
+    sourceRevisionConfig: off.sourceRevisionConfig,
+    trackedRef: off.trackedRef,
+  });
+  assert.match(
+    refusal(() => applyPatch(pinned, { source_config: { build_on_push: true } }, context)),
+    /^400 buildOnPushOfTag/,
+  );
+  assert.equal(
+    refusal(() => applyPatch(pinned, { tracked_repo_ref: "main", source_config: { build_on_push: true } }, context)),
+    "accepted",
+  );
+});
+
+test("a deployed ref becomes the tracked one; tracked_repo_ref moves it alone", () => {
+  assert.equal(
+    applyPatch(current("github"), { source_revision_config: { repo_ref: "dev" } }, context).trackedRef,
+    "dev",
+  );
+  const moved = applyPatch(current("github"), { tracked_repo_ref: "refs/heads/dev" }, context);
+  assert.deepEqual([moved.trackedRef, moved.revision, moved.sourceRevisionConfig.repo_ref], ["dev", null, "main"]);
+  assert.match(
+    refusal(() => applyPatch(current("internal_docker"), { tracked_repo_ref: "dev" }, context)),
+    /^400 fieldNotApplicable/,
+  );
+});
+
+test("revision_source: an image or an archive on a deployment that is built otherwise", () => {
+  const github = current("github");
+  const image = { source_revision_config: { image_uri: "registry.example/r/bot:2" } };
+  assert.match(
+    refusal(() => applyPatch(github, image, context)),
+    /^400 revisionSourceUnusable: .*needs revision_source 'internal_docker'/,
+  );
+  const { revision, sourceRevisionConfig } = applyPatch(
+    github,
+    { ...image, revision_source: "internal_docker" },
+    context,
+  );
+  assert.equal(revision?.source, "internal_docker");
+  assert.deepEqual(
+    [revision?.sourceRevisionConfig.image_uri, revision?.sourceRevisionConfig.repo_ref],
+    ["registry.example/r/bot:2", null],
+  );
+  assert.deepEqual(
+    [sourceRevisionConfig.repo_ref, sourceRevisionConfig.langgraph_config_path],
+    ["main", "langgraph.json"],
+  );
+
+  const uploaded = current("github", { sourceRevisionConfig, latestRevisionSource: "internal_docker" });
+  const sameCode = applyPatch(uploaded, { secrets: [{ name: "A", value: "1" }] }, context).revision;
+  assert.deepEqual(
+    [sameCode?.source, sameCode?.sourceRevisionConfig.image_uri],
+    ["internal_docker", "registry.example/r/bot:2"],
+  );
+  const back = applyPatch(uploaded, { source_revision_config: { repo_ref: "main" } }, context);
+  assert.deepEqual([back.revision?.source, back.sourceRevisionConfig.image_uri], ["github", null]);
+});
+
+test("revision_source is refused where it cannot be", () => {
+  const refused = (source: SourceKind, patch: PatchDeployment) =>
+    refusal(() => applyPatch(current(source), patch, context));
+  const secrets = [{ name: "A", value: "1" }];
+  assert.match(refused("internal_docker", { revision_source: "github", secrets }), /^400 revisionSourceUnusable/);
+  assert.match(refused("github", { revision_source: "internal_docker", secrets }), /needs 'image_uri'\.$/);
+  assert.match(refused("github", { revision_source: "internal_source", secrets }), /needs 'source_tarball_path'\.$/);
+  assert.match(
+    refused("external_docker", { revision_source: "internal_docker", source_revision_config: { image_uri: "a/b:1" } }),
+    /^400 revisionSourceUnusable/,
+  );
+});
+
+test("settings sent before the first image are kept for it, and a plain new revision says what is missing", () => {
+  const waiting = current("internal_docker", {
+    latestRevisionSource: null,
+    sourceRevisionConfig: { ...current("internal_docker").sourceRevisionConfig, image_uri: null },
+  });
+  const early = applyPatch(waiting, { secrets: [{ name: "A", value: "1" }] }, context);
+  assert.deepEqual([early.revision, early.secrets], [null, { A: "1" }]);
+  assert.match(
+    refusal(() => applyNewRevision(waiting, {}, context)),
+    /^400 fieldRequired: .*image_uri' is required/,
+  );
+  const archive = {
+    revision_source: "internal_source" as const,
+    source_revision_config: { source_tarball_path: uploadedPath, langgraph_config_path: "my agent/langgraph.json" },
+  };
+  assert.equal(applyPatch(waiting, archive, context).revision?.source, "internal_source");
+});
+
+test("an archive that no upload of this deployment left is refused, the one it has stays good", () => {
+  const deployment = current("internal_source");
+  const none = { ...context, uploadedPaths: [] };
+  assert.equal(
+    refusal(() => applyPatch(deployment, { source_revision_config: { source_tarball_path: "uploads/x" } }, none)),
+    "400 invalidTarballPath: Invalid source_tarball_path.",
+  );
+  assert.equal(applyNewRevision(deployment, {}, none).revision.sourceRevisionConfig.source_tarball_path, uploadedPath);
+});
+
+test("a deployment that is being deleted takes no change", () => {
+  const dying = current("github", { status: "AWAITING_DELETE" });
+  const text = `400 beingDeleted: Deployment ID ${dying.id} is being deleted.`;
+  assert.equal(
+    refusal(() => applyPatch(dying, {}, context)),
+    text,
+  );
+  assert.equal(
+    refusal(() => applyNewRevision(dying, {}, context)),
+    text,
+  );
+});
+
+test("a new revision resolves its branch again and forgets the old commit", () => {
+  const built = current("github");
+  built.sourceRevisionConfig.repo_commit_sha = "a".repeat(40);
+  assert.equal(applyNewRevision(built, {}, context).revision.sourceRevisionConfig.repo_commit_sha, null);
+  assert.equal(applyPatch(built, { display_name: "x" }, context).sourceRevisionConfig.repo_commit_sha, "a".repeat(40));
+});
+
+test("a push makes a revision of the tracked branch", () => {
+  const moved = current("github", { trackedRef: "dev" });
+  const { revision, trackedRef } = applyPush(moved, context);
+  assert.deepEqual([revision?.source, revision?.sourceRevisionConfig.repo_ref, trackedRef], ["github", "dev", "dev"]);
+});
+
+test("a redeploy takes code from the named revision, and commands and resources from today", () => {
+  const before = current("github");
+  const named = {
+    id: "r1",
+    status: "DEPLOYED" as const,
+    source: "github" as const,
+    sourceConfig: before.sourceConfig,
+    sourceRevisionConfig: { ...before.sourceRevisionConfig, repo_ref: "old", repo_commit_sha: "b".repeat(40) },
+  };
+  const today = current("github", {
+    sourceConfig: { ...before.sourceConfig, build_command: "npm run build", repo_url: "https://github.com/acme/moved" },
+  });
+  const { revision, sourceConfig, sourceRevisionConfig, trackedRef } = redeploySettings(named, today);
+  assert.deepEqual(revision.sourceRevisionConfig, named.sourceRevisionConfig);
+  assert.equal(revision.sourceConfig.build_command, "npm run build");
+  assert.equal(revision.sourceConfig.repo_url, before.sourceConfig.repo_url);
+  assert.equal(sourceConfig.repo_url, "https://github.com/acme/moved");
+  assert.deepEqual([sourceRevisionConfig.repo_ref, trackedRef], ["old", "main"]);
+  assert.match(
+    refusal(() => redeploySettings({ ...named, status: "BUILDING" }, today)),
+    /^400 revisionInProgress/,
+  );
+});
+
+test("a tier fits its type, and only a change of it makes a revision", () => {
+  const tier = (deploymentTier: CurrentDeployment["deploymentTier"]) => current("github", { deploymentTier });
+  assert.notEqual(applyPatch(tier(null), { deployment_tier: "DEDICATED_M" }, context).revision, null);
+  assert.equal(applyPatch(tier("DEDICATED_M"), { deployment_tier: "DEDICATED_M" }, context).revision, null);
+  assert.match(
+    refusal(() => applyPatch(tier(null), { deployment_tier: "SERVERLESS_M" }, context)),
+    /^400 invalidField/,
+  );
+});
+
+test("a patch applied twice leaves what it left the first time", () => {
+  const text = fc.option(
+    fc.constantFrom("main", "dev", "refs/tags/v1", "a/b.json", "x.json", "npm ci", "npm i && npm t"),
+    { nil: null },
+  );
+  const patches = fc.record(
+    {
+      source_config: fc.record(
+        { install_command: text, build_command: text, build_on_push: fc.option(fc.boolean(), { nil: null }) },
+        { requiredKeys: [] },
+      ),
+      source_revision_config: fc.record({ repo_ref: text, langgraph_config_path: text }, { requiredKeys: [] }),
+      tracked_repo_ref: text,
+      secrets: fc.array(fc.record({ name: fc.constantFrom("A", "B"), value: fc.string() }), { maxLength: 1 }),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(patches, (patch) => {
+      let once: ReturnType<typeof applyPatch>;
+      try {
+        once = applyPatch(current("github"), patch, context);
+      } catch {
+        return;
+      }
+      const { revision: _revision, secrets: _secrets, ...settings } = once;
+      assert.deepEqual(applyPatch(current("github", settings), patch, context), once);
+    }),
+  );
+});
+
+test("an empty patch of any source changes nothing at all", () => {
+  for (const source of sources) {
+    const deployment = current(source);
+    const { sourceConfig, sourceRevisionConfig, trackedRef, secretReferences, deploymentTier } = deployment;
+    assert.deepEqual(applyPatch(deployment, {}, context), {
+      sourceConfig,
+      sourceRevisionConfig,
+      trackedRef,
+      secretReferences,
+      deploymentTier,
+      secrets: null,
+      revision: null,
+    });
+  }
+});
