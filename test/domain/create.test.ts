@@ -251,3 +251,22 @@ test("no two origins for one variable, and references only for images from outsi
     "accepted",
   );
 });
+
+test("each value is checked where it is used: a bad one is refused by field", () => {
+  const bad: [SourceKind, "source_config" | "source_revision_config", string, string][] = [
+    ["github", "source_config", "repo_url", "ext::sh -c id"],
+    ["github", "source_config", "build_command", "a | b"],
+    ["github", "source_revision_config", "repo_ref", "--upload-pack=x"],
+    ["github", "source_revision_config", "langgraph_config_path", "../langgraph.json"],
+    ["internal_docker", "source_revision_config", "image_uri", "https://registry.example/a"],
+    ["external_docker", "source_config", "custom_url", "agents"],
+  ];
+  for (const [source, part, field, value] of bad) {
+    const body = { ...minimal[source], [part]: { ...minimal[source][part], [field]: value } } as CreateDeployment;
+    assert.match(
+      refusal(() => create(body)),
+      new RegExp(`^400 invalidField: .*'${part}\\.${field}' must`),
+      field,
+    );
+  }
+});

@@ -310,6 +310,18 @@ test("a tier fits its type, and only a change of it makes a revision", () => {
   );
 });
 
+test("development types and images from outside have no tier", () => {
+  for (const source of ["external_docker", "internal_template"] as const) {
+    const { sourceConfig } = current(source);
+    const type = source === "external_docker" ? null : ("dev" as const);
+    const deployment = current(source, { sourceConfig: { ...sourceConfig, deployment_type: type } });
+    assert.match(
+      refusal(() => applyPatch(deployment, { deployment_tier: "DEDICATED_S" }, context)),
+      /^400 invalidField: .*not available for this type/,
+    );
+  }
+});
+
 test("a patch applied twice leaves what it left the first time", () => {
   const text = fc.option(
     fc.constantFrom("main", "dev", "refs/tags/v1", "a/b.json", "x.json", "npm ci", "npm i && npm t"),

@@ -49,6 +49,7 @@ const refused: [ResourceSpec, RegExp][] = [
   [{ redis_memory_mb: 512, redis_memory_limit_mb: 256 }, /redis_memory_limit_mb'/],
   [{ db_storage_gi: 0 }, /db_storage_gi'/],
   [{ core_cpu: 2, core_cpu_limit: 1 }, /core_cpu_limit'/],
+  [{ core_memory_mb: 2, core_memory_limit_mb: 1 }, /core_memory_limit_mb'/],
 ];
 
 test("a spec that contradicts itself is refused by field", () => {
