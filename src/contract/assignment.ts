@@ -135,12 +135,9 @@ export const DeploymentReport = Type.Object({
   generation: Type.Integer({ description: "Of the assignment this report answers." }),
   seq: Type.Integer({ description: "Grows per session; an older one than the last stored is dropped." }),
   target_revision_id: nullable(uuid()),
-  target_phase: Type.Union(
-    (["none", "starting", "ready", "failed"] as const).map((phase) => Type.Literal(phase)),
-    {
-      description: "`ready` means: healthy and traffic has moved to it.",
-    },
-  ),
+  target_phase: literals(["none", "starting", "ready", "failed"], {
+    description: "`ready` means: healthy and traffic has moved to it.",
+  }),
   serving_revision_id: nullable(uuid()),
   asleep: Type.Boolean({ description: "Scaled to zero; the next request wakes it." }),
   deleted: Type.Boolean({ description: "Nothing of this deployment is left here." }),
