@@ -1,0 +1,189 @@
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Kysely, PostgresDialect, sql, type Transaction } from "kysely";
+import pg from "pg";
+import type { Logger } from "../telemetry/log.ts";
+import { type ChangeFeed, createChangeFeed } from "./change-feed.ts";
+import { columnParsers } from "./column-parsers.ts";
+import { DatabaseUnusable, isConflict } from "./database-errors.ts";
+import { type EmbeddedEngine, openEmbeddedEngine } from "./embedded/engine.ts";
+import type { FaultPoint } from "./fault-points.ts";
+import type { Database } from "./schema.ts";
+import { insideTransaction, statementPool } from "./statement-pool.ts";
+
+export { DatabaseRestarted, DatabaseUnusable, isUniqueViolation } from "./database-errors.ts";
+
+/**
+ * The one store. Store functions take `Db | Trx` and run their statements on `.kysely`: `sql` templates for statements
+ * that must be one round trip, the query builder where it reads better. Both become named prepared statements; for lists
+ * of varying length write `= any($1)`, not `in (...)`, so that the text stays the same.
+ */
+export interface Db {
+  readonly kysely: Kysely<Database>;
+  readonly kind: "embedded" | "postgres";
+  /** Wakes those who follow changes; call it after the commit. */
+  readonly changes: ChangeFeed;
+  /**
+   * One transaction (read committed). Runs `act` again, at most 5 times in all, when PostgreSQL undid it because of a
+   * conflict: `act` must change nothing but the database. Inside it, use `trx` only: another connection would wait for
+   * this one for ever, so asking for one throws. `timeoutMs` replaces the limit of 30 s on each of its statements.
+   */
+  transaction<T>(act: (trx: Trx) => Promise<T>, options?: { timeoutMs?: number }): Promise<T>;
+  /** Says that a step is durable; tests kill the process at chosen ones. */
+  reached(point: FaultPoint): void;
+  /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
+  close(): Promise<void>;
+}
+
+/** A running transaction. Deliberately no supertype of `Db`: a function that needs a transaction cannot be given the pool. */
+export interface Trx {
+  readonly kysely: Transaction<Database>;
+}
+
+export interface DatabaseOptions {
+  /** `postgres://...`; undefined: the embedded database in `<dataDir>/database`. */
+  databaseUrl?: string | undefined;
+  dataDir: string;
+  /** Connections to PostgreSQL. The embedded database has exactly one. */
+  poolMax?: number;
+  logger: Logger;
+  /** false leaves out fsync in the embedded database: for tests alone. */
+  durable?: boolean;
+  /** Archive of an empty embedded database, which saves the first start its initdb; ignored when absent. */
+  templateFile?: string;
+  onReached?: (point: FaultPoint) => void;
+}
+
+/** Enough for 16 reconcile passes and some requests; two replicas stay below PostgreSQL's default of 100. */
+const poolMaxDefault = 20;
+
+/** The longest wait for a connection: a request that waited longer has lost its client. */
+const connectTimeoutMs = 15_000;
+
+/** No statement of ours needs more than a second; one that does not end must not hold a connection. */
+const statementTimeoutMs = 30_000;
+
+/** Counted by the client, in case the server is gone without a word: above the server's own limit. */
+const answerTimeoutMs = statementTimeoutMs + 5_000;
+
+const triesMax = 5;
+
+const serverVersionMin = 140_000;
+
+/**
+ * Opens the database; `migrate` brings its tables up to date.
+ * @throws DatabaseUnusable when another process has the embedded database open, or PostgreSQL is older than 14.
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Db> {
+  const { logger, databaseUrl } = options;
+  const engine =
+    databaseUrl === undefined
+      ? await openEmbeddedEngine({
+          directory: path.join(options.dataDir, "database"),
+          durable: options.durable ?? true,
+          templateFile: options.templateFile,
+          answerTimeoutMs,
+          logger,
+        })
+      : undefined;
+  const pool = new pg.Pool(
+    engine === undefined ? postgresConfig(databaseUrl as string, options) : embeddedConfig(engine),
+  );
+  pool.on("error", (error) => logger.warn({ error: error.message }, "an idle database connection ended"));
+  const changes = createChangeFeed(databaseUrl, logger);
+  const db = assemble(pool, engine, changes, options);
+  try {
+    if (engine === undefined) await checkServerVersion(db);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  return db;
+}
+
+function assemble(
+  pool: pg.Pool,
+  engine: EmbeddedEngine | undefined,
+  changes: ChangeFeed,
+  options: DatabaseOptions,
+): Db {
+  const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statementPool(pool) }) });
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    await changes.close();
+    await pool.end();
+    await engine?.close();
+  };
+  return {
+    kysely,
+    kind: engine === undefined ? "postgres" : "embedded",
+    changes,
+    transaction: (act, limits = {}) => transact(kysely, act, { ...limits, isPostgres: engine === undefined }),
+    reached: (point) => options.onReached?.(point),
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+async function transact<T>(
+  kysely: Kysely<Database>,
+  act: (trx: Trx) => Promise<T>,
+  { timeoutMs, isPostgres }: { timeoutMs?: number; isPostgres: boolean },
+): Promise<T> {
+  const run = async (trx: Transaction<Database>) => {
+    // The embedded database has no such limit; its engine counts the time itself.
+    if (timeoutMs !== undefined && isPostgres)
+      await sql`set local statement_timeout = ${sql.lit(timeoutMs)}`.execute(trx);
+    return act({ kysely: trx });
+  };
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await kysely.transaction().execute((trx) => insideTransaction({ timeoutMs }, () => run(trx)));
+    } catch (error) {
+      if (!isConflict(error) || tries >= triesMax) throw error;
+      await sleep(10 * 2 ** tries * (0.5 + Math.random() / 2));
+    }
+  }
+}
+
+function postgresConfig(databaseUrl: string, options: DatabaseOptions): pg.PoolConfig {
+  return {
+    connectionString: databaseUrl,
+    max: options.poolMax ?? poolMaxDefault,
+    application_name: "pierhead",
+    connectionTimeoutMillis: connectTimeoutMs,
+    statement_timeout: statementTimeoutMs,
+    idle_in_transaction_session_timeout: 2 * statementTimeoutMs,
+    query_timeout: answerTimeoutMs,
+    keepAlive: true,
+    types: columnParsers,
+  };
+}
+
+/** One session, so one connection; it never idles out, because a new one would have to reset that session. */
+function embeddedConfig(engine: EmbeddedEngine): pg.PoolConfig {
+  return {
+    user: "postgres",
+    database: "postgres",
+    password: "unused",
+    ssl: false,
+    max: 1,
+    idleTimeoutMillis: 0,
+    connectionTimeoutMillis: connectTimeoutMs,
+    stream: () => engine.connect(),
+    types: columnParsers,
+  };
+}
+
+async function checkServerVersion(db: Db): Promise<void> {
+  const { rows } = await sql<{ version: number; text: string }>`
+    select current_setting('server_version_num')::int as version, current_setting('server_version') as text`.execute(
+    db.kysely,
+  );
+  const [found] = rows;
+  if (found === undefined || found.version < serverVersionMin) {
+    throw new DatabaseUnusable(`PostgreSQL ${found?.text} is too old: version 14 or newer is needed (DATABASE_URL)`);
+  }
+}

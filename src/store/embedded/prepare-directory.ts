@@ -1,0 +1,64 @@
+import { existsSync } from "node:fs";
+import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import path from "node:path";
+import { PGlite } from "@electric-sql/pglite";
+import { create, extract } from "tar";
+
+/**
+ * Makes the directory of an empty database if there is none, in one rename: a process killed while it does so leaves
+ * nothing that looks like a database. From the template it takes about 0.3 s, without one 2 s more (initdb).
+ */
+export async function prepareDirectory(
+  directory: string,
+  options: { durable: boolean; templateFile: string | undefined },
+): Promise<void> {
+  if (existsSync(path.join(directory, "PG_VERSION"))) return;
+  const draft = `${directory}.new`;
+  await rm(draft, { recursive: true, force: true });
+  await mkdir(draft, { recursive: true, mode: 0o700 });
+  const template = options.templateFile ?? path.join(import.meta.dirname, "template.tar.gz");
+  if (existsSync(template)) await extract({ file: template, cwd: draft });
+  else await initialize(draft);
+  if (options.durable) await syncTree(draft);
+  await rm(directory, { recursive: true, force: true });
+  await rename(draft, directory);
+  if (options.durable) await syncFile(path.dirname(directory));
+}
+
+/** Writes the archive that `prepareDirectory` starts from (4.5 MB). `npm run build` puts it beside this file. */
+export async function writeTemplate(file: string): Promise<void> {
+  const draft = `${file}.${process.pid}`;
+  await mkdir(draft, { recursive: true });
+  try {
+    await initialize(draft);
+    await create({ file: `${draft}.tar.gz`, gzip: { level: 9 }, cwd: draft, portable: true }, ["."]);
+    await rename(`${draft}.tar.gz`, file);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function initialize(directory: string): Promise<void> {
+  const engine = await PGlite.create(directory);
+  await engine.close();
+}
+
+/** Files at a time: they mostly wait for the same journal commit. */
+const syncsAtOnceMax = 32;
+
+async function syncTree(directory: string): Promise<void> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const paths = [directory, ...entries.map((entry) => path.join(entry.parentPath, entry.name))];
+  for (let start = 0; start < paths.length; start += syncsAtOnceMax) {
+    await Promise.all(paths.slice(start, start + syncsAtOnceMax).map(syncFile));
+  }
+}
+
+async function syncFile(file: string): Promise<void> {
+  const handle = await open(file, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,17 @@
+/** What the engine and its worker thread say to each other. */
+export interface WorkerSettings {
+  directory: string;
+  durable: boolean;
+  /** One shared 32-bit counter of fsyncs. */
+  fsyncs: SharedArrayBuffer;
+}
+
+export type ToWorker =
+  /** Bytes of the PostgreSQL protocol; a new connection number means a new session. */
+  { kind: "bytes"; id: number; connection: number; bytes: Uint8Array<ArrayBuffer> } | { kind: "close" };
+
+export type FromWorker =
+  | { kind: "ready" }
+  | { kind: "bytes"; id: number; bytes: Uint8Array<ArrayBuffer> }
+  /** The worker ends after this: what it holds in memory can no longer be trusted. */
+  | { kind: "failed"; message: string };

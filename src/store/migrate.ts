@@ -1,0 +1,95 @@
+import { createHash } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { sql } from "kysely";
+import { DatabaseUnusable, type Db, type Trx } from "./database.ts";
+
+/** Beside this file, in the sources and in what is built. */
+const migrationsDirectory = path.join(import.meta.dirname, "migrations");
+
+/** Any number, the same in every version of this program: "pierhead" in bytes would not fit, so its first four. */
+const advisoryLock = 0x70696572;
+
+/** A migration may rewrite a large table; ten minutes is where something is wrong. */
+const migrationTimeoutMs = 600_000;
+
+interface Migration {
+  number: number;
+  name: string;
+  text: string;
+  digest: string;
+}
+
+/**
+ * Brings the tables up to date: applies, in order and in one transaction, what is not applied yet. Servers that start at
+ * the same time wait for the first one and then find nothing to do. Migrations only go forward.
+ * @returns names of those that were applied now.
+ * @throws DatabaseUnusable when the database was written by a newer version, or an applied migration was changed.
+ */
+export async function migrate(db: Db, directory: string = migrationsDirectory): Promise<string[]> {
+  const known = await readMigrations(directory);
+  return db.transaction(
+    async (trx) => {
+      if (db.kind === "postgres") await sql`select pg_advisory_xact_lock(${advisoryLock})`.execute(trx.kysely);
+      const applied = await readApplied(trx);
+      refuseUnknown(known, applied);
+      const missing = known.filter((migration) => !applied.has(migration.number));
+      for (const migration of missing) await apply(trx, migration);
+      return missing.map((migration) => migration.name);
+    },
+    { timeoutMs: migrationTimeoutMs },
+  );
+}
+
+async function readMigrations(directory: string): Promise<Migration[]> {
+  const names = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
+  return Promise.all(
+    names.map(async (name) => {
+      const text = await readFile(path.join(directory, name), "utf8");
+      return {
+        number: Number(name.split("_")[0]),
+        name,
+        text,
+        digest: createHash("sha256").update(text).digest("hex"),
+      };
+    }),
+  );
+}
+
+async function readApplied(trx: Trx): Promise<Map<number, Pick<Migration, "name" | "digest">>> {
+  await sql`
+    create table if not exists schema_migrations (
+      number integer primary key, name text not null, digest text not null, applied_at timestamptz not null default now()
+    )`.execute(trx.kysely);
+  const { rows } = await sql<Pick<Migration, "number" | "name" | "digest">>`
+    select number, name, digest from schema_migrations`.execute(trx.kysely);
+  return new Map(rows.map((row) => [row.number, row]));
+}
+
+function refuseUnknown(known: Migration[], applied: Map<number, Pick<Migration, "name" | "digest">>): void {
+  const newest = known.at(-1);
+  for (const [number, { name, digest }] of applied) {
+    const ours = known.find((migration) => migration.number === number);
+    if (ours === undefined) {
+      throw new DatabaseUnusable(
+        `the database is newer than this program: it has migration ${name}, this program ends at ${newest?.name}. ` +
+          "Start the newer version, or restore a backup from before the upgrade",
+      );
+    }
+    if (ours.digest !== digest) {
+      throw new DatabaseUnusable(
+        `migration ${name} was changed after it had been applied: add a new migration instead`,
+      );
+    }
+  }
+}
+
+async function apply(trx: Trx, migration: Migration): Promise<void> {
+  try {
+    await sql.raw(migration.text).execute(trx.kysely);
+  } catch (error) {
+    throw new Error(`migration ${migration.name}`, { cause: error });
+  }
+  await sql`insert into schema_migrations (number, name, digest)
+            values (${migration.number}, ${migration.name}, ${migration.digest})`.execute(trx.kysely);
+}

@@ -1,0 +1,126 @@
+import { sql } from "kysely";
+import { backOffMaxMs, backOffMinMs } from "../domain/limits.ts";
+import type { Db, Trx } from "./database.ts";
+
+/**
+ * The keyed queue of deployments to look at: one row each, however often it is announced. `run_at` null means nothing to
+ * do; a row is leased while a pass runs. A pass that dies is repeated when its lease has run out.
+ */
+export interface Claim {
+  deploymentId: string;
+  /** Number of this claim: it alone can settle or fail the pass, whoever claimed the deployment later. */
+  generation: number;
+  /** Passes in a row that failed, this one not counted. */
+  attempts: number;
+}
+
+type ClaimKey = { deploymentId: string; owner: string; generation: number };
+
+/** Pass outcomes kept for those who ask why; newest first. */
+const outcomesMax = 10;
+
+/** CTE body or statement that makes one deployment due. A pass that runs now is followed by another one. */
+export function enqueueSql(deploymentId: string, runAt: Date | null = null) {
+  return sql`
+      insert into reconcile_queue (deployment_id, run_at) values (${deploymentId}, coalesce(${runAt}::timestamptz, now()))
+      on conflict (deployment_id) do update
+         set run_at = least(reconcile_queue.run_at, excluded.run_at), generation = reconcile_queue.generation + 1`;
+}
+
+/** Makes a deployment due, now or at a time; an earlier time that is set already stays. */
+export async function enqueue(db: Db | Trx, deploymentId: string, options: { runAt?: Date } = {}): Promise<void> {
+  await enqueueSql(deploymentId, options.runAt).execute(db.kysely);
+}
+
+/**
+ * Leases deployments that are due or whose lease ran out, the longest due first. What another worker is claiming at this
+ * moment is passed over, not waited for.
+ * @param worker.owner unique to this start of this server.
+ */
+export async function claim(db: Db, worker: { owner: string; limit: number; leaseMs: number }): Promise<Claim[]> {
+  const { rows } = await sql<Claim>`
+    with abandoned as (
+      select deployment_id, lease_until as since from reconcile_queue where lease_owner is not null and lease_until < now()
+       order by lease_until limit ${worker.limit} for update skip locked
+    ), due as (
+      select deployment_id, run_at as since from reconcile_queue where lease_owner is null and run_at <= now()
+       order by run_at limit ${worker.limit} for update skip locked
+    ), chosen as (
+      select deployment_id from (select * from abandoned union all select * from due) candidate order by since limit ${worker.limit}
+    )
+    update reconcile_queue q
+       set lease_owner = ${worker.owner} || '/' || (generation + 1), generation = generation + 1, run_at = null,
+           lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
+           attempts = case when lease_owner is null then attempts else attempts + 1 end
+      from chosen c where q.deployment_id = c.deployment_id
+    returning q.deployment_id as "deploymentId", q.generation, q.attempts`.execute(db.kysely);
+  return rows;
+}
+
+/** Renews what this worker holds of the given deployments. @returns those it lost; their passes can no longer settle. */
+export async function heartbeat(
+  db: Db,
+  worker: { owner: string; deploymentIds: string[]; leaseMs: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ deployment_id: string }>`
+    update reconcile_queue set lease_until = now() + ${worker.leaseMs} * interval '1 millisecond'
+     where deployment_id = any(${worker.deploymentIds}::uuid[]) and starts_with(lease_owner, ${`${worker.owner}/`})
+    returning deployment_id`.execute(db.kysely);
+  const held = new Set(rows.map((row) => row.deployment_id));
+  return worker.deploymentIds.filter((id) => !held.has(id));
+}
+
+/**
+ * Ends a pass as planned: run again at `retryAt` (null: when something changes), or at once if something changed while
+ * it ran.
+ * @returns false when the lease went to another worker meanwhile; nothing is written then.
+ */
+export async function settlePass(
+  db: Db,
+  pass: ClaimKey & { outcome: { kind: string; because: string; durationMs: number }; retryAt: Date | null },
+): Promise<boolean> {
+  const { rows } = await sql`
+    update reconcile_queue
+       set lease_owner = null, lease_until = null, attempts = 0, run_at = least(run_at, ${pass.retryAt}::timestamptz),
+           outcomes = ${withOutcome(pass.outcome)}
+     where ${isHeldBy(pass)} returning 1`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/**
+ * Ends a pass that failed unexpectedly: again after 1 s, doubled with each failure up to 5 min, times 0.5 to 1 so that
+ * those who failed together do not return together. A change that came meanwhile is looked at after the shortest delay.
+ * @returns false when the lease went to another worker meanwhile; nothing is written then.
+ */
+export async function failPass(db: Db, pass: ClaimKey & { because: string; durationMs: number }): Promise<boolean> {
+  const { rows } = await sql`
+    update reconcile_queue
+       set lease_owner = null, lease_until = null, attempts = attempts + 1,
+           run_at = least(
+             now() + least(${backOffMaxMs}::float8, ${backOffMinMs}::float8 * 2 ^ least(attempts, 30)) * (0.5 + random() / 2)
+                   * interval '1 millisecond',
+             case when run_at is not null then now() + ${backOffMinMs}::float8 * interval '1 millisecond' end),
+           outcomes = ${withOutcome({ kind: "failed", because: pass.because, durationMs: pass.durationMs })}
+     where ${isHeldBy(pass)} returning 1`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/** When the next deployment becomes due, as far as is known now; null: none. */
+export async function nextRunAt(db: Db): Promise<Date | null> {
+  const { rows } = await sql<{ at: Date | null }>`
+    select least((select min(run_at) from reconcile_queue where lease_owner is null and run_at is not null),
+                 (select min(lease_until) from reconcile_queue where lease_owner is not null)) as at`.execute(
+    db.kysely,
+  );
+  return rows[0]?.at ?? null;
+}
+
+const isHeldBy = (pass: ClaimKey) =>
+  sql`deployment_id = ${pass.deploymentId} and lease_owner = ${`${pass.owner}/${pass.generation}`}`;
+
+function withOutcome(outcome: { kind: string; because: string; durationMs: number }) {
+  const entry = { kind: outcome.kind, because: outcome.because, duration_ms: Math.round(outcome.durationMs) };
+  return sql`jsonb_path_query_array(
+             jsonb_build_array(${JSON.stringify(entry)}::jsonb || jsonb_build_object('at', now())) || outcomes,
+             ${sql.raw(`'$[0 to ${outcomesMax - 1}]'`)})`;
+}

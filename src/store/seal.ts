@@ -1,0 +1,194 @@
+import { createCipheriv, createDecipheriv, createHmac, randomBytes, randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db, Trx } from "./database.ts";
+
+/** What was sealed, and the data key that opens it. `sealed` = version, nonce, tag, ciphertext (AES-256-GCM). */
+export interface Sealed {
+  keyId: string;
+  sealed: Buffer;
+}
+
+/**
+ * Seals values under data keys, which are kept in the database wrapped by the master key. The unwrapped ones are held in
+ * memory, so sealing and opening need no database.
+ */
+export interface Sealer {
+  /** @param boundTo what the value belongs to, e.g. `secrets/<tenant>/<deployment>`: it opens with the same text only. */
+  seal(plaintext: Buffer, boundTo: string): Sealed;
+  /** @throws SealError when the key is unknown, the value was changed, or it belongs to something else. */
+  open(value: Sealed, boundTo: string): Buffer;
+  /** The key that `seal` uses; what is sealed under another one can be sealed again. */
+  readonly activeKeyId: string;
+  /** Makes a new data key. It becomes active once every server knows it (30 s on PostgreSQL). @returns its id. */
+  rotateDataKey(): Promise<string>;
+  /** Wraps every data key by another master key, in one transaction. Start servers with the new one from then on. */
+  rewrapMasterKey(newMasterKey: Buffer): Promise<void>;
+  close(): void;
+}
+
+/** A sealed value or data key that does not open. Never says what was in it. */
+export class SealError extends Error {
+  override readonly name = "SealError";
+}
+
+export const masterKeyBytes = 32;
+
+/** Servers read the list of data keys this often; a new one is used after three times that, when all can open it. */
+const refreshIntervalMs = 10_000;
+const activationMs = 3 * refreshIntervalMs;
+
+const version = 1;
+const nonceBytes = 12;
+const tagBytes = 16;
+const headBytes = 1 + nonceBytes + tagBytes;
+
+/**
+ * Unwraps the data keys, making the first one if there is none.
+ * @throws SealError when the keys in the database were wrapped by another master key.
+ */
+export async function openSealer(db: Db, masterKey: Buffer): Promise<Sealer> {
+  if (masterKey.length !== masterKeyBytes) throw new SealError(`the master key must have ${masterKeyBytes} bytes`);
+  const ring = new KeyRing(db, masterKey);
+  await ring.ensureFirst();
+  await ring.refresh();
+  const timer =
+    db.kind === "postgres" ? setInterval(() => ring.refresh().catch(() => {}), refreshIntervalMs).unref() : undefined;
+  return {
+    seal: (plaintext, boundTo) => ({ keyId: ring.active.id, sealed: encrypt(ring.active.key, plaintext, boundTo) }),
+    open: (value, boundTo) => decrypt(ring.find(value.keyId), value.sealed, boundTo),
+    get activeKeyId() {
+      return ring.active.id;
+    },
+    rotateDataKey: () => ring.rotate(),
+    rewrapMasterKey: (newMasterKey) => ring.rewrap(newMasterKey),
+    close: () => clearInterval(timer),
+  };
+}
+
+interface DataKey {
+  id: string;
+  key: Buffer;
+}
+
+/** The unwrapped data keys, by id, and which of them is in use. */
+class KeyRing {
+  readonly #db: Db;
+  #masterKey: Buffer;
+  readonly #keys = new Map<string, Buffer>();
+  #active: DataKey | undefined;
+
+  constructor(db: Db, masterKey: Buffer) {
+    this.#db = db;
+    this.#masterKey = masterKey;
+  }
+
+  get active(): DataKey {
+    if (this.#active === undefined) throw new SealError("there is no data key");
+    return this.#active;
+  }
+
+  find(id: string): Buffer {
+    const key = this.#keys.get(id);
+    if (key === undefined) throw new SealError(`data key ${id} is not known`);
+    return key;
+  }
+
+  /** Of servers that start at the same time one makes it; the others wait for its commit and find it. */
+  async ensureFirst(): Promise<void> {
+    await this.#db.transaction(async (trx) => {
+      await sql`lock table data_keys in share row exclusive mode`.execute(trx.kysely);
+      const { rows } = await sql`select 1 from data_keys limit 1`.execute(trx.kysely);
+      if (rows.length === 0) await this.#insert(trx);
+    });
+  }
+
+  async refresh(): Promise<void> {
+    const { rows } = await sql<{ id: string; wrapped: Buffer; master_key_id: string; is_settled: boolean }>`
+      select id, wrapped, master_key_id, created_at <= now() - ${this.#activationMs} * interval '1 millisecond' as is_settled
+        from data_keys order by created_at desc, id`.execute(this.#db.kysely);
+    for (const row of rows) if (!this.#keys.has(row.id)) this.#keys.set(row.id, unwrap(this.#masterKey, row));
+    const inUse = rows.find((row) => row.is_settled) ?? rows.at(-1);
+    if (inUse !== undefined) this.#active = { id: inUse.id, key: this.find(inUse.id) };
+  }
+
+  async rotate(): Promise<string> {
+    const id = await this.#db.transaction(async (trx) => {
+      await sql`update data_keys set retired_at = now() where retired_at is null`.execute(trx.kysely);
+      return this.#insert(trx);
+    });
+    await this.refresh();
+    return id;
+  }
+
+  async rewrap(newMasterKey: Buffer): Promise<void> {
+    if (newMasterKey.length !== masterKeyBytes) throw new SealError(`the master key must have ${masterKeyBytes} bytes`);
+    await this.#db.transaction(async (trx) => {
+      const { rows } = await sql<WrappedKey>`
+        select id, wrapped, master_key_id from data_keys order by id for update`.execute(trx.kysely);
+      for (const row of rows) {
+        const wrapped = wrap(newMasterKey, { id: row.id, key: unwrap(this.#masterKey, row) });
+        await sql`update data_keys set wrapped = ${wrapped}, master_key_id = ${masterKeyId(newMasterKey)}
+                   where id = ${row.id}`.execute(trx.kysely);
+      }
+    });
+    this.#masterKey = newMasterKey;
+  }
+
+  async #insert(trx: Trx): Promise<string> {
+    const made = { id: randomUUID(), key: randomBytes(32) };
+    await sql`
+      insert into data_keys (id, wrapped, master_key_id)
+      values (${made.id}, ${wrap(this.#masterKey, made)}, ${masterKeyId(this.#masterKey)})`.execute(trx.kysely);
+    return made.id;
+  }
+
+  /** One server alone knows a key as soon as it has made it. */
+  get #activationMs(): number {
+    return this.#db.kind === "embedded" ? 0 : activationMs;
+  }
+}
+
+interface WrappedKey {
+  id: string;
+  wrapped: Buffer;
+  master_key_id: string;
+}
+
+const wrap = (masterKey: Buffer, { id, key }: DataKey) => encrypt(masterKey, key, `data-key/${id}`);
+
+function unwrap(masterKey: Buffer, row: WrappedKey): Buffer {
+  const given = masterKeyId(masterKey);
+  if (row.master_key_id !== given) {
+    throw new SealError(
+      `the secrets in this database are under master key ${row.master_key_id}, but ${given} was given: ` +
+        "start with the PIERHEAD_MASTER_KEY (or master key file) that belongs to this database",
+    );
+  }
+  return decrypt(masterKey, row.wrapped, `data-key/${row.id}`);
+}
+
+/** Names a key without telling anything about it. */
+function masterKeyId(masterKey: Buffer): string {
+  return createHmac("sha256", masterKey).update("pierhead master key id").digest("hex").slice(0, 16);
+}
+
+/** Random nonces: with 2^32 values under one data key the chance of a repeat is 2^-33 (NIST SP 800-38D, 8.3). */
+function encrypt(key: Buffer, plaintext: Buffer, boundTo: string): Buffer {
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(boundTo));
+  const ciphertext = Buffer.concat([cipher.update(plaintext), cipher.final()]);
+  return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), ciphertext]);
+}
+
+function decrypt(key: Buffer, sealed: Buffer, boundTo: string): Buffer {
+  if (sealed.length < headBytes || sealed[0] !== version) throw new SealError("not a sealed value of this version");
+  const nonce = sealed.subarray(1, 1 + nonceBytes);
+  const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes })
+    .setAAD(Buffer.from(boundTo))
+    .setAuthTag(sealed.subarray(1 + nonceBytes, headBytes));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(headBytes)), decipher.final()]);
+  } catch {
+    throw new SealError("the value was changed, belongs to something else, or was sealed under another key");
+  }
+}
