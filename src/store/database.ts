@@ -5,13 +5,11 @@ import pg from "pg";
 import type { Logger } from "../telemetry/log.ts";
 import { type ChangeFeed, createChangeFeed } from "./change-feed.ts";
 import { columnParsers } from "./column-parsers.ts";
-import { DatabaseUnusable, isConflict } from "./database-errors.ts";
+import { DatabaseUnusable, isConflict, sqlState } from "./database-errors.ts";
 import { type EmbeddedEngine, openEmbeddedEngine } from "./embedded/engine.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import type { Database } from "./schema.ts";
 import { insideTransaction, statementPool } from "./statement-pool.ts";
-
-export { DatabaseRestarted, DatabaseUnusable, isUniqueViolation } from "./database-errors.ts";
 
 /**
  * The one store. Store functions take `Db | Trx` and run their statements on `.kysely`: `sql` templates for statements
@@ -99,6 +97,12 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     throw error;
   }
   return db;
+}
+
+/** @param constraint narrows the answer to one unique constraint or index, by name. */
+export function isUniqueViolation(error: unknown, constraint?: string): boolean {
+  if (sqlState(error) !== "23505") return false;
+  return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
 function assemble(

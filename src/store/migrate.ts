@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { sql } from "kysely";
-import { DatabaseUnusable, type Db, type Trx } from "./database.ts";
+import type { Db, Trx } from "./database.ts";
+import { DatabaseUnusable } from "./database-errors.ts";
 
 /** Beside this file, in the sources and in what is built. */
 const migrationsDirectory = path.join(import.meta.dirname, "migrations");
