@@ -13,7 +13,9 @@ export const node = path.join(root, "node_modules", "node", "bin", process.platf
 
 /** Installs what package-lock.json names unless it is there already. Ends the process with npm's code when that fails. */
 export function ensureInstalled() {
-  const lock = createHash("sha256").update(readFileSync(path.join(root, "package-lock.json"))).digest("hex");
+  const lock = createHash("sha256")
+    .update(readFileSync(path.join(root, "package-lock.json")))
+    .digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock && existsSync(node)) return;
   console.error("Installing dependencies (once) ...");
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";

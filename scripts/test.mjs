@@ -13,6 +13,8 @@ if (chosen.length === 0) {
   runOrExit(node, ["scripts/check.mjs"]);
   runOrExit(node, ["scripts/build.mjs"]);
 }
-const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"]).flatMap((pattern) => globSync(pattern, { cwd: root })).sort();
+const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"])
+  .flatMap((pattern) => globSync(pattern, { cwd: root }))
+  .sort();
 const ended = spawnSync(node, ["test/run.ts", ...files], { cwd: root, stdio: "inherit" });
 process.exit(ended.status ?? 1);

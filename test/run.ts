@@ -26,6 +26,8 @@ stream.on("end", () => {
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
   setImmediate(() => {
     for (const failure of failures) console.log(`FAILED ${failure}`);
-    console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`);
+    console.log(
+      `${counts.passed} passed, ${counts.failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`,
+    );
   });
 });

@@ -44,6 +44,9 @@ export const reconcileConcurrencyMax = 16;
 /** Builds are heavy on CPU and disk: two fill the smallest machine we support (2 cores). */
 export const buildConcurrencyMax = 2;
 
+/** A server that dies under a build is noticed this much later, and the build begun again; renewed three times as often. */
+export const buildLeaseMs = 15 * second;
+
 /** A full pass over all deployments even when no change was announced: repairs a lost announcement. */
 export const resyncIntervalMs = minute;
 

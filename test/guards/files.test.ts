@@ -12,30 +12,48 @@ const ours = code.filter((file) => file.startsWith("src/"));
 const read = (file: string) => readFileSync(file, "utf8");
 
 test("no file has more than 400 lines", () => {
-  assert.deepEqual(code.filter((file) => read(file).trimEnd().split("\n").length > 400), []);
+  assert.deepEqual(
+    code.filter((file) => read(file).trimEnd().split("\n").length > 400),
+    [],
+  );
 });
 
 test("files and folders are named in kebab-case, and none is called utils, helpers, common, manager or service", () => {
   const offences = ours.filter((file) => {
-    const parts = file.split("/").slice(1).map((part) => part.replace(/\.(test\.)?(ts|mts|mjs|js)$/, ""));
-    return parts.some((part) => !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(part) || /(^|-)(utils?|helpers?|common|manager|service|index)$/.test(part));
+    const parts = file
+      .split("/")
+      .slice(1)
+      .map((part) => part.replace(/\.(test\.)?(ts|mts|mjs|js)$/, ""));
+    return parts.some(
+      (part) =>
+        !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(part) || /(^|-)(utils?|helpers?|common|manager|service|index)$/.test(part),
+    );
   });
   assert.deepEqual(offences, []);
 });
 
 test("only main.ts, and programs that are started on their own, read the environment", () => {
   const ownMains = ["src/main.ts", "src/builds/worker.ts", "src/compute/process/langgraph-js-shim.ts"];
-  assert.deepEqual(ours.filter((file) => !ownMains.includes(file) && /process\.env\b/.test(read(file))), []);
+  assert.deepEqual(
+    ours.filter((file) => !ownMains.includes(file) && /process\.env\b/.test(read(file))),
+    [],
+  );
 });
 
 test("no program is started through a shell", () => {
-  assert.deepEqual(ours.filter((file) => /shell:\s*true|\bexecSync\(|[^.\w]exec\(|execaCommand/.test(read(file))), []);
+  assert.deepEqual(
+    ours.filter((file) => /shell:\s*true|\bexecSync\(|[^.\w]exec\(|execaCommand/.test(read(file))),
+    [],
+  );
 });
 
 test("nothing is switched off, half done or left for later", () => {
   const marks = new RegExp(["TO" + "DO", "FIX" + "ME", "\\bXXX\\b", "not " + "implemented"].join("|"));
   const self = "test/guards/files.test.ts";
-  assert.deepEqual(code.filter((file) => file !== self && (marks.test(read(file)) || /\btest\.(skip|only|todo)\(/.test(read(file)))), []);
+  assert.deepEqual(
+    code.filter((file) => file !== self && (marks.test(read(file)) || /\btest\.(skip|only|todo)\(/.test(read(file)))),
+    [],
+  );
 });
 
 test("every path that a document names exists", () => {
@@ -43,11 +61,13 @@ test("every path that a document names exists", () => {
   for (const file of tracked.filter((name) => name.endsWith(".md") && !name.startsWith("templates/"))) {
     for (const [, target] of read(file).matchAll(/\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g)) {
       const wanted = path.posix.join(path.posix.dirname(file), target ?? "");
-      if (!tracked.some((name) => name === wanted || name.startsWith(`${wanted.replace(/\/$/, "")}/`))) offences.push(`${file}: ${target}`);
+      if (!tracked.some((name) => name === wanted || name.startsWith(`${wanted.replace(/\/$/, "")}/`)))
+        offences.push(`${file}: ${target}`);
     }
     for (const [, target] of read(file).matchAll(/`((?:src|test|bench|scripts|docs|templates|examples)\/[\w./-]+)`/g)) {
       const wanted = (target ?? "").replace(/\/$/, "");
-      if (!tracked.some((name) => name === wanted || name.startsWith(`${wanted}/`))) offences.push(`${file}: ${target}`);
+      if (!tracked.some((name) => name === wanted || name.startsWith(`${wanted}/`)))
+        offences.push(`${file}: ${target}`);
     }
   }
   assert.deepEqual(offences, []);
@@ -55,5 +75,8 @@ test("every path that a document names exists", () => {
 
 test("no lock file records where packages were downloaded", () => {
   const locks = tracked.filter((file) => file.endsWith("package-lock.json"));
-  assert.deepEqual(locks.filter((file) => /"resolved": "http/.test(read(file))), []);
+  assert.deepEqual(
+    locks.filter((file) => /"resolved": "http/.test(read(file))),
+    [],
+  );
 });

@@ -32,15 +32,24 @@ test("every import stays in its room or goes down a floor", () => {
 });
 
 test("every file lies in a room of the house", () => {
-  assert.deepEqual(sources.filter((file) => !floorOf.has(roomOf(file))), []);
+  assert.deepEqual(
+    sources.filter((file) => !floorOf.has(roomOf(file))),
+    [],
+  );
 });
 
 test("the listener knows no store, the reconciler no compute, the builds no store", () => {
-  const forbidden = { listener: ["store"], reconciler: ["compute", "api"], builds: ["store"], api: ["reconciler"] } as const;
+  const forbidden = {
+    listener: ["store"],
+    reconciler: ["compute", "api"],
+    builds: ["store"],
+    api: ["reconciler"],
+  } as const;
   const offences: string[] = [];
   for (const file of sources) {
     const refused: readonly string[] = forbidden[roomOf(file) as keyof typeof forbidden] ?? [];
-    for (const imported of importsOf(file)) if (refused.includes(roomOf(imported))) offences.push(`${file} -> ${imported}`);
+    for (const imported of importsOf(file))
+      if (refused.includes(roomOf(imported))) offences.push(`${file} -> ${imported}`);
   }
   assert.deepEqual(offences, []);
 });

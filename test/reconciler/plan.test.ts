@@ -49,7 +49,11 @@ test("a step past its deadline ends in a failure with a message, whatever else i
     const overdue = state.unsettled.find(
       (revision) => (revision.status === "CREATING" || holdsSlot(revision.status)) && revision.deadlineAt === earlier,
     );
-    if (overdue === undefined || state.unsettled.some((revision) => revision.status === "CREATING" && revision !== overdue)) continue;
+    if (
+      overdue === undefined ||
+      state.unsettled.some((revision) => revision.status === "CREATING" && revision !== overdue)
+    )
+      continue;
     const step = planDeployment(state, now);
     assert.notEqual(step.kind, "wait", JSON.stringify(state));
     if (step.kind === "move") assert.ok(step.message !== null && step.message.length > 10, JSON.stringify(step));
@@ -59,7 +63,8 @@ test("a step past its deadline ends in a failure with a message, whatever else i
 test("a wait ends by itself or because the listener reports: it never waits for nothing", () => {
   for (const state of everyWorld()) {
     const step = planDeployment(state, now);
-    if (step.kind === "wait" && step.until === null) assert.ok(state.assignment?.op === "delete", JSON.stringify(state));
+    if (step.kind === "wait" && step.until === null)
+      assert.ok(state.assignment?.op === "delete", JSON.stringify(state));
   }
 });
 
@@ -77,7 +82,9 @@ test("a deployment that is being deleted starts nothing and ends in its row bein
 test("the build of a revision that is no longer building is killed first", () => {
   for (const state of everyWorld()) {
     const orphan = state.builds.find(
-      (build) => build.status === "running" && !state.unsettled.some((one) => one.id === build.revisionId && one.status === "BUILDING"),
+      (build) =>
+        build.status === "running" &&
+        !state.unsettled.some((one) => one.id === build.revisionId && one.status === "BUILDING"),
     );
     if (orphan !== undefined) assert.equal(planDeployment(state, now).kind, "cancelBuild");
   }
@@ -95,7 +102,10 @@ test("nothing in progress and the data plane told to run the active revision: no
   const assignment = { generation: 3, op: "apply", targetRevisionId: "a", servingRevisionId: "a" } as const;
   assert.equal(planDeployment(world({ activeRevisionId: "a", assignment }), now).kind, "none");
   const stale = { ...assignment, targetRevisionId: "b" };
-  assert.deepEqual(planDeployment(world({ activeRevisionId: "a", assignment: stale }), now), { kind: "settleAssignment", revisionId: "a" });
+  assert.deepEqual(planDeployment(world({ activeRevisionId: "a", assignment: stale }), now), {
+    kind: "settleAssignment",
+    revisionId: "a",
+  });
 });
 
 function world(given: Partial<DeploymentState>): DeploymentState {
@@ -124,7 +134,15 @@ function* everyWorld(): Generator<DeploymentState> {
       for (const builds of everyBuild())
         for (const assignment of everyAssignment())
           for (const observation of everyObservation())
-            yield world({ status, unsettled, builds, assignment, observation, activeRevisionId: "old", isDeleteForced: false });
+            yield world({
+              status,
+              unsettled,
+              builds,
+              assignment,
+              observation,
+              activeRevisionId: "old",
+              isDeleteForced: false,
+            });
 }
 
 function* everyQueue(): Generator<RevisionFacts[]> {
@@ -145,12 +163,22 @@ function* everyBuild(): Generator<BuildFacts[]> {
   for (const status of ["running", "succeeded", "failed", "cancelled"] as const)
     for (const attempts of [1, 3])
       for (const abandoned of status === "running" ? [true, false] : [false])
-        yield [{ revisionId: "new", status, abandoned, leaseUntil: later, attempts, failure: status === "failed" ? "npm ended with code 1" : null }];
+        yield [
+          {
+            revisionId: "new",
+            status,
+            abandoned,
+            leaseUntil: later,
+            attempts,
+            failure: status === "failed" ? "npm ended with code 1" : null,
+          },
+        ];
 }
 
 function* everyAssignment(): Generator<DeploymentState["assignment"]> {
   yield null;
-  for (const targetRevisionId of ["new", "old"]) yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old" };
+  for (const targetRevisionId of ["new", "old"])
+    yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old" };
   yield { generation: 2, op: "delete", targetRevisionId: null, servingRevisionId: null };
 }
 

@@ -1,0 +1,51 @@
+/** What the injected environment is made of; nothing here is secret. */
+export interface AgentFacts {
+  tenantId: string;
+  deploymentId: string;
+  deploymentName: string;
+  revisionId: string;
+  /** Public address of the deployment. */
+  url: string;
+  /** Base URL of this control plane as an agent server reaches it (contract 7.4). */
+  controlPlaneUrl: string;
+  git: { repoUrl: string; ref: string; commitSha: string; configPath: string } | null;
+}
+
+/**
+ * The variables a control plane gives every agent server (contract 7.2). They win over the deployment's own secrets,
+ * whose reserved names are refused on input; PORT is chosen by the compute driver.
+ *
+ * `LANGGRAPH_AUTH_TYPE` is `noop`: endpoint auth needs the calls of contract 7.4, which arrive with the auth service.
+ */
+export function agentEnvironment(facts: AgentFacts): Record<string, string> {
+  return {
+    LANGGRAPH_AUTH_TYPE: "noop",
+    LANGSMITH_AUTH_ENDPOINT: facts.controlPlaneUrl,
+    LANGSMITH_TENANT_ID: facts.tenantId,
+    LANGSMITH_AUTH_VERIFY_TENANT_ID: "True",
+    LANGSMITH_HOST_PROJECT_ID: facts.deploymentId,
+    LANGSMITH_HOST_PROJECT_NAME: facts.deploymentName,
+    LANGSMITH_DEPLOYMENT_NAME: facts.deploymentName,
+    LANGSMITH_HOST_REVISION_ID: facts.revisionId,
+    HOSTED_LANGSERVE_REVISION_ID: facts.revisionId,
+    LANGSMITH_PROJECT: facts.deploymentName,
+    LANGCHAIN_PROJECT: facts.deploymentName,
+    LANGCHAIN_CALLBACKS_BACKGROUND: "true",
+    LANGGRAPH_API_URL: facts.url,
+    LOG_JSON: "true",
+    LOG_DICT_TRACEBACKS: "true",
+    DD_TRACE_PSYCOPG_ENABLED: "false",
+    DD_TRACE_REDIS_ENABLED: "false",
+    ...(facts.git === null ? {} : gitEnvironment(facts.git)),
+  };
+}
+
+function gitEnvironment(git: NonNullable<AgentFacts["git"]>): Record<string, string> {
+  return {
+    LANGSMITH_LANGGRAPH_GIT_REPO: git.repoUrl,
+    LANGGRAPH_GIT_REPO_PATH: git.configPath,
+    LANGSMITH_LANGGRAPH_GIT_REF: git.ref,
+    LANGSMITH_LANGGRAPH_GIT_REF_SHA: git.commitSha,
+    LANGCHAIN_REVISION_ID: git.commitSha,
+  };
+}

@@ -1,0 +1,98 @@
+import { sql } from "kysely";
+import type { Artifact, RevisionRun } from "../contract/assignment.ts";
+import type { DeploymentType, SourceConfig, SourceRevisionConfig } from "../contract/deployment.ts";
+import { agentEnvironment } from "../domain/agent-environment.ts";
+import { effectiveSizes } from "../domain/sizes.ts";
+import { writeAssignment } from "../store/assignments.ts";
+import type { Trx } from "../store/database.ts";
+import type { ReconcilerSettings } from "./deps.ts";
+
+/** Which revisions a listener should know of; null ids: none. */
+export interface AssignmentWish {
+  deploymentId: string;
+  op: "apply" | "delete";
+  targetRevisionId: string | null;
+  servingRevisionId: string | null;
+}
+
+/** Writes what the data plane should run, spelled out so that a listener needs nothing else but the secrets. */
+export async function assign(trx: Trx, settings: ReconcilerSettings, wish: AssignmentWish): Promise<void> {
+  const ids = [wish.targetRevisionId, wish.servingRevisionId].filter((id) => id !== null);
+  const { rows } = await sql<AssignedRow>`
+    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, r.id as revision_id, r.source_config,
+           r.source_revision_config, r.secret_set_id, a.manifest
+      from deployments d
+      left join revisions r on r.deployment_id = d.id and r.id = any(${ids}::uuid[])
+      left join artifacts a on a.id = r.artifact_id
+     where d.id = ${wish.deploymentId}`.execute(trx.kysely);
+  const deployment = rows[0];
+  if (deployment === undefined) return;
+  const runs = new Map(
+    rows.flatMap((row) => (row.revision_id === null ? [] : [[row.revision_id, runOf(row, settings)]])),
+  );
+  const runFor = (id: string | null) => (id === null ? null : (runs.get(id) ?? null));
+  const target = runFor(wish.targetRevisionId);
+  await writeAssignment(trx, {
+    deployment_id: deployment.deployment_id,
+    tenant_id: deployment.tenant_id,
+    listener_id: deployment.listener_id,
+    slug: deployment.slug,
+    op: wish.op,
+    target,
+    serving: runFor(wish.servingRevisionId),
+    idle_after_ms: target?.min_replicas === 0 ? settings.idleAfterMs : null,
+  });
+}
+
+interface AssignedRow {
+  deployment_id: string;
+  tenant_id: string;
+  listener_id: string;
+  slug: string;
+  name: string;
+  revision_id: string | null;
+  source_config: SourceConfig;
+  source_revision_config: SourceRevisionConfig;
+  secret_set_id: string | null;
+  manifest: Artifact | null;
+}
+
+function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
+  if (row.revision_id === null || row.manifest === null) {
+    throw new Error(`revision ${row.revision_id} has no artifact to run`);
+  }
+  const sizes = effectiveSizes(
+    row.source_config.deployment_type as DeploymentType | null,
+    row.source_config.resource_spec,
+  );
+  return {
+    revision_id: row.revision_id,
+    artifact: row.manifest,
+    env: agentEnvironment({
+      tenantId: row.tenant_id,
+      deploymentId: row.deployment_id,
+      deploymentName: row.name,
+      revisionId: row.revision_id,
+      url: settings.deploymentUrl(row.slug),
+      controlPlaneUrl: settings.controlPlaneUrl,
+      git: gitFacts(row),
+    }),
+    secret_set_id: row.secret_set_id,
+    min_replicas: sizes.minReplicas,
+    max_replicas: sizes.maxReplicas,
+    cpu_limit_cores: sizes.cpuLimitCores,
+    memory_limit_mib: sizes.memoryLimitMib,
+    start_timeout_ms: settings.deployTimeoutMs,
+    drain_timeout_ms: settings.drainTimeoutMs,
+  };
+}
+
+function gitFacts({ source_config: config, source_revision_config: revision }: AssignedRow) {
+  if (config.repo_url === null || revision.repo_commit_sha === null) return null;
+  return {
+    repoUrl: config.repo_url,
+    ref: revision.repo_ref ?? "",
+    commitSha: revision.repo_commit_sha,
+    configPath: revision.langgraph_config_path ?? "",
+  };
+}

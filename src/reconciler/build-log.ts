@@ -1,0 +1,57 @@
+import type { BuildLine } from "../builds/build.ts";
+import type { Db } from "../store/database.ts";
+import { appendLogEntries, type NewLogEntry } from "../store/log-entries.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+
+/** Lines wait at most this long before they are durable: a watcher who polls each second sees them at once. */
+const flushDelayMs = 100;
+
+/** One statement carries at most this many lines: 500 x 64 KiB at worst stays below the message limit of PostgreSQL. */
+const batchMax = 500;
+
+/** Durable log of one build. Lines are written in order, in batches; `close` resolves when the last one is stored. */
+export function createBuildLog(
+  db: Db,
+  revision: { id: string; deploymentId: string; tenantId: string },
+  logger: Logger,
+): { write(line: BuildLine): void; close(): Promise<void> } {
+  const waiting: NewLogEntry[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let flushed: Promise<void> = Promise.resolve();
+
+  const flush = () => {
+    timer = undefined;
+    flushed = flushed.then(async () => {
+      while (waiting.length > 0) {
+        const batch = waiting.splice(0, batchMax);
+        // Losing log lines must not fail a build: the database being away for a moment is not the user's fault.
+        await appendLogEntries(db, batch).catch((error: unknown) =>
+          logger.warn({ revision_id: revision.id, lines: batch.length, error: explain(error) }, "build log lines lost"),
+        );
+      }
+    });
+  };
+
+  return {
+    write(line) {
+      waiting.push({
+        tenant_id: revision.tenantId,
+        deployment_id: revision.deploymentId,
+        revision_id: revision.id,
+        kind: "build",
+        replica_id: null,
+        stream: line.stream,
+        level: line.level,
+        logged_at: line.timestamp,
+        message: line.message,
+        line_key: null,
+      });
+      timer ??= setTimeout(flush, flushDelayMs);
+    },
+    async close() {
+      if (timer !== undefined) clearTimeout(timer);
+      flush();
+      await flushed;
+    },
+  };
+}

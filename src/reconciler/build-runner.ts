@@ -1,0 +1,170 @@
+import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../builds/build.ts";
+import { killBuild, startBuild } from "../builds/start-build.ts";
+import {
+  claimBuild,
+  finishBuild,
+  type LeftBuild,
+  recordBuildProcess,
+  releaseBuilds,
+  renewBuilds,
+  takeAbandonedBuild,
+} from "../store/builds.ts";
+import type { Db } from "../store/database.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import { createBuildLog } from "./build-log.ts";
+
+export interface BuildRunnerSettings {
+  /** Unique per server process: what its builds and their leases are held under. */
+  owner: string;
+  concurrencyMax: number;
+  /** A server that has not renewed a build for this long is taken for dead. */
+  leaseMs: number;
+}
+
+interface BuildOf {
+  id: string;
+  deploymentId: string;
+  tenantId: string;
+}
+
+/**
+ * The builds of this server: at most `concurrencyMax` at a time, each in a worker process, each under a lease in the
+ * store. A build outlives neither its server nor its revision.
+ */
+export class BuildRunner {
+  readonly #running = new Map<string, { build: RunningBuild | null; isCancelled: boolean }>();
+  readonly #heartbeat: NodeJS.Timeout;
+  readonly #db: Db;
+  readonly #logger: Logger;
+  readonly #settings: BuildRunnerSettings;
+  #isClosing = false;
+
+  constructor(deps: { db: Db; logger: Logger }, settings: BuildRunnerSettings) {
+    this.#db = deps.db;
+    this.#logger = deps.logger;
+    this.#settings = settings;
+    this.#heartbeat = setInterval(() => void this.#renew(), settings.leaseMs / 3);
+    this.#heartbeat.unref();
+  }
+
+  get hasFreeSlot(): boolean {
+    return !this.#isClosing && this.#running.size < this.#settings.concurrencyMax;
+  }
+
+  isRunning(revisionId: string): boolean {
+    return this.#running.has(revisionId);
+  }
+
+  /**
+   * Begins the build of a revision unless another server has it. Resolves once it runs; its end is a change.
+   * @returns false when there was no slot, or another server was faster.
+   */
+  async begin(revision: BuildOf, request: BuildRequest, deadlineAt: Date): Promise<boolean> {
+    if (!this.hasFreeSlot || this.#running.has(revision.id)) return false;
+    const entry = { build: null as RunningBuild | null, isCancelled: false };
+    this.#running.set(revision.id, entry);
+    try {
+      const { owner, leaseMs } = this.#settings;
+      const left = await claimBuild(this.#db, revision, { owner, leaseMs, deadlineAt });
+      if (left === undefined) {
+        this.#running.delete(revision.id);
+        return false;
+      }
+      await endLeftBuild(left, revision.id);
+      void this.#run(revision, request, entry);
+      return true;
+    } catch (error) {
+      this.#running.delete(revision.id);
+      throw error;
+    }
+  }
+
+  /** Kills a build nobody wants any more, with everything it started; also one that a dead server left. */
+  async cancel(revisionId: string): Promise<boolean> {
+    const entry = this.#running.get(revisionId);
+    if (entry !== undefined) {
+      entry.isCancelled = true;
+      await entry.build?.cancel();
+      return true;
+    }
+    const { owner, leaseMs } = this.#settings;
+    const left = await takeAbandonedBuild(this.#db, revisionId, { owner, leaseMs });
+    if (left === undefined) return false;
+    await endLeftBuild(left, revisionId);
+    await finishBuild(this.#db, revisionId, { owner, status: "cancelled", result: null });
+    return true;
+  }
+
+  /** Stops all builds and hands them over: the next server begins them again at once. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#heartbeat);
+    const running = [...this.#running.values()];
+    await releaseBuilds(this.#db, this.#settings.owner);
+    await Promise.all(running.map(({ build }) => build?.cancel()));
+  }
+
+  async #run(revision: BuildOf, request: BuildRequest, entry: { build: RunningBuild | null; isCancelled: boolean }) {
+    const log = createBuildLog(this.#db, revision, this.#logger);
+    try {
+      const result = await this.#build(revision, request, entry, log.write);
+      await log.close();
+      await this.#finish(revision, result);
+    } catch (error) {
+      this.#logger.error({ revision_id: revision.id, error: explain(error) }, "build could not be recorded");
+    } finally {
+      this.#running.delete(revision.id);
+    }
+  }
+
+  async #build(
+    revision: BuildOf,
+    request: BuildRequest,
+    entry: { build: RunningBuild | null; isCancelled: boolean },
+    onLine: (line: BuildLine) => void,
+  ): Promise<BuildResult> {
+    try {
+      const build = await startBuild(request, { onLine });
+      entry.build = build;
+      await recordBuildProcess(this.#db, revision.id, {
+        owner: this.#settings.owner,
+        pid: build.pid,
+        pidStarted: build.startedAtTicks,
+      });
+      if (entry.isCancelled) await build.cancel();
+      return await build.result;
+    } catch (error) {
+      await entry.build?.cancel();
+      return { ok: false, reason: "BuilderFailed", message: `The build could not be run: ${explain(error)}` };
+    }
+  }
+
+  async #finish(revision: BuildOf, result: BuildResult): Promise<void> {
+    if (this.#isClosing) return;
+    const { owner } = this.#settings;
+    const isCancelled = !result.ok && result.reason === "Cancelled";
+    const status = result.ok ? "succeeded" : isCancelled ? "cancelled" : "failed";
+    const stored = result.ok
+      ? { failure: null, artifact: result.artifact }
+      : { failure: result.message, artifact: null };
+    const isOurs = await finishBuild(this.#db, revision.id, { owner, status, result: stored });
+    this.#logger.info({ revision_id: revision.id, outcome: isOurs ? status : "taken over" }, "build ended");
+  }
+
+  /** A build whose lease went to another server must not go on here. */
+  async #renew(): Promise<void> {
+    const ids = [...this.#running.keys()];
+    if (ids.length === 0) return;
+    try {
+      const lost = await renewBuilds(this.#db, this.#settings.owner, ids, this.#settings.leaseMs);
+      await Promise.all(lost.map((id) => this.#running.get(id)?.build?.cancel()));
+    } catch (error) {
+      this.#logger.warn({ error: explain(error) }, "build heartbeat failed");
+    }
+  }
+}
+
+async function endLeftBuild(left: LeftBuild, buildId: string): Promise<void> {
+  if (left.pid === null || left.pidStarted === null) return;
+  await killBuild({ pid: left.pid, startedAtTicks: left.pidStarted, buildId });
+}

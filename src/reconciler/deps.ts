@@ -1,0 +1,48 @@
+import type { GitCredential } from "../builds/build.ts";
+import type { Mode } from "../domain/mode.ts";
+import type { DeploymentSizes } from "../domain/sizes.ts";
+import type { Db } from "../store/database.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { BuildRunner } from "./build-runner.ts";
+
+/** What the reconciler is handed; it reads no environment and no global. */
+export interface ReconcilerDeps {
+  db: Db;
+  logger: Logger;
+  builds: BuildRunner;
+  settings: ReconcilerSettings;
+  /** Sources that need a credential get one here, at the moment of use; null: none is stored. */
+  findGitCredential(deployment: {
+    tenantId: string;
+    integrationId: string | null;
+    repoUrl: string;
+  }): Promise<GitCredential | null>;
+  /** Deletes what deployments left outside the database. Paths are relative to the data directory. */
+  files: DeploymentFiles;
+}
+
+export interface ReconcilerSettings {
+  mode: Mode;
+  /** Compute of the built-in listener: tells whether an image or a working directory can run there. */
+  computeType: string;
+  allowLocalSources: boolean;
+  allowPrivateNetwork: boolean;
+  templatesDir: string;
+  dataDir: string;
+  /** Package caches and toolchains, shared by all builds. */
+  cacheDir: string;
+  /** Address agent servers reach this control plane under. */
+  controlPlaneUrl: string;
+  deploymentUrl(slug: string): string;
+  deployTimeoutMs: number;
+  buildTimeoutMs: number;
+  drainTimeoutMs: number;
+  idleAfterMs: number;
+}
+
+export interface DeploymentFiles {
+  removeUploads(objectPaths: string[]): Promise<void>;
+  removeArtifact(path: string): Promise<void>;
+}
+
+export type { DeploymentSizes };

@@ -1,0 +1,25 @@
+import { dropArtifactsOf } from "../store/artifacts.ts";
+import { deleteDeploymentRow, moveDeployment } from "../store/deployments.ts";
+import { listUploadPaths } from "../store/uploads.ts";
+import type { ReconcilerDeps } from "./deps.ts";
+import type { DeploymentState } from "./state.ts";
+import type { Performed } from "./steps.ts";
+
+/** The data plane is done with it: what is left are files. Removing what is gone already is no error. */
+export async function finalizeDeployment(deps: ReconcilerDeps, state: DeploymentState): Promise<Performed> {
+  const { db, files } = deps;
+  await files.removeUploads(await listUploadPaths(db, state.id));
+  const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));
+  for (const { manifest } of doomed) {
+    if (manifest.kind === "directory") await files.removeArtifact(manifest.path);
+  }
+  await moveDeployment(db, state.id, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" });
+  db.reached("deployment finalized");
+  return { kind: "done" };
+}
+
+/** Drops the row with all that hangs on it; from now on the id answers 404 and the name is free. */
+export async function forgetDeployment({ db }: ReconcilerDeps, state: DeploymentState): Promise<Performed> {
+  await deleteDeploymentRow(db, state.id);
+  return { kind: "done" };
+}

@@ -1,0 +1,115 @@
+import {
+  changePollIntervalMs,
+  deploymentLeaseMs,
+  leaseRenewIntervalMs,
+  passTimeoutMs,
+  reconcileConcurrencyMax,
+} from "../domain/limits.ts";
+import { type Claim, claim, failPass, heartbeat, settlePass } from "../store/reconcile-queue.ts";
+import { explain } from "../telemetry/log.ts";
+import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
+import type { ReconcilerDeps } from "./deps.ts";
+import { reconcileDeployment } from "./reconcile.ts";
+import { resync } from "./resync.ts";
+
+/**
+ * The control-plane half of the loop: claims deployments that are due, runs one pass on each, in parallel up to a bound,
+ * one at a time per deployment. Woken by changes; never told what they were.
+ */
+export class ReconcilerLoop {
+  readonly #deps: ReconcilerDeps;
+  readonly #metrics: ReconcilerMetrics;
+  readonly #settings: { owner: string; resyncIntervalMs: number };
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #stopping = new AbortController();
+  #timers: NodeJS.Timeout[] = [];
+  #isClaiming = false;
+  #isWoken = false;
+
+  constructor(deps: ReconcilerDeps, metrics: ReconcilerMetrics, settings: { owner: string; resyncIntervalMs: number }) {
+    this.#deps = deps;
+    this.#metrics = metrics;
+    this.#settings = settings;
+  }
+
+  start(): void {
+    this.#deps.db.changes.onWake(() => this.#look());
+    this.#timers = [
+      // The safety net under changes that were announced by another server, or by one that died.
+      setInterval(() => this.#look(), changePollIntervalMs),
+      setInterval(() => void this.#renew(), leaseRenewIntervalMs),
+      setInterval(() => void this.#resync(), this.#settings.resyncIntervalMs),
+    ];
+    this.#look();
+  }
+
+  /** Takes no more and ends the passes that run: what they wait for is aborted, and their steps may be repeated. */
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#stopping.abort(new Error("the server is stopping"));
+    await Promise.allSettled(this.#running.values());
+  }
+
+  #look(): void {
+    this.#isWoken = true;
+    if (!this.#isClaiming && !this.#stopping.signal.aborted) void this.#claimDue();
+  }
+
+  async #claimDue(): Promise<void> {
+    const { db, logger } = this.#deps;
+    this.#isClaiming = true;
+    try {
+      while (this.#isWoken && this.#running.size < reconcileConcurrencyMax && !this.#stopping.signal.aborted) {
+        this.#isWoken = false;
+        const limit = reconcileConcurrencyMax - this.#running.size;
+        const claims = await claim(db, { owner: this.#settings.owner, limit, leaseMs: deploymentLeaseMs });
+        for (const one of claims) this.#running.set(one.deploymentId, this.#pass(one));
+        // A full hand means there may be more; a short one means that everything due is in work.
+        if (claims.length === limit) this.#isWoken = true;
+      }
+    } catch (error) {
+      logger.warn({ error: explain(error) }, "claiming deployments failed");
+    } finally {
+      this.#isClaiming = false;
+    }
+  }
+
+  async #pass(one: Claim): Promise<void> {
+    const { db, logger } = this.#deps;
+    const began = performance.now();
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(passTimeoutMs)]);
+    const key = { deploymentId: one.deploymentId, owner: this.#settings.owner, generation: one.generation };
+    try {
+      const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
+      const durationMs = performance.now() - began;
+      const retryAt = outcome.kind === "waiting" ? outcome.retryAt : null;
+      await settlePass(db, { ...key, outcome: { kind: outcome.kind, because: outcome.because, durationMs }, retryAt });
+      this.#metrics.passes.inc({ outcome: outcome.kind });
+      this.#metrics.passSeconds.observe(durationMs / 1_000);
+    } catch (error) {
+      this.#metrics.passes.inc({ outcome: "failed" });
+      const fields = { deployment_id: one.deploymentId, attempts: one.attempts, error: explain(error) };
+      if (!this.#stopping.signal.aborted) logger.error(fields, "reconcile pass failed");
+      const failure = { ...key, because: explain(error), durationMs: performance.now() - began };
+      // When the database is away the lease runs out, and the deployment is claimed again.
+      await failPass(db, failure).catch(() => false);
+    } finally {
+      this.#running.delete(one.deploymentId);
+      this.#look();
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const deploymentIds = [...this.#running.keys()];
+    if (deploymentIds.length === 0) return;
+    try {
+      await heartbeat(this.#deps.db, { owner: this.#settings.owner, deploymentIds, leaseMs: deploymentLeaseMs });
+    } catch (error) {
+      this.#deps.logger.warn({ error: explain(error) }, "reconcile heartbeat failed");
+    }
+  }
+
+  async #resync(): Promise<void> {
+    if ((await resync(this.#deps, this.#metrics)) > 0) this.#look();
+  }
+}

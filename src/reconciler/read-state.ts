@@ -1,0 +1,41 @@
+import type { Db } from "../store/database.ts";
+import { readDeploymentState } from "../store/deployment-state.ts";
+import type { DeploymentState } from "./state.ts";
+
+/** Desired and observed state of one deployment with the database's clock; undefined when it is gone. */
+export async function readState(
+  db: Db,
+  deploymentId: string,
+): Promise<{ state: DeploymentState; now: Date } | undefined> {
+  const row = await readDeploymentState(db, deploymentId);
+  if (row === undefined) return undefined;
+  const state: DeploymentState = {
+    id: row.id,
+    tenantId: row.tenant_id,
+    status: row.status,
+    activeRevisionId: row.active_revision_id,
+    isDeleteForced: row.force_delete,
+    unsettled: row.unsettled.map((revision) => ({
+      id: revision.id,
+      status: revision.status,
+      deadlineAt: revision.deadline_at === null ? null : new Date(revision.deadline_at),
+      hasArtifact: revision.has_artifact,
+    })),
+    builds: row.builds.map((build) => ({
+      revisionId: build.revision_id,
+      status: build.status,
+      abandoned: build.abandoned,
+      leaseUntil: new Date(build.lease_until),
+      attempts: build.attempts,
+      failure: build.failure,
+    })),
+    assignment: row.assignment && {
+      generation: row.assignment.generation,
+      op: row.assignment.op,
+      targetRevisionId: row.assignment.target_revision_id,
+      servingRevisionId: row.assignment.serving_revision_id,
+    },
+    observation: row.observation,
+  };
+  return { state, now: row.now };
+}

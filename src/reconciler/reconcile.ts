@@ -1,0 +1,40 @@
+import type { ReconcilerDeps } from "./deps.ts";
+import type { Outcome } from "./outcome.ts";
+import { planDeployment } from "./plan.ts";
+import { readState } from "./read-state.ts";
+import { perform } from "./steps.ts";
+
+/**
+ * Steps one pass takes before it lets others have a turn. The longest straight run, from CREATING to DEPLOYING of a
+ * prepared artifact, is five (provision, resolve, queue, deploy, wait); a pass that ends early is simply run again.
+ */
+const stepsMax = 8;
+
+/**
+ * One level-triggered pass over one deployment: read everything, plan one step, do it, read again, until there is
+ * nothing to do now. It is told which deployment, never what happened to it; calling it twice is always safe.
+ */
+export async function reconcileDeployment(
+  deps: ReconcilerDeps,
+  deploymentId: string,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  let last = "nothing to do";
+  for (let count = 0; count < stepsMax; count++) {
+    const read = await readState(deps.db, deploymentId);
+    if (read === undefined) return { kind: "converged", because: "the deployment is gone" };
+    const step = planDeployment(read.state, read.now);
+    if (step.kind === "none") return { kind: "converged", because: last };
+    if (step.kind === "wait") return { kind: "waiting", retryAt: step.until, because: step.because };
+    const performed = await perform(deps, read.state, step, signal);
+    if (performed.kind === "later") {
+      return {
+        kind: "waiting",
+        retryAt: new Date(read.now.getTime() + performed.retryInMs),
+        because: performed.because,
+      };
+    }
+    last = step.kind;
+  }
+  return { kind: "waiting", retryAt: new Date(0), because: "took its turn" };
+}

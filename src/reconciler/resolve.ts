@@ -1,0 +1,138 @@
+import { stat } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { artifactKey } from "../builds/artifact.ts";
+import type { BuildSource } from "../builds/build.ts";
+import { findTemplate } from "../builds/templates.ts";
+import type { Artifact } from "../contract/assignment.ts";
+import { resolveRef } from "../integrations/git.ts";
+import { GitFailure } from "../integrations/git-failure.ts";
+import { findArtifact, findArtifactByKey, saveArtifact } from "../store/artifacts.ts";
+import type { RevisionRow } from "../store/revisions.ts";
+import { findFinishedUpload } from "../store/uploads.ts";
+import type { ReconcilerDeps } from "./deps.ts";
+
+/** What a revision turned out to mean: exact content, and the artifact of it when one is kept. */
+export type Resolution =
+  | { ok: true; commitSha: string | null; artifactKey: string | null; artifactId: string | null }
+  | { ok: false; message: string };
+
+/** A host that does not answer is asked this often, 1 s and 3 s apart, before the user is told. */
+const gitAttemptsMax = 3;
+const gitTimeoutMs = 20_000;
+
+/** Turns ref, upload, template or image into exact content. Reads only; safe to repeat. */
+export async function resolveRevision(
+  deps: ReconcilerDeps,
+  revision: RevisionRow,
+  signal: AbortSignal,
+): Promise<Resolution> {
+  const kept = await keptArtifact(deps, revision);
+  if (kept !== null) return { ok: true, commitSha: null, artifactKey: revision.artifact_key, artifactId: kept };
+  const { image_uri: imageUri } = revision.source_revision_config;
+  if (imageUri !== null) return resolveImage(deps, revision, imageUri);
+  const source = await resolveSource(deps, revision, signal);
+  if (!source.ok) return source;
+  const key = artifactKey({
+    tenantId: revision.tenant_id,
+    source: source.source,
+    configPath: revision.source_revision_config.langgraph_config_path,
+    installCommand: revision.source_config.install_command,
+    buildCommand: revision.source_config.build_command,
+  });
+  const artifact = await findArtifactByKey(deps.db, revision.tenant_id, key);
+  const isThere = artifact !== undefined && (await exists(artifact.manifest));
+  const commitSha = source.source.kind === "git" ? source.source.commitSha : null;
+  return { ok: true, commitSha, artifactKey: key, artifactId: isThere ? artifact.id : null };
+}
+
+/** The exact source of a revision, to be built; also used again when the build begins. */
+export async function resolveSource(
+  deps: ReconcilerDeps,
+  revision: RevisionRow,
+  signal: AbortSignal,
+): Promise<SourceFound> {
+  switch (revision.source) {
+    case "github":
+      return resolveGit(deps, revision, signal);
+    case "internal_source": {
+      const objectPath = revision.source_revision_config.source_tarball_path ?? "";
+      const upload = await findFinishedUpload(deps.db, revision.deployment_id, objectPath);
+      if (upload === undefined || upload.sha256 === null) {
+        return { ok: false, message: `The upload ${objectPath} is not there. Upload the source again.` };
+      }
+      return {
+        ok: true,
+        source: { kind: "tarball", path: path.join(deps.settings.dataDir, objectPath), sha256: upload.sha256 },
+      };
+    }
+    case "internal_template": {
+      const id = revision.source_config.template_id ?? "";
+      const template = await findTemplate(deps.settings.templatesDir, id);
+      if (template === undefined) return { ok: false, message: `There is no template '${id}' on this server.` };
+      return { ok: true, source: { kind: "template", directory: template.directory, digest: template.digest } };
+    }
+    default:
+      return { ok: false, message: `Source '${revision.source}' needs an image_uri.` };
+  }
+}
+
+type SourceFound = { ok: true; source: BuildSource } | { ok: false; message: string };
+
+async function resolveGit(deps: ReconcilerDeps, revision: RevisionRow, signal: AbortSignal): Promise<SourceFound> {
+  const { repo_url: repoUrl, integration_id: integrationId } = revision.source_config;
+  const { repo_ref: ref, repo_commit_sha: recorded } = revision.source_revision_config;
+  if (repoUrl === null || ref === null) return { ok: false, message: "repo_url and repo_ref are needed." };
+  const credential = await deps.findGitCredential({ tenantId: revision.tenant_id, integrationId, repoUrl });
+  const { allowLocalSources: allowLocal, allowPrivateNetwork } = deps.settings;
+  const remote = { repoUrl, credential, allowLocal, allowPrivateNetwork };
+  if (recorded !== null) return { ok: true, source: { kind: "git", ...remote, commitSha: recorded } };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { commitSha } = await resolveRef({ ...remote, ref, signal, timeoutMs: gitTimeoutMs });
+      return { ok: true, source: { kind: "git", ...remote, commitSha } };
+    } catch (error) {
+      if (!(error instanceof GitFailure)) throw error;
+      const mayPass = error.reason === "Unreachable" || error.reason === "Timeout";
+      if (!mayPass || attempt === gitAttemptsMax) return { ok: false, message: error.message };
+      await sleep(attempt * 2_000 - 1_000, undefined, { signal });
+    }
+  }
+}
+
+/** Redeploy and rollback name an artifact; when its files are gone the recorded source is built again. */
+async function keptArtifact(deps: ReconcilerDeps, revision: RevisionRow): Promise<string | null> {
+  if (revision.artifact_id === null) return null;
+  const artifact = await findArtifact(deps.db, revision.artifact_id);
+  return artifact !== undefined && (await exists(artifact.manifest)) ? artifact.id : null;
+}
+
+async function exists(artifact: Artifact): Promise<boolean> {
+  if (artifact.kind === "image") return true;
+  return stat(artifact.path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: string): Promise<Resolution> {
+  const { computeType } = deps.settings;
+  if (computeType === "process") {
+    const message = `Image ${uri} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or deploy from git, an upload or a template.`;
+    return { ok: false, message };
+  }
+  const key = `image:${uri}`;
+  const manifest: Artifact = {
+    kind: "image",
+    digest: uri.split("@")[1] ?? uri,
+    uri,
+    health_path: "/ok",
+    rollout: "rolling",
+  };
+  return {
+    ok: true,
+    commitSha: null,
+    artifactKey: key,
+    artifactId: await saveArtifact(deps.db, revision.tenant_id, key, manifest),
+  };
+}

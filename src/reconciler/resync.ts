@@ -1,0 +1,27 @@
+import { findForgottenDeployments } from "../store/deployment-state.ts";
+import { enqueue } from "../store/reconcile-queue.ts";
+import { explain } from "../telemetry/log.ts";
+import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
+import type { ReconcilerDeps } from "./deps.ts";
+
+const correctionsMax = 1_000;
+
+/**
+ * Finds deployments that have something to do and that no change announced. There should be none: each one found is
+ * counted in `resync_corrections_total`, and a counter that moves is a bug to look for.
+ * @returns how many were put back into the queue.
+ */
+export async function resync(deps: Pick<ReconcilerDeps, "db" | "logger">, metrics: ReconcilerMetrics): Promise<number> {
+  try {
+    const forgotten = await findForgottenDeployments(deps.db, correctionsMax);
+    for (const deploymentId of forgotten) await enqueue(deps.db, deploymentId);
+    if (forgotten.length > 0) {
+      metrics.resyncCorrections.inc(forgotten.length);
+      deps.logger.warn({ deployments: forgotten.length }, "resync found forgotten deployments");
+    }
+    return forgotten.length;
+  } catch (error) {
+    deps.logger.warn({ error: explain(error) }, "resync failed");
+    return 0;
+  }
+}

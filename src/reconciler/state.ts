@@ -1,0 +1,45 @@
+import type { DeploymentReport } from "../contract/assignment.ts";
+import type { DeploymentStatus } from "../contract/deployment.ts";
+import type { RevisionStatus } from "../contract/revision.ts";
+
+/** A revision as far as the plan needs it. */
+export interface RevisionFacts {
+  id: string;
+  status: RevisionStatus;
+  /** When the present status counts as stuck; null: never. */
+  deadlineAt: Date | null;
+  /** An artifact or image is there: nothing to build. */
+  hasArtifact: boolean;
+}
+
+export interface BuildFacts {
+  revisionId: string;
+  status: "running" | "succeeded" | "failed" | "cancelled";
+  /** The heartbeat of the server that runs it was missed: nobody works on it any more. */
+  abandoned: boolean;
+  leaseUntil: Date;
+  attempts: number;
+  failure: string | null;
+}
+
+export interface AssignmentFacts {
+  generation: number;
+  op: "apply" | "delete";
+  targetRevisionId: string | null;
+  servingRevisionId: string | null;
+}
+
+/** Everything one pass looks at, read in one statement: desired and observed state of one deployment. */
+export interface DeploymentState {
+  id: string;
+  tenantId: string;
+  status: DeploymentStatus;
+  activeRevisionId: string | null;
+  isDeleteForced: boolean;
+  /** Revisions whose status is not final, oldest first. */
+  unsettled: RevisionFacts[];
+  /** Builds that run or that belong to an unsettled revision. */
+  builds: BuildFacts[];
+  assignment: AssignmentFacts | null;
+  observation: { generation: number; report: DeploymentReport } | null;
+}

@@ -1,0 +1,129 @@
+import { sql } from "kysely";
+import { announced } from "./changes.ts";
+import type { Db } from "./database.ts";
+
+/** What a build left in the row; the failure text becomes `status_message`. */
+export interface StoredBuildResult {
+  failure: string | null;
+  /** Manifest of the artifact, when it succeeded. */
+  artifact: unknown;
+}
+
+export interface LeftBuild {
+  pid: number | null;
+  pidStarted: string | null;
+}
+
+/**
+ * Claims the build of a revision and moves the revision to BUILDING in one statement. Taken over only when the server
+ * that had it missed its heartbeat.
+ * @returns the process an earlier owner may have left, or undefined when someone else has the build.
+ */
+export async function claimBuild(
+  db: Db,
+  revision: { id: string; deploymentId: string },
+  claim: { owner: string; leaseMs: number; deadlineAt: Date },
+): Promise<LeftBuild | undefined> {
+  const { rows } = await sql<LeftBuild>`
+    with moved as (
+      update revisions set status = 'BUILDING', status_since = now(), deadline_at = ${claim.deadlineAt}, updated_at = now()
+       where id = ${revision.id} and status = 'AWAITING_BUILD' returning id, deployment_id, tenant_id
+    ), wanted as (
+      select id from moved
+      union select id from revisions where id = ${revision.id} and status = 'BUILDING'
+    ), before as (
+      select revision_id, pid, pid_started from builds where revision_id = ${revision.id} for update
+    ), claimed as (
+      insert into builds (revision_id, deployment_id, status, owner, lease_until)
+      select id, ${revision.deploymentId}, 'running', ${claim.owner}, now() + ${claim.leaseMs} * interval '1 millisecond' from wanted
+      on conflict (revision_id) do update
+         set owner = excluded.owner, lease_until = excluded.lease_until, status = 'running', pid = null, pid_started = null,
+             result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1
+       where builds.status in ('cancelled') or builds.lease_until < now()
+      returning revision_id
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, id, 'revision.status',
+             '{"from":"AWAITING_BUILD","to":"BUILDING","because":"a build slot is free"}'::jsonb from moved
+    ), ${announced("moved")}
+    select b.pid, b.pid_started as "pidStarted" from claimed c left join before b on b.revision_id = c.revision_id`.execute(
+    db.kysely,
+  );
+  if (rows.length === 0) return undefined;
+  db.reached("build claimed");
+  return rows[0];
+}
+
+/** Writes down which process works on it, so that a later server can end what this one left. */
+export async function recordBuildProcess(
+  db: Db,
+  revisionId: string,
+  worker: { owner: string; pid: number; pidStarted: string },
+): Promise<void> {
+  await sql`update builds set pid = ${worker.pid}, pid_started = ${worker.pidStarted}
+             where revision_id = ${revisionId} and owner = ${worker.owner}`.execute(db.kysely);
+  db.reached("build process recorded");
+}
+
+/** @returns the builds this owner no longer holds: someone took them over, so it must stop them. */
+export async function renewBuilds(db: Db, owner: string, revisionIds: string[], leaseMs: number): Promise<string[]> {
+  const { rows } = await sql<{ revision_id: string }>`
+    update builds set lease_until = now() + ${leaseMs} * interval '1 millisecond'
+     where revision_id = any(${revisionIds}::uuid[]) and owner = ${owner} and status = 'running' returning revision_id`.execute(
+    db.kysely,
+  );
+  const held = new Set(rows.map((row) => row.revision_id));
+  return revisionIds.filter((id) => !held.has(id));
+}
+
+/** Ends a build; only its owner can, and only once. */
+export async function finishBuild(
+  db: Db,
+  revisionId: string,
+  end: { owner: string; status: "succeeded" | "failed" | "cancelled"; result: StoredBuildResult | null },
+): Promise<boolean> {
+  const { rows } = await sql`
+    with finished as (
+      update builds set status = ${end.status}, result = ${end.result === null ? null : JSON.stringify(end.result)}::jsonb,
+             finished_at = now(), pid = null, pid_started = null
+       where revision_id = ${revisionId} and owner = ${end.owner} and status = 'running' returning revision_id, deployment_id
+    ), known as (
+      select f.deployment_id, r.tenant_id from finished f join revisions r on r.id = f.revision_id
+    ), ${announced("known")}
+    select deployment_id from known`.execute(db.kysely);
+  if (rows.length === 0) return false;
+  db.reached(end.status === "cancelled" ? "build cancelled" : "build finished");
+  db.changes.wake();
+  return true;
+}
+
+/** Takes over an abandoned build in order to end it. @returns its left process, or undefined when its owner lives. */
+export async function takeAbandonedBuild(
+  db: Db,
+  revisionId: string,
+  claim: { owner: string; leaseMs: number },
+): Promise<LeftBuild | undefined> {
+  const { rows } = await sql<LeftBuild>`
+    update builds set owner = ${claim.owner}, lease_until = now() + ${claim.leaseMs} * interval '1 millisecond'
+     where revision_id = ${revisionId} and status = 'running' and lease_until < now()
+    returning pid, pid_started as "pidStarted"`.execute(db.kysely);
+  return rows[0];
+}
+
+/** Lets a clean stop hand its builds over at once instead of after the lease. */
+export async function releaseBuilds(db: Db, owner: string): Promise<void> {
+  await sql`
+    with released as (
+      update builds set lease_until = now() - interval '1 second', pid = null, pid_started = null, attempts = attempts - 1
+       where owner = ${owner} and status = 'running' returning revision_id, deployment_id
+    ), known as (select x.deployment_id, r.tenant_id from released x join revisions r on r.id = x.revision_id
+    ), ${announced("known")}
+    select 1`.execute(db.kysely);
+}
+
+/** Builds that someone works on: their work directories must stay. */
+export async function findLiveBuilds(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ revision_id: string }>`
+    select revision_id from builds where status = 'running' and lease_until > now()`.execute(db.kysely);
+  return rows.map((row) => row.revision_id);
+}

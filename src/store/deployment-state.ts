@@ -1,0 +1,81 @@
+import { sql } from "kysely";
+import type { DeploymentReport } from "../contract/assignment.ts";
+import type { DeploymentStatus } from "../contract/deployment.ts";
+import type { RevisionStatus } from "../contract/revision.ts";
+import type { Db, Trx } from "./database.ts";
+
+/** What one reconcile pass reads: desired and observed state of one deployment, from one statement and so one moment. */
+export interface DeploymentStateRow {
+  id: string;
+  tenant_id: string;
+  status: DeploymentStatus;
+  active_revision_id: string | null;
+  force_delete: boolean;
+  now: Date;
+  unsettled: {
+    id: string;
+    status: RevisionStatus;
+    deadline_at: string | null;
+    has_artifact: boolean;
+  }[];
+  builds: {
+    revision_id: string;
+    status: "running" | "succeeded" | "failed" | "cancelled";
+    abandoned: boolean;
+    lease_until: string;
+    attempts: number;
+    failure: string | null;
+  }[];
+  assignment: {
+    generation: number;
+    op: "apply" | "delete";
+    target_revision_id: string | null;
+    serving_revision_id: string | null;
+  } | null;
+  observation: { generation: number; report: DeploymentReport } | null;
+}
+
+/** @returns undefined when the deployment is gone. */
+export async function readDeploymentState(db: Db | Trx, id: string): Promise<DeploymentStateRow | undefined> {
+  const { rows } = await sql<DeploymentStateRow>`
+    select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete, now() as now,
+      coalesce((
+        select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', r.deadline_at,
+                 'has_artifact', r.artifact_id is not null) order by r.seq)
+          from revisions r
+         where r.deployment_id = d.id
+           and r.status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
+      ), '[]'::json) as unsettled,
+      coalesce((
+        select json_agg(json_build_object('revision_id', b.revision_id, 'status', b.status, 'lease_until', b.lease_until,
+                 'abandoned', b.status = 'running' and b.lease_until < now(), 'attempts', b.attempts,
+                 'failure', b.result ->> 'failure'))
+          from revisions r join builds b on b.revision_id = r.id
+         where r.deployment_id = d.id and (b.status = 'running' or r.status = 'BUILDING')
+      ), '[]'::json) as builds,
+      (select json_build_object('generation', a.generation, 'op', a.op,
+                'target_revision_id', a.spec -> 'target' ->> 'revision_id',
+                'serving_revision_id', a.spec -> 'serving' ->> 'revision_id')
+         from assignments a where a.deployment_id = d.id) as assignment,
+      (select json_build_object('generation', o.generation, 'report', o.report)
+         from observations o where o.deployment_id = d.id) as observation
+      from deployments d where d.id = ${id}`.execute(db.kysely);
+  return rows[0];
+}
+
+/**
+ * Deployments that still have something to do but that nobody is going to look at: neither due nor leased. A row here is
+ * a lost change, and `resync_corrections_total` counts it.
+ */
+export async function findForgottenDeployments(db: Db, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with unsettled as (
+      select deployment_id as id from revisions
+       where status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
+      union
+      select id from deployments where status not in ('READY', 'UNUSED')
+    )
+    select u.id from unsettled u left join reconcile_queue q on q.deployment_id = u.id
+     where q.deployment_id is null or (q.run_at is null and q.lease_owner is null) limit ${limit}`.execute(db.kysely);
+  return rows.map((row) => row.id);
+}

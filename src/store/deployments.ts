@@ -1,0 +1,256 @@
+import { type RawBuilder, sql } from "kysely";
+import type { DeploymentStatus, SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
+import { errors } from "../contract/error.ts";
+import { canMoveDeployment } from "../domain/deployment-status.ts";
+import { announced } from "./changes.ts";
+import type { Db, Trx } from "./database.ts";
+import { isUniqueViolation } from "./database.ts";
+import type { NewRevision } from "./revisions.ts";
+import { insertedRevision } from "./revisions.ts";
+import type { SealedSet } from "./secrets.ts";
+import { insertedSecretSet } from "./secrets.ts";
+
+/** One row of `deployments` with its sealed secrets; `api/present.ts` makes the wire shape of it. */
+export interface DeploymentRow {
+  id: string;
+  tenant_id: string;
+  listener_id: string;
+  name: string;
+  slug: string;
+  display_name: string | null;
+  source: SourceKind;
+  source_config: SourceConfig;
+  source_revision_config: SourceRevisionConfig;
+  tracked_ref: string | null;
+  tracked_packages: string[] | null;
+  secret_set_id: string | null;
+  secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
+  status: DeploymentStatus;
+  latest_revision_id: string | null;
+  active_revision_id: string | null;
+  image_version: string | null;
+  shareable: boolean;
+  route_through_gateway: boolean;
+  agent_id: string | null;
+  agent_environment: string | null;
+  deployment_tier: string | null;
+  compute_tier: string | null;
+  database_tier: string | null;
+  is_preview: boolean;
+  parent_deployment_id: string | null;
+  tracer_session_id: string | null;
+  created_at: Date;
+  updated_at: Date;
+  sealed_secrets: Buffer | null;
+  secrets_key_id: string | null;
+}
+
+/** What an operation changes on the row; absent means unchanged. */
+export type DeploymentChange = Partial<
+  Pick<
+    DeploymentRow,
+    | "display_name"
+    | "source_config"
+    | "source_revision_config"
+    | "tracked_ref"
+    | "tracked_packages"
+    | "secret_references"
+    | "shareable"
+    | "route_through_gateway"
+    | "deployment_tier"
+  >
+>;
+
+export interface NewDeployment
+  extends Pick<DeploymentRow, "id" | "tenant_id" | "listener_id" | "name" | "slug" | "source"> {
+  source_config: SourceConfig;
+  source_revision_config: SourceRevisionConfig;
+  tracked_ref: string | null;
+  secret_references: DeploymentRow["secret_references"];
+  shareable: boolean;
+  route_through_gateway: boolean;
+  agent_id: string | null;
+  agent_environment: string | null;
+  secrets: SealedSet | null;
+  /** Written in the same statement; null for sources that still wait for an image or a tarball. */
+  revision: NewRevision | null;
+  actor: string;
+}
+
+/** Columns named one by one: a cached plan of `select *` breaks at the next migration. */
+export const deploymentColumns = sql.raw(
+  [
+    "d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config",
+    "d.source_revision_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status",
+    "d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id",
+    "d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id",
+    "d.tracer_session_id, d.created_at, d.updated_at, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id",
+  ].join(", "),
+) as RawBuilder<unknown>;
+
+/**
+ * Writes a deployment, its first revision, secrets, event, audit row and change in one statement: one commit, one fsync.
+ * @throws ApiError 409 when the name, or the agent environment, is taken.
+ */
+export async function createDeployment(db: Db, made: NewDeployment): Promise<void> {
+  const statement = sql`
+    with deployment as (
+      insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
+        tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
+        agent_id, agent_environment)
+      values (${made.id}, ${made.tenant_id}, ${made.listener_id}, ${made.name}, ${made.slug}, ${made.source},
+        ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.tracked_ref},
+        ${json(made.secret_references)}, ${made.secrets?.id ?? null}, 'AWAITING_DATABASE', ${made.revision?.id ?? null},
+        ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment})
+      returning id as deployment_id, tenant_id
+    ), secret_set as (${insertedSecretSet(made.secrets, made)}
+    ), revision as (${insertedRevision(made.revision, made)}
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
+    ), audit as (
+      insert into audit_log (tenant_id, actor, action, deployment_id, data)
+      select tenant_id, ${made.actor}, 'deployment.create', deployment_id, ${JSON.stringify({ name: made.name, source: made.source })}
+        from deployment
+    ), ${announced("deployment")}
+    select deployment_id from deployment`;
+  try {
+    await statement.execute(db.kysely);
+  } catch (error) {
+    if (isUniqueViolation(error, "deployments_tenant_id_name_key")) throw errors.nameTaken(made.name);
+    if (isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
+    throw error;
+  }
+  db.reached("deployment created");
+  db.changes.wake();
+}
+
+/** Another tenant's deployment answers undefined, exactly as an unknown one. */
+export async function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
+  const { rows } = await sql<DeploymentRow>`
+    select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
+     where d.id = ${id} and d.tenant_id = ${tenantId}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** The same, holding the row until the transaction ends: what is read is what is changed. */
+export async function lockDeployment(trx: Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
+  const { rows } = await sql<DeploymentRow>`
+    select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
+     where d.id = ${id} and d.tenant_id = ${tenantId} for update of d`.execute(trx.kysely);
+  return rows[0];
+}
+
+/**
+ * Changes settings of a locked deployment and, with `revision`, asks for a rollout; audit row and change included.
+ * The caller's transaction makes it one commit.
+ */
+export async function changeDeployment(
+  trx: Trx,
+  deployment: { id: string; tenant_id: string },
+  made: {
+    change: DeploymentChange;
+    secrets: SealedSet | null;
+    revision: NewRevision | null;
+    actor: string;
+    action: string;
+  },
+): Promise<void> {
+  const assignments = Object.entries(made.change).map(([column, value]) => sql`${sql.ref(column)} = ${encoded(value)}`);
+  if (made.secrets !== null) assignments.push(sql`secret_set_id = ${made.secrets.id}`);
+  if (made.revision !== null) assignments.push(sql`latest_revision_id = ${made.revision.id}`);
+  await sql`
+    with deployment as (
+      update deployments set ${sql.join([...assignments, sql`updated_at = now()`])} where id = ${deployment.id}
+      returning id as deployment_id, tenant_id
+    ), secret_set as (${insertedSecretSet(made.secrets, deployment)}
+    ), revision as (${insertedRevision(made.revision, deployment)}
+    ), audit as (
+      insert into audit_log (tenant_id, actor, action, deployment_id, data)
+      select tenant_id, ${made.actor}, ${made.action}, deployment_id, ${JSON.stringify(audited(made.change))} from deployment
+    ), ${announced("deployment")}
+    select deployment_id from deployment`.execute(trx.kysely);
+}
+
+/**
+ * Accepts a delete: the deployment and its unsettled revisions move in one statement. Repeating it changes nothing.
+ * @returns false when there is no such deployment of this tenant.
+ */
+export async function requestDelete(
+  db: Db,
+  tenantId: string,
+  id: string,
+  options: { deleteTracingProject: boolean; force: boolean; actor: string },
+): Promise<boolean> {
+  const { rows } = await sql`
+    with deployment as (
+      update deployments
+         set status = case when status in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') then status else 'AWAITING_DELETE' end,
+             status_since = case when status in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') then status_since else now() end,
+             delete_tracing_project = delete_tracing_project or ${options.deleteTracingProject},
+             force_delete = force_delete or ${options.force}, updated_at = now()
+       where id = ${id} and tenant_id = ${tenantId}
+      returning id as deployment_id, tenant_id
+    ), interrupted as (
+      update revisions r set status = 'INTERRUPTED', status_since = now(), updated_at = now(), deadline_at = null,
+             status_message = 'The deployment was deleted.'
+        from deployment d
+       where r.deployment_id = d.deployment_id
+         and r.status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
+    ), event as (
+      insert into events (tenant_id, deployment_id, kind) select tenant_id, deployment_id, 'deployment.delete_requested' from deployment
+    ), audit as (
+      insert into audit_log (tenant_id, actor, action, deployment_id, data)
+      select tenant_id, ${options.actor}, 'deployment.delete', deployment_id, ${JSON.stringify({ force: options.force })} from deployment
+    ), ${announced("deployment")}
+    select deployment_id from deployment`.execute(db.kysely);
+  if (rows.length === 0) return false;
+  db.reached("delete requested");
+  db.changes.wake();
+  return true;
+}
+
+/**
+ * Moves a deployment along its table, only from the status the caller saw.
+ * @returns false when another worker moved it first.
+ * @throws RangeError when there is no such move: a bug of the caller.
+ */
+export async function moveDeployment(
+  db: Db | Trx,
+  id: string,
+  move: { from: DeploymentStatus; to: DeploymentStatus },
+): Promise<boolean> {
+  if (!canMoveDeployment(move.from, move.to)) throw new RangeError(`deployment cannot move ${move.from} -> ${move.to}`);
+  const { rows } = await sql`
+    with moved as (
+      update deployments set status = ${move.to}, status_since = now(), updated_at = now()
+       where id = ${id} and status = ${move.from} returning id as deployment_id, tenant_id
+    ), event as (
+      insert into events (tenant_id, deployment_id, kind, data)
+      select tenant_id, deployment_id, 'deployment.status', ${JSON.stringify(move)} from moved
+    ), ${announced("moved")}
+    select deployment_id from moved`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/** Ends a delete: the row and all that hangs on it. Only from AWAITING_FINAL_DELETE. */
+export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> {
+  const { rows } = await sql`
+    with gone as (
+      delete from deployments where id = ${id} and status = 'AWAITING_FINAL_DELETE' returning id as deployment_id, tenant_id
+    ), event as (
+      insert into events (tenant_id, deployment_id, kind) select tenant_id, deployment_id, 'deployment.deleted' from gone
+    ), change as (
+      insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from gone
+    ), assignment as (delete from assignments a using gone g where a.deployment_id = g.deployment_id
+    ), observation as (delete from observations o using gone g where o.deployment_id = g.deployment_id)
+    select deployment_id from gone`.execute(db.kysely);
+  if (rows.length > 0) db.reached("deployment row deleted");
+  return rows.length > 0;
+}
+
+const json = (value: unknown) => (value === null || value === undefined ? null : JSON.stringify(value));
+const encoded = (value: unknown) => (typeof value === "object" ? json(value) : value);
+
+/** Secrets never reach this: they are no part of DeploymentChange. */
+const audited = (change: DeploymentChange) => change;

@@ -1,0 +1,71 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../contract/error.ts";
+import type { Db } from "./database.ts";
+
+export interface ListenerSession {
+  sessionId: string;
+  listenerId: string;
+  epoch: number;
+}
+
+/** The data plane inside this installation: made once, serves every workspace, not listed in the public API. */
+export async function ensureBuiltinListener(db: Db, computeType: string): Promise<string> {
+  const { rows } = await sql<{ id: string }>`
+    insert into listeners (id, builtin, compute_type, compute_id)
+    values (${randomUUID()}, true, ${computeType}, 'builtin')
+    on conflict (builtin) where builtin do update set compute_type = excluded.compute_type, updated_at = now()
+    returning id`.execute(db.kysely);
+  return (rows[0] as { id: string }).id;
+}
+
+/**
+ * Opens a session unless another instance holds a live one. The new epoch fences every older session out.
+ * @throws ApiError 409 `listenerBusy` while another instance's lease runs.
+ */
+export async function openListenerSession(
+  db: Db,
+  listenerId: string,
+  request: { instanceId: string; version: string; leaseMs: number },
+): Promise<ListenerSession> {
+  const { rows } = await sql<{ session_id: string; epoch: number }>`
+    update listeners
+       set epoch = epoch + 1, session_id = ${randomUUID()}, instance_id = ${request.instanceId}, version = ${request.version},
+           lease_until = now() + ${request.leaseMs} * interval '1 millisecond', last_seen_at = now(), updated_at = now()
+     where id = ${listenerId}
+       and (lease_until is null or lease_until < now() or instance_id = ${request.instanceId})
+    returning session_id, epoch`.execute(db.kysely);
+  const row = rows[0];
+  if (row === undefined) throw errors.listenerBusy();
+  db.reached("listener session opened");
+  return { sessionId: row.session_id, listenerId, epoch: row.epoch };
+}
+
+/**
+ * Renews the session's lease.
+ * @throws ApiError 409 `staleEpoch` when a newer session was opened.
+ */
+export async function renewListenerSession(
+  db: Db,
+  session: { listenerId: string; epoch: number },
+  leaseMs: number,
+): Promise<void> {
+  const { rows } = await sql`
+    update listeners set lease_until = now() + ${leaseMs} * interval '1 millisecond', last_seen_at = now()
+     where id = ${session.listenerId} and epoch = ${session.epoch} returning id`.execute(db.kysely);
+  if (rows.length === 0) throw errors.staleEpoch();
+}
+
+/** @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener. */
+export async function checkEpoch(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
+  const { rows } = await sql`
+    select 1 from listeners where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(db.kysely);
+  if (rows.length === 0) throw errors.staleEpoch();
+}
+
+/** Ends a session at a clean stop, so that the next one need not wait for the lease. */
+export async function closeListenerSession(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
+  await sql`update listeners set lease_until = null where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(
+    db.kysely,
+  );
+}

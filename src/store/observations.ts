@@ -1,0 +1,39 @@
+import { sql } from "kysely";
+import type { DeploymentReport } from "../contract/assignment.ts";
+import { announced } from "./changes.ts";
+import type { Db } from "./database.ts";
+
+/**
+ * Stores full snapshots from one listener session. A snapshot of an older session or with an older number is dropped, as
+ * is one for a deployment that is not this listener's. One statement for the batch.
+ * @returns how many were news.
+ */
+export async function storeReports(
+  db: Db,
+  session: { listenerId: string; epoch: number },
+  reports: DeploymentReport[],
+): Promise<number> {
+  const { rows } = await sql`
+    with reported as (
+      select (report ->> 'deployment_id')::uuid as deployment_id, (report ->> 'seq')::bigint as seq,
+             (report ->> 'generation')::bigint as generation, report
+        from jsonb_array_elements(${JSON.stringify(reports)}::jsonb) as report
+    ), stored as (
+      insert into observations (deployment_id, listener_id, epoch, seq, generation, report)
+      select r.deployment_id, ${session.listenerId}, ${session.epoch}, r.seq, r.generation, r.report
+        from reported r join assignments a on a.deployment_id = r.deployment_id and a.listener_id = ${session.listenerId}
+      on conflict (deployment_id) do update
+         set listener_id = excluded.listener_id, epoch = excluded.epoch, seq = excluded.seq,
+             generation = excluded.generation, report = excluded.report, observed_at = now()
+       where (observations.epoch, observations.seq) < (excluded.epoch, excluded.seq)
+      returning deployment_id
+    ), known as (
+      select s.deployment_id, a.tenant_id from stored s join assignments a on a.deployment_id = s.deployment_id
+    ), ${announced("known")}
+    select deployment_id from stored`.execute(db.kysely);
+  if (rows.length > 0) {
+    db.reached("report stored");
+    db.changes.wake();
+  }
+  return rows.length;
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "./database.ts";
+
+export interface UploadRow {
+  id: string;
+  tenant_id: string;
+  deployment_id: string;
+  object_path: string;
+  sha256: string | null;
+  size_bytes: number | null;
+  expires_at: Date;
+  finished_at: Date | null;
+}
+
+/** Reserves a place for one tarball of one deployment. `object_path` is opaque to clients and relative to the uploads directory. */
+export async function beginUpload(
+  db: Db,
+  deployment: { id: string; tenantId: string },
+  expiresAt: Date,
+): Promise<UploadRow> {
+  const id = randomUUID();
+  const { rows } = await sql<UploadRow>`
+    insert into uploads (id, tenant_id, deployment_id, object_path, expires_at)
+    values (${id}, ${deployment.tenantId}, ${deployment.id}, ${`uploads/${deployment.id}/${id}.tar.gz`}, ${expiresAt})
+    returning id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at`.execute(
+    db.kysely,
+  );
+  db.reached("upload begun");
+  return rows[0] as UploadRow;
+}
+
+export async function findUpload(db: Db, id: string): Promise<UploadRow | undefined> {
+  const { rows } = await sql<UploadRow>`
+    select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads where id = ${id}`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/** After the file is durable under its final name. Repeating an upload replaces it until a revision was made of it. */
+export async function finishUpload(db: Db, id: string, file: { sha256: string; sizeBytes: number }): Promise<void> {
+  await sql`update uploads set sha256 = ${file.sha256}, size_bytes = ${file.sizeBytes}, finished_at = now() where id = ${id}`.execute(
+    db.kysely,
+  );
+  db.reached("upload finished");
+}
+
+/** Finished uploads of one deployment, by the path a PATCH names. */
+export async function findFinishedUpload(
+  db: Db,
+  deploymentId: string,
+  objectPath: string,
+): Promise<UploadRow | undefined> {
+  const { rows } = await sql<UploadRow>`
+    select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads
+     where deployment_id = ${deploymentId} and object_path = ${objectPath} and finished_at is not null`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+export async function listUploadPaths(db: Db, deploymentId: string): Promise<string[]> {
+  const { rows } = await sql<{ object_path: string }>`
+    select object_path from uploads where deployment_id = ${deploymentId}`.execute(db.kysely);
+  return rows.map((row) => row.object_path);
+}
