@@ -1,0 +1,172 @@
+import { type Static, type TSchema, Type } from "typebox";
+import { Value } from "typebox/value";
+import {
+  DesiredPage,
+  epochHeader,
+  type LogBatch,
+  SecretValues,
+  Session,
+  type SessionRequest,
+  type StatusBatch,
+} from "../contract/assignment.ts";
+import { Heartbeat } from "../contract/listener-protocol.ts";
+
+export interface SendRequest {
+  method: "GET" | "POST" | "DELETE";
+  /** Begins with `/dp/v1/`, query included. */
+  path: string;
+  /** Goes out as JSON. */
+  body?: unknown;
+  headers: Record<string, string>;
+  signal: AbortSignal;
+}
+
+/** Carries one call to a control plane: over HTTP, or straight into the server of the same process. */
+export type Send = (request: SendRequest) => Promise<{ status: number; body: unknown }>;
+
+export interface ListenerClient {
+  /**
+   * Makes this instance the one that acts for its listener.
+   * @throws CallRefused with `error` = `listener_busy` (409) while another instance holds the session.
+   */
+  openSession(request: SessionRequest, signal: AbortSignal): Promise<ListenerSession>;
+}
+
+/**
+ * The calls of one session; each carries its epoch. All of them throw StaleEpoch once a newer session exists,
+ * CallRefused on any other refusal, and whatever the transport throws when the control plane cannot be reached.
+ */
+export interface ListenerSession extends Session {
+  /**
+   * Assignments newer than `after` (0: all of them), waiting up to `waitMs` (at most `waitMsMax`) for the first one.
+   * @throws Gone when `after` is older than what the control plane can compare: read everything again, from 0.
+   */
+  desired(after: number, waitMs: number, signal: AbortSignal): Promise<DesiredPage>;
+  secrets(deploymentId: string, secretSetId: string, signal: AbortSignal): Promise<Record<string, string>>;
+  report(batch: StatusBatch, signal: AbortSignal): Promise<void>;
+  sendLogs(batch: LogBatch, signal: AbortSignal): Promise<void>;
+  heartbeat(signal: AbortSignal): Promise<Heartbeat>;
+  /** Lets the next instance begin at once instead of after the lease. */
+  close(signal: AbortSignal): Promise<void>;
+}
+
+/** A newer session of this listener exists: whoever sees this must stop acting. */
+export class StaleEpoch extends Error {
+  override name = "StaleEpoch";
+}
+
+/** The control plane no longer knows what changed since then (410). */
+export class Gone extends Error {
+  override name = "Gone";
+}
+
+/** Any other refusal, or an answer that does not have the shape of the protocol (`status` 0). */
+export class CallRefused extends Error {
+  override name = "CallRefused";
+  readonly status: number;
+  /** The stable word in the body's `error`, where there is one. */
+  readonly error: string | null;
+  constructor(status: number, error: string | null, message: string) {
+    super(message);
+    this.status = status;
+    this.error = error;
+  }
+}
+
+/** Longest wait of one `desired` call that a control plane accepts. */
+export const waitMsMax = 30_000;
+
+/** A call that only reads or writes a little answers well within this, or the connection is dead. */
+const callTimeoutMs = 30_000;
+
+export function createListenerClient(send: Send): ListenerClient {
+  return {
+    async openSession(request, signal) {
+      const opened = await call(send, { method: "POST", path: "/dp/v1/sessions", body: request, signal }, Session);
+      return { ...opened, ...sessionCalls(send, opened.epoch) };
+    },
+  };
+}
+
+function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Session> {
+  const headers = { [epochHeader]: String(epoch) };
+  const ask = <S extends TSchema>(request: Omit<Call, "headers">, schema: S) =>
+    call(send, { ...request, headers }, schema);
+  const nothing = Type.Unknown();
+  return {
+    desired(after, waitMs, signal) {
+      const timeoutMs = callTimeoutMs + waitMs;
+      const path = `/dp/v1/desired?after=${after}&wait=${Math.min(waitMs, waitMsMax) / 1_000}`;
+      return ask({ method: "GET", path, signal, timeoutMs }, DesiredPage);
+    },
+    async secrets(deploymentId, secretSetId, signal) {
+      const path = `/dp/v1/deployments/${deploymentId}/secrets?secret_set_id=${secretSetId}`;
+      return (await ask({ method: "GET", path, signal }, SecretValues)).values;
+    },
+    async report(batch, signal) {
+      await ask({ method: "POST", path: "/dp/v1/status", body: batch, signal }, nothing);
+    },
+    async sendLogs(batch, signal) {
+      await ask({ method: "POST", path: "/dp/v1/logs", body: batch, signal }, nothing);
+    },
+    heartbeat: (signal) => ask({ method: "POST", path: "/dp/v1/heartbeat", signal }, Heartbeat),
+    async close(signal) {
+      await ask({ method: "DELETE", path: "/dp/v1/sessions", signal }, nothing);
+    },
+  };
+}
+
+interface Call extends Omit<SendRequest, "headers"> {
+  headers?: Record<string, string>;
+  timeoutMs?: number;
+}
+
+async function call<S extends TSchema>(send: Send, { timeoutMs, ...request }: Call, schema: S): Promise<Static<S>> {
+  const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs ?? callTimeoutMs)]);
+  const { status, body } = await send({ ...request, headers: request.headers ?? {}, signal });
+  if (status < 200 || status > 299) throw refusal(status, body);
+  // A proxy's "200, please log in" must never pass for a list of assignments: what is absent there gets removed here.
+  if (Value.Check(schema, body)) return body as Static<S>;
+  throw new CallRefused(
+    0,
+    null,
+    `${request.method} ${request.path} answered ${status} with something else than asked for`,
+  );
+}
+
+function refusal(status: number, body: unknown): Error {
+  const { error, detail } = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
+  const text = typeof detail === "string" ? detail : `the control plane answered ${status}`;
+  if (status === 410) return new Gone(text);
+  if (status === 409 && error === "stale_epoch") return new StaleEpoch(text);
+  return new CallRefused(status, typeof error === "string" ? error : null, text);
+}
+
+/** A control plane at an address. `apiKey` is the listener's own key. */
+export function httpSend(baseUrl: string, apiKey: string): Send {
+  const base = baseUrl.replace(/\/+$/, "");
+  return async ({ method, path, body, headers, signal }) => {
+    const response = await fetch(base + path, {
+      method,
+      headers: {
+        "x-api-key": apiKey,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      // A redirect would carry the key to whoever is named there.
+      redirect: "error",
+      signal,
+    });
+    const text = await response.text();
+    return { status: response.status, body: parsed(text) };
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return text === "" ? null : JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

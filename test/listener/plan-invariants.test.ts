@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { PlanWorld, revisionRun } from "./plan-world.ts";
+
+const runsMax = Number(process.env["PIERHEAD_PLAN_RUNS"] ?? 20_000);
+
+test("in every history no pass breaks service, doubles a state, or touches a replica twice; and all histories settle", () => {
+  fc.assert(
+    fc.property(fc.array(happening, { minLength: 1, maxLength: 60 }), (history) => {
+      const world = new PlanWorld();
+      for (const [name, turn] of history) {
+        happenings[name](world, turn);
+        world.pass();
+      }
+      world.settleDown();
+      assertSettled(world);
+    }),
+    { numRuns: runsMax },
+  );
+});
+
+function assertSettled(world: PlanWorld): void {
+  const { assignment, replicas, route, report } = world;
+  if (assignment.op === "delete") {
+    assert.deepEqual([replicas, route, report?.deleted], [[], null, true]);
+    return;
+  }
+  const { target, serving } = assignment;
+  assert.equal(target?.revision_id, serving?.revision_id, "the control plane waits for ever");
+  if (target === null) {
+    assert.deepEqual([replicas, route?.state], [[], "closed"]);
+    return;
+  }
+  const isAsleep = report?.asleep === true;
+  const wanted = isAsleep ? 0 : target.artifact.rollout === "handover" ? 1 : Math.max(1, target.min_replicas);
+  assert.deepEqual(
+    replicas.map(({ phase, run }) => [phase, run.revision_id]),
+    Array(wanted).fill(["ready", target.revision_id]),
+  );
+  assert.deepEqual([route?.state, report?.target_phase], [isAsleep ? "asleep" : "open", "ready"]);
+  assert.equal(route?.targets.length, wanted);
+}
+
+/** What may happen between two passes; `turn` chooses among the possibilities. */
+const happenings = {
+  later(world: PlanWorld, turn: number) {
+    world.nowMs += nth([0, 10, 1_000, 5_000, 31_000, 70_000, 700_000], turn) ?? 0;
+  },
+  becomesReady(world: PlanWorld, turn: number) {
+    const starting = world.replicas.filter(({ phase, isBeingRemoved }) => phase === "starting" && !isBeingRemoved);
+    const replica = nth(starting, turn);
+    if (replica !== undefined) replica.phase = "ready";
+  },
+  isGone(world: PlanWorld, turn: number) {
+    const gone = nth(
+      world.replicas.filter(({ isBeingRemoved }) => isBeingRemoved),
+      turn,
+    );
+    world.replicas = world.replicas.filter((replica) => replica !== gone);
+  },
+  exits(world: PlanWorld, turn: number) {
+    const replica = nth(world.replicas, turn);
+    if (replica !== undefined) world.exit(replica, nth(["Exited", "Lost", "PortTaken", "StartError"], turn));
+  },
+  requestArrives: (world: PlanWorld, turn: number) => world.requestArrives(turn),
+  requestEnds(world: PlanWorld, turn: number) {
+    const busy = world.replicas.filter(({ inFlight }) => inFlight > 0);
+    const replica = nth(busy, turn);
+    if (replica !== undefined) replica.inFlight -= 1;
+    world.lastRequestAtMs = world.nowMs;
+  },
+  isPrepared(world: PlanWorld, turn: number) {
+    if (world.preparation?.phase !== "running") return;
+    const phase = turn % 2 === 0 ? "done" : "failed";
+    world.preparation = { ...world.preparation, phase, message: "It is not there." };
+  },
+  settle: (world: PlanWorld) => void world.settle(),
+  /** As a control plane does it: the serving revision is the one that was last reported to carry the traffic. */
+  newRevision(world: PlanWorld, turn: number) {
+    if (world.assignment.op === "delete") return;
+    world.settle();
+    const rollout = turn % 3 === 0 ? "handover" : "rolling";
+    const min_replicas = nth([0, 1, 1, 2, 3], turn) ?? 1;
+    const target = revisionRun(`rev-${world.assignment.generation}`, { rollout, min_replicas });
+    world.assign({ target, idle_after_ms: turn % 2 === 0 || min_replicas === 0 ? 60_000 : null });
+  },
+  interrupt: (world: PlanWorld) => world.assign({ target: world.assignment.serving }),
+  scale(world: PlanWorld, turn: number) {
+    const { target, serving, op } = world.assignment;
+    if (op === "delete" || target === null) return;
+    const scaled = { ...target, min_replicas: turn % 4 };
+    const isSettled = serving?.revision_id === target.revision_id;
+    world.assign({ target: scaled, serving: isSettled ? scaled : serving });
+  },
+  restart: (world: PlanWorld) => world.restart(),
+  delete(world: PlanWorld, turn: number) {
+    if (turn % 4 === 0) world.assign({ op: "delete", target: null, serving: null });
+  },
+};
+
+/** Of a list that may be empty, the one at a random place. */
+function nth<T>(items: T[], turn: number): T | undefined {
+  return items[turn % Math.max(1, items.length)];
+}
+
+type Name = keyof typeof happenings;
+
+const often: Name[] = ["later", "becomesReady", "isGone", "exits", "requestArrives", "newRevision", "settle"];
+const happening = fc.tuple(
+  fc.constantFrom<Name[]>(...(Object.keys(happenings) as Name[]), ...often, ...often),
+  fc.nat({ max: 1_000 }),
+);
