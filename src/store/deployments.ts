@@ -243,7 +243,8 @@ export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> 
     ), change as (
       insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from gone
     ), assignment as (delete from assignments a using gone g where a.deployment_id = g.deployment_id
-    ), observation as (delete from observations o using gone g where o.deployment_id = g.deployment_id)
+    ), observation as (delete from observations o using gone g where o.deployment_id = g.deployment_id
+    ), queued as (delete from reconcile_queue q using gone g where q.deployment_id = g.deployment_id)
     select deployment_id from gone`.execute(db.kysely);
   if (rows.length > 0) db.reached("deployment row deleted");
   return rows.length > 0;
