@@ -85,3 +85,15 @@ export interface ReplicaLogs {
 }
 
 export const offersLogs = (compute: Compute): compute is Compute & ReplicaLogs => "readLogs" in compute;
+
+/** A driver whose starts have a slow part that needs no replica yet, such as pulling an image. */
+export interface ReplicaPreparation {
+  /**
+   * Makes sure that `ensure` of this spec will not wait for anything but the server itself. Called before a handover
+   * ends the serving replica, so that what can fail fails while that one still answers.
+   * @throws Error in words for the user when the spec cannot be started here.
+   */
+  prepare(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
+}
+
+export const offersPreparation = (compute: Compute): compute is Compute & ReplicaPreparation => "prepare" in compute;
