@@ -1,0 +1,83 @@
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { buildIdVariable } from "./processes.ts";
+
+/** What a build's programs may know of the environment Pierhead was started in: how to reach the outside, and its language. */
+const passedOn = new Set(
+  [
+    "LANG LC_ALL LC_CTYPE TZ TERM USER LOGNAME",
+    "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy",
+    "NODE_EXTRA_CA_CERTS SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE GIT_SSL_CAINFO",
+    "npm_config_registry npm_config_cafile npm_config_ca npm_config_proxy npm_config_https_proxy npm_config_noproxy",
+    "npm_config_strict_ssl NPM_CONFIG_REGISTRY",
+  ].flatMap((line) => line.split(" ")),
+);
+
+/** Registries of scopes and their credentials come as variables whose names begin so. */
+const passedOnPattern = /^npm_config_(@|\/\/)/i;
+
+/**
+ * The complete environment of one build: a home of its own, the shared package cache, the operator's registry settings,
+ * the mark by which its processes are found, and nothing else of this server. The running Node comes first on PATH.
+ */
+export function buildEnvironment(
+  host: NodeJS.ProcessEnv,
+  build: { buildId: string; homeDir: string; tempDir: string; cacheDir: string; nodePath: string },
+): Record<string, string> {
+  const userConfig = npmUserConfig(host);
+  return {
+    ...pick(host, (name) => passedOn.has(name) || passedOnPattern.test(name)),
+    ...(userConfig === null ? {} : { npm_config_userconfig: userConfig, ...referredIn(userConfig, host) }),
+    PATH: [path.dirname(build.nodePath), host["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(path.delimiter),
+    HOME: build.homeDir,
+    TMPDIR: build.tempDir,
+    CI: "true",
+    NO_COLOR: "1",
+    npm_config_cache: path.join(build.cacheDir, "npm"),
+    npm_config_prefer_offline: "true",
+    npm_config_audit: "false",
+    npm_config_fund: "false",
+    npm_config_update_notifier: "false",
+    npm_config_progress: "false",
+    npm_config_yes: "true",
+    YARN_CACHE_FOLDER: path.join(build.cacheDir, "yarn"),
+    PNPM_HOME: path.join(build.cacheDir, "pnpm"),
+    BUN_INSTALL_CACHE_DIR: path.join(build.cacheDir, "bun"),
+    COREPACK_ENABLE_DOWNLOAD_PROMPT: "0",
+    LANGGRAPH_CLI_NO_ANALYTICS: "1",
+    [buildIdVariable]: build.buildId,
+  };
+}
+
+/** First place on PATH where a program of this name may be executed. */
+export function findProgram(name: string, searchPath: string): string | null {
+  for (const directory of searchPath.split(path.delimiter)) {
+    const file = path.join(directory, name);
+    try {
+      accessSync(file, constants.X_OK);
+      return file;
+    } catch {
+      // not here
+    }
+  }
+  return null;
+}
+
+/** The operator's own npm settings (registries, certificates) are those of the builds; HOME no longer leads to them. */
+function npmUserConfig(host: NodeJS.ProcessEnv): string | null {
+  const file =
+    host["npm_config_userconfig"] ?? host["NPM_CONFIG_USERCONFIG"] ?? path.join(host["HOME"] ?? "/", ".npmrc");
+  return existsSync(file) ? file : null;
+}
+
+/** Variables an .npmrc takes values from, such as `${NPM_TOKEN}`: without them npm refuses the file. */
+function referredIn(file: string, host: NodeJS.ProcessEnv): Record<string, string> {
+  const names = new Set([...readFileSync(file, "utf8").matchAll(/\$\{(\w+)\??\}/g)].map((match) => match[1]));
+  return pick(host, (name) => names.has(name));
+}
+
+function pick(host: NodeJS.ProcessEnv, isWanted: (name: string) => boolean): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(host).filter((entry): entry is [string, string] => entry[1] !== undefined && isWanted(entry[0])),
+  );
+}

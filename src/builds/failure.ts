@@ -1,0 +1,50 @@
+import { GitFailure } from "../integrations/git-failure.ts";
+import { explain } from "../telemetry/log.ts";
+import type { BuildResult } from "./build.ts";
+
+/** Why a build failed. The reasons are stable: clients and documentation name them. */
+export type BuildFailureReason =
+  | "ArchiveRefused"
+  | "BuildFailed"
+  | "BuilderFailed"
+  | "Cancelled"
+  | "CommandInvalid"
+  | "ConfigInvalid"
+  | "ConfigMissing"
+  | "DiskFull"
+  | "FetchFailed"
+  | "InstallFailed"
+  | "Timeout"
+  | "ToolchainFailed"
+  | "Unsupported";
+
+/** A failure that the user (or, for `BuilderFailed`, the operator) can understand and act on. */
+export class BuildFailure extends Error {
+  readonly reason: BuildFailureReason;
+  constructor(reason: BuildFailureReason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "BuildFailure";
+    this.reason = reason;
+  }
+}
+
+export type FailedResult = Extract<BuildResult, { ok: false }>;
+
+/** The last line of the log: the output that the message quotes stands above it already. */
+export const failureLine = ({ reason, message }: FailedResult) => `${reason}: ${message.split("\n")[0]}`;
+
+/** The result a thrown error means. */
+export function failedResult(error: unknown): FailedResult {
+  if (error instanceof BuildFailure) return { ok: false, reason: error.reason, message: error.message };
+  if (error instanceof GitFailure) return { ok: false, reason: "FetchFailed", message: error.message };
+  if (isDiskFull(error)) return { ok: false, reason: "DiskFull", message: diskFullMessage };
+  return { ok: false, reason: "BuilderFailed", message: `The builder failed: ${explain(error)}` };
+}
+
+export const diskFullMessage =
+  "The disk of the build host is full. An operator has to free space in the data directory; then deploy again.";
+
+function isDiskFull(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return code === "ENOSPC" || code === "EDQUOT";
+}

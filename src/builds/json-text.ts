@@ -1,0 +1,60 @@
+/** A JSON text that cannot be read: where, and why. Lines and columns count from 1. */
+export class JsonTextError extends Error {
+  readonly line: number;
+  readonly column: number;
+  constructor(text: string, position: number, why: string) {
+    super(why);
+    this.name = "JsonTextError";
+    const before = text.slice(0, position).split("\n");
+    this.line = before.length;
+    this.column = (before.at(-1) ?? "").length + 1;
+  }
+}
+
+/**
+ * Parses JSON as people write it in files: a byte order mark is skipped, and an error knows its place.
+ * @throws JsonTextError
+ */
+export function parseJsonText(given: string): unknown {
+  const text = given.replace(/^\uFEFF/, "");
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const said = (error as Error).message;
+    const position = positionOf(text, said);
+    const why = said.replace(/,? in JSON at position.*| at position.*|, (\.\.\.)?".*/s, "").replace(/ in JSON$/, "");
+    throw new JsonTextError(text, position, hintAt(text, position) ?? why);
+  }
+}
+
+/** V8 gives the position with most errors. For an unexpected token it is the first prefix that ends in that error. */
+function positionOf(text: string, said: string): number {
+  const given = /at position (\d+)/.exec(said)?.[1];
+  if (given !== undefined) return Number(given);
+  if (!said.startsWith("Unexpected token")) return text.length;
+  let [good, bad] = [0, text.length];
+  while (bad - good > 1) {
+    const middle = (good + bad) >> 1;
+    if (failsWithToken(text.slice(0, middle))) bad = middle;
+    else good = middle;
+  }
+  return good;
+}
+
+function failsWithToken(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return false;
+  } catch (error) {
+    return (error as Error).message.startsWith("Unexpected token");
+  }
+}
+
+/** The two things people take from JavaScript. */
+function hintAt(text: string, position: number): string | null {
+  if (/^\/[/*]/.test(text.slice(position))) return "comments are not allowed in JSON";
+  if (/^[}\]]/.test(text.slice(position)) && /,\s*$/.test(text.slice(0, position))) {
+    return `the comma before '${text[position]}' must go`;
+  }
+  return null;
+}

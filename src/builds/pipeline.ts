@@ -1,0 +1,188 @@
+import { cp, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Artifact } from "../contract/assignment.ts";
+import { artifactManifestName, directorySize, nodeMajor, readArtifact } from "./artifact.ts";
+import type { BuildRequest, BuildResult } from "./build.ts";
+import { type Command, parseCommandLine } from "./command-line.ts";
+import { BuildFailure } from "./failure.ts";
+import { installCommand } from "./install.ts";
+import { isFileInside, type Project, readProject } from "./project.ts";
+import { type BuildContext, runCommand } from "./run-command.ts";
+import { fetchSource, showSource } from "./source.ts";
+import { langgraphToolchain } from "./toolchain.ts";
+
+type Built = Extract<BuildResult, { ok: true }>;
+
+/** Source to artifact, step by step. Everything happens in `context.sourceDir` until the last step moves it away. */
+export async function runPipeline(request: BuildRequest, context: BuildContext): Promise<Built> {
+  const target = path.join(request.artifactsDir, request.key);
+  const kept = await readArtifact(target);
+  if (kept !== undefined) {
+    context.log.say("This source was built before: its artifact is used again.");
+    return { ok: true, artifact: kept, cached: true, steps: [] };
+  }
+  const steps = new Steps(context);
+  await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context.sourceDir, context.signal));
+  const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
+  await steps.run("Install dependencies", () => install(request, context, project));
+  await steps.run("Build", () => build(request, context, project));
+  const start = await steps.run("Prepare the start", () => prepareStart(context, project, target));
+  const artifact = await steps.run("Store the artifact", () => store(request, context, { project, start, target }));
+  return { ok: true, artifact, cached: false, steps: steps.done };
+}
+
+const stepCount = 6;
+
+/** Numbers the steps, times them, and says both. */
+class Steps {
+  readonly #context: BuildContext;
+  readonly done: { name: string; durationMs: number }[] = [];
+
+  constructor(context: BuildContext) {
+    this.#context = context;
+  }
+
+  async run<T>(name: string, step: () => Promise<T>): Promise<T> {
+    const { log, signal } = this.#context;
+    const title = `Step ${this.done.length + 1}/${stepCount}: ${name}`;
+    log.say(title);
+    signal.throwIfAborted();
+    const startedAt = performance.now();
+    const result = await step();
+    signal.throwIfAborted();
+    const durationMs = Math.round(performance.now() - startedAt);
+    this.done.push({ name, durationMs });
+    log.say(
+      `Step ${this.done.length}/${stepCount} done in ${(durationMs / 1000).toFixed(1)} s${typeof result === "string" ? `: ${result}` : ""}`,
+    );
+    return result;
+  }
+}
+
+async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
+  const project = await readProject(sourceDir, request.configPath, nodeMajor);
+  const what = project.kind === "command" ? "a server started by command" : "a LangGraph.js agent";
+  log.say(`${project.configPath} describes ${what}.`);
+  for (const warning of project.warnings) log.say(`Note: ${warning}`);
+  return project;
+}
+
+async function install(request: BuildRequest, context: BuildContext, project: Project): Promise<void> {
+  if (request.installCommand !== null) {
+    await runAll(
+      context,
+      parseCommandLine(request.installCommand, { cwd: ".", what: "install command" }),
+      "InstallFailed",
+    );
+    return;
+  }
+  if (project.kind === "command") {
+    context.log.say("Nothing to install: pierhead.json names what to run under build.");
+    return;
+  }
+  // With a command of its own a build is split: dependencies at the root of the source, the build beside its configuration.
+  const directory = request.buildCommand === null ? project.directory : ".";
+  const command = await installCommand(context.sourceDir, directory, context.env["PATH"] ?? "");
+  if (command === null) {
+    context.log.say(`Nothing to install: there is no package.json in ${directory === "." ? "the root" : directory}.`);
+    return;
+  }
+  context.log.say(`${command.argv.join(" ")}: ${command.because}.`);
+  await runCommand(context, command, "InstallFailed");
+}
+
+async function build(request: BuildRequest, context: BuildContext, project: Project): Promise<void> {
+  const cwd = project.directory;
+  if (request.buildCommand !== null) {
+    await runAll(context, parseCommandLine(request.buildCommand, { cwd, what: "build command" }), "BuildFailed");
+  } else if (project.kind === "command" && project.build.length > 0) {
+    await runAll(
+      context,
+      project.build.map((argv) => ({ argv, cwd, env: {} })),
+      "BuildFailed",
+    );
+  } else {
+    context.log.say("Nothing to build.");
+  }
+}
+
+async function runAll(
+  context: BuildContext,
+  commands: Command[],
+  reason: "InstallFailed" | "BuildFailed",
+): Promise<void> {
+  for (const command of commands) await runCommand(context, command, reason);
+}
+
+type StartPlan = (Artifact & { kind: "directory" })["start"];
+
+async function prepareStart(context: BuildContext, project: Project, target: string): Promise<StartPlan> {
+  if (project.kind === "command") return { runner: "command", argv: project.start, cwd: project.directory };
+  const { sourceDir } = context;
+  for (const { place, file } of project.entryFiles) {
+    if (await isFileInside(sourceDir, file)) continue;
+    throw new BuildFailure(
+      "ConfigInvalid",
+      `${project.configPath}: ${place} names '${file}', which does not exist in the source. If a build makes it, set build_command, for example 'npm run build'.`,
+    );
+  }
+  const toolchain = await langgraphToolchain(context, path.join(sourceDir, project.directory));
+  const inside = path.relative(sourceDir, toolchain);
+  const toolchainDir = inside.startsWith("..") ? toolchain : path.join(target, inside);
+  return { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath };
+}
+
+/** Writes the manifest and renames the directory into its place: an artifact is complete or not there. */
+async function store(
+  request: BuildRequest,
+  { sourceDir, signal }: BuildContext,
+  { project, start, target }: { project: Project; start: StartPlan; target: string },
+): Promise<Artifact & { kind: "directory" }> {
+  const bytes = await directorySize(sourceDir, signal);
+  if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
+  const isExclusive = project.kind === "langgraph-js" || project.isExclusive;
+  const artifact: Artifact & { kind: "directory" } = {
+    kind: "directory",
+    digest: `sha256:${request.key}`,
+    path: target,
+    start,
+    health_path: project.kind === "command" ? project.healthPath : "/ok",
+    rollout: isExclusive ? "handover" : "rolling",
+  };
+  await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
+  await mkdir(request.artifactsDir, { recursive: true });
+  return moveInto(sourceDir, artifact);
+}
+
+/** Another build of the same source may have been faster: then its artifact is as good as ours. */
+async function moveInto(
+  sourceDir: string,
+  artifact: Artifact & { kind: "directory" },
+): Promise<Artifact & { kind: "directory" }> {
+  try {
+    await rename(sourceDir, artifact.path);
+    return artifact;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EXDEV") {
+      const near = `${artifact.path}.unfinished-${process.pid}`;
+      await cp(sourceDir, near, { recursive: true, verbatimSymlinks: true });
+      await rm(sourceDir, { recursive: true, force: true });
+      return moveInto(near, artifact);
+    }
+    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
+    const kept = await readArtifact(artifact.path);
+    if (kept !== undefined) return kept;
+    await rm(artifact.path, { recursive: true, force: true });
+    return moveInto(sourceDir, artifact);
+  }
+}
+
+/** Used for the finished artifact, and while the build runs. */
+export function tooLarge(bytes: number, bytesMax: number): BuildFailure {
+  const [has, may] = [bytes, bytesMax].map((size) => Math.ceil(size / 1024 / 1024));
+  return new BuildFailure(
+    "DiskFull",
+    `The build takes ${has} MB of disk and may take ${may} MB. Install fewer or smaller packages, or ask the operator for a higher limit.`,
+  );
+}

@@ -1,0 +1,134 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Every process of a build carries this variable, whatever session or process group it moved to. */
+export const buildIdVariable = "PIERHEAD_BUILD_ID";
+
+/** A process that a recycled pid cannot be taken for. */
+export interface ProcessIdentity {
+  pid: number;
+  /** Linux: field 22 of /proc/<pid>/stat; elsewhere the start time as ps(1) prints it. */
+  startedAtTicks: string;
+}
+
+/** @returns null when no such process runs (a zombie does not run). */
+export function startedAtTicks(pid: number): string | null {
+  try {
+    if (process.platform !== "linux") return psStartTime(pid);
+    const { state, startedAtTicks: ticks } = parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
+    return isGone(state) ? null : ticks;
+  } catch {
+    return null;
+  }
+}
+
+/** Nothing that SIGKILL was sent to should live longer than this; a process that does hangs in the kernel. */
+const killTimeoutMs = 20_000;
+
+/**
+ * Kills everything a build has started and waits until none of it is left: what carries the build's id in its
+ * environment, what belongs to the leader's session, and the descendants of both.
+ *
+ * @param build.isSessionOurs the leader was our own child a moment ago, so its session is the build's even when it is
+ * dead: the kernel gives no pid away that still names a session. Otherwise only a living leader vouches for its session.
+ * @param build.sparePid lives on: the worker itself, when it cleans up.
+ * @throws Error when a process survives, with its pid.
+ */
+export async function killBuildProcesses(build: {
+  buildId: string;
+  leader: ProcessIdentity;
+  isSessionOurs: boolean;
+  sparePid?: number;
+}): Promise<void> {
+  const { buildId, leader, isSessionOurs, sparePid } = build;
+  const ticks = startedAtTicks(leader.pid);
+  const isOurs = ticks === leader.startedAtTicks || (ticks === null && isSessionOurs);
+  const root = isOurs ? leader.pid : null;
+  const end = Date.now() + killTimeoutMs;
+  for (;;) {
+    const found = membersOf(await listProcesses(buildId), root).filter((pid) => pid !== sparePid);
+    if (found.length === 0) return;
+    if (Date.now() > end) throw new Error(`processes ${found.join(", ")} of build ${buildId} cannot be killed`);
+    for (const pid of found) kill(pid);
+    await sleep(10);
+  }
+}
+
+interface Listed {
+  pid: number;
+  parentPid: number;
+  groupId: number;
+  sessionId: number;
+  isMarked: boolean;
+}
+
+const isGone = (state: string) => state === "Z" || state === "X";
+
+function psStartTime(pid: number): string | null {
+  return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || null;
+}
+
+function membersOf(processes: Listed[], root: number | null): number[] {
+  const members = new Set(
+    processes
+      .filter(
+        ({ pid, groupId, sessionId, isMarked }) =>
+          isMarked || (root !== null && [pid, groupId, sessionId].includes(root)),
+      )
+      .map(({ pid }) => pid),
+  );
+  for (let size = -1; size !== members.size; ) {
+    size = members.size;
+    for (const { pid, parentPid } of processes) if (members.has(parentPid)) members.add(pid);
+  }
+  return [...members].filter((pid) => pid > 1 && pid !== process.pid);
+}
+
+async function listProcesses(buildId: string): Promise<Listed[]> {
+  if (process.platform !== "linux") return listWithPs();
+  const mark = Buffer.from(`${buildIdVariable}=${buildId}\0`);
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const listed = await Promise.all(pids.map((pid) => readProcess(pid, mark)));
+  return listed.filter((process) => process !== null);
+}
+
+async function readProcess(pid: string, mark: Buffer): Promise<Listed | null> {
+  try {
+    const { state, ...stat } = parseStat(await readFile(`/proc/${pid}/stat`, "utf8"));
+    if (isGone(state)) return null;
+    // Another user's environment is closed to us, and so is the process.
+    const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0));
+    return { pid: Number(pid), ...stat, isMarked: environment.includes(mark) };
+  } catch {
+    return null; // ended while we looked
+  }
+}
+
+/** The command name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end. */
+function parseStat(stat: string) {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [parentPid, groupId, sessionId] = fields.slice(1, 4).map(Number) as [number, number, number];
+  return { state: fields[0] ?? "", parentPid, groupId, sessionId, startedAtTicks: fields[19] ?? "" };
+}
+
+/** Without /proc the environment of others is out of sight: the process tree and the leader's group have to do. */
+function listWithPs(): Listed[] {
+  const { stdout } = spawnSync("ps", ["-axo", "pid=,ppid=,pgid=,stat="], { encoding: "utf8" });
+  return stdout.split("\n").flatMap((line) => {
+    const [pid, parentPid, groupId, state] = line.trim().split(/\s+/);
+    if (state === undefined || state.startsWith("Z")) return [];
+    return [
+      { pid: Number(pid), parentPid: Number(parentPid), groupId: Number(groupId), sessionId: 0, isMarked: false },
+    ];
+  });
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // ended in the meantime, or not ours to kill: the next look tells
+  }
+}

@@ -1,0 +1,30 @@
+import { SystemMessage } from "@langchain/core/messages";
+import { END, type LangGraphRunnableConfig, MessagesValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
+import { OfflineModel } from "./offline-model.ts";
+import { OpenAiCompatibleModel } from "./openai-compatible-model.ts";
+
+/** The conversation is all that a thread remembers. */
+const State = new StateSchema({ messages: MessagesValue });
+
+const { OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL, SYSTEM_PROMPT } = process.env;
+
+const model = OPENAI_API_KEY
+  ? new OpenAiCompatibleModel({
+      apiKey: OPENAI_API_KEY,
+      baseUrl: OPENAI_BASE_URL ?? "https://api.openai.com/v1",
+      model: OPENAI_MODEL ?? "gpt-4o-mini",
+    })
+  : new OfflineModel({});
+
+const system = new SystemMessage(SYSTEM_PROMPT ?? "You are a helpful assistant. Answer briefly and plainly.");
+
+/** Passing `config` on is what makes tokens appear in the `messages` stream while the model still speaks. */
+async function chat(state: typeof State.State, config: LangGraphRunnableConfig) {
+  return { messages: [await model.invoke([system, ...state.messages], config)] };
+}
+
+export const graph = new StateGraph(State)
+  .addNode("chat", chat)
+  .addEdge(START, "chat")
+  .addEdge("chat", END)
+  .compile();
