@@ -12,7 +12,7 @@ const batchMax = 500;
 /** Durable log of one build. Lines are written in order, in batches; `close` resolves when the last one is stored. */
 export function createBuildLog(
   db: Db,
-  revision: { id: string; deploymentId: string; tenantId: string },
+  revision: { id: string; deploymentId: string },
   logger: Logger,
 ): { write(line: BuildLine): void; close(): Promise<void> } {
   const waiting: NewLogEntry[] = [];
@@ -35,7 +35,6 @@ export function createBuildLog(
   return {
     write(line) {
       waiting.push({
-        tenant_id: revision.tenantId,
         deployment_id: revision.deploymentId,
         revision_id: revision.id,
         kind: "build",

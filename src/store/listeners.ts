@@ -69,3 +69,9 @@ export async function closeListenerSession(db: Db, session: { listenerId: string
     db.kysely,
   );
 }
+
+/** Newest resource version of a listener's assignments. */
+export async function readListenerVersion(db: Db, listenerId: string): Promise<number> {
+  const { rows } = await sql<{ rv: number }>`select rv from listeners where id = ${listenerId}`.execute(db.kysely);
+  return rows[0]?.rv ?? 0;
+}

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import type { ReplicaLogLine } from "../contract/assignment.ts";
 import type { Db } from "./database.ts";
 
 /** Numbers so that "at least WARNING" is a comparison. */
@@ -6,7 +7,6 @@ export const logLevels = { DEBUG: 10, INFO: 20, WARNING: 30, ERROR: 40, CRITICAL
 export type LogLevelName = keyof typeof logLevels;
 
 export interface NewLogEntry {
-  tenant_id: string;
   deployment_id: string;
   revision_id: string;
   kind: "build" | "deploy";
@@ -45,22 +45,55 @@ export interface LogFilter {
   endAt: Date | null;
 }
 
-/** Appends lines in one statement, durable when it resolves. NUL characters, which PostgreSQL refuses, are dropped. */
+/** Appends lines in one statement, durable when it resolves; the deployment's tenant is added. */
 export async function appendLogEntries(db: Db, entries: NewLogEntry[]): Promise<void> {
+  await append(db, entries, null);
+}
+
+/** The same for lines from a data plane, of which only those of its own deployments are taken. */
+export async function appendReplicaLog(db: Db, listenerId: string, lines: ReplicaLogLine[]): Promise<void> {
+  const entries = lines.map((line) => ({
+    deployment_id: line.deployment_id,
+    revision_id: line.revision_id,
+    kind: "deploy" as const,
+    replica_id: line.replica_id,
+    stream: line.stream,
+    level: levelOf(line.level),
+    logged_at: timeOf(line.timestamp),
+    message: line.message,
+    line_key: line.key,
+  }));
+  await append(db, entries, listenerId);
+}
+
+async function append(db: Db, entries: NewLogEntry[], listenerId: string | null): Promise<void> {
   if (entries.length === 0) return;
   const rows = entries.map((entry) => ({
     ...entry,
     level: logLevels[entry.level],
-    message: entry.message.replaceAll("\u0000", ""),
+    // PostgreSQL refuses NUL in text, and the JSON of a lone surrogate.
+    message: entry.message.replaceAll("\u0000", "").toWellFormed(),
   }));
   await sql`
     insert into log_entries (tenant_id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message, line_key)
-    select e.tenant_id, e.deployment_id, e.revision_id, e.kind, e.replica_id, e.stream, e.level, e.logged_at, e.message, e.line_key
+    select d.tenant_id, e.deployment_id, e.revision_id, e.kind, e.replica_id, e.stream, e.level, e.logged_at, e.message, e.line_key
       from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-        as e (tenant_id uuid, deployment_id uuid, revision_id uuid, kind text, replica_id text, stream text, level smallint,
+        as e (deployment_id uuid, revision_id uuid, kind text, replica_id text, stream text, level smallint,
               logged_at timestamptz, message text, line_key text)
-      join deployments d on d.id = e.deployment_id
+      join deployments d on d.id = e.deployment_id and (${listenerId}::uuid is null or d.listener_id = ${listenerId}::uuid)
     on conflict (deployment_id, line_key) where line_key is not null do nothing`.execute(db.kysely);
+}
+
+/** A line whose time cannot be read is as old as its arrival. */
+function timeOf(text: string): Date {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? new Date() : time;
+}
+
+function levelOf(text: string): LogLevelName {
+  const upper = text.toUpperCase();
+  if (upper in logLevels) return upper as LogLevelName;
+  return upper === "WARN" ? "WARNING" : upper === "FATAL" ? "CRITICAL" : "INFO";
 }
 
 /** One page of a log; the id of an entry is its stable public id and its cursor. */

@@ -1,0 +1,113 @@
+import type { FastifyRequest } from "fastify";
+import { epochHeader } from "../../contract/assignment.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { listenerHeartbeatMs, listenerLeaseMs } from "../../domain/limits.ts";
+import { readDesired } from "../../store/assignments.ts";
+import type { Db } from "../../store/database.ts";
+import {
+  checkEpoch,
+  closeListenerSession,
+  openListenerSession,
+  readListenerVersion,
+  renewListenerSession,
+} from "../../store/listeners.ts";
+import { appendReplicaLog } from "../../store/log-entries.ts";
+import { storeReports } from "../../store/observations.ts";
+import { findSecretSet } from "../../store/secrets.ts";
+import { type Api, listenerRoute } from "../route.ts";
+import { nextWake } from "../wake.ts";
+
+const protocolsSpoken = [1];
+
+/** One page of assignments: 500 of about 2 KiB are 1 MiB. */
+const pageMax = 500;
+
+/** `/dp/v1`: what a data plane asks and reports (contract/assignment.ts). Each call but the first is fenced by its epoch. */
+export function addListenerProtocol(api: Api): void {
+  const { db, sealer } = api.deps;
+
+  listenerRoute(api, operations.openListenerSession, async ({ principal, body }) => {
+    if (!body.protocols.some((one) => protocolsSpoken.includes(one))) throw errors.protocolUnknown(protocolsSpoken);
+    const session = await openListenerSession(db, principal.listenerId, {
+      instanceId: body.instance_id,
+      version: body.version,
+      leaseMs: listenerLeaseMs,
+    });
+    return {
+      session_id: session.sessionId,
+      listener_id: session.listenerId,
+      epoch: session.epoch,
+      protocol: 1,
+      heartbeat_s: listenerHeartbeatMs / 1_000,
+      lease_ttl_s: listenerLeaseMs / 1_000,
+    };
+  });
+
+  listenerRoute(api, operations.closeListenerSession, async ({ principal, request }) => {
+    await closeListenerSession(db, sessionOf(principal, request));
+    return undefined;
+  });
+
+  listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    return waitForDesired(db, session.listenerId, query, signal);
+  });
+
+  listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    const { listenerId } = session;
+    const key = { listenerId, deploymentId: params.deployment_id, secretSetId: query.secret_set_id };
+    const values = await findSecretSet(db, sealer, key);
+    if (values === undefined) throw errors.secretSetNotFound(query.secret_set_id);
+    return { values };
+  });
+
+  listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    await storeReports(db, session, body.reports);
+    return undefined;
+  });
+
+  listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
+    const session = sessionOf(principal, request);
+    await renewListenerSession(db, session, listenerLeaseMs);
+    return { rv: await readListenerVersion(db, session.listenerId) };
+  });
+
+  listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    await appendReplicaLog(db, session.listenerId, body.lines);
+    return undefined;
+  });
+}
+
+/** A page at once when there is news, else when there is, else an empty one when the wait is over. */
+async function waitForDesired(
+  db: Db,
+  listenerId: string,
+  query: { after: number; wait: number },
+  signal: AbortSignal,
+): Promise<Awaited<ReturnType<typeof readDesired>>> {
+  const end = Date.now() + query.wait * 1_000;
+  for (;;) {
+    const wake = nextWake(db, signal, Math.max(0, end - Date.now()));
+    const page = await readDesired(db, listenerId, { after: query.after, limit: pageMax });
+    if (page.items.length > 0 || Date.now() >= end || signal.aborted) {
+      wake.cancel();
+      return page;
+    }
+    await wake.came;
+  }
+}
+
+/** A call without a readable epoch is as stale as one with an old one. */
+function sessionOf(principal: { listenerId: string }, request: FastifyRequest): { listenerId: string; epoch: number } {
+  const epoch = Number(request.headers[epochHeader]);
+  if (!Number.isSafeInteger(epoch)) throw errors.staleEpoch();
+  return { listenerId: principal.listenerId, epoch };
+}
