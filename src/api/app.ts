@@ -1,0 +1,127 @@
+import { randomUUID } from "node:crypto";
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { DeploymentDebug } from "../contract/debug.ts";
+import { errors } from "../contract/error.ts";
+import type { Mode, Region } from "../contract/info.ts";
+import { bodyBytesMax } from "../domain/limits.ts";
+import { modes } from "../domain/mode.ts";
+import type { Db } from "../store/database.ts";
+import type { Sealer } from "../store/seal.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { addDocuments } from "./documents.ts";
+import { answerErrors, answerRefused } from "./errors.ts";
+import { createRewrite } from "./mount.ts";
+import { parseQuery } from "./request-parts.ts";
+import { type Api, createRoutes } from "./route.ts";
+import { addRoutes } from "./routes/all.ts";
+
+export interface ApiSettings {
+  mode: Mode;
+  region: string;
+  regions: Region[];
+  version: string;
+  /** Path that a proxy puts before ours, such as `/pierhead`; "" for none. */
+  basePath: string;
+  /** Base of absolute URLs; null: scheme and host of the request. */
+  publicUrl: string | null;
+  /** Where this server listens: base of the addresses of deployments when nobody is asking. */
+  ownUrl(): string;
+  dataDir: string;
+  templatesDir: string;
+  allowLocalSources: boolean;
+  allowPrivateNetwork: boolean;
+  uncappedResources: boolean;
+  hasBuiltinDataPlane: boolean;
+}
+
+export interface ApiDeps {
+  db: Db;
+  sealer: Sealer;
+  logger: Logger;
+  metrics: Pick<Metrics, "requests" | "requestSeconds">;
+  /** The built-in listener. */
+  listenerId: string;
+  settings: ApiSettings;
+  /** What must still happen before this server is ready; empty when it is. */
+  readiness(): string[];
+  /** What the reconciler sees of a deployment; undefined: there is none. */
+  explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
+}
+
+/**
+ * The HTTP API with all its routes. Serve it with `api.routing(request, response)`, or call it in process with
+ * `api.inject`; both take the same way through checks and errors.
+ */
+export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
+  const { settings } = deps;
+  const { pathPrefixes } = modes[settings.mode];
+  const server = fastify({
+    bodyLimit: bodyBytesMax,
+    exposeHeadRoutes: true,
+    forceCloseConnections: true,
+    frameworkErrors: answerRefused,
+    genReqId: (request) => sentId(request.headers["x-request-id"]) ?? randomUUID(),
+    rewriteUrl: createRewrite([...pathPrefixes, ...pathPrefixes.map((prefix) => settings.basePath + prefix)]),
+    // A path of any length reaches its route and gets that route's answer.
+    routerOptions: { maxParamLength: 16_384, querystringParser: parseQuery },
+  });
+  // Bodies arrive as bytes, whatever they are called; each operation reads them as its schema says.
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+
+  observeRequests(server, deps);
+  answerErrors(server, deps.logger);
+  const api = createRoutes(server, deps);
+  refuseUnknown(api);
+  addRoutes(api);
+  addDocuments(api);
+  await server.ready();
+  return server;
+}
+
+/** An id that a client or proxy sent is kept, so that its log and ours can be joined. */
+function sentId(header: string | string[] | undefined): string | undefined {
+  return typeof header === "string" && /^[\w.:-]{1,128}$/.test(header) ? header : undefined;
+}
+
+/** One log line and one count per request, when its answer is out or its client gone. Never the query: it may hold a signature. */
+function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps): void {
+  server.addHook("onRequest", async (request, reply) => {
+    reply.headers({ "x-request-id": request.id, "x-content-type-options": "nosniff", "cache-control": "no-store" });
+    reply.raw.once("close", () => observe(request, reply));
+  });
+
+  function observe(request: FastifyRequest, reply: FastifyReply): void {
+    const operation = request.routeOptions.config?.operation ?? "unknown";
+    const status = reply.raw.writableFinished ? reply.statusCode : clientGone;
+    metrics.requests.inc({ operation, status });
+    metrics.requestSeconds.observe({ operation }, reply.elapsedTime / 1_000);
+    const level = probes.has(operation) ? "debug" : "info";
+    const fields = { request_id: request.id, operation, verb: request.method, status };
+    logger[level]({ ...fields, duration_ms: Math.round(reply.elapsedTime * 10) / 10 }, "request answered");
+  }
+}
+
+/** Written down for a client that left before its answer was out. */
+const clientGone = 499;
+
+/** Asked every few seconds by whoever watches us. */
+const probes: ReadonlySet<string> = new Set(["getOk", "getHealth", "getReadiness"]);
+
+/** 405 for a path that exists under another verb, 404 for the rest (contract 1.4). */
+function refuseUnknown(api: Api): void {
+  const known: { path: RegExp; verb: string }[] = [];
+  api.server.addHook("onReady", async () => {
+    for (const { path, verb } of api.registered) {
+      known.push({ path: new RegExp(`^${path.replaceAll(/\{\w+\}/g, "[^/]+")}$`), verb });
+    }
+  });
+  api.server.addHook("onRequest", async (request) => {
+    if (!request.is404) return;
+    const path = request.url.split("?", 1)[0] ?? "";
+    const verbs = known.filter((one) => one.path.test(path)).map((one) => one.verb);
+    if (verbs.length === 0) throw errors.routeNotFound();
+    throw errors.methodNotAllowed(verbs.includes("GET") ? [...verbs, "HEAD"] : verbs);
+  });
+}

@@ -1,0 +1,97 @@
+/**
+ * What an answer may repeat of a request that it refuses: secrets are masked, and a large value is cut off, because one
+ * body of 8 MiB can be the enclosing object of many missing fields.
+ *
+ * @param path Where the value stands, part first: `["body", "secrets", 0, "value"]`.
+ */
+export function echo(value: unknown, path: readonly (string | number)[]): unknown {
+  const at = path.findIndex((key) => typeof key === "string" && secretLists.has(key));
+  if (path.some((key) => typeof key === "string" && secretFields.has(key))) return mask;
+  const budget = { left: echoSizeMax };
+  if (at < 0) return copy(value, budget, 0);
+  const [index, field] = path.slice(at + 1);
+  if (index === undefined) return copySecrets(value, budget);
+  if (field === undefined) return copySecret(value, budget);
+  return field === "name" ? copyName(value) : mask;
+}
+
+const mask = "**********";
+const cut = "...";
+
+/** Characters and members repeated of one value: enough to recognise it, and 100 problems stay below 1 MiB. */
+const echoSizeMax = 8 * 1024;
+const echoDepthMax = 32;
+
+/** Lists of `{name, value}`: names may be repeated, nothing else. */
+const secretLists: ReadonlySet<string> = new Set(["secrets", "env"]);
+
+const secretFields: ReadonlySet<string> = new Set([
+  "client_secret",
+  "token",
+  "access_token",
+  "refresh_token",
+  "code",
+  "code_verifier",
+  "password",
+  "api_key",
+  "signature",
+]);
+
+interface Budget {
+  left: number;
+}
+
+function copy(value: unknown, budget: Budget, depth: number): unknown {
+  if (typeof value === "string") return copyText(value, budget);
+  budget.left -= 1;
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > echoDepthMax) return cut;
+  if (Array.isArray(value)) return copyMembers(value, budget, (item) => copy(item, budget, depth + 1));
+  const out: [string, unknown][] = [];
+  for (const [key, item] of Object.entries(value)) {
+    if (budget.left <= 0) return Object.fromEntries([...out, [cut, cut]]);
+    out.push([copyText(key, budget), copyField(key, item, budget, depth + 1)]);
+  }
+  return Object.fromEntries(out);
+}
+
+function copyField(key: string, value: unknown, budget: Budget, depth: number): unknown {
+  if (secretFields.has(key)) return mask;
+  return secretLists.has(key) ? copySecrets(value, budget) : copy(value, budget, depth);
+}
+
+function copySecrets(value: unknown, budget: Budget): unknown {
+  if (value === null) return null;
+  return Array.isArray(value) ? copyMembers(value, budget, (item) => copySecret(item, budget)) : mask;
+}
+
+function copySecret(value: unknown, budget: Budget): unknown {
+  budget.left -= 1;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return mask;
+  const keys = Object.keys(value).slice(0, 8);
+  return Object.fromEntries(
+    keys.map((key) => [copyText(key, budget), key === "name" ? copyName((value as { name: unknown }).name) : mask]),
+  );
+}
+
+/** A name that is no text is a mistake whose content we cannot judge. */
+function copyName(value: unknown): unknown {
+  return typeof value === "object" && value !== null ? mask : copyText(value, { left: echoSizeMax });
+}
+
+function copyMembers(list: readonly unknown[], budget: Budget, copyMember: (item: unknown) => unknown): unknown[] {
+  const out: unknown[] = [];
+  for (const item of list) {
+    if (budget.left <= 0) return [...out, cut];
+    out.push(copyMember(item));
+  }
+  return out;
+}
+
+function copyText<T>(value: T, budget: Budget): T | string {
+  if (typeof value !== "string") return value;
+  const isWhole = value.length <= Math.max(budget.left, 0);
+  const kept = isWhole ? value : `${value.slice(0, Math.max(budget.left, 0))}${cut}`;
+  budget.left -= value.length + 1;
+  return kept;
+}

@@ -1,0 +1,45 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError, errors } from "../contract/error.ts";
+import { bodyBytesMax } from "../domain/limits.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+
+/**
+ * The one place where a thrown error becomes an HTTP answer; handlers only throw. What is no refusal of the catalogue is a
+ * bug of ours: it answers 500 without details, and the log has the chain of causes.
+ */
+export function answerErrors(app: FastifyInstance, logger: Logger): void {
+  app.setErrorHandler((error, request, reply) => {
+    const refusal = refusalOf(error);
+    if (refusal !== undefined) return answer(reply, refusal);
+    if (request.raw.destroyed && !request.raw.complete) return reply.hijack();
+    const { id, routeOptions } = request;
+    logger.error({ request_id: id, operation: routeOptions.config.operation, error: explain(error) }, "request failed");
+    return reply.code(500).send({ detail: "Internal Server Error" });
+  });
+}
+
+/** For what fastify refuses before a request has a route. */
+export function answerRefused(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  reply.header("x-request-id", request.id);
+  answer(reply, refusalOf(error) ?? errors.routeNotFound());
+}
+
+function answer(reply: FastifyReply, refusal: ApiError) {
+  return reply.code(refusal.status).headers(refusal.headers).send(refusal.body());
+}
+
+function refusalOf(error: unknown): ApiError | undefined {
+  if (error instanceof ApiError) return error;
+  if (!(error instanceof Error)) return undefined;
+  const { code, statusCode } = error as Partial<FastifyError>;
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return errors.bodyTooLarge(bodyBytesMax);
+  if (code === "FST_ERR_BAD_URL" || code === "FST_ERR_MAX_PARAM_LENGTH") return errors.routeNotFound();
+  if ("isRetryable" in error && error.isRetryable === true) {
+    return errors.unavailable("The database is restarting. Try again in a moment.", 1);
+  }
+  // Refusals of the transport, such as a body shorter than its Content-Length.
+  if (code?.startsWith("FST_ERR_CTP_") && statusCode !== undefined && statusCode < 500) {
+    return new ApiError("transport", statusCode, error.message);
+  }
+  return undefined;
+}

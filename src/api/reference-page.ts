@@ -1,0 +1,141 @@
+type Json = Record<string, unknown>;
+
+interface Parameter {
+  $ref?: string;
+  name: string;
+  in: string;
+  required: boolean;
+  description?: string;
+  schema: Json;
+}
+
+interface DocumentedOperation {
+  operationId: string;
+  summary: string;
+  tags: string[];
+  security: unknown[];
+  parameters?: Parameter[];
+  requestBody?: { required: boolean; content: Record<string, { schema: Json }> };
+  responses: Record<string, { description: string; content?: Record<string, { schema: Json }> }>;
+}
+
+interface Document {
+  info: { title: string; version: string; description: string };
+  tags: { name: string }[];
+  paths: Record<string, Record<string, DocumentedOperation>>;
+  components: { schemas: Record<string, Json> };
+}
+
+/** One page for people, made of an OpenAPI document: operations by tag, then the schemas. No script, nothing loaded. */
+export function referencePage(openapi: object, prefix: string): string {
+  const { info, tags, paths, components } = openapi as Document;
+  const operations = Object.entries(paths).flatMap(([path, verbs]) =>
+    Object.entries(verbs).map(([verb, operation]) => ({ path: prefix + path, verb, operation })),
+  );
+  const groups = tags.map(({ name }) => {
+    const own = operations.filter(({ operation }) => operation.tags.includes(name));
+    return `<section><h2 id="${text(name)}">${text(name)}</h2>${own.map(operationBlock).join("")}</section>`;
+  });
+  const schemas = Object.entries(components.schemas).map(([name, schema]) => schemaBlock(name, schema));
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${text(info.title)} API</title><style>${referenceStyle}</style></head><body>
+<header><h1>${text(info.title)} API <small>${text(info.version)}</small></h1><p>${text(info.description)}</p>
+<p>Send an API key as <code>X-Api-Key</code>. Machine-readable: <a href="${text(prefix)}/openapi.json">openapi.json</a>.</p>
+<nav>${tags.map(({ name }) => `<a href="#${text(name)}">${text(name)}</a>`).join(" ")} <a href="#schemas">Schemas</a></nav></header>
+<main>${groups.join("")}<section><h2 id="schemas">Schemas</h2>${schemas.join("")}</section></main></body></html>
+`;
+}
+
+export const referenceStyle = `
+:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 62rem; padding: 1rem; }
+h1 small { font-weight: normal; opacity: .6; }
+nav a { margin-right: .8rem; }
+details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: .4rem .8rem; }
+summary { cursor: pointer; }
+summary code { font-weight: 600; }
+summary .verb { display: inline-block; min-width: 4.2rem; }
+table { border-collapse: collapse; margin: .5rem 0 1rem; width: 100%; }
+th, td { border-top: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
+code { background: var(--soft); border-radius: 4px; font-size: .92em; padding: .05rem .25rem; }
+h4 { margin: .8rem 0 .2rem; }
+.note { opacity: .7; }
+`;
+
+function operationBlock({
+  path,
+  verb,
+  operation,
+}: {
+  path: string;
+  verb: string;
+  operation: DocumentedOperation;
+}): string {
+  const own = (operation.parameters ?? []).filter((parameter) => parameter.$ref === undefined);
+  const bodies = Object.entries(operation.requestBody?.content ?? {});
+  const answers = Object.entries(operation.responses).map(([status, { description, content }]) => {
+    const schema = Object.values(content ?? {})[0]?.schema;
+    const lines = description.split("\n\n").map(text).join("<br>");
+    return `<tr><td>${status}</td><td>${schema === undefined ? "" : typeText(schema)}</td><td>${lines}</td></tr>`;
+  });
+  return `<details id="${text(operation.operationId)}"><summary><span class="verb">${verb.toUpperCase()}</span> <code>${text(path)}</code> ${text(operation.summary)}</summary>
+${operation.security.length === 0 ? `<p class="note">No key needed.</p>` : ""}
+${own.length === 0 ? "" : `<h4>Parameters</h4><table>${own.map(parameterRow).join("")}</table>`}
+${bodies.map(([type, { schema }]) => `<h4>Body</h4><p><code>${text(type)}</code> ${typeText(schema)}</p>`).join("")}
+<h4>Answers</h4><table>${answers.join("")}</table></details>`;
+}
+
+function parameterRow(parameter: Parameter): string {
+  const need = parameter.required ? "required" : "";
+  return row([
+    `<code>${text(parameter.name)}</code>`,
+    parameter.in,
+    typeText(parameter.schema),
+    need,
+    text(parameter.description ?? ""),
+  ]);
+}
+
+function schemaBlock(name: string, schema: Json): string {
+  const properties = Object.entries((schema["properties"] ?? {}) as Record<string, Json>);
+  const required = (schema["required"] ?? []) as string[];
+  const rows = properties.map(([field, one]) =>
+    row([
+      `<code>${text(field)}</code>`,
+      typeText(one),
+      required.includes(field) && one["default"] === undefined ? "required" : "",
+      text(String(one["description"] ?? "")),
+    ]),
+  );
+  return `<details id="schema-${text(name)}"><summary><code>${text(name)}</code> ${text(String(schema["description"] ?? ""))}</summary><table>${rows.join("")}</table></details>`;
+}
+
+const row = (cells: string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
+
+/** A type in a few words, with links to named ones and the bounds that matter. */
+function typeText(schema: Json): string {
+  const { $ref, anyOf, type, items, format, additionalProperties, minimum, maximum, minLength } = schema;
+  if (typeof $ref === "string") {
+    const name = text($ref.split("/").at(-1) ?? "");
+    return `<a href="#schema-${name}">${name}</a>`;
+  }
+  if (Array.isArray(anyOf)) return anyOf.map((member: Json) => typeText(member)).join(" or ");
+  if (Array.isArray(schema["enum"]))
+    return schema["enum"].map((value) => `<code>${text(String(value))}</code>`).join(" ");
+  if (type === "array") return `list of ${typeText((items ?? {}) as Json)}`;
+  if (type === "object" && typeof additionalProperties === "object") {
+    return `map to ${typeText(additionalProperties as Json)}`;
+  }
+  const bounds = [
+    minimum === undefined ? "" : `&ge; ${String(minimum)}`,
+    maximum === undefined ? "" : `&le; ${String(maximum)}`,
+    minLength === undefined ? "" : `at least ${String(minLength)} character`,
+    schema["default"] === undefined ? "" : `default ${text(String(schema["default"]))}`,
+  ].filter((bound) => bound !== "");
+  return [text(String(format ?? type ?? "any")), ...bounds].join(", ");
+}
+
+function text(value: string): string {
+  return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

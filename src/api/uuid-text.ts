@@ -1,0 +1,46 @@
+/**
+ * Reads a UUID in any of its forms: hyphenated, 32 hex digits, in braces, or as a URN. The reasons are those of the
+ * parser behind the original API; its clients print them (contract 1.5).
+ */
+export function readUuid(text: string): { uuid: string } | { error: string } {
+  const { inner, offset } = unwrap(text);
+  if (hyphenated.test(inner)) return { uuid: inner.toLowerCase() };
+  if (offset === 0 && simple.test(text)) return { uuid: withHyphens(text.toLowerCase()) };
+  return { error: reasonOf(text, inner, offset) };
+}
+
+const hyphenated = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const simple = /^[0-9a-f]{32}$/i;
+const urn = "urn:uuid:";
+
+function unwrap(text: string): { inner: string; offset: number } {
+  if (text.length > 1 && text.startsWith("{") && text.endsWith("}")) return { inner: text.slice(1, -1), offset: 1 };
+  return text.startsWith(urn) ? { inner: text.slice(urn.length), offset: urn.length } : { inner: text, offset: 0 };
+}
+
+function withHyphens(hex: string): string {
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}
+
+const groupStarts = [0, 9, 14, 19, 24];
+const groupLengths = [8, 4, 4, 4, 12];
+
+function reasonOf(text: string, inner: string, offset: number): string {
+  const stranger = /[^0-9a-f-]/iu.exec(inner);
+  if (stranger !== null) return `invalid character: found \`${stranger[0]}\` at ${stranger.index + offset + 1}`;
+
+  const groups = inner.split("-");
+  if (groups.length === 1 && offset === 0) {
+    return `invalid length: expected length 32 for simple format, found ${text.length}`;
+  }
+  if (groups.length !== 5) return `invalid group count: expected 5, found ${groups.length}`;
+
+  // Where a group must start is fixed, so one of a wrong length is found by where the hyphen after it stands.
+  const hyphens = [...inner.matchAll(/-/g)].map((match) => match.index);
+  const wrong = hyphens.findIndex((index, group) => index !== (groupStarts[group + 1] ?? 0) - 1);
+  const group = wrong < 0 ? 4 : wrong;
+  // The parser counts the last group in the whole text, wrapping included; clients know its number.
+  const end = wrong < 0 ? text.length : (hyphens[wrong] ?? 0);
+  const found = end - (groupStarts[group] ?? 0);
+  return `invalid group length in group ${group}: expected ${groupLengths[group]}, found ${found}`;
+}

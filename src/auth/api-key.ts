@@ -1,0 +1,33 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+
+export interface MintedKey {
+  /** Shown once, never stored. */
+  key: string;
+  /** Finds the row; not secret. */
+  prefix: string;
+  hash: Buffer;
+}
+
+/**
+ * Makes a key `ph_<12 hex digits>_<32 random bytes, base64url>`, or describes the given one (an operator may choose the
+ * first admin key). A key of ours has 256 random bits, so a plain SHA-256 of it cannot be guessed back.
+ */
+export function mintApiKey(wanted?: string): MintedKey {
+  const key = wanted ?? `ph_${randomBytes(6).toString("hex")}_${randomBytes(32).toString("base64url")}`;
+  return { key, prefix: prefixOf(key), hash: hashOf(key) };
+}
+
+/** The part that finds a key's row. A key of another form is found by the beginning of its digest. */
+export function prefixOf(key: string): string {
+  return ownForm.exec(key)?.[1] ?? `sha256:${hashOf(key).toString("hex", 0, 8)}`;
+}
+
+const ownForm = /^ph_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
+
+/** Compares in constant time. */
+export function isKeyOf(key: string, hash: Buffer): boolean {
+  const own = hashOf(key);
+  return own.length === hash.length && timingSafeEqual(own, hash);
+}
+
+const hashOf = (key: string) => createHash("sha256").update(key).digest();

@@ -1,0 +1,49 @@
+import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/api-keys.ts";
+import type { Db } from "../store/database.ts";
+import { findWorkspace, type WorkspaceRow } from "../store/tenants.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import { isKeyOf, prefixOf } from "./api-key.ts";
+import { Memo } from "./memo.ts";
+
+/** A revoked key is refused this much later at most. A busy key then costs one query every 2 s instead of one a request. */
+const memoryMs = 2_000;
+
+/** Rows remembered at once: 10,000 keys of about 1 KiB. */
+const rowsMax = 10_000;
+
+/** `last_used_at` is exact to this. */
+const touchIntervalMs = 60_000;
+
+/** Finds valid keys and workspaces, and remembers them for a moment. */
+export interface Keyring {
+  /** undefined: unknown, wrong, expired or revoked; nobody is told which. */
+  findKey(key: string): Promise<ApiKeyRow | undefined>;
+  findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
+}
+
+export function createKeyring(db: Db, logger: Logger): Keyring {
+  const keys = new Memo<ApiKeyRow>({ memoryMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
+  const workspaces = new Memo<WorkspaceRow>({ memoryMs, rowsMax, read: (id) => findWorkspace(db, id) });
+  const touched = new WeakSet<ApiKeyRow>();
+
+  function touch(row: ApiKeyRow): void {
+    const isRecent = row.last_used_at !== null && Date.now() - row.last_used_at.getTime() < touchIntervalMs;
+    if (isRecent || touched.has(row)) return;
+    touched.add(row);
+    touchApiKey(db, row.id).catch((error: unknown) => {
+      logger.debug({ key_id: row.id, error: explain(error) }, "the use of a key could not be noted");
+    });
+  }
+
+  return {
+    async findKey(key) {
+      const row = await keys.find(prefixOf(key));
+      if (row === undefined || !isKeyOf(key, row.hash) || row.revoked_at !== null || hasExpired(row)) return undefined;
+      touch(row);
+      return row;
+    },
+    findWorkspace: (id) => workspaces.find(id),
+  };
+}
+
+const hasExpired = (row: ApiKeyRow) => row.expires_at !== null && row.expires_at.getTime() <= Date.now();

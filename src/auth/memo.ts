@@ -1,0 +1,37 @@
+interface Entry<T> {
+  row: Promise<T | undefined>;
+  until: number;
+}
+
+/**
+ * Remembers for a moment what was read by a key; readers at the same time share one read. What is not there is not
+ * remembered: it is there as soon as somebody makes it, and guessing keys fills no memory.
+ */
+export class Memo<T> {
+  readonly #entries = new Map<string, Entry<T>>();
+  readonly #options: { memoryMs: number; rowsMax: number; read: (key: string) => Promise<T | undefined> };
+
+  constructor(options: { memoryMs: number; rowsMax: number; read: (key: string) => Promise<T | undefined> }) {
+    this.#options = options;
+  }
+
+  find(key: string): Promise<T | undefined> {
+    const known = this.#entries.get(key);
+    if (known !== undefined && known.until > Date.now()) return known.row;
+    const entry = { row: this.#options.read(key), until: Date.now() + this.#options.memoryMs };
+    this.#keep(key, entry);
+    const forget = () => {
+      if (this.#entries.get(key) === entry) this.#entries.delete(key);
+    };
+    entry.row.then((row) => row === undefined && forget(), forget);
+    return entry.row;
+  }
+
+  #keep(key: string, entry: Entry<T>): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    if (this.#entries.size <= this.#options.rowsMax) return;
+    const [oldest] = this.#entries.keys();
+    if (oldest !== undefined) this.#entries.delete(oldest);
+  }
+}

@@ -1,0 +1,19 @@
+import type { Role } from "../contract/operation.ts";
+import type { KeyRole } from "../store/api-keys.ts";
+
+/** What each role may do besides calls that need no key. A listener's key speaks the listener protocol and nothing else. */
+const allowed: Record<KeyRole, readonly Role[]> = {
+  reader: ["reader"],
+  deployer: ["reader", "deployer"],
+  listener: ["listener"],
+  admin: ["reader", "deployer", "admin"],
+};
+
+export function mayCall(role: KeyRole, needed: Role): boolean {
+  return needed === "none" || allowed[role].includes(needed);
+}
+
+/** Readers see that a secret exists, not what it is. */
+export function maySeeSecrets(role: KeyRole): boolean {
+  return mayCall(role, "deployer");
+}

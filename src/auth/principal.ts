@@ -1,0 +1,85 @@
+import { errors } from "../contract/error.ts";
+import type { Role } from "../contract/operation.ts";
+import type { ApiKeyRow, KeyRole } from "../store/api-keys.ts";
+import type { Keyring } from "./keyring.ts";
+import { mayCall } from "./permissions.ts";
+
+/** What a request says about who is asking. */
+export interface Credentials {
+  key: string | undefined;
+  /** `X-Tenant-Id`: any text, compared only. */
+  tenantId: string | undefined;
+  organizationId: string | undefined;
+}
+
+/** Who asks for things of a workspace. */
+export interface Principal {
+  organizationId: string;
+  tenantId: string;
+  role: KeyRole;
+  keyId: string;
+  /** Name for the audit log. */
+  actor: string;
+}
+
+/** A data plane. It serves every workspace whose deployments are assigned to it, so it has no tenant. */
+export interface ListenerPrincipal {
+  listenerId: string;
+  keyId: string;
+  actor: string;
+}
+
+/**
+ * Who is asking, and may they (contract 1.3)?
+ * @throws ApiError 401 without a valid key; 403 when the workspace is missing, foreign or switched off, or the role is too small.
+ */
+export async function findPrincipal(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
+  const key = await findKey(keyring, asked);
+  const workspace = key.workspace_id === null ? await chosenWorkspace(keyring, key, asked) : ownWorkspace(key, asked);
+  if (!mayCall(key.role, needed)) throw errors.roleMissing(needed);
+  if (!workspace.isEnabled) throw errors.deploymentsDisabled();
+  return {
+    organizationId: key.organization_id,
+    tenantId: workspace.id,
+    role: key.role,
+    keyId: key.id,
+    actor: actorOf(key),
+  };
+}
+
+/** @throws ApiError 401 without a valid key; 403 unless it belongs to a listener. */
+export async function findListenerPrincipal(keyring: Keyring, asked: Credentials): Promise<ListenerPrincipal> {
+  const key = await findKey(keyring, asked);
+  if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
+  return { listenerId: key.listener_id, keyId: key.id, actor: actorOf(key) };
+}
+
+async function findKey(keyring: Keyring, asked: Credentials): Promise<ApiKeyRow> {
+  const key = asked.key === undefined ? undefined : await keyring.findKey(asked.key);
+  if (key === undefined) throw errors.invalidToken();
+  if (asked.organizationId !== undefined && !isSame(asked.organizationId, key.organization_id))
+    throw errors.forbidden();
+  return key;
+}
+
+function ownWorkspace(key: ApiKeyRow, asked: Credentials): { id: string; isEnabled: boolean } {
+  const id = key.workspace_id as string;
+  if (asked.tenantId !== undefined && !isSame(asked.tenantId, id)) throw errors.tenantMismatch();
+  return { id, isEnabled: key.deployments_enabled !== false };
+}
+
+/** A key of an organization is good for any of its workspaces, but the caller has to say which. */
+async function chosenWorkspace(keyring: Keyring, key: ApiKeyRow, asked: Credentials) {
+  if (asked.tenantId === undefined) throw errors.workspaceRequired();
+  const workspace = uuidText.test(asked.tenantId)
+    ? await keyring.findWorkspace(asked.tenantId.toLowerCase())
+    : undefined;
+  if (workspace?.organization_id !== key.organization_id) throw errors.forbidden();
+  return { id: workspace.id, isEnabled: workspace.deployments_enabled };
+}
+
+const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const isSame = (asked: string, id: string) => asked.toLowerCase() === id;
+
+const actorOf = (key: ApiKeyRow) => `key:${key.id}`;

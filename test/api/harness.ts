@@ -1,0 +1,135 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after } from "node:test";
+import type { FastifyInstance, InjectOptions } from "fastify";
+import { type ApiDeps, type ApiSettings, createApi } from "../../src/api/app.ts";
+import { mintApiKey } from "../../src/auth/api-key.ts";
+import { insertApiKey, type KeyRole } from "../../src/store/api-keys.ts";
+import { type Db, openDatabase } from "../../src/store/database.ts";
+import { ensureBuiltinListener } from "../../src/store/listeners.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSealer } from "../../src/store/seal.ts";
+import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+
+export interface Tenant {
+  organizationId: string;
+  tenantId: string;
+  adminKey: string;
+}
+
+export interface TestApi {
+  api: FastifyInstance;
+  db: Db;
+  deps: ApiDeps;
+  dataDir: string;
+  tenant: Tenant;
+  /** Another organization with a workspace of its own. */
+  stranger: Tenant;
+  mintKey(options?: { role?: KeyRole; tenant?: Tenant; isOrganizational?: boolean; expiresAt?: Date }): Promise<string>;
+  /** One request in process, as the admin of `tenant` unless headers say otherwise; an absent body has no content type. */
+  ask(options: InjectOptions & { key?: string | null }): Promise<Answer>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Record<string, unknown>;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  body: any;
+}
+
+/** One API on an embedded database per test file; closed when its tests are over. */
+export async function startApi(settings: Partial<ApiSettings> = {}): Promise<TestApi> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
+  const logger = createLogger("silent");
+  const db = await openDatabase({ dataDir, logger, durable: false });
+  await migrate(db);
+  const sealer = await openSealer(db, randomBytes(32));
+  const deps: ApiDeps = {
+    db,
+    sealer,
+    logger,
+    metrics: createMetrics(),
+    listenerId: await ensureBuiltinListener(db, "process"),
+    settings: { ...defaultSettings, dataDir, ...settings },
+    readiness: () => [],
+    explain: async () => undefined,
+  };
+  const api = await createApi(deps);
+  after(async () => {
+    await api.close();
+    await db.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  const tenant = await makeTenant(db, "acme");
+  const stranger = await makeTenant(db, "other");
+  return {
+    api,
+    db,
+    deps,
+    dataDir,
+    tenant,
+    stranger,
+    mintKey: (options = {}) => mintKey(db, options.tenant ?? tenant, options),
+    ask: (options) => ask(api, { key: tenant.adminKey, ...options }),
+  };
+}
+
+const defaultSettings: Omit<ApiSettings, "dataDir"> = {
+  mode: "standalone",
+  region: "local",
+  regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
+  version: "0.1.0",
+  basePath: "",
+  publicUrl: null,
+  ownUrl: () => "http://127.0.0.1:8124",
+  templatesDir: path.join(import.meta.dirname, "templates"),
+  allowLocalSources: true,
+  allowPrivateNetwork: true,
+  uncappedResources: false,
+  hasBuiltinDataPlane: true,
+};
+
+async function makeTenant(db: Db, name: string): Promise<Tenant> {
+  const organizationId = await createOrganization(db, { name, plan: "self_hosted_enterprise" });
+  const tenantId = await createWorkspace(db, { organizationId, name });
+  const tenant = { organizationId, tenantId, adminKey: "" };
+  return { ...tenant, adminKey: await mintKey(db, tenant, { role: "admin" }) };
+}
+
+async function mintKey(
+  db: Db,
+  tenant: Tenant,
+  options: { role?: KeyRole; isOrganizational?: boolean; expiresAt?: Date },
+): Promise<string> {
+  const minted = mintApiKey();
+  await insertApiKey(db, {
+    ...minted,
+    organizationId: tenant.organizationId,
+    workspaceId: options.isOrganizational ? null : tenant.tenantId,
+    listenerId: null,
+    name: "test",
+    role: options.role ?? "admin",
+    expiresAt: options.expiresAt ?? null,
+  });
+  return minted.key;
+}
+
+async function ask(
+  api: FastifyInstance,
+  { key, ...options }: InjectOptions & { key?: string | null },
+): Promise<Answer> {
+  const own = key === null || key === undefined ? {} : { "x-api-key": key };
+  const answer = await api.inject({ method: "GET", ...options, headers: { ...own, ...options.headers } });
+  const isJson = String(answer.headers["content-type"]).includes("json") && answer.payload !== "";
+  return {
+    status: answer.statusCode,
+    headers: answer.headers,
+    text: answer.payload,
+    body: isJson ? answer.json() : undefined,
+  };
+}
