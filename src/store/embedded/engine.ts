@@ -10,7 +10,7 @@ import type { FromWorker, ToWorker, WorkerSettings } from "./protocol.ts";
 export interface EngineOptions {
   directory: string;
   durable: boolean;
-  templateFile: string | undefined;
+  templateDirectory: string | undefined;
   /** A statement that runs longer is given up, and the engine reopened: nothing else can stop it. */
   answerTimeoutMs: number;
   logger: Logger;

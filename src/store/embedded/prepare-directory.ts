@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { PGlite } from "@electric-sql/pglite";
 import { create, extract } from "tar";
 
@@ -10,13 +11,13 @@ import { create, extract } from "tar";
  */
 export async function prepareDirectory(
   directory: string,
-  options: { durable: boolean; templateFile: string | undefined },
+  options: { durable: boolean; templateDirectory: string | undefined },
 ): Promise<void> {
   if (existsSync(path.join(directory, "PG_VERSION"))) return;
   const draft = `${directory}.new`;
   await rm(draft, { recursive: true, force: true });
   await mkdir(draft, { recursive: true, mode: 0o700 });
-  const template = options.templateFile ?? path.join(import.meta.dirname, "template.tar.gz");
+  const template = await templateIn(options.templateDirectory ?? import.meta.dirname);
   if (existsSync(template)) await extract({ file: template, cwd: draft });
   else await initialize(draft);
   if (options.durable) await syncTree(draft);
@@ -25,17 +26,27 @@ export async function prepareDirectory(
   if (options.durable) await syncFile(path.dirname(directory));
 }
 
-/** Writes the archive that `prepareDirectory` starts from (4.5 MB). `npm run build` puts it beside this file. */
-export async function writeTemplate(file: string): Promise<void> {
+/** Writes the archive that `prepareDirectory` starts from (4.5 MB), unless it is there. @returns the file. */
+export async function ensureTemplate(directory: string): Promise<string> {
+  const file = await templateIn(directory);
+  if (existsSync(file)) return file;
   const draft = `${file}.${process.pid}`;
   await mkdir(draft, { recursive: true });
   try {
     await initialize(draft);
-    await create({ file: `${draft}.tar.gz`, gzip: { level: 9 }, cwd: draft, portable: true }, ["."]);
-    await rename(`${draft}.tar.gz`, file);
+    await create({ file: `${draft}.draft`, gzip: true, cwd: draft, portable: true }, ["."]);
+    await rename(`${draft}.draft`, file);
+    return file;
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
+}
+
+/** Named after the PGlite that made it: another one may write other files. */
+async function templateIn(directory: string): Promise<string> {
+  const description = fileURLToPath(new URL("../package.json", import.meta.resolve("@electric-sql/pglite")));
+  const { version } = JSON.parse(await readFile(description, "utf8")) as { version: string };
+  return path.join(directory, `template-${version}.tar.gz`);
 }
 
 async function initialize(directory: string): Promise<void> {

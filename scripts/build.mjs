@@ -1,0 +1,26 @@
+// npm run build: compiles src/ to dist/, with the files that the program reads at run time beside the code that reads them.
+import { copyFileSync, cpSync, globSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { root, runOrExit } from "./ensure.mjs";
+
+// Into a draft first: a server that runs from dist/ keeps its files until the new ones are complete.
+const draft = path.join(root, "dist.new");
+const cache = path.join(root, "node_modules", ".cache", "pierhead");
+
+rmSync(draft, { recursive: true, force: true });
+runOrExit(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", "--outDir", draft]);
+
+for (const file of globSync("**/*.{sql,json}", { cwd: path.join(root, "src") })) {
+  mkdirSync(path.dirname(path.join(draft, file)), { recursive: true });
+  copyFileSync(path.join(root, "src", file), path.join(draft, file));
+}
+
+// The embedded database of a first start, made once per version of PGlite.
+mkdirSync(cache, { recursive: true });
+const { ensureTemplate } = await import(pathToFileURL(path.join(draft, "store/embedded/prepare-directory.js")).href);
+const template = await ensureTemplate(cache);
+cpSync(template, path.join(draft, "store/embedded", path.basename(template)));
+
+rmSync(path.join(root, "dist"), { recursive: true, force: true });
+renameSync(draft, path.join(root, "dist"));

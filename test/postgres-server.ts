@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { eventually } from "./eventually.ts";
+
+export interface PostgresServer {
+  /** Of its maintenance database, over a unix socket. */
+  url: string;
+  stop(): Promise<void>;
+}
+
+/** A PostgreSQL server of our own in a temporary directory, or undefined where none is installed. */
+export async function startPostgresServer(): Promise<PostgresServer | undefined> {
+  const binaries = findBinaries();
+  if (binaries === undefined) return undefined;
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-pg-"));
+  const user = unprivilegedUser();
+  if (user !== undefined) await chown(directory, user.uid, user.gid);
+  await chmod(directory, 0o700);
+  const data = path.join(directory, "data");
+  const initdb = spawnSync(
+    path.join(binaries, "initdb"),
+    ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+    { ...user, cwd: directory, encoding: "utf8" },
+  );
+  if (initdb.status !== 0) throw new Error(`initdb failed: ${initdb.stderr}${initdb.error?.message ?? ""}`);
+  const server = spawnServer(path.join(binaries, "postgres"), directory, data, user);
+  const url = `postgresql://postgres@${encodeURIComponent(directory)}/postgres`;
+  const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
+  const killAtExit = () => server.kill("SIGQUIT");
+  process.once("exit", killAtExit);
+  await eventually(
+    () => canConnect(url),
+    (can) => can || server.exitCode !== null,
+    { timeoutMs: 60_000, what: "PostgreSQL" },
+  );
+  return {
+    url,
+    async stop() {
+      process.removeListener("exit", killAtExit);
+      server.kill("SIGQUIT");
+      await ended;
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+function spawnServer(postgres: string, directory: string, data: string, user: object | undefined): ChildProcess {
+  const settings = ["listen_addresses=", `unix_socket_directories=${directory}`, "fsync=off", "max_connections=300"];
+  const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
+  // When a test process is killed, its server must go too: the kernel sends the signal. Only Linux has this.
+  const setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].find((file) => existsSync(file));
+  const [program, programArgs] =
+    setpriv === undefined ? [postgres, args] : [setpriv, ["--pdeathsig", "QUIT", "--", postgres, ...args]];
+  return spawn(program, programArgs, { ...user, cwd: directory, stdio: "ignore" });
+}
+
+/** PostgreSQL refuses to run as root: as the user its package made, or else as nobody. */
+function unprivilegedUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const lines = readFileSync("/etc/passwd", "utf8").split("\n");
+  const entry = ["postgres", "nobody"]
+    .map((name) => lines.find((line) => line.startsWith(`${name}:`)))
+    .find((line) => line);
+  const [, , uid, gid] = (entry ?? "nobody:x:65534:65534").split(":");
+  return { uid: Number(uid), gid: Number(gid) };
+}
+
+/** Directory with initdb and postgres: of the highest version installed, or from the PATH. */
+function findBinaries(): string | undefined {
+  const packaged = "/usr/lib/postgresql";
+  const versions = existsSync(packaged) ? readdirSync(packaged).sort((a, b) => Number(b) - Number(a)) : [];
+  const places = [
+    ...versions.map((version) => path.join(packaged, version, "bin")),
+    ...(process.env["PATH"] ?? "").split(path.delimiter),
+  ];
+  return places.find((place) => existsSync(path.join(place, "initdb")) && existsSync(path.join(place, "postgres")));
+}
+
+async function canConnect(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}

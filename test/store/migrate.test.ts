@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { openDatabase } from "../../src/store/database.ts";
+import { DatabaseUnusable } from "../../src/store/database-errors.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eachDatabase } from "../database.ts";
+
+eachDatabase("migrations applied again change nothing", async (db) => {
+  const before = await columnsOf(db);
+  assert.deepEqual(await migrate(db), []);
+  assert.deepEqual(await columnsOf(db), before);
+});
+
+eachDatabase("the tables in the code have exactly the columns of the migrated database", async (db) => {
+  assert.deepEqual(await declaredColumns(), await columnsOf(db));
+});
+
+eachDatabase("a database that is newer than the program is refused, by name", async (db) => {
+  await sql`insert into schema_migrations (number, name, digest) values (9999, '9999_future.sql', 'x')`.execute(
+    db.kysely,
+  );
+  try {
+    await assert.rejects(
+      migrate(db),
+      (error) => error instanceof DatabaseUnusable && /newer than this program.*9999_future/.test(error.message),
+    );
+  } finally {
+    await sql`delete from schema_migrations where number = 9999`.execute(db.kysely);
+  }
+});
+
+eachDatabase("a migration that fails leaves nothing behind, and one that was changed is refused", async (db) => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
+  try {
+    await cp("src/store/migrations", directory, { recursive: true });
+    const broken = path.join(directory, "9000_broken.sql");
+    await writeFile(broken, "create table half_done (id int); select no_such_column;");
+    await assert.rejects(migrate(db, directory), /migration 9000_broken.sql/);
+    assert.ok(!(await columnsOf(db)).some((column) => column.startsWith("half_done.")));
+    await rm(broken);
+    await writeFile(path.join(directory, "0001_initial.sql"), "select 1;");
+    await assert.rejects(migrate(db, directory), /0001_initial.sql was changed/);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+eachDatabase(
+  "of servers that start at once on an empty database, one migrates and none fails",
+  async (db, { databaseUrl }) => {
+    await sql`drop schema public cascade; create schema public`.execute(db.kysely);
+    const logger = createLogger("silent");
+    const servers = await Promise.all([1, 2, 3, 4].map(() => openDatabase({ databaseUrl, dataDir: tmpdir(), logger })));
+    try {
+      const applied = await Promise.all(servers.map((server) => migrate(server)));
+      assert.equal(applied.filter((names) => names.length > 0).length, 1);
+    } finally {
+      await Promise.all(servers.map((server) => server.close()));
+    }
+  },
+  { kinds: ["postgres"] },
+);
+
+test("migrations are numbered without a gap", async () => {
+  const names = (await readdir("src/store/migrations")).sort();
+  assert.deepEqual(
+    names.map((name) => name.slice(0, 5)),
+    names.map((_, index) => `${String(index + 1).padStart(4, "0")}_`),
+  );
+});
+
+async function columnsOf(db: Parameters<typeof migrate>[0]): Promise<string[]> {
+  const { rows } = await sql<{ column: string }>`
+    select table_name || '.' || column_name as column from information_schema.columns
+     where table_schema = 'public' and table_name <> 'schema_migrations'`.execute(db.kysely);
+  return rows.map((row) => row.column).sort();
+}
+
+/** Reads `schema.ts` as text: types leave nothing behind at run time. */
+async function declaredColumns(): Promise<string[]> {
+  const text = await readFile("src/store/schema.ts", "utf8");
+  const [, tables = ""] = /interface Database \{\n(.*?)\n\}/s.exec(text) ?? [];
+  return [...tables.matchAll(/(\w+): (\w+);/g)]
+    .flatMap(([, table, type]) => {
+      const [, body = ""] = new RegExp(`interface ${type} \\{\\n(.*?)\\n\\}`, "s").exec(text) ?? [];
+      return [...body.matchAll(/^ {2}(\w+):/gm)].map(([, column]) => `${table}.${column}`);
+    })
+    .sort();
+}
