@@ -1,0 +1,234 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { DeploymentReport } from "../../src/contract/assignment.ts";
+import { ApiError } from "../../src/contract/error.ts";
+import { readDesired, writeAssignment } from "../../src/store/assignments.ts";
+import { claimBuild, finishBuild, releaseBuilds, renewBuilds, takeAbandonedBuild } from "../../src/store/builds.ts";
+import type { Db } from "../../src/store/database.ts";
+import { findForgottenDeployments, readDeploymentState } from "../../src/store/deployment-state.ts";
+import { checkEpoch, openListenerSession } from "../../src/store/listeners.ts";
+import { appendLogEntries, appendReplicaLog, readLogEntries } from "../../src/store/log-entries.ts";
+import { storeReports } from "../../src/store/observations.ts";
+import { moveRevision } from "../../src/store/revisions.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
+
+eachDatabase(
+  "a reader of assignments never skips one that commits late: versions follow the order of commits",
+  async (db) => {
+    const world = await makeWorld(db);
+    const ids = await Promise.all(Array.from({ length: 20 }, () => makeDeployment(db, world)));
+    const seen = new Set<string>();
+    let after = 0;
+    const writing = Promise.all(
+      ids.map(({ id }) => db.transaction((trx) => writeAssignment(trx, assignment(world, id)))),
+    );
+    for (let turn = 0; turn < 200 && seen.size < ids.length; turn += 1) {
+      const page = await readDesired(db, world.listenerId, { after, limit: 3 });
+      for (const item of page.items) seen.add(item.deployment_id);
+      after = page.rv;
+      if (turn === 100) await writing;
+    }
+    await writing;
+    assert.equal(seen.size, ids.length);
+  },
+);
+
+eachDatabase("an assignment is one row whose generation grows", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  await writeAssignment(db, assignment(world, id));
+  await writeAssignment(db, { ...assignment(world, id), op: "delete" });
+  const page = await readDesired(db, world.listenerId, { after: 0, limit: 10 });
+  assert.deepEqual(
+    page.items.map(({ generation, op, rv }) => ({ generation, op, rv })),
+    [{ generation: 2, op: "delete", rv: 2 }],
+  );
+  assert.deepEqual((await readDesired(db, world.listenerId, { after: 2, limit: 10 })).items, []);
+});
+
+eachDatabase(
+  "a report counts once, in order, for this listener's deployments only, and the newest epoch wins",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id } = await makeDeployment(db, world);
+    const first = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 1 });
+    assert.equal(await storeReports(db, first, [report(id, 1)]), 0, "not assigned to it");
+    await writeAssignment(db, assignment(world, id));
+    assert.equal(await storeReports(db, first, [report(id, 2)]), 1);
+    assert.equal(await storeReports(db, first, [report(id, 2)]), 0, "the same again");
+    assert.equal(await storeReports(db, first, [report(id, 1)]), 0, "an older one");
+    const second = { listenerId: world.listenerId, epoch: first.epoch + 1 };
+    assert.equal(await storeReports(db, second, [report(id, 1)]), 1, "a newer session counts from the start");
+    assert.equal(await storeReports(db, first, [report(id, 9)]), 0, "the old session is out");
+  },
+);
+
+eachDatabase(
+  "a live session keeps others out; its own instance and an expired lease let the next one in",
+  async (db) => {
+    const world = await makeWorld(db);
+    const open = (instanceId: string, leaseMs: number) =>
+      openListenerSession(db, world.listenerId, { instanceId, version: "1", leaseMs });
+    const first = await open("a", 60_000);
+    await assert.rejects(open("b", 60_000), (error) => error instanceof ApiError && error.code === "listenerBusy");
+    const again = await open("a", 0);
+    assert.equal(again.epoch, first.epoch + 1);
+    await assert.rejects(checkEpoch(db, first), (error) => error instanceof ApiError && error.code === "staleEpoch");
+    await sql`select pg_sleep(0.01)`.execute(db.kysely);
+    const third = await open("b", 60_000);
+    await checkEpoch(db, third);
+  },
+);
+
+eachDatabase("a build has one owner: others get it only when its lease has run out", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await awaitingBuild(db, world);
+  const claim = (owner: string, leaseMs = 60_000) =>
+    claimBuild(db, { id: revisionId, deploymentId: id }, { owner, leaseMs, deadlineAt: new Date(Date.now() + 60_000) });
+  const claims = await Promise.all(["a", "b", "c", "d"].map((owner) => claim(owner)));
+  assert.equal(claims.filter((one) => one !== undefined).length, 1);
+  const owner = ["a", "b", "c", "d"][claims.findIndex((one) => one !== undefined)] as string;
+  assert.deepEqual(await renewBuilds(db, owner, [revisionId], -1_000), []);
+  assert.ok(await takeAbandonedBuild(db, revisionId, { owner: "e", leaseMs: 60_000 }));
+  assert.deepEqual(
+    await renewBuilds(db, owner, [revisionId], 60_000),
+    [revisionId],
+    "the old owner learns that it lost",
+  );
+  const end = { status: "succeeded", result: { failure: null, artifact: {} } } as const;
+  assert.equal(await finishBuild(db, revisionId, { owner, ...end }), false);
+  assert.equal(await finishBuild(db, revisionId, { owner: "e", ...end }), true);
+  assert.equal(await finishBuild(db, revisionId, { owner: "e", ...end }), false, "only once");
+});
+
+eachDatabase("a server that stops cleanly hands its build over at once, without counting an attempt", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await awaitingBuild(db, world);
+  const at = { id: revisionId, deploymentId: id };
+  const deadlineAt = new Date(Date.now() + 60_000);
+  await claimBuild(db, at, { owner: "a", leaseMs: 60_000, deadlineAt });
+  await releaseBuilds(db, "a");
+  assert.ok(await claimBuild(db, at, { owner: "b", leaseMs: 60_000, deadlineAt }));
+  const state = await readDeploymentState(db, id);
+  assert.equal(state?.builds[0]?.attempts, 1);
+});
+
+eachDatabase(
+  "log lines are read in pages that neither skip nor repeat, filtered by level, text and time",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id, revisionId } = await makeDeployment(db, world);
+    const levels = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
+    const entries = Array.from({ length: 40 }, (_, index) => ({
+      deployment_id: id,
+      revision_id: revisionId,
+      kind: "build" as const,
+      replica_id: null,
+      stream: "stdout",
+      level: levels[index % 4] ?? "INFO",
+      logged_at: new Date(1_700_000_000_000 + index * 1_000),
+      message: `line ${index}\u0000 100%_`,
+      line_key: null,
+    }));
+    await appendLogEntries(db, entries);
+    const filter = {
+      deploymentId: id,
+      revisionId,
+      kind: "build",
+      order: "asc",
+      limit: 7,
+      afterId: null,
+      levelMin: null,
+      query: null,
+      startAt: null,
+      endAt: null,
+    } as const;
+    const read: string[] = [];
+    for (let afterId: number | null = null; ; ) {
+      const page = await readLogEntries(db, { ...filter, afterId });
+      read.push(...page.map((entry) => entry.message));
+      afterId = page.at(-1)?.id ?? null;
+      if (page.length < 7) break;
+    }
+    assert.deepEqual(
+      read,
+      entries.map((_, index) => `line ${index} 100%_`),
+    );
+    const messages = async (changed: object) =>
+      (await readLogEntries(db, { ...filter, limit: 100, ...changed })).map((entry) => entry.message);
+    assert.equal((await messages({ levelMin: "WARNING" })).length, 20);
+    assert.deepEqual(await messages({ query: "LINE 39" }), ["line 39 100%_"]);
+    assert.equal((await messages({ query: "%_%" })).length, 0, "text is text, not a pattern");
+    assert.equal((await messages({ startAt: new Date(1_700_000_038_000) })).length, 2, "the start is inclusive");
+    assert.equal((await messages({ order: "desc" }))[0], "line 39 100%_");
+  },
+);
+
+eachDatabase("a log line of a replica is stored once, and only from the listener that runs it", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const line = {
+    deployment_id: id,
+    revision_id: revisionId,
+    replica_id: "r",
+    key: "r/0",
+    timestamp: new Date().toISOString(),
+    stream: "stdout" as const,
+    level: "warn",
+    message: "hello",
+  };
+  await appendReplicaLog(db, world.listenerId, [line]);
+  await appendReplicaLog(db, world.listenerId, [line]);
+  await appendReplicaLog(db, id, [{ ...line, key: "other" }]);
+  const { rows } = await sql<{ level: number }>`select level from log_entries where deployment_id = ${id}`.execute(
+    db.kysely,
+  );
+  assert.deepEqual(rows, [{ level: 30 }]);
+});
+
+eachDatabase("resync finds a deployment whose change was lost, and no other", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  await makeDeployment(db, world);
+  assert.deepEqual(await findForgottenDeployments(db, 10), []);
+  await sql`update reconcile_queue set run_at = null where deployment_id = ${id}`.execute(db.kysely);
+  assert.deepEqual(await findForgottenDeployments(db, 10), [id]);
+});
+
+async function awaitingBuild(db: Db, world: World): Promise<{ id: string; revisionId: string }> {
+  const made = await makeDeployment(db, world);
+  const at = { id: made.revisionId, deploymentId: made.id };
+  await moveRevision(db, at, { from: "CREATING", to: "QUEUED", because: "test", deadlineAt: null });
+  await moveRevision(db, at, { from: "QUEUED", to: "AWAITING_BUILD", because: "test", deadlineAt: null });
+  return made;
+}
+
+function assignment(world: World, id: string) {
+  return {
+    deployment_id: id,
+    tenant_id: world.tenantId,
+    listener_id: world.listenerId,
+    slug: id,
+    op: "apply" as const,
+    target: null,
+    serving: null,
+    idle_after_ms: null,
+  };
+}
+
+function report(id: string, seq: number): DeploymentReport {
+  return {
+    deployment_id: id,
+    generation: 1,
+    seq,
+    target_revision_id: null,
+    target_phase: "none",
+    serving_revision_id: null,
+    asleep: false,
+    deleted: false,
+    server_version: null,
+    cause: null,
+    replicas: [],
+  };
+}

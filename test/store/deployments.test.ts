@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { randomBytes, randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { ApiError } from "../../src/contract/error.ts";
+import type { Db } from "../../src/store/database.ts";
+import {
+  createDeployment,
+  deleteDeploymentRow,
+  findDeployment,
+  moveDeployment,
+  requestDelete,
+} from "../../src/store/deployments.ts";
+import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions.ts";
+import { openSealer } from "../../src/store/seal.ts";
+import { findSecretSet, openSecrets, sealSecrets } from "../../src/store/secrets.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld, newDeployment, newRevision } from "./fixtures.ts";
+
+eachDatabase("a deployment, its revision, event, audit row and change are written together", async (db) => {
+  const world = await makeWorld(db);
+  const made = newDeployment(world);
+  await createDeployment(db, made);
+  const found = await findDeployment(db, world.tenantId, made.id);
+  assert.equal(found?.status, "AWAITING_DATABASE");
+  assert.equal(found?.latest_revision_id, made.revision?.id);
+  for (const table of ["events", "audit_log", "deployment_changes", "reconcile_queue"]) {
+    assert.equal(await countOf(db, table, made.id), 1, table);
+  }
+});
+
+eachDatabase("of many creates with one name exactly one wins, and the others leave nothing", async (db) => {
+  const world = await makeWorld(db);
+  const made = [1, 2, 3, 4, 5, 6].map(() => newDeployment(world, { name: "same" }));
+  const ends = await Promise.allSettled(made.map((one) => createDeployment(db, one)));
+  assert.equal(ends.filter((end) => end.status === "fulfilled").length, 1);
+  for (const end of ends) {
+    if (end.status === "rejected") assert.ok(end.reason instanceof ApiError && end.reason.status === 409);
+  }
+  const { rows } = await sql<{ revisions: number; events: number }>`
+    select (select count(*) from revisions) as revisions, (select count(*) from events) as events`.execute(db.kysely);
+  assert.deepEqual(rows, [{ revisions: 1, events: 1 }]);
+});
+
+eachDatabase("another tenant's deployment is not found, not listed and not deleted", async (db) => {
+  const world = await makeWorld(db);
+  const other = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  assert.equal(await findDeployment(db, other.tenantId, id), undefined);
+  const page = { statuses: null, limit: 10, offset: 0 };
+  assert.deepEqual(await listRevisions(db, other.tenantId, id, page), []);
+  const wish = { deleteTracingProject: false, force: false, actor: "test" };
+  assert.equal(await requestDelete(db, other.tenantId, id, wish), false);
+  const stolen = { id: revisionId, deploymentId: id, tenantId: other.tenantId, actor: "test" };
+  assert.equal(await interruptRevision(db, stolen), undefined);
+});
+
+eachDatabase(
+  "of eight workers that move the same revision exactly one wins, and one change is announced",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id, revisionId } = await makeDeployment(db, world);
+    const before = await countOf(db, "deployment_changes", id);
+    const move = { from: "CREATING", to: "QUEUED", because: "resolved", deadlineAt: null } as const;
+    const won = await Promise.all(
+      Array.from({ length: 8 }, () => moveRevision(db, { id: revisionId, deploymentId: id }, move)),
+    );
+    assert.equal(won.filter((one) => one).length, 1);
+    assert.equal(await countOf(db, "deployment_changes", id), before + 1);
+  },
+);
+
+eachDatabase("a move that the table does not know is a bug of the caller, not a state of the row", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const move = { from: "CREATING", to: "DEPLOYED", because: "no", deadlineAt: null } as const;
+  await assert.rejects(moveRevision(db, { id: revisionId, deploymentId: id }, move), RangeError);
+});
+
+eachDatabase("revisions are listed newest first, by insertion when times are equal", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const made = [newRevision(), newRevision(), newRevision()];
+  for (const one of made) {
+    await sql`
+      insert into revisions (id, tenant_id, deployment_id, status, source, source_config, source_revision_config, created_at)
+      values (${one.id}, ${world.tenantId}, ${id}, 'QUEUED', 'github', '{}', '{}', now() - interval '1 hour')`.execute(
+      db.kysely,
+    );
+  }
+  const page = await listRevisions(db, world.tenantId, id, { statuses: ["QUEUED"], limit: 10, offset: 0 });
+  assert.deepEqual(
+    page.map((one) => one.id),
+    made.map((one) => one.id).reverse(),
+  );
+  await skipRevisions(
+    db,
+    made.slice(0, 2).map((one) => one.id),
+    made[2]?.id as string,
+  );
+  const skipped = await listRevisions(db, world.tenantId, id, { statuses: ["SKIPPED"], limit: 10, offset: 0 });
+  assert.equal(skipped.length, 2);
+  assert.match(skipped[0]?.status_message ?? "", /Superseded/);
+});
+
+eachDatabase("a delete interrupts what is in progress, and its end leaves no row but the history", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const wish = { deleteTracingProject: true, force: false, actor: "test" };
+  assert.equal(await requestDelete(db, world.tenantId, id, wish), true);
+  assert.equal(await requestDelete(db, world.tenantId, id, wish), true);
+  const page = await listRevisions(db, world.tenantId, id, { statuses: null, limit: 10, offset: 0 });
+  assert.deepEqual(
+    page.map((one) => [one.id, one.status]),
+    [[revisionId, "INTERRUPTED"]],
+  );
+  assert.equal(await deleteDeploymentRow(db, id), false, "not before it is finalized");
+  assert.equal(await moveDeployment(db, id, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" }), true);
+  assert.equal(await deleteDeploymentRow(db, id), true);
+  for (const table of [
+    "revisions",
+    "reconcile_queue",
+    "assignments",
+    "observations",
+    "log_entries",
+    "uploads",
+    "secret_sets",
+  ]) {
+    assert.equal(await countOf(db, table, id), 0, table);
+  }
+});
+
+eachDatabase(
+  "secrets are unreadable in the tables, and open only for their own deployment and listener",
+  async (db) => {
+    const sealer = await openSealer(db, randomBytes(32));
+    const world = await makeWorld(db);
+    const made = newDeployment(world);
+    const secrets = sealSecrets(sealer, { TOKEN: "canary-value" }, made);
+    await createDeployment(db, { ...made, secrets });
+    const found = await findDeployment(db, world.tenantId, made.id);
+    assert.ok(found);
+    assert.deepEqual(openSecrets(sealer, found, found), { TOKEN: "canary-value" });
+    assert.ok(!found.sealed_secrets?.includes("canary-value"));
+    assert.throws(() => openSecrets(sealer, found, { ...found, id: randomUUID() }));
+    const key = { listenerId: world.listenerId, deploymentId: made.id, secretSetId: secrets.id };
+    assert.deepEqual(await findSecretSet(db, sealer, key), { TOKEN: "canary-value" });
+    assert.equal(await findSecretSet(db, sealer, { ...key, listenerId: randomUUID() }), undefined);
+  },
+);
+
+async function countOf(db: Db, table: string, deploymentId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from ${sql.table(table)} where deployment_id = ${deploymentId}`.execute(db.kysely);
+  return rows[0]?.count ?? -1;
+}
