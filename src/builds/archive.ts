@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { mkdir, open } from "node:fs/promises";
 import path from "node:path";
@@ -70,7 +69,10 @@ class Unpacking {
   readonly #limits: ArchiveLimits;
   readonly #kinds = new Map<string, "file" | "directory">();
   #writing: Promise<void> = Promise.resolve();
+  #current: ReadEntry | undefined;
   #failure: unknown;
+  /** Goes on with reading, once the parser has room again or something failed. */
+  #goOn: () => void = () => {};
   entries = 0;
   bytes = 0;
 
@@ -87,6 +89,24 @@ class Unpacking {
     });
     parser.on("ignoredEntry", (entry: ReadEntry) => this.#fail(refuse(ignored(entry))));
     parser.on("error", (error: Error) => this.#fail(error));
+    parser.on("drain", () => this.#goOn());
+    try {
+      await this.#feed(parser, stream, signal);
+      const ended = new Promise<void>((resolve) => {
+        this.#goOn = resolve;
+        parser.once("end", resolve);
+      });
+      parser.end();
+      await ended;
+    } catch (error) {
+      this.#fail(error);
+    }
+    await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.entries === 0) throw refuse("it holds no files");
+  }
+
+  async #feed(parser: Parser, stream: Readable, signal: AbortSignal): Promise<void> {
     let isAtEnd = false;
     parser.on("eof", () => {
       isAtEnd = true;
@@ -97,18 +117,22 @@ class Unpacking {
       signal.throwIfAborted();
       bytesRead += chunk.length;
       if (bytesRead > bytesMax) throw refuse(`it unpacks to more than ${megabytes(this.#limits.bytesMax)}`);
-      if (!parser.write(chunk)) await Promise.race([once(parser, "drain"), this.#writing]);
+      if (!parser.write(chunk)) {
+        await new Promise<void>((resolve) => {
+          this.#goOn = resolve;
+        });
+      }
       if (this.#failure !== undefined) throw this.#failure;
-      if (isAtEnd) break; // what follows the end mark is padding, or a second archive nobody asked for
+      if (isAtEnd) return; // what follows the end mark is padding, or a second archive nobody asked for
     }
-    parser.end();
-    await this.#writing;
-    if (this.#failure !== undefined) throw this.#failure;
-    if (this.entries === 0) throw refuse("it holds no files");
   }
 
+  /** The first failure counts. The entry being written gets no more of its content and ends. */
   #fail(error: unknown): void {
-    this.#failure ??= error;
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#current?.destroy(error);
+    this.#goOn();
   }
 
   /** Called with each header, before its content is read. */
@@ -154,19 +178,20 @@ class Unpacking {
   }
 
   #enqueue(entry: ReadEntry): void {
-    this.#writing = this.#writing
-      .then(() => this.#store(entry))
-      .catch((error: unknown) => {
-        this.#fail(error);
-        entry.resume();
-      });
-  }
-
-  async #store(entry: ReadEntry): Promise<void> {
     if (this.#failure !== undefined) {
       entry.resume();
       return;
     }
+    this.#current = entry;
+    const stored = this.#store(entry).catch((error: unknown) => {
+      this.#fail(error);
+      entry.resume();
+    });
+    // The next entry begins when this one is read, which may be before its file is closed.
+    this.#writing = Promise.all([this.#writing, stored]).then(() => {});
+  }
+
+  async #store(entry: ReadEntry): Promise<void> {
     const target = path.join(this.#directory, safeName(entry.path));
     if (entry.type === "Directory") {
       entry.resume();

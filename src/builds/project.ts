@@ -50,7 +50,7 @@ async function findConfig(sourceDir: string): Promise<string> {
 async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   const isRelative = !path.posix.isAbsolute(place) && place !== ".." && !place.startsWith("../");
   if (!isRelative || !(await isFileInside(sourceDir, place))) {
-    throw missing(`There is no file '${place}' in the source`, await listConfigs(sourceDir));
+    throw missing(`There is no file '${place.replace(/\p{Cc}/gu, "?")}' in the source`, await listConfigs(sourceDir));
   }
   const bytes = await readFile(path.join(sourceDir, place));
   if (bytes.length > configBytesMax)

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { chmod, symlink } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { installCommand } from "../../src/builds/install.ts";
+import { readProject } from "../../src/builds/project.ts";
+import { type Files, scratch, writeFiles } from "./fixtures.ts";
+
+async function read(files: Files, configPath: string | null = null) {
+  await using place = await scratch();
+  await writeFiles(place.dir, files);
+  return await readProject(place.dir, configPath, 24);
+}
+
+const langgraph = (changes: object = {}) => JSON.stringify({ graphs: { agent: "./src/agent.ts:graph" }, ...changes });
+
+test("a langgraph.json with JavaScript or TypeScript graphs is a LangGraph.js project", async () => {
+  const project = await read(
+    {
+      "apps/a/my config.json": langgraph({
+        graphs: { one: "./src/one.ts:graph", two: { path: "../shared/two.mjs" } },
+        auth: { path: "./auth.ts:auth" },
+        node_version: "20",
+        dockerfile_lines: [],
+        colour: 1,
+      }),
+    },
+    "apps/a/my config.json",
+  );
+  assert.equal(project.kind, "langgraph-js");
+  assert.equal(project.directory, "apps/a");
+  assert.deepEqual(project.kind === "langgraph-js" && project.entryFiles, [
+    { place: "graphs.one", file: "apps/a/src/one.ts" },
+    { place: "graphs.two.path", file: "apps/shared/two.mjs" },
+    { place: "auth.path", file: "apps/a/auth.ts" },
+  ]);
+  assert.equal(project.warnings.length, 3);
+});
+
+test("a pierhead.json says how any server is built and started, and wins over a langgraph.json beside it", async () => {
+  const project = await read({
+    "langgraph.json": langgraph(),
+    "pierhead.json": JSON.stringify({
+      build: [
+        ["npm", "ci"],
+        ["npm", "run", "x"],
+      ],
+      start: ["node", "server.js", ""],
+      health: "/health",
+      state: "exclusive",
+    }),
+  });
+  assert.deepEqual(project, {
+    kind: "command",
+    configPath: "pierhead.json",
+    directory: ".",
+    build: [
+      ["npm", "ci"],
+      ["npm", "run", "x"],
+    ],
+    start: ["node", "server.js", ""],
+    healthPath: "/health",
+    isExclusive: true,
+    warnings: [],
+  });
+  const small = await read({ "pierhead.json": JSON.stringify({ build: ["npm", "ci"], start: ["./run"] }) });
+  assert.deepEqual(small.kind === "command" && [small.build, small.healthPath, small.isExclusive], [
+    [["npm", "ci"]],
+    "/ok",
+    false,
+  ]);
+});
+
+test("a missing configuration names the files that are there", async () => {
+  const files = { "examples/a/langgraph.json": "{}", "b/pierhead.json": "{}", "node_modules/x/langgraph.json": "{}" };
+  await assert.rejects(read(files), {
+    reason: "ConfigMissing",
+    message: /b\/pierhead\.json, examples\/a\/langgraph\.json: set the config path/,
+  });
+  await assert.rejects(read(files, "langgraph.json"), {
+    reason: "ConfigMissing",
+    message: /no file 'langgraph\.json'/,
+  });
+  await assert.rejects(read({ "a.txt": "" }), { reason: "ConfigMissing", message: /Add a langgraph\.json/ });
+  for (const evil of ["../langgraph.json", "/etc/passwd", "a/../../x.json", "..", "a\0.json"]) {
+    await assert.rejects(read(files, evil), { reason: "ConfigMissing" });
+  }
+});
+
+test("a configuration that links out of the source is not read", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, { "secret.json": langgraph(), "source/a.txt": "" });
+  await symlink("../secret.json", path.join(place.dir, "source/langgraph.json"));
+  await assert.rejects(readProject(path.join(place.dir, "source"), "langgraph.json", 24), { reason: "ConfigMissing" });
+});
+
+test("broken JSON is refused with line and column", async () => {
+  const broken: [string, RegExp][] = [
+    [
+      '{\n  "graphs": {\n    "a": "./a.ts:g",\n  }\n}',
+      /^langgraph\.json, line 4, column 3: the comma before '}' must go/,
+    ],
+    ["{\n  // graphs\n}", /line 2, column 3: comments are not allowed/],
+    ['{"graphs": }', /line 1, column 12: Unexpected token '}'/],
+    ['{"graphs": {}', /line 1, column 14/],
+    ["{'graphs': 1}", /line 1, column 2/],
+    ["", /line 1, column 1: Unexpected end/],
+    ["<html>", /line 1, column 1: Unexpected token '<'/],
+  ];
+  for (const [text, message] of broken)
+    await assert.rejects(read({ "langgraph.json": text }), { reason: "ConfigInvalid", message });
+});
+
+test("a value of the wrong form is refused with its place", async () => {
+  const wrong: [object | string | number, RegExp][] = [
+    [[], /langgraph\.json: it must be an object, not a list/],
+    [7, /it must be an object/],
+    [{}, /graphs is missing/],
+    [{ graphs: {} }, /graphs must name at least one graph/],
+    [{ graphs: { a: 1 } }, /graphs\.a\.path must be a string, not absent/],
+    [{ graphs: { a: "../../x.ts:g" } }, /graphs\.a names '\.\.\/\.\.\/x\.ts', which is outside the source/],
+    [{ graphs: { a: "/etc/x.ts:g" } }, /outside the source/],
+    [{ graphs: { a: "./x.ts:" } }, /must look like '\.\/src\/agent\.ts:graph'/],
+    [{ graphs: { a: "x.ts" }, node_version: "latest" }, /node_version must be a major version/],
+    [{ graphs: { a: "x.ts" }, node_version: 18 }, /node_version must be a major version/],
+    [{ graphs: { a: "x.ts" }, env: "../.env" }, /env names '\.\.\/\.env'/],
+    [{ graphs: { a: "x.ts" }, env: { A: {} } }, /env\.A must be a string/],
+    [{ graphs: { a: "x.ts" }, http: { app: "../x.ts:app" } }, /http\.app names/],
+  ];
+  for (const [value, message] of wrong) {
+    await assert.rejects(read({ "langgraph.json": JSON.stringify(value) }), { reason: "ConfigInvalid", message });
+  }
+});
+
+test("a pierhead.json of the wrong form is refused with its place", async () => {
+  const wrong: [object, RegExp][] = [
+    [{}, /start is missing/],
+    [{ start: "node server.js" }, /start must be a list .* no shell/],
+    [{ start: [] }, /start must name a program/],
+    [{ start: ["node", 1] }, /start\[1\] must be a string, not a number/],
+    [{ start: ["node"], build: "npm ci" }, /build must be a list, not a string/],
+    [{ start: ["node"], build: [["npm"], "ci"] }, /build\[0\] must be a string/],
+    [{ start: ["node"], health: "ok" }, /health must be a path/],
+    [{ start: ["node"], health: "//evil.example/ok" }, /health must be a path/],
+    [{ start: ["node"], state: "shared" }, /state must be "exclusive" or "none"/],
+    [{ start: ["node"], comand: [] }, /comand is not known; the keys are build, start, health, state/],
+  ];
+  for (const [value, message] of wrong) {
+    await assert.rejects(read({ "pierhead.json": JSON.stringify(value) }), { reason: "ConfigInvalid", message });
+  }
+});
+
+test("Python graphs are refused with what to do instead", async () => {
+  const text = langgraph({ graphs: { agent: "./agent.py:graph" }, dependencies: ["."] });
+  await assert.rejects(read({ "langgraph.json": text }), {
+    reason: "Unsupported",
+    message: /Python agents are deployed as images/,
+  });
+});
+
+test("the package manager is the one of the lock file, then of package.json, then npm; one that is missing comes from npm", async () => {
+  await using place = await scratch();
+  const bin = path.join(place.dir, "bin");
+  await writeFiles(bin, { yarn: "#!/bin/sh\n" });
+  await chmod(path.join(bin, "yarn"), 0o755);
+  let run = 0;
+  const command = async (files: Files, searchPath = "") => {
+    const dir = path.join(place.dir, String(run++));
+    await writeFiles(dir, files);
+    return (await installCommand(dir, ".", searchPath))?.argv.join(" ");
+  };
+  const manifest = { "package.json": "{}" };
+  assert.equal(await command({ "a.txt": "" }), undefined);
+  assert.equal(await command(manifest), "npm install");
+  assert.equal(await command({ ...manifest, "package-lock.json": "{}" }), "npm ci");
+  assert.equal(
+    await command({ ...manifest, "package-lock.json": "{}", "yarn.lock": "" }, bin),
+    "yarn install --frozen-lockfile",
+  );
+  assert.equal(
+    await command({ ...manifest, "yarn.lock": "" }),
+    "npm exec --yes --package=yarn@1 -- yarn install --frozen-lockfile",
+  );
+  assert.equal(
+    await command({ ...manifest, "yarn.lock": "__metadata:\n  version: 8\n" }),
+    "npm exec --yes --package=@yarnpkg/cli-dist@4 -- yarn install --immutable",
+  );
+  assert.equal(
+    await command({ ...manifest, "pnpm-lock.yaml": "lockfileVersion: '9.0'" }),
+    "npm exec --yes --package=pnpm@10 -- pnpm install --frozen-lockfile",
+  );
+  assert.equal(
+    await command({ ...manifest, "pnpm-lock.yaml": "lockfileVersion: '6.0'" }),
+    "npm exec --yes --package=pnpm@8 -- pnpm install --frozen-lockfile",
+  );
+  assert.equal(
+    await command({ "package.json": '{"packageManager": "pnpm@9.1.2+sha512.abc"}' }),
+    "npm exec --yes --package=pnpm@9.1.2 -- pnpm install",
+  );
+  assert.equal(await command({ "package.json": '{"packageManager": "--evil@1"}' }), "npm install");
+  assert.equal(await command({ "package.json": '{"packageManager": 7, "devEngines": []}' }), "npm install");
+  assert.equal(
+    await command({ "package.json": '{"devEngines": {"packageManager": {"name": "bun"}}}' }),
+    "npm exec --yes --package=bun@1 -- bun install",
+  );
+});
