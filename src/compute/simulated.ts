@@ -1,3 +1,4 @@
+import { unlessAborted } from "./abort.ts";
 import type { Compute, ReplicaExit, ReplicaSpec, ReplicaState } from "./compute.ts";
 
 /** Time as the simulated world sees it; a test hands in a virtual one. */
@@ -304,16 +305,4 @@ function fraction(question: string): number {
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
-}
-
-async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
 }

@@ -1,0 +1,49 @@
+import { accessSync, constants, readFileSync, statSync } from "node:fs";
+import path from "node:path";
+
+/**
+ * First program of every replica: its own main, in the session that the replica will have. It waits on descriptor 3
+ * for what to start and then becomes that program, under the same pid.
+ *
+ * While it waits, the server writes down pid and start time and puts the process into its cgroup, so no code of an
+ * agent runs unrecorded or unlimited. When the server dies first, the descriptor ends without a word, and so do we:
+ * nothing is left over. Environment and arguments come over the descriptor, so that they begin exactly as given.
+ */
+export interface Go {
+  argv: string[];
+  cwd: string;
+  env: Record<string, string>;
+}
+
+const text = readFileSync(3, "utf8");
+if (text === "") process.exit(0);
+const go = JSON.parse(text) as Go;
+try {
+  process.chdir(go.cwd);
+  const program = findProgram(go.argv[0] ?? "", go.env["PATH"] ?? "");
+  if (process.execve === undefined) throw new Error("this system cannot replace a process by a program");
+  process.execve(program, go.argv, go.env);
+} catch (error) {
+  // Prefix and exit code as in exit-cause.ts, which this program does not import: it has to be light.
+  console.error(`pierhead: cannot start ${go.argv[0]}: ${(error as Error).message}`);
+  process.exit(127);
+}
+
+/** execve ends us without a word when the program is not there, so it is looked up as execvp(3) would. */
+function findProgram(name: string, searchPath: string): string {
+  const places = name.includes("/") ? [""] : searchPath.split(path.delimiter);
+  for (const place of places) {
+    const file = path.resolve(place, name);
+    if (isProgram(file)) return file;
+  }
+  throw new Error(name.includes("/") ? "no such program" : "no such program in PATH");
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,62 @@
+import { request } from "node:http";
+import { createServer } from "node:net";
+
+/** A server that is busy starting answers late; a healthy one answers within milliseconds. */
+const answerTimeoutMs = 2_000;
+
+/** Enough for any `/info`; a health answer is read and thrown away. */
+const answerBytesMax = 64 * 1024;
+
+/** One GET on the loopback. @returns undefined when nobody answered in time. */
+export async function get(
+  port: number,
+  path: string,
+  timeoutMs = answerTimeoutMs,
+): Promise<{ status: number; body: string } | undefined> {
+  const { promise, resolve } = Promise.withResolvers<{ status: number; body: string } | undefined>();
+  // No agent: a kept connection would count as a client of a replica that is to drain.
+  const call = request({ host: "127.0.0.1", port, path, agent: false, signal: AbortSignal.timeout(timeoutMs) });
+  call.on("error", () => resolve(undefined));
+  call.on("response", (response) => {
+    let body = "";
+    response.setEncoding("utf8");
+    response.on("data", (text: string) => {
+      if (body.length < answerBytesMax) body += text;
+      else response.destroy();
+    });
+    response.on("close", () => resolve({ status: response.statusCode ?? 0, body }));
+  });
+  call.end();
+  return promise;
+}
+
+/** Version of an agent server from its `/info` (contract 7.1). @returns null when it does not say. */
+export async function readServerVersion(port: number): Promise<string | null> {
+  const answer = await get(port, "/info");
+  if (answer?.status !== 200) return null;
+  try {
+    const { version } = JSON.parse(answer.body) as { version?: unknown };
+    return typeof version === "string" && version.length <= 128 ? version : null;
+  } catch {
+    return null;
+  }
+}
+
+/** A port that was free a moment ago and that none of our other starts has been given. */
+export async function findFreePort(taken: ReadonlySet<number>): Promise<number> {
+  for (;;) {
+    const port = await listenOnce();
+    if (!taken.has(port)) return port;
+  }
+}
+
+async function listenOnce(): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const server = createServer();
+  server.on("error", reject);
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address();
+    server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+  });
+  return promise;
+}

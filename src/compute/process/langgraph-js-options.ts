@@ -1,0 +1,82 @@
+import path from "node:path";
+
+/** The parts of langgraph.json that the server is told (contract 7.5); its own schema drops keys it does not know. */
+export interface LanggraphConfig {
+  graphs: Record<string, string | { path: string; description?: string }>;
+  env?: string | Record<string, unknown> | unknown[];
+  auth?: { path?: string; disable_studio_auth?: boolean };
+  http?: { app?: string; disable_meta?: boolean; [key: string]: unknown };
+  ui?: Record<string, string>;
+  ui_config?: unknown;
+  store?: unknown;
+}
+
+export interface ServerOptions
+  extends Pick<LanggraphConfig, "graphs" | "auth" | "http" | "ui" | "ui_config" | "store"> {
+  port: number;
+  host: string;
+  nWorkers: number;
+  cwd: string;
+}
+
+/** Runs at a time in one replica (`N_JOBS_PER_WORKER`, contract 7.2). */
+const workersDefault = 10;
+
+/**
+ * Options for `startServer` of the open LangGraph.js server. Its `cwd` is where it keeps state, and it joins every path
+ * to that, so paths of the configuration become relative to the state directory.
+ * @param directory real path of the directory of langgraph.json
+ * @param stateDir real path, too: a symbolic link on the way would lead `..` astray
+ */
+export function serverOptions(
+  config: LanggraphConfig,
+  { directory, stateDir, workers }: { directory: string; stateDir: string; workers: string | undefined },
+): ServerOptions {
+  const move = (place: string) => moveEntry(place, directory, stateDir);
+  const { auth, http, ui, ui_config, store } = config;
+  const graphs = Object.entries(config.graphs).map(([id, graph]) => {
+    return [id, typeof graph === "string" ? move(graph) : { ...graph, path: move(graph.path) }];
+  });
+  return {
+    port: 0,
+    host: "127.0.0.1",
+    nWorkers: workers !== undefined && /^\d{1,3}$/.test(workers) ? Number(workers) : workersDefault,
+    cwd: stateDir,
+    graphs: Object.fromEntries(graphs),
+    ...(auth === undefined ? {} : { auth: { ...auth, ...(auth.path === undefined ? {} : { path: move(auth.path) }) } }),
+    ...(http === undefined ? {} : { http: { ...http, ...(http.app === undefined ? {} : { app: move(http.app) }) } }),
+    ...(ui === undefined
+      ? {}
+      : { ui: Object.fromEntries(Object.entries(ui).map(([id, file]) => [id, relative(file, directory, stateDir)])) }),
+    ...(ui_config === undefined ? {} : { ui_config }),
+    ...(store === undefined ? {} : { store }),
+  };
+}
+
+/**
+ * Path that answers 200 without credentials: with `auth` the server asks for them on `/ok`, too, but not on `/info`;
+ * with `disable_meta` it has neither.
+ */
+export function openHealthPath({ auth, http }: LanggraphConfig): string | null {
+  if (http?.disable_meta === true) return null;
+  return auth?.path === undefined ? "/ok" : "/info";
+}
+
+/** `./src/agent.ts:graph`: only a last colon behind the last slash is followed by an export; it is `default` otherwise. */
+function moveEntry(entry: string, directory: string, stateDir: string): string {
+  const [, file = entry, exported = "default"] = /^(.*):([^:/\\]+)$/.exec(entry) ?? [];
+  return `${relative(file, directory, stateDir)}:${exported}`;
+}
+
+function relative(file: string, directory: string, stateDir: string): string {
+  const moved = path.relative(stateDir, path.resolve(directory, file)).replaceAll("\\", "/");
+  return moved.startsWith(".") ? moved : `./${moved}`;
+}
+
+/** Sets what langgraph.json says and nobody else did: deployment secrets and injected names win (contract 7.2). */
+export function environmentOf(config: LanggraphConfig): { file: string } | { variables: [string, string][] } {
+  if (typeof config.env === "string") return { file: config.env };
+  // A list names variables that are to be given from outside: there is nothing to set.
+  if (config.env === undefined || Array.isArray(config.env)) return { variables: [] };
+  return { variables: Object.entries(config.env).map(([name, value]) => [name, String(value)]) };
+}

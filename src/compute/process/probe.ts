@@ -1,0 +1,38 @@
+import { get, readServerVersion } from "./health.ts";
+import { type ReplicaProcesses, whoListens } from "./processes.ts";
+import { type ReadyRecord, type ReplicaFiles, type ReplicaRecord, readJson, type ShimReport } from "./replica-files.ts";
+
+/**
+ * Asks a replica once whether it can serve. An answer counts only when this very replica gave it: the host shim proves
+ * itself by pid and nonce in its report, any other server by owning the socket that listens on the port.
+ * @returns where it answers; `foreign` when somebody else has its port; `silent` when there is no good answer yet
+ */
+export async function probe(
+  record: ReplicaRecord,
+  files: ReplicaFiles,
+  processes: ReplicaProcesses,
+): Promise<ReadyRecord | "foreign" | "silent"> {
+  return record.runner === "langgraph-js" ? probeReported(record, files) : probePort(record, processes);
+}
+
+async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent"> {
+  const report = await readJson<ShimReport>(files.report);
+  if (report?.pid !== record.process.pid || report.nonce !== record.nonce) return "silent";
+  const { port, serverVersion, healthPath } = report;
+  const answer = await get(port, healthPath ?? "/");
+  const isHealthy = answer !== undefined && (healthPath === null || answer.status === 200);
+  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
+}
+
+async function probePort(
+  { port, healthPath }: ReplicaRecord,
+  processes: ReplicaProcesses,
+): Promise<ReadyRecord | "foreign" | "silent"> {
+  if (port === null) return "silent";
+  const answer = await get(port, healthPath);
+  if (answer === undefined) return "silent";
+  const owner = await whoListens(port, processes);
+  if (owner !== "replica") return owner === "foreign" ? "foreign" : "silent";
+  if (answer.status !== 200) return "silent";
+  return { host: "127.0.0.1", port, serverVersion: await readServerVersion(port) };
+}

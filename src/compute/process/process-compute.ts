@@ -1,0 +1,214 @@
+import { mkdir, rm } from "node:fs/promises";
+import path from "node:path";
+import type { Logger } from "../../telemetry/log.ts";
+import { explain } from "../../telemetry/log.ts";
+import { unlessAborted } from "../abort.ts";
+import type { Compute, ReplicaLogs, ReplicaSpec } from "../compute.ts";
+import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
+import { UnusableSpec } from "./launch.ts";
+import { segmentBytesMax } from "./log-files.ts";
+import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./processes.ts";
+import { cgroupPrefix, Replica, type ReplicaGround } from "./replica.ts";
+import {
+  checkId,
+  dataDirIdOf,
+  listReplicaIds,
+  type ReplicaRecord,
+  readJson,
+  removeReplicaFiles,
+  replicaFiles,
+  replicasDirectory,
+  stateDirectory,
+} from "./replica-files.ts";
+import { ReplicaLog } from "./replica-log.ts";
+
+export interface ProcessComputeOptions {
+  /** Replicas, their logs and their state live below it. One driver at a time: the caller holds the lock. */
+  dataDir: string;
+  logger: Logger;
+  /** Node that runs LangGraph.js agents. */
+  nodePath: string;
+  /** PATH of all replicas; default: the directory of `nodePath` and the system's. */
+  searchPath?: string;
+  /** Bytes of output kept per file; a replica has four. Default 16 MiB. */
+  logSegmentBytesMax?: number;
+}
+
+/** An exit of an adopted replica is seen within this; the interface promises one second. */
+const aliveIntervalMs = 200;
+
+/** A replica that writes 10 MB/s outgrows its bound by 5 MB until the next look. */
+const logIntervalMs = 500;
+
+/**
+ * Runs replicas as child processes of this machine: for trusted code, since nothing but their limits keeps them apart.
+ * They live in sessions of their own, write their output into files and go on when this process dies; opened again, the
+ * driver finds them by pid and start time. POSIX only.
+ * @throws Error when the data directory cannot be written, or on Windows.
+ */
+export async function openProcessCompute(options: ProcessComputeOptions): Promise<Compute & ReplicaLogs> {
+  if (process.platform === "win32") throw new Error("process compute needs process groups: run Pierhead in WSL");
+  const dataDir = path.resolve(options.dataDir);
+  await mkdir(replicasDirectory(dataDir), { recursive: true, mode: 0o700 });
+  const dataDirId = await dataDirIdOf(dataDir);
+  const compute = new ProcessCompute({
+    ...options,
+    dataDir,
+    dataDirId,
+    cgroups: await findCgroups(`pierhead-${dataDirId}-probe`),
+  });
+  await compute.adoptAll();
+  return compute;
+}
+
+class ProcessCompute implements Compute, ReplicaLogs {
+  readonly type = "process";
+  readonly #replicas = new Map<string, Replica>();
+  readonly #launching = new Map<string, Promise<void>>();
+  readonly #logs = new Map<string, ReplicaLog>();
+  readonly #looks = new Set<() => void>();
+  readonly #life = new AbortController();
+  readonly #ground: ReplicaGround;
+  readonly #logBytesMax: number;
+  readonly #timers: NodeJS.Timeout[];
+  #isBounding = false;
+
+  constructor(options: ProcessComputeOptions & Pick<ReplicaGround, "dataDirId" | "cgroups">) {
+    const { dataDir, dataDirId, cgroups, logger, nodePath } = options;
+    this.#logBytesMax = options.logSegmentBytesMax ?? segmentBytesMax;
+    this.#ground = {
+      dataDir,
+      dataDirId,
+      cgroups,
+      logger,
+      nodePath,
+      searchPath: options.searchPath ?? `${path.dirname(nodePath)}:/usr/local/bin:/usr/bin:/bin`,
+      life: this.#life.signal,
+      ports: new Set(),
+      look: () => {
+        for (const look of this.#looks) look();
+      },
+    };
+    this.#timers = [
+      setInterval(() => this.#lookForEnds(), aliveIntervalMs).unref(),
+      setInterval(() => void this.#boundLogs(), logIntervalMs).unref(),
+    ];
+  }
+
+  /** Finds what earlier processes left, and ends what belongs to nobody. */
+  async adoptAll(): Promise<void> {
+    const { dataDir } = this.#ground;
+    const adopted = (await listReplicaIds(dataDir)).map(async (replicaId) => {
+      const files = replicaFiles(dataDir, replicaId);
+      const record = await readJson<ReplicaRecord>(files.record);
+      // Cut off before it was recorded: its gate was never opened, and its process ends by itself.
+      if (record === undefined) await removeReplicaFiles(files);
+      else this.#add(await Replica.adopt(this.#ground, record));
+    });
+    await Promise.all(adopted);
+    await this.#endStrays();
+  }
+
+  async ensure(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const { replicaId } = spec;
+    checkId(replicaId);
+    if (this.#replicas.has(replicaId)) return;
+    let launching = this.#launching.get(replicaId);
+    if (launching === undefined) {
+      launching = this.#launch(spec).finally(() => this.#launching.delete(replicaId));
+      this.#launching.set(replicaId, launching);
+    }
+    await unlessAborted(launching, signal);
+  }
+
+  async observe(signal: AbortSignal) {
+    signal.throwIfAborted();
+    return Array.from(this.#replicas.values(), (replica) => replica.state);
+  }
+
+  async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
+    await unlessAborted(this.#remove(replicaId, graceMs), AbortSignal.any([signal, this.#life.signal]));
+  }
+
+  async removeState(deploymentId: string): Promise<void> {
+    await rm(stateDirectory(this.#ground.dataDir, deploymentId), { recursive: true, force: true });
+  }
+
+  onChange(look: () => void): void {
+    this.#looks.add(look);
+  }
+
+  async readLogs(replicaId: string, after: string | null, bytesMax: number) {
+    const log = this.#logs.get(replicaId);
+    if (log === undefined) return { lines: [], cursor: after ?? "0-0" };
+    const isFinal = this.#replicas.get(replicaId)?.hasExited ?? true;
+    return log.read(after, { bytesMax, isFinal });
+  }
+
+  async close(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#looks.clear();
+    await Promise.allSettled(this.#launching.values());
+    this.#life.abort(new Error("process compute is closed"));
+    for (const replica of this.#replicas.values()) replica.letGo();
+  }
+
+  async #launch(spec: ReplicaSpec): Promise<void> {
+    try {
+      this.#add(await Replica.launch(this.#ground, spec));
+    } catch (error) {
+      if (!(error instanceof UnusableSpec)) throw error;
+      this.#add(await Replica.refuse(this.#ground, spec, error.message));
+      this.#ground.look();
+    }
+  }
+
+  async #remove(replicaId: string, graceMs: number): Promise<void> {
+    await this.#launching.get(replicaId)?.catch(() => {});
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined) return;
+    await replica.stop(graceMs);
+    this.#replicas.delete(replicaId);
+    this.#logs.delete(replicaId);
+  }
+
+  #add(replica: Replica): void {
+    const { replicaId } = replica.record;
+    this.#replicas.set(replicaId, replica);
+    this.#logs.set(replicaId, new ReplicaLog(replica.files.directory, replicaId));
+  }
+
+  #lookForEnds(): void {
+    for (const replica of this.#replicas.values()) replica.lookForEnd();
+  }
+
+  async #boundLogs(): Promise<void> {
+    if (this.#isBounding) return;
+    this.#isBounding = true;
+    for (const [replicaId, log] of this.#logs) {
+      await log.bound(this.#logBytesMax).catch((error: unknown) => {
+        if (!this.#replicas.has(replicaId) || this.#life.signal.aborted) return;
+        this.#ground.logger.error({ replica_id: replicaId, error: explain(error) }, "bounding a replica log failed");
+      });
+    }
+    this.#isBounding = false;
+  }
+
+  /** Processes and cgroups that carry our mark and belong to no replica we know: their record was lost. */
+  async #endStrays(): Promise<void> {
+    const { dataDirId, logger, cgroups } = this.#ground;
+    for (const pid of await findProcesses({ dataDirId })) {
+      const replicaId = await replicaOf(pid);
+      if (replicaId === undefined || this.#replicas.has(replicaId)) continue;
+      logger.warn({ replica_id: replicaId, pid, mark: dataDirIdVariable }, "ending a process without a record");
+      await killProcesses({ dataDirId, replicaId });
+    }
+    for (const [name, directories] of await listCgroups(cgroups, cgroupPrefix(dataDirId))) {
+      const replicaId = name.slice(cgroupPrefix(dataDirId).length);
+      if (this.#replicas.has(replicaId)) continue;
+      await killProcesses({ dataDirId, replicaId, others: () => listCgroupProcesses(directories) });
+      await removeCgroup(directories);
+    }
+  }
+}

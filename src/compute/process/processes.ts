@@ -1,0 +1,183 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { readdir, readFile, readlink } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Names one process for ever: a recycled pid has another start time, and another boot has another id. */
+export interface ProcessIdentity {
+  pid: number;
+  /** Linux: boot id and field 22 of /proc/<pid>/stat (clock ticks since boot). Elsewhere what `ps -o lstart=` prints. */
+  startedAt: string;
+}
+
+/** Both are in the environment of everything a replica starts, whatever session or process group it moves to. */
+export const replicaIdVariable = "PIERHEAD_REPLICA_ID";
+export const dataDirIdVariable = "PIERHEAD_DATA_DIR_ID";
+
+/** What runs now under this pid. @returns undefined when nothing does; a zombie does not run. */
+export function identify(pid: number): ProcessIdentity | undefined {
+  try {
+    if (process.platform !== "linux") return identifyWithPs(pid);
+    const { state, startTicks } = parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
+    return isGone(state) ? undefined : { pid, startedAt: `${bootId()}:${startTicks}` };
+  } catch {
+    return undefined;
+  }
+}
+
+export const isRunning = ({ pid, startedAt }: ProcessIdentity) => identify(pid)?.startedAt === startedAt;
+
+/** Sends a signal unless this very process has ended. */
+export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): void {
+  if (isRunning(identity)) tryKill(identity.pid, signal);
+}
+
+/** Sends a signal to what `findProcesses` has just found. */
+export function signalAll(pids: number[], signal: NodeJS.Signals): void {
+  for (const pid of pids) tryKill(pid, signal);
+}
+
+/** What belongs to one replica. */
+export interface ReplicaProcesses {
+  /** Value of PIERHEAD_REPLICA_ID; undefined: of any replica. */
+  replicaId?: string;
+  /** Value of PIERHEAD_DATA_DIR_ID: two servers on one machine leave each other's replicas alone. */
+  dataDirId: string;
+  /** First process, leader of its session. */
+  leader?: ProcessIdentity;
+  /** The leader is our own child, or was a moment ago: the kernel gives no pid away that still names a session. */
+  isLeaderOurs?: boolean;
+  /** Processes of its cgroup. */
+  others?: () => Promise<number[]>;
+}
+
+/**
+ * All processes of a replica that still run: the leader's session, what carries the markers in its environment, and
+ * what sits in the cgroup. Without /proc: the leader's process group.
+ */
+export async function findProcesses(replica: ReplicaProcesses): Promise<number[]> {
+  if (process.platform !== "linux") return replica.leader === undefined ? [] : findGroupWithPs(replica.leader.pid);
+  const { leader, isLeaderOurs = false } = replica;
+  // Sessions 0 and 1 are the kernel's and the machine's.
+  const isKnown = leader !== undefined && leader.pid > 1 && (isLeaderOurs || isRunning(leader));
+  const session = isKnown ? leader.pid : undefined;
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
+  const members = await Promise.all(pids.map((pid) => isMember(pid, replica, session)));
+  const found = new Set(pids.filter((_, index) => members[index]));
+  for (const pid of (await replica.others?.()) ?? []) if (identify(pid) !== undefined) found.add(pid);
+  found.delete(process.pid);
+  return [...found];
+}
+
+/** Nothing outlives SIGKILL by this much unless it hangs in the kernel. */
+const killTimeoutMs = 10_000;
+
+/**
+ * Kills a replica with all its descendants and waits until none is left.
+ * @throws Error naming the pids that did not go.
+ */
+export async function killProcesses(replica: ReplicaProcesses): Promise<void> {
+  const end = Date.now() + killTimeoutMs;
+  for (;;) {
+    const found = await findProcesses(replica);
+    if (found.length === 0) return;
+    if (Date.now() > end) throw new Error(`processes ${found.join(", ")} cannot be killed`);
+    signalAll(found, "SIGKILL");
+    await sleep(10);
+  }
+}
+
+/**
+ * Who listens on a loopback port. Without /proc there is no way to tell, so a living replica and an answering port
+ * have to do (`replica`).
+ */
+export async function whoListens(port: number, replica: ReplicaProcesses): Promise<"replica" | "foreign" | "nobody"> {
+  if (process.platform !== "linux") return "replica";
+  const inode = await listenerInode(port);
+  if (inode === undefined) return "nobody";
+  for (const pid of await findProcesses(replica)) if (await holdsSocket(pid, inode)) return "replica";
+  // It may have changed hands while we looked through the replica's processes.
+  return (await listenerInode(port)) === inode ? "foreign" : "nobody";
+}
+
+async function isMember(pid: number, replica: ReplicaProcesses, session: number | undefined): Promise<boolean> {
+  try {
+    const stat = parseStat(await readFile(`/proc/${pid}/stat`, "utf8"));
+    if (isGone(stat.state)) return false;
+    if (stat.sessionId === session) return true;
+    // Another user's environment is closed to us, and so is the process.
+    const environment = `\0${await readFile(`/proc/${pid}/environ`, "latin1")}`;
+    if (!environment.includes(`\0${dataDirIdVariable}=${replica.dataDirId}\0`)) return false;
+    return replica.replicaId === undefined || environment.includes(`\0${replicaIdVariable}=${replica.replicaId}\0`);
+  } catch {
+    return false; // ended while we looked
+  }
+}
+
+/** The replica that a marked process belongs to. */
+export async function replicaOf(pid: number): Promise<string | undefined> {
+  const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+  const entry = environment.split("\0").find((variable) => variable.startsWith(`${replicaIdVariable}=`));
+  return entry?.slice(replicaIdVariable.length + 1);
+}
+
+const isGone = (state: string) => state === "Z" || state === "X";
+
+let knownBootId: string | undefined;
+
+function bootId(): string {
+  knownBootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  return knownBootId;
+}
+
+/** The command name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end. */
+function parseStat(stat: string) {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return { state: fields[0] ?? "", sessionId: Number(fields[3]), startTicks: fields[19] ?? "" };
+}
+
+/**
+ * Inode of the socket that accepts connections to 127.0.0.1:port. The exact address wins over a wildcard, as it does
+ * in the kernel; columns are in proc(5): local address, state 0A = LISTEN, inode.
+ */
+async function listenerInode(port: number): Promise<string | undefined> {
+  const hexPort = port.toString(16).toUpperCase().padStart(4, "0");
+  const tables = await Promise.all(
+    ["/proc/net/tcp", "/proc/net/tcp6"].map((file) => readFile(file, "utf8").catch(() => "")),
+  );
+  const listening = tables
+    .flatMap((table) => table.split("\n"))
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local, , state]) => state === "0A" && local?.endsWith(`:${hexPort}`))
+    .map(([, local = "", , , , , , , , inode]) => ({ address: local.split(":")[0] ?? "", inode }));
+  const reaches = (address: string) => listening.find((socket) => socket.address === address)?.inode;
+  return reaches("0100007F") ?? reaches("0".repeat(8)) ?? reaches("0".repeat(32));
+}
+
+async function holdsSocket(pid: number, inode: string): Promise<boolean> {
+  const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []);
+  const targets = await Promise.all(descriptors.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => "")));
+  return targets.includes(`socket:[${inode}]`);
+}
+
+function identifyWithPs(pid: number): ProcessIdentity | undefined {
+  const { stdout } = spawnSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8" });
+  const [, state = "Z", startedAt] = /^(\S+)\s+(.+)$/.exec(stdout.trim()) ?? [];
+  return startedAt === undefined || isGone(state.charAt(0)) ? undefined : { pid, startedAt };
+}
+
+function findGroupWithPs(groupId: number): number[] {
+  const { stdout } = spawnSync("ps", ["-axo", "pid=,pgid=,stat="], { encoding: "utf8" });
+  return stdout.split("\n").flatMap((line) => {
+    const [pid, group, state = "Z"] = line.trim().split(/\s+/);
+    return Number(group) === groupId && !isGone(state.charAt(0)) ? [Number(pid)] : [];
+  });
+}
+
+function tryKill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // ended in the meantime: the next look tells
+  }
+}

@@ -1,0 +1,377 @@
+import type { ChildProcess } from "node:child_process";
+import { mkdir, readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../compute.ts";
+import {
+  type CgroupHome,
+  countOutOfMemoryKills,
+  createCgroup,
+  joinCgroup,
+  listCgroupProcesses,
+  removeCgroup,
+} from "./cgroup.ts";
+import { explainExit, type Verdict } from "./exit-cause.ts";
+import { findFreePort } from "./health.ts";
+import { directoryArtifact, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
+import { readLastLines } from "./log-files.ts";
+import { probe } from "./probe.ts";
+import {
+  findProcesses,
+  isRunning,
+  killProcesses,
+  type ReplicaProcesses,
+  signalAll,
+  signalProcess,
+  whoListens,
+} from "./processes.ts";
+import {
+  newRecord,
+  type ReadyRecord,
+  type ReplicaFiles,
+  type ReplicaRecord,
+  readJson,
+  removeReplicaFiles,
+  replicaFiles,
+  writeJson,
+} from "./replica-files.ts";
+
+/** What all replicas of one driver share. */
+export interface ReplicaGround extends LaunchPlace {
+  logger: Logger;
+  cgroups: CgroupHome;
+  /** Aborted when the driver closes: replicas go on, watching them ends. */
+  life: AbortSignal;
+  /** Ports given to replicas that may not listen on them yet. */
+  ports: Set<number>;
+  look(): void;
+}
+
+/** A fresh start is looked at often, for it is ready within a second; a slow one costs less. */
+const probeIntervalMs = { first: 50, max: 250, growth: 1.2 };
+
+/** How often we look whether a process that is to end has ended. */
+const endIntervalMs = 20;
+
+const lastLinesMax = 30;
+
+/** Groups of one data directory begin alike, so that a later start finds what was left of them. */
+export const cgroupPrefix = (dataDirId: string) => `pierhead-${dataDirId}-`;
+
+type Ending = { exitCode: number | null; signal: string | null };
+
+/** One replica from its start, or from the moment an earlier one is found again, to its removal. */
+export class Replica {
+  readonly record: ReplicaRecord;
+  readonly files: ReplicaFiles;
+  readonly #ground: ReplicaGround;
+  #phase: ReplicaState["phase"] = "starting";
+  #ready: ReadyRecord | undefined;
+  #exit: ReplicaExit | undefined;
+  /** Only of a replica that this very process has started. */
+  #child: ChildProcess | undefined;
+  #ending: PromiseWithResolvers<Ending> = Promise.withResolvers();
+  #hasEnded = false;
+  #starting: Promise<void> | undefined;
+  #lived: Promise<void> = Promise.resolve();
+  #stopped: Promise<void> | undefined;
+
+  private constructor(ground: ReplicaGround, record: ReplicaRecord) {
+    this.#ground = ground;
+    this.record = record;
+    this.files = replicaFiles(ground.dataDir, record.replicaId);
+  }
+
+  /**
+   * Starts a replica: gate, cgroup, record on disk, and only then the agent's own code.
+   * @throws Error when it could not be started; nothing is left of it then.
+   */
+  static async launch(ground: ReplicaGround, spec: ReplicaSpec): Promise<Replica> {
+    const { start, health_path: healthPath } = directoryArtifact(spec);
+    const { directories, limits } = await createCgroup(
+      ground.cgroups,
+      `${cgroupPrefix(ground.dataDirId)}${spec.replicaId}`,
+      { memoryMib: spec.memoryLimitMib, cpuCores: spec.cpuLimitCores },
+    );
+    const record = newRecord(spec, { runner: start.runner, healthPath, cgroups: directories, limits });
+    const replica = new Replica(ground, record);
+    try {
+      await mkdir(replica.files.directory, { recursive: true, mode: 0o700 });
+      await replica.#start(spec);
+    } catch (error) {
+      await replica.#erase();
+      throw error;
+    }
+    replica.#lived = replica.#live(spec);
+    return replica;
+  }
+
+  /** Finds a replica again that an earlier process left, running or not. */
+  static async adopt(ground: ReplicaGround, record: ReplicaRecord): Promise<Replica> {
+    const replica = new Replica(ground, record);
+    replica.#ready = await readJson<ReadyRecord>(replica.files.ready);
+    replica.#exit = await readJson<ReplicaExit>(replica.files.exit);
+    if (replica.#exit !== undefined) {
+      replica.#phase = "exited";
+      return replica;
+    }
+    if (replica.#ready !== undefined) replica.#phase = "ready";
+    replica.lookForEnd();
+    replica.#lived = replica.#live(undefined);
+    // What died while nobody looked is never shown as running.
+    if (replica.#hasEnded) await replica.#lived;
+    return replica;
+  }
+
+  /** Keeps a replica that can never be started as one that has exited, so that its cause is seen. */
+  static async refuse(ground: ReplicaGround, spec: ReplicaSpec, message: string): Promise<Replica> {
+    const limit = "not enforced: nothing was started";
+    const limits = { memory: limit, cpu: limit };
+    const record = newRecord(spec, { runner: "command", healthPath: "/", cgroups: [], limits });
+    const { directory, ...files } = replicaFiles(ground.dataDir, spec.replicaId);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await writeJson(files.exit, { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] });
+    await writeJson(files.record, record);
+    return Replica.adopt(ground, record);
+  }
+
+  get state(): ReplicaState {
+    const { replicaId, deploymentId, revisionId, startedAt, limits } = this.record;
+    const ready = this.#phase === "ready" || this.#phase === "stopping" ? this.#ready : undefined;
+    return {
+      replicaId,
+      deploymentId,
+      revisionId,
+      phase: this.#phase,
+      startedAt: new Date(startedAt),
+      limits,
+      ...(ready === undefined ? {} : { address: { host: ready.host, port: ready.port } }),
+      ...(ready?.serverVersion == null ? {} : { serverVersion: ready.serverVersion }),
+      ...(this.#exit === undefined ? {} : { exit: this.#exit }),
+    };
+  }
+
+  /** Whether its output is complete. */
+  get hasExited(): boolean {
+    return this.#phase === "exited";
+  }
+
+  /** For a process that is not our child: nobody else tells us that it has ended. */
+  lookForEnd(): void {
+    if (this.#child === undefined && !this.#hasEnded && !isRunning(this.record.process)) {
+      this.#end({ exitCode: null, signal: null });
+    }
+  }
+
+  /** Resolves when nothing of the replica is left. A second call waits for the first. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs).catch((error: unknown) => {
+      this.#stopped = undefined; // the next call tries again
+      throw error;
+    });
+    return this.#stopped;
+  }
+
+  /** The driver closes: whoever opens the next one finds this replica by its record. */
+  letGo(): void {
+    this.#child?.removeAllListeners();
+  }
+
+  async #start(spec: ReplicaSpec): Promise<void> {
+    const { record, files } = this;
+    if (record.runner === "command") {
+      record.port = await findFreePort(this.#ground.ports);
+      this.#ground.ports.add(record.port);
+    }
+    const go = await prepareGo(this.#ground, files, spec, record);
+    const gate = await spawnGate(this.#ground, files, record.replicaId);
+    const ending = Promise.withResolvers<Ending>();
+    this.#child = gate.child;
+    this.#ending = ending;
+    this.#hasEnded = false;
+    gate.child.once("exit", (exitCode, signal) => this.#end({ exitCode, signal }, ending));
+    record.process = gate.identity;
+    try {
+      await this.#joinCgroup(gate);
+      await writeJson(files.record, record);
+    } catch (error) {
+      gate.drop();
+      throw error;
+    }
+    gate.open(go);
+  }
+
+  async #joinCgroup({ identity }: Gate): Promise<void> {
+    const { cgroups, limits } = this.record;
+    try {
+      await joinCgroup(cgroups, identity.pid);
+    } catch (error) {
+      for (const name of ["memory", "cpu"] as const) {
+        if (limits[name] === "enforced") limits[name] = `not enforced: ${explain(error)}`;
+      }
+    }
+  }
+
+  #end(ending: Ending, of = this.#ending): void {
+    if (of !== this.#ending) return;
+    this.#hasEnded = true;
+    of.resolve(ending);
+  }
+
+  /** The whole life behind the start: become ready, run, end, and say why. `spec`: it may be started once more. */
+  async #live(spec: ReplicaSpec | undefined): Promise<void> {
+    try {
+      for (let triesLeft = spec === undefined ? 0 : 1; ; triesLeft--) {
+        let verdict = this.#phase === "starting" ? await this.#waitUntilReady() : undefined;
+        const ending = await this.#ending.promise;
+        if (this.#phase === "stopping") return;
+        // What it started must not go on without it, holding its port or its state.
+        await this.#killAll();
+        if (this.#phase === "starting") verdict ??= await this.#findPortTaken();
+        const isWorthAnother = verdict?.reason === "PortTaken" && triesLeft > 0 && spec !== undefined;
+        if (!isWorthAnother) return await this.#recordExit(ending, verdict);
+        if (this.#isStopping()) return;
+        this.#releasePort();
+        this.#starting = this.#start(spec);
+        await this.#starting;
+      }
+    } catch (error) {
+      if (this.#ground.life.aborted) return;
+      const { replicaId: replica_id } = this.record;
+      this.#ground.logger.error({ replica_id, error: explain(error) }, "watching a replica failed");
+    }
+  }
+
+  /** @returns why it was ended without becoming ready; undefined when it is ready, or has ended by itself */
+  async #waitUntilReady(): Promise<Verdict | undefined> {
+    const { record, files } = this;
+    const end = Date.parse(record.startedAt) + record.startTimeoutMs;
+    let intervalMs = probeIntervalMs.first;
+    while (this.#phase === "starting" && !this.#hasEnded) {
+      const found = await probe(record, files, this.#processes());
+      if (this.#phase !== "starting" || this.#hasEnded) break;
+      if (typeof found === "object") {
+        await this.#becomeReady(found);
+        break;
+      }
+      const isLate = Date.now() >= end;
+      if (found === "foreign" || isLate) {
+        await this.#killAll();
+        return found === "foreign" ? portTaken(record.port) : notHealthy(record);
+      }
+      const pauseMs = Math.min(intervalMs, Math.max(1, end - Date.now()));
+      await Promise.race([sleep(pauseMs, undefined, { signal: this.#ground.life }), this.#ending.promise]);
+      intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
+    }
+    return undefined;
+  }
+
+  async #becomeReady(ready: ReadyRecord): Promise<void> {
+    await writeJson(this.files.ready, ready);
+    if (this.#phase !== "starting") return;
+    this.#ready = ready;
+    this.#phase = "ready";
+    this.#ground.look();
+  }
+
+  /** Not every server answers its failure to listen on a taken port with words that we know; the port itself tells. */
+  async #findPortTaken(): Promise<Verdict | undefined> {
+    const { port } = this.record;
+    if (port === null || (await whoListens(port, this.#processes())) !== "foreign") return undefined;
+    return portTaken(port);
+  }
+
+  async #recordExit({ exitCode, signal }: Ending, verdict: Verdict | undefined): Promise<void> {
+    const { record, files } = this;
+    this.#releasePort();
+    const leftCode = signal === null ? await readFile(files.exitCode, "utf8").catch(() => "") : "";
+    const exit = explainExit({
+      wasReady: this.#ready !== undefined,
+      exitCode: exitCode ?? (/^\d+$/.test(leftCode) ? Number(leftCode) : null),
+      signal,
+      outOfMemoryKills: await countOutOfMemoryKills(record.cgroups),
+      memoryLimitMib: record.memoryLimitMib,
+      verdict,
+      lastLines: await readLastLines(files.directory, lastLinesMax),
+    });
+    await writeJson(files.exit, exit);
+    if (this.#isStopping()) return;
+    this.#exit = exit;
+    this.#phase = "exited";
+    this.#ground.look();
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    const end = Date.now() + graceMs;
+    if (this.#phase !== "exited") {
+      this.#phase = "stopping";
+      await this.#starting?.catch(() => {}); // a second try under way: what it starts has to go, too
+      // The first process only: it decides in which order its own children end.
+      signalProcess(this.record.process, "SIGTERM");
+      while (isRunning(this.record.process) && Date.now() < end) await sleep(endIntervalMs);
+      if (!isRunning(this.record.process)) await this.#endOrphans(end);
+      await this.#killAll();
+      this.#end({ exitCode: null, signal: null });
+      await this.#lived;
+    }
+    await this.#erase();
+  }
+
+  /** Children of a first process that went without them, such as a shell: they get the same signal and the same grace. */
+  async #endOrphans(end: number): Promise<void> {
+    const asked = new Set<number>();
+    while (Date.now() < end) {
+      const left = await findProcesses(this.#processes());
+      if (left.length === 0) return;
+      signalAll(
+        left.filter((pid) => !asked.has(pid)),
+        "SIGTERM",
+      );
+      for (const pid of left) asked.add(pid);
+      await sleep(endIntervalMs);
+    }
+  }
+
+  async #erase(): Promise<void> {
+    await this.#killAll();
+    this.#releasePort();
+    await removeCgroup(this.record.cgroups);
+    await removeReplicaFiles(this.files);
+  }
+
+  #killAll(): Promise<void> {
+    return killProcesses(this.#processes());
+  }
+
+  #processes(): ReplicaProcesses {
+    const { replicaId, process: leader, cgroups } = this.record;
+    return {
+      replicaId,
+      dataDirId: this.#ground.dataDirId,
+      leader,
+      isLeaderOurs: this.#child !== undefined && this.#phase !== "exited",
+      others: () => listCgroupProcesses(cgroups),
+    };
+  }
+
+  #releasePort(): void {
+    if (this.record.port !== null) this.#ground.ports.delete(this.record.port);
+  }
+
+  /** A stop may have come while we waited, which the compiler does not see. */
+  #isStopping(): boolean {
+    return this.#phase === "stopping";
+  }
+}
+
+const portTaken = (port: number | null): Verdict => ({
+  reason: "PortTaken",
+  message: `Another program listens on port ${port}, which was chosen for the agent server. Deploy again.`,
+});
+
+const notHealthy = ({ runner, healthPath, startTimeoutMs }: ReplicaRecord): Verdict => ({
+  reason: "NotHealthy",
+  message:
+    `The agent server did not answer 200 on ${healthPath} within ${startTimeoutMs / 1000} s and was ended. ` +
+    (runner === "command" ? "It must listen on the port in PORT." : "Its graphs may take too long to load."),
+});
