@@ -5,6 +5,8 @@ import { canMoveDeployment } from "../domain/deployment-status.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 import { isUniqueViolation } from "./database.ts";
+import type { IdempotencyKey } from "./idempotency-keys.ts";
+import { insertedIdempotencyKey } from "./idempotency-keys.ts";
 import type { NewRevision } from "./revisions.ts";
 import { insertedRevision } from "./revisions.ts";
 import type { SealedSet } from "./secrets.ts";
@@ -74,6 +76,8 @@ export interface NewDeployment
   secrets: SealedSet | null;
   /** Written in the same statement; null for sources that still wait for an image or a tarball. */
   revision: NewRevision | null;
+  /** Under which the client may send the same request again. */
+  idempotency?: IdempotencyKey | null;
   actor: string;
 }
 
@@ -90,7 +94,7 @@ export const deploymentColumns = sql.raw(
 
 /**
  * Writes a deployment, its first revision, secrets, event, audit row and change in one statement: one commit, one fsync.
- * @throws ApiError 409 when the name, or the agent environment, is taken.
+ * @throws ApiError 409 when the name, the agent environment or the idempotency key is taken.
  */
 export async function createDeployment(db: Db, made: NewDeployment): Promise<void> {
   const statement = sql`
@@ -105,6 +109,7 @@ export async function createDeployment(db: Db, made: NewDeployment): Promise<voi
       returning id as deployment_id, tenant_id
     ), secret_set as (${insertedSecretSet(made.secrets, made)}
     ), revision as (${insertedRevision(made.revision, made)}
+    ), idempotency as (${insertedIdempotencyKey(made.idempotency ?? null, made)}
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
@@ -118,6 +123,7 @@ export async function createDeployment(db: Db, made: NewDeployment): Promise<voi
     await statement.execute(db.kysely);
   } catch (error) {
     if (isUniqueViolation(error, "deployments_tenant_id_name_key")) throw errors.nameTaken(made.name);
+    if (isUniqueViolation(error, "idempotency_keys_pkey")) throw errors.idempotencyKeyReused();
     if (isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
     throw error;
   }

@@ -41,6 +41,8 @@ export interface LogFilter {
   levelMin: LogLevelName | null;
   /** Case-insensitive part of the message. */
   query: string | null;
+  /** Part of the message, as agent servers write it into their lines. */
+  runId?: string | null;
   startAt: Date | null;
   endAt: Date | null;
 }
@@ -106,8 +108,9 @@ export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntr
     conditions.push(filter.order === "asc" ? sql`id > ${filter.afterId}` : sql`id < ${filter.afterId}`);
   if (filter.levelMin !== null) conditions.push(sql`level >= ${logLevels[filter.levelMin]}`);
   if (filter.query !== null) conditions.push(sql`strpos(lower(message), lower(${filter.query})) > 0`);
+  if (filter.runId) conditions.push(sql`strpos(message, ${filter.runId}) > 0`);
   if (filter.startAt !== null) conditions.push(sql`logged_at >= ${filter.startAt}`);
-  if (filter.endAt !== null) conditions.push(sql`logged_at <= ${filter.endAt}`);
+  if (filter.endAt !== null) conditions.push(sql`logged_at < ${filter.endAt}`);
   const order = filter.order === "asc" ? sql`id asc` : sql`id desc`;
   const { rows } = await sql<LogEntryRow>`
     select id, revision_id, replica_id, stream, level, logged_at, message from log_entries

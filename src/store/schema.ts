@@ -19,6 +19,7 @@ export interface Database {
   revisions: RevisionTable;
   builds: BuildTable;
   uploads: UploadTable;
+  idempotency_keys: IdempotencyKeyTable;
   assignments: AssignmentTable;
   observations: ObservationTable;
   deployment_changes: DeploymentChangeTable;
@@ -189,6 +190,14 @@ interface UploadTable {
   size_bytes: number | null;
   expires_at: Date;
   finished_at: Date | null;
+  created_at: Generated<Date>;
+}
+
+interface IdempotencyKeyTable {
+  tenant_id: string;
+  key: string;
+  request_hash: Buffer;
+  deployment_id: string;
   created_at: Generated<Date>;
 }
 

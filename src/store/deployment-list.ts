@@ -1,0 +1,66 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Db } from "./database.ts";
+import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
+
+/** Absent means: no matter. */
+export interface DeploymentFilter {
+  name?: string | undefined;
+  /** Part of the name, in any case. */
+  nameContains?: string | undefined;
+  /** Any text; one that is no status matches nothing. */
+  status?: string | undefined;
+  isRemote?: boolean | undefined;
+  imageVersion?: string | undefined;
+  deploymentType?: string | undefined;
+  ids?: readonly string[] | undefined;
+  /** Either address under which a deployment can be known. */
+  address?: { slug: string | null; customUrl: string } | undefined;
+  agentId?: string | undefined;
+  agentEnvironment?: string | undefined;
+}
+
+/**
+ * One page of a workspace's deployments: an exact hit of the name first, because most clients read only the first page,
+ * then the newest first. Those being deleted are left out unless asked for by status or id (contract 3.2 D1).
+ */
+export async function listDeployments(
+  db: Db,
+  tenantId: string,
+  filter: DeploymentFilter,
+  page: { limit: number; offset: number },
+): Promise<DeploymentRow[]> {
+  const wanted = filter.name ?? filter.nameContains;
+  const exactFirst = wanted === undefined ? sql`` : sql`(d.name = ${wanted}) desc,`;
+  const { rows } = await sql<DeploymentRow>`
+    select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
+     where ${sql.join([sql`d.tenant_id = ${tenantId}`, ...conditionsOf(filter)], sql` and `)}
+     order by ${exactFirst} d.created_at desc, d.seq desc limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
+  const { name, nameContains, status, isRemote, imageVersion, deploymentType, ids, address } = filter;
+  const { agentId, agentEnvironment } = filter;
+  const found: RawBuilder<unknown>[] = [];
+  if (name !== undefined) found.push(sql`d.name = ${name}`);
+  if (nameContains !== undefined) found.push(sql`strpos(lower(d.name), lower(${nameContains})) > 0`);
+  if (status !== undefined) found.push(sql`d.status = ${status}`);
+  if (ids !== undefined) found.push(sql`d.id = any(${ids}::uuid[])`);
+  if (status === undefined && ids === undefined) {
+    found.push(sql`d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
+  }
+  if (isRemote !== undefined) {
+    found.push(sql`d.listener_id in (select l.id from listeners l where l.builtin = ${!isRemote})`);
+  }
+  if (imageVersion !== undefined) found.push(sql`d.image_version = ${imageVersion}`);
+  // Images from outside have no type; answers call it prod.
+  if (deploymentType !== undefined) {
+    found.push(sql`coalesce(d.source_config ->> 'deployment_type', 'prod') = ${deploymentType}`);
+  }
+  if (address !== undefined) {
+    found.push(sql`coalesce(d.source_config ->> 'custom_url' = ${address.customUrl}, d.slug = ${address.slug})`);
+  }
+  if (agentId !== undefined) found.push(sql`d.agent_id = ${agentId}`);
+  if (agentEnvironment !== undefined) found.push(sql`d.agent_environment = ${agentEnvironment}`);
+  return found;
+}
