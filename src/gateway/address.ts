@@ -51,7 +51,9 @@ function splitTarget(request: IncomingMessage): { authority: string; target: str
 
 /** The one label in front of the root domain: `support.localhost:8124` -> `support`. */
 function deploymentLabel(authority: string, { rootDomain, ownHost }: Site): string | null {
-  const host = authority.replace(/:\d*$/, "").replace(/\.$/, "").toLowerCase();
+  const lower = authority.toLowerCase();
+  if (!lower.includes(rootDomain)) return null;
+  const host = lower.replace(/:\d*$/, "").replace(/\.$/, "");
   if (host === ownHost || !host.endsWith(`.${rootDomain}`)) return null;
   const label = host.slice(0, -rootDomain.length - 1);
   return label === "" || label.includes(".") ? null : label;

@@ -82,12 +82,12 @@ export class Deployment {
   /** The next replica for a request; null: none is left. */
   chooseReplica({ tried }: Exchange): Replica | null {
     this.#turn += 1;
-    return chooseReplica(this.#replicas, (replica) => tried.has(replica), this.#turn);
+    return chooseReplica(this.#replicas, tried, this.#turn);
   }
 
   /** Whether a request may still find a replica: one it has not tried, or by waiting for the route to open. */
   hasAnother({ tried }: Exchange): boolean {
-    return this.#route.state !== "open" || this.#replicas.some((replica) => !tried.has(replica));
+    return this.#route.state !== "open" || this.#replicas.some((replica) => !tried.includes(replica));
   }
 
   counts(): TrafficCounts {

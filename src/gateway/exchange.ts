@@ -27,8 +27,8 @@ export class Exchange {
   /** Of the route it was last sent along. */
   revisionId: string | null = null;
   attempts = 0;
-  /** Replicas that refused the connection. */
-  readonly tried = new Set<Replica>();
+  /** Replicas that accepted no connection. */
+  readonly tried: Replica[] = [];
   /** Called once, when it is over. */
   onOver: () => void = () => {};
   readonly #tally: Tally;

@@ -1,7 +1,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Exchange } from "./exchange.ts";
-import { answerHeaders, type ForwardedOptions, framingHeaders, requestHeaders } from "./headers.ts";
+import { answerHeaders, type ForwardedOptions, framingHeaders, type RawHeaders, requestHeaders } from "./headers.ts";
 import { refusals } from "./refusal.ts";
 import type { Replica } from "./replica.ts";
 
@@ -24,35 +24,64 @@ export interface Failure {
 export function forward(exchange: Exchange, replica: Replica, options: ForwardOptions, onFailure: OnFailure): void {
   const { request } = exchange;
   const headers = [...requestHeaders(request, exchange, options), ...framingHeaders(request)];
-  const upstream = openRequest(exchange, replica, headers, options, onFailure);
   const sendsBody = hasBody(request);
+  // Nothing of a body is read before the connection stands: until then another replica can still be asked.
+  const connected = (upstream: ClientRequest) => sendsBody && sendBody(exchange, upstream, options.bodyBytesMax);
+  const upstream = openRequest(exchange, replica, { headers, options, connected, upgraded: null, onFailure });
   if (!sendsBody) upstream.end();
-  onceConnected(upstream, options.connectTimeoutMs, () => {
-    if (sendsBody) sendBody(exchange, upstream, options.bodyBytesMax);
-  });
-  upstream.on("response", (answer) => relayAnswer(exchange, answer));
 }
 
 export type OnFailure = (failure: Failure) => void;
 
-/** Opens the request and counts it on the replica; failures before the answer go to `onFailure`. */
-export function openRequest(
-  exchange: Exchange,
-  replica: Replica,
-  headers: string[],
-  options: ForwardOptions,
-  onFailure: OnFailure,
-): ClientRequest {
+interface Opening {
+  headers: RawHeaders;
+  options: ForwardOptions;
+  /** Called once the connection stands. */
+  connected: (upstream: ClientRequest) => void;
+  /** Called when the agent server agrees to a WebSocket; null: none was asked for. */
+  upgraded: ((agreed: Agreed) => void) | null;
+  onFailure: OnFailure;
+}
+
+export interface Agreed {
+  answer: IncomingMessage;
+  peer: Socket;
+  /** What the agent server has already sent on the WebSocket. */
+  peerHead: Buffer;
+}
+
+/** Opens the request, counts it on the replica and relays the answer; failures before that go to `onFailure`. */
+export function openRequest(exchange: Exchange, replica: Replica, opening: Opening): ClientRequest {
   const { request, address } = exchange;
+  const { headers, options, connected, upgraded, onFailure } = opening;
   // After a kept connection turned out dead its siblings are doubtful too: a second attempt takes a new one.
   const agent = exchange.upgrade === null && exchange.attempts === 0 ? replica.agent : false;
   const { host, port } = replica;
   const method = request.method ?? "GET";
   const upstream = httpRequest({ agent, host, port, method, path: address.path, headers, insecureHTTPParser: false });
   exchange.attempt(replica, upstream);
-  const connection = watchConnection(upstream);
-  upstream.on("error", (error: NodeJS.ErrnoException) => {
-    if (!exchange.isSettled) onFailure(failureOf(error, connection, request, options));
+  const connection: Connection = { isOpen: false, socket: null, bytesReadBefore: 0 };
+  upstream.on("socket", (socket) => {
+    watchConnection(upstream, socket, { connection, connectTimeoutMs: options.connectTimeoutMs, connected });
+  });
+  let isDone = false;
+  const done = () => {
+    isDone = true;
+  };
+  const fail = (error: NodeJS.ErrnoException) => {
+    if (isDone || exchange.isSettled) return;
+    isDone = true;
+    onFailure({ kind: failureKind(error, connection, request), reason: reasonOf(error) });
+  };
+  // What goes wrong after the answer began is the answer's to tell.
+  upstream.on("response", done).on("error", fail);
+  upstream.on("response", (answer) => relayAnswer(exchange, answer));
+  upstream.on("upgrade", (answer, peer: Socket, peerHead: Buffer) => {
+    done();
+    if (upgraded !== null && /^websocket$/i.test(answer.headers.upgrade ?? ""))
+      return upgraded({ answer, peer, peerHead });
+    peer.destroy();
+    exchange.refuse(refusals.unreachable(exchange.revisionId, "it switched to a protocol nobody asked for"));
   });
   return upstream;
 }
@@ -63,62 +92,52 @@ interface Connection {
   bytesReadBefore: number;
 }
 
-function watchConnection(upstream: ClientRequest): Connection {
-  const connection: Connection = { isOpen: false, socket: null, bytesReadBefore: 0 };
-  upstream.once("socket", (socket) => {
-    connection.socket = socket;
-    connection.isOpen = !socket.connecting;
-    if (upstream.reusedSocket) connection.bytesReadBefore = socket.bytesRead;
-    if (socket.connecting) socket.once("connect", () => (connection.isOpen = true));
+interface Watch {
+  connection: Connection;
+  connectTimeoutMs: number;
+  connected: (upstream: ClientRequest) => void;
+}
+
+function watchConnection(upstream: ClientRequest, socket: Socket, { connection, connectTimeoutMs, connected }: Watch) {
+  connection.socket = socket;
+  connection.isOpen = !socket.connecting;
+  if (connection.isOpen) {
+    connection.bytesReadBefore = socket.bytesRead;
+    return connected(upstream);
+  }
+  const timer = setTimeout(() => upstream.destroy(new ConnectTimeout()), connectTimeoutMs);
+  upstream.once("close", () => clearTimeout(timer));
+  socket.once("connect", () => {
+    clearTimeout(timer);
+    connection.isOpen = true;
+    connected(upstream);
   });
-  return connection;
 }
 
 class ConnectTimeout extends Error {}
 
-function failureOf(
-  error: NodeJS.ErrnoException,
-  { isOpen, socket, bytesReadBefore }: Connection,
-  request: IncomingMessage,
-  { connectTimeoutMs }: ForwardOptions,
-): Failure {
-  const reason = reasonOf(error);
-  if (error instanceof ConnectTimeout)
-    return { kind: "connectTimeout", reason: `no connection in ${connectTimeoutMs} ms` };
-  if (!isOpen) return { kind: "neverSent", reason };
+function failureKind(error: Error, { isOpen, socket, bytesReadBefore }: Connection, request: IncomingMessage) {
+  if (error instanceof ConnectTimeout) return "connectTimeout";
+  if (!isOpen) return "neverSent";
   const wasKept = bytesReadBefore > 0;
-  const isSilent = socket !== null && socket.bytesRead === bytesReadBefore;
-  const mayRepeat = isIdempotent(request.method) && !hasBody(request);
-  return { kind: wasKept && isSilent && mayRepeat ? "stale" : "broken", reason };
-}
-
-function reasonOf(error: NodeJS.ErrnoException): string {
-  if (error.code === "ECONNREFUSED") return "connection refused";
-  if (error.code === "ECONNRESET" || error.code === "EPIPE") return "it closed the connection without an answer";
-  if (error.code?.startsWith("HPE_")) return "its answer is not valid HTTP";
-  return error.code ?? error.message;
+  const isSilent = socket?.bytesRead === bytesReadBefore;
+  const mayRepeat = idempotentMethods.has(request.method ?? "") && !hasBody(request);
+  return wasKept && isSilent && mayRepeat ? "stale" : "broken";
 }
 
 /** RFC 9110 9.2.2. */
-const isIdempotent = (method: string | undefined) =>
-  method === "GET" || method === "HEAD" || method === "OPTIONS" || method === "TRACE" || isIdempotentWrite(method);
-const isIdempotentWrite = (method: string | undefined) => method === "PUT" || method === "DELETE";
+const idempotentMethods = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error instanceof ConnectTimeout) return "it accepted no connection in time";
+  if (error.code === "ECONNREFUSED") return "connection refused";
+  if (error.code === "ECONNRESET" || error.code === "EPIPE") return "it closed the connection without an answer";
+  if (error.code?.startsWith("HPE_")) return invalidHttp;
+  return error.code ?? error.message;
+}
 
 export const hasBody = ({ headers }: IncomingMessage) =>
   headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
-
-/** Nothing of a body is read before the connection stands: until then another replica can still be asked. */
-function onceConnected(upstream: ClientRequest, connectTimeoutMs: number, connected: () => void): void {
-  upstream.once("socket", (socket) => {
-    if (!socket.connecting) return connected();
-    const timer = setTimeout(() => upstream.destroy(new ConnectTimeout()), connectTimeoutMs);
-    upstream.once("close", () => clearTimeout(timer));
-    socket.once("connect", () => {
-      clearTimeout(timer);
-      connected();
-    });
-  });
-}
 
 function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: number): void {
   const { request, tally } = exchange;
@@ -136,7 +155,7 @@ function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: num
 }
 
 /** Copies the answer to the client; each piece leaves in the turn of the event loop in which it came. */
-export function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
+function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
   const { response, tally } = exchange;
   answer.on("error", () => breakOff(exchange));
   answer.on("close", () => {
@@ -144,14 +163,15 @@ export function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
   });
   if (exchange.isSettled) return;
   tally.tookMs(performance.now() - exchange.arrivedAtMs);
-  response.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer, exchange));
+  if (!writeHead(exchange, answer)) return;
   let isSent = false;
   answer.on("data", (chunk: Buffer) => {
     isSent = true;
     tally.bytesOut += chunk.length;
-    if (!response.write(chunk)) answer.pause();
+    if (response.write(chunk)) return;
+    answer.pause();
+    response.once("drain", () => answer.resume());
   });
-  response.on("drain", () => answer.resume());
   answer.on("end", () => {
     isSent = true;
     response.end();
@@ -161,6 +181,19 @@ export function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
     if (!isSent && !response.destroyed) response.flushHeaders();
   });
 }
+
+/** False: node's parser took the head, but it is not one that may be sent (status 099, control characters). */
+function writeHead(exchange: Exchange, answer: IncomingMessage): boolean {
+  try {
+    exchange.response.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer, exchange));
+    return true;
+  } catch {
+    exchange.refuse(refusals.unreachable(exchange.revisionId, invalidHttp));
+    return false;
+  }
+}
+
+const invalidHttp = "its answer is not valid HTTP";
 
 function breakOff(exchange: Exchange): void {
   exchange.fail("cut");

@@ -279,7 +279,7 @@ class HttpGateway implements Gateway {
   /** Another attempt while it is certain that no replica saw the request; the refusal otherwise. */
   #retry(deployment: Deployment, exchange: Exchange, replica: Replica, failure: Failure): void {
     exchange.giveBack();
-    if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.add(replica);
+    if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.push(replica);
     const canRepeat = failure.kind !== "broken" && exchange.attempts < attemptsMax && !this.#isClosing;
     if (canRepeat && deployment.hasAnother(exchange)) this.#admit(deployment, exchange);
     else this.#giveUp(exchange, replica, failure);

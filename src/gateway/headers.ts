@@ -81,7 +81,7 @@ export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): 
   const nominated = nominatedBy(answer.headers.connection);
   forEachHeader(answer.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || lower === revisionHeader || lower === requestIdHeader) return;
-    if (nominated?.has(lower)) return;
+    if (nominated?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
     headers.push(name, lower === "location" ? publicLocation(value, options.address) : value);
   });
   return headers;

@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { FailureKind } from "./counts.ts";
 import type { RawHeaders } from "./headers.ts";
 
@@ -63,6 +63,7 @@ export function answerRefusal(response: ServerResponse, refusal: Refusal, header
   const body = JSON.stringify({ detail: refusal.detail });
   const own = ["content-type", "application/json", "content-length", `${Buffer.byteLength(body)}`];
   if (refusal.retryAfterS !== undefined) own.push("retry-after", `${refusal.retryAfterS}`);
-  response.writeHead(refusal.status, [...headers, ...own, "cache-control", "no-store"]);
+  // Named, because a status message that was refused before would stick to the response.
+  response.writeHead(refusal.status, STATUS_CODES[refusal.status], [...headers, ...own, "cache-control", "no-store"]);
   response.end(body);
 }

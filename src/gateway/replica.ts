@@ -80,11 +80,11 @@ export class Replica {
  * The replica with the fewest requests under way; among equals the one after the last choice, so that an idle
  * deployment uses its replicas in turn. `turn` is a number that grows with each choice.
  */
-export function chooseReplica(replicas: readonly Replica[], isTried: (replica: Replica) => boolean, turn: number) {
+export function chooseReplica(replicas: readonly Replica[], tried: readonly Replica[], turn: number): Replica | null {
   let best: Replica | null = null;
   for (let offset = 0; offset < replicas.length; offset += 1) {
     const replica = replicas[(turn + offset) % replicas.length];
-    if (replica === undefined || isTried(replica)) continue;
+    if (replica === undefined || tried.includes(replica)) continue;
     if (best === null || replica.inFlight < best.inFlight) best = replica;
   }
   return best;

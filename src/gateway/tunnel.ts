@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Exchange } from "./exchange.ts";
-import { type ForwardOptions, type OnFailure, openRequest, relayAnswer } from "./forward.ts";
+import { type Agreed, type ForwardOptions, type OnFailure, openRequest } from "./forward.ts";
 import { answerHeaders, requestHeaders } from "./headers.ts";
-import { refusals } from "./refusal.ts";
 import type { Replica } from "./replica.ts";
 import type { UpgradeSocket } from "./upgrade-socket.ts";
 
@@ -18,25 +17,12 @@ const upgradeHeaders = ["connection", "Upgrade", "upgrade", "websocket"];
  */
 export function tunnel(exchange: Exchange, replica: Replica, options: ForwardOptions, onFailure: OnFailure): void {
   const headers = [...requestHeaders(exchange.request, exchange, options), ...upgradeHeaders];
-  const upstream = openRequest(exchange, replica, headers, options, onFailure);
-  upstream.setTimeout(0);
-  upstream.on("response", (answer) => relayAnswer(exchange, answer));
-  upstream.on("upgrade", (answer, peer: Socket, peerHead: Buffer) => {
-    peer.on("error", () => peer.destroy());
-    if (exchange.isSettled || exchange.upgrade === null) return void peer.destroy();
-    if (answer.headers.upgrade?.toLowerCase() !== "websocket") {
-      peer.destroy();
-      return exchange.refuse(refusals.unreachable(exchange.revisionId, "it switched to a protocol nobody asked for"));
-    }
-    joinSockets(exchange, exchange.upgrade, { answer, peer, peerHead });
-  });
-  upstream.end();
-}
-
-interface Agreed {
-  answer: IncomingMessage;
-  peer: Socket;
-  peerHead: Buffer;
+  const upgraded = (agreed: Agreed) => {
+    agreed.peer.on("error", () => agreed.peer.destroy());
+    if (exchange.upgrade === null || exchange.isSettled) agreed.peer.destroy();
+    else joinSockets(exchange, exchange.upgrade, agreed);
+  };
+  openRequest(exchange, replica, { headers, options, connected: () => {}, upgraded, onFailure }).end();
 }
 
 function joinSockets(exchange: Exchange, upgrade: UpgradeSocket, { answer, peer, peerHead }: Agreed): void {

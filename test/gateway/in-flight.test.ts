@@ -43,6 +43,21 @@ test("requests under way are counted exactly, whatever clients and agent servers
   );
 });
 
+test("requests sent ahead on one connection are answered in order and given up together", async () => {
+  await using agents = await startAgents();
+  await using site = await startGateway();
+  site.gateway.setRoute(route(agents.map(({ agent }, at) => agent.target(`r${at}`))));
+  const all = () => site.gateway.health().inFlight;
+  using stayer = await openRaw(site.port, requestText("get").repeat(3));
+  using leaver = await openRaw(site.port, requestText("get").repeat(3));
+  await eventually(all, (count) => count === 6);
+  leaver.socket.destroy();
+  await eventually(all, (count) => count === 3);
+  for (const { open } of agents) for (const entry of open) entry.finish();
+  await stayer.until(/(done[\s\S]*){3}/);
+  await eventually(all, (count) => count === 0);
+});
+
 const chosen = <T>(things: T[], pick: number): T | undefined => things[pick % Math.max(1, things.length)];
 
 const agree = ([ours, theirs, all]: readonly [number[], number[], number]) =>

@@ -1,0 +1,70 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+
+export interface Load {
+  port: number;
+  /** The whole request, written again and again. */
+  request: string;
+  connections: number;
+  durationMs: number;
+}
+
+export interface LoadResult {
+  requests: number;
+  requestsPerS: number;
+  /** Milliseconds of each request. */
+  latenciesMs: number[];
+  /** Answers other than 2xx. */
+  failed: number;
+}
+
+/**
+ * Asks as fast as it is answered over a fixed number of kept connections, one request at a time on each. Reads answers
+ * by their `content-length`: a client that parses everything would cost more than what it measures.
+ */
+export async function runLoad({ port, request, connections, durationMs }: Load): Promise<LoadResult> {
+  const result: LoadResult = { requests: 0, requestsPerS: 0, latenciesMs: [], failed: 0 };
+  const start = performance.now();
+  const end = start + durationMs;
+  await Promise.all(Array.from({ length: connections }, () => askUntil(end, { port, request, result })));
+  result.requestsPerS = (result.requests / (performance.now() - start)) * 1_000;
+  return result;
+}
+
+async function askUntil(end: number, { port, request, result }: { port: number; request: string; result: LoadResult }) {
+  const socket = connect({ port, host: "127.0.0.1", noDelay: true });
+  await once(socket, "connect");
+  while (performance.now() < end) {
+    const sentAt = performance.now();
+    socket.write(request);
+    const status = await readAnswer(socket);
+    result.latenciesMs.push(performance.now() - sentAt);
+    result.requests += 1;
+    if (status < 200 || status > 299) result.failed += 1;
+  }
+  socket.destroy();
+}
+
+function readAnswer(socket: Socket): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const done = (settle: () => void) => {
+      socket.off("data", onData).off("close", onClose).off("error", onClose);
+      settle();
+    };
+    const onData = (chunk: Buffer) => {
+      text += chunk.toString("latin1");
+      if (isWhole(text)) done(() => resolve(Number(text.slice(9, 12))));
+    };
+    const onClose = () => done(() => reject(new Error(`connection closed within an answer: ${text.slice(0, 200)}`)));
+    socket.on("data", onData).on("close", onClose).on("error", onClose);
+  });
+}
+
+function isWhole(text: string): boolean {
+  const head = text.indexOf("\r\n\r\n");
+  if (head === -1) return false;
+  const length = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head));
+  if (length === null) throw new Error("the load loop reads answers with a content-length only");
+  return text.length - head - 4 >= Number(length[1]);
+}
