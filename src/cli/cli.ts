@@ -1,0 +1,99 @@
+import { Command, CommanderError, Option } from "commander";
+import { type CommandSpec, commandTable, globalOptions } from "./command-table.ts";
+import type { CliContext } from "./context.ts";
+import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure } from "./failure.ts";
+import { createSession, type GlobalOptions, type Session } from "./session.ts";
+import { createTerminal, harmless, type Terminal } from "./terminal.ts";
+import { clientVersion } from "./version.ts";
+
+export interface Cli {
+  /** For those who describe it. */
+  program: Command;
+  /** Does what argv says. Never throws. */
+  run(): Promise<ExitCode>;
+}
+
+/** The `pierhead` command. Everything it needs of the world is handed in; commands are loaded when they are called. */
+export function createCli(context: CliContext): Cli {
+  let session: Session | undefined;
+  const program = buildProgram(context, async (spec, args, options) => {
+    const terminal = createTerminal(context, options.color === false);
+    session = createSession(context, terminal, options);
+    const run = await spec.load?.();
+    await run?.(session, args, options);
+  });
+  return {
+    program,
+    async run() {
+      try {
+        // Without a command there is nothing to refuse: show what there is.
+        if (context.argv.length === 0) program.outputHelp();
+        else await program.parseAsync(context.argv, { from: "user" });
+        return exitCodes.ok;
+      } catch (error) {
+        if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.cancelled;
+        const failure = explainFailure(error, context.signal);
+        const terminal = session?.terminal ?? createTerminal(context, false);
+        if (session?.options.json && !session.hasAnswered()) {
+          terminal.print(JSON.stringify({ error: describeFailure(failure) }, null, 2));
+        }
+        showFailure(terminal, failure);
+        return failure.exitCode;
+      }
+    },
+  };
+}
+
+type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promise<void>;
+
+function buildProgram({ stdout, stderr }: Pick<CliContext, "stdout" | "stderr">, act: Act): Command {
+  const program = new Command("pierhead")
+    .description("Builds, runs, updates and watches agent servers.")
+    .version(clientVersion(), "-V, --version", "show the version of this program")
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ writeOut: (text) => void stdout.write(text), writeErr: (text) => void stderr.write(text) })
+    .showSuggestionAfterError()
+    .exitOverride()
+    .addHelpText("before", `${examplesText(firstSteps)}\n`)
+    .addHelpText(
+      "after",
+      "\nExit codes: 0 done, 1 failed, 2 cancelled or wrongly called, 4 not allowed, 8 not ended yet",
+    );
+  for (const [flags, meaning] of globalOptions) program.option(flags, meaning);
+  for (const spec of commandTable) addCommand(program, spec, act);
+  return program;
+}
+
+const firstSteps = ["pierhead up", "pierhead deploy DIR", "pierhead logs NAME -f", "pierhead why NAME"];
+
+function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
+  const command = parent.command(spec.name, { hidden: spec.hidden === true }).description(spec.summary);
+  command.copyInheritedSettings(parent);
+  if (spec.examples !== undefined) command.addHelpText("before", `${examplesText(spec.examples)}\n`);
+  for (const [notation, meaning] of spec.args ?? []) command.argument(notation, meaning);
+  for (const [flags, meaning, fallback] of spec.options ?? []) {
+    const option = new Option(flags, meaning);
+    command.addOption(fallback === undefined ? option : option.default(fallback));
+  }
+  for (const inner of spec.commands ?? []) addCommand(command, inner, act);
+  if (spec.load !== undefined) {
+    command.action(async (...given: unknown[]) => {
+      const args = given.slice(0, -2);
+      await act(spec, args.length === 1 && spec.hidden ? args : args.flat(), command.optsWithGlobals());
+    });
+  }
+}
+
+const examplesText = (examples: readonly string[]) =>
+  ["Examples:", ...examples.map((example) => `  $ ${example}`)].join("\n");
+
+/** What failed, why, what to try, and the id to ask the server's log for. */
+function showFailure(terminal: Terminal, failure: CliFailure): void {
+  const { paintErr, say } = terminal;
+  say(`${paintErr("red", "Error:")} ${harmless(failure.message)}`);
+  if (failure.because !== null) {
+    for (const line of harmless(failure.because).split("\n")) say(line === "" ? "" : `  ${line}`);
+  }
+  for (const hint of failure.hints) say(`  ${paintErr("cyan", "→")} ${harmless(hint)}`);
+  if (failure.requestId !== null) say(paintErr("dim", `  Request id ${failure.requestId}`));
+}

@@ -1,0 +1,81 @@
+import { type CommandSpec, commandTable, globalOptions } from "../command-table.ts";
+import { usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+
+/** The words before the cursor go to `pierhead __complete`, one candidate a line comes back; none: file names. */
+const scripts: Record<string, string> = {
+  bash: `_pierhead() {
+  local IFS=$'\\n'
+  COMPREPLY=($(pierhead __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _pierhead pierhead`,
+  zsh: `#compdef pierhead
+_pierhead() {
+  local -a candidates
+  candidates=("\${(@f)$(pierhead __complete -- "\${(@)words[2,$CURRENT]}" 2>/dev/null)}")
+  candidates=(\${candidates:#})
+  if (( $#candidates )); then compadd -a candidates; else _files; fi
+}
+compdef _pierhead pierhead`,
+  fish: `complete -c pierhead -f -a '(pierhead __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+complete -c pierhead -n '__fish_seen_subcommand_from deploy import' -F`,
+};
+
+export async function completion(session: Session, [shell = ""]: string[]): Promise<void> {
+  const script = scripts[shell];
+  if (script === undefined) throw usageFailure(`"${shell}" is not one of ${Object.keys(scripts).join(", ")}.`);
+  session.answer({ shell, script }, () => script);
+}
+
+/** Prints what could stand in place of the last word. Never fails: a shell has no place for a message. */
+export async function complete(session: Session, [words = []]: [string[]?]): Promise<void> {
+  const found = await candidates(session, words).catch(() => []);
+  session.answer(found, () => (found.length === 0 ? undefined : found.join("\n")));
+}
+
+async function candidates(session: Session, words: string[]): Promise<string[]> {
+  const typed = words.at(-1) ?? "";
+  const { spec, given } = locate(words.slice(0, -1));
+  const fitting = (all: readonly string[]) => all.filter((candidate) => candidate.startsWith(typed));
+  if (typed.startsWith("-")) return fitting(optionNames(spec));
+  if (spec === undefined || spec.commands !== undefined) {
+    return fitting((spec?.commands ?? commandTable).filter(({ hidden }) => !hidden).map(({ name }) => name));
+  }
+  const argument = spec.args?.[given]?.[0] ?? "";
+  if (argument === "<deployment>") return deploymentNames(session, typed);
+  return argument === "<shell>" ? fitting(Object.keys(scripts)) : [];
+}
+
+/** The command that the words before name, and how many arguments it already has. */
+function locate(words: readonly string[]): { spec: CommandSpec | undefined; given: number } {
+  let spec: CommandSpec | undefined;
+  let given = 0;
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] ?? "";
+    const inner: CommandSpec | undefined = (spec === undefined ? commandTable : (spec.commands ?? [])).find(
+      ({ name }) => name === word,
+    );
+    if (inner !== undefined && given === 0) spec = inner;
+    else if (!word.startsWith("-")) given += 1;
+    else if (takesValue(spec, word)) at += 1;
+  }
+  return { spec, given };
+}
+
+const flagsOf = (spec: CommandSpec | undefined) => [...(spec?.options ?? []), ...globalOptions].map(([flags]) => flags);
+
+const takesValue = (spec: CommandSpec | undefined, word: string) =>
+  flagsOf(spec).some((flags) => flags.includes("<") && flags.split(/[ ,]+/).includes(word));
+
+const optionNames = (spec: CommandSpec | undefined) =>
+  flagsOf(spec).flatMap((flags) => flags.split(/[ ,]+/).filter((flag) => flag.startsWith("--")));
+
+/** A completion that comes later than this was typed by hand. */
+const askTimeoutMs = 1_000;
+
+async function deploymentNames(session: Session, typed: string): Promise<string[]> {
+  const client = await session.client();
+  const query = typed === "" ? { limit: 100 } : { limit: 100, name_contains: typed };
+  const { resources } = await client.listDeployments(query, { signal: session.signal, deadlineMs: askTimeoutMs });
+  return resources.map(({ name }) => name).filter((name) => name.startsWith(typed));
+}

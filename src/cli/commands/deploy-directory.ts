@@ -1,0 +1,120 @@
+import type { Client } from "../../client/client.ts";
+import type { Deployment, DeploymentType, Secret } from "../../contract/deployment.ts";
+import { uploadBytesMax } from "../../domain/limits.ts";
+import { CliFailure } from "../failure.ts";
+import { findByName } from "../find-deployment.ts";
+import { followRevision, revisionSteps } from "../follow-revision.ts";
+import type { Session } from "../session.ts";
+import { packArchive } from "../source/archive.ts";
+import { listFiles } from "../source/list-files.ts";
+import { findProject, type Project } from "../source/project.ts";
+import { createSteps } from "../steps.ts";
+import { harmless } from "../terminal.ts";
+import { count, shortId, size } from "../text.ts";
+import { mergeVariables, readVariables, unsentVariables } from "../variables.ts";
+import type { DeployOptions } from "./deploy.ts";
+
+/** Packs a directory, uploads it, and follows the revision that is made of it. */
+export async function deployDirectory(session: Session, directory: string, options: DeployOptions): Promise<void> {
+  const { terminal, signal } = session;
+  const project = await findProject(directory, options.config);
+  const name = options.name ?? project.name;
+  terminal.say(`Deploying ${terminal.paintErr("bold", name)} from ${directory}`);
+  const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
+  if (options.envFile === undefined) await offerEnvFile(session, project);
+
+  const client = await session.client();
+  const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
+  try {
+    steps.begin("Pack");
+    const { files, leftOut } = await listFiles(project.root, signal);
+    for (const file of leftOut.slice(0, 10)) steps.line(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
+    await using archive = await packArchive(project.root, files, signal);
+    steps.note(`${count(files.length, "file")}, ${size(archive.sizeBytes)}`);
+    refuseTooLarge(archive.sizeBytes);
+
+    steps.begin("Upload");
+    const deployment = await ensureDeployment(client, name, variables, options, signal);
+    const ids = { deployment_id: deployment.id };
+    const { upload_url: uploadUrl, object_path: objectPath } = await client.createUploadUrl(ids, { signal });
+    await client.uploadArchive(uploadUrl, archive.blob, { signal });
+    steps.note(archive.sha256.slice(0, 12));
+    const body = patchOf(deployment, project, objectPath, variables, options);
+    const patched = await client.patchDeployment({ ...ids, body }, { signal });
+    await followRevision(session, patched, patched.latest_revision_id ?? "", options, steps);
+  } finally {
+    steps.close();
+  }
+}
+
+/** A deployment without a source yet makes no revision: that comes with the archive. */
+async function ensureDeployment(
+  client: Client,
+  name: string,
+  variables: Secret[],
+  options: DeployOptions,
+  signal: AbortSignal,
+): Promise<Deployment> {
+  const found = await findByName(client, name, signal);
+  if (found === undefined) {
+    const type = (options.type ?? null) as DeploymentType | null;
+    const body = {
+      name,
+      source: "internal_source" as const,
+      source_config: { deployment_type: type, ...commandsOf(options) },
+      source_revision_config: {},
+      secrets: variables,
+    };
+    return client.createDeployment({ body }, { signal });
+  }
+  if (found.source === "external_docker" || found.source === "internal_template") {
+    const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+    throw new CliFailure(
+      `${name} (${shortId(found.id)}) has the source ${found.source}, which cannot become a directory.`,
+      { hints },
+    );
+  }
+  return found;
+}
+
+function patchOf(
+  deployment: Deployment,
+  project: Project,
+  objectPath: string,
+  variables: Secret[],
+  options: DeployOptions,
+) {
+  const commands = commandsOf(options);
+  return {
+    ...(deployment.source === "internal_source" ? {} : { revision_source: "internal_source" as const }),
+    ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
+    ...(variables.length === 0 ? {} : { secrets: mergeVariables(deployment.secrets, variables) }),
+    source_revision_config: { source_tarball_path: objectPath, langgraph_config_path: project.configPath },
+  };
+}
+
+export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
+  return {
+    ...(installCommand === undefined ? {} : { install_command: installCommand }),
+    ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
+  };
+}
+
+function refuseTooLarge(sizeBytes: number): void {
+  if (sizeBytes <= uploadBytesMax) return;
+  const hints = ["Name what is not needed in .gitignore or .dockerignore"];
+  throw new CliFailure(`The packed source is ${size(sizeBytes)}; the most is ${size(uploadBytesMax)}.`, { hints });
+}
+
+/** Values of a .env file are secrets: sent only when asked to, and sealed then. */
+async function offerEnvFile({ terminal }: Session, { envFile }: Project): Promise<void> {
+  if (envFile === undefined) return;
+  const variables = await unsentVariables(envFile);
+  if (variables === undefined) return;
+  terminal.say(
+    terminal.paintErr(
+      "yellow",
+      `  .env has ${variables} that this deploy does not send; send with: --env-file ${envFile}`,
+    ),
+  );
+}

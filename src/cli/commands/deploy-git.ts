@@ -1,0 +1,65 @@
+import type { Deployment, DeploymentType } from "../../contract/deployment.ts";
+import { CliFailure } from "../failure.ts";
+import { findByName } from "../find-deployment.ts";
+import { followRevision } from "../follow-revision.ts";
+import type { Session } from "../session.ts";
+import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
+import { nameFrom } from "../source/project.ts";
+import { mergeVariables, readVariables } from "../variables.ts";
+import type { DeployOptions } from "./deploy.ts";
+import { commandsOf } from "./deploy-directory.ts";
+
+/** Has the server build a ref of a repository, and follows the revision. */
+export async function deployGit(session: Session, url: string, options: DeployOptions): Promise<void> {
+  const { terminal, signal, context } = session;
+  const name = options.name ?? nameFrom(repositoryName(url));
+  terminal.say(
+    `Deploying ${terminal.paintErr("bold", name)} from ${withoutUser(url)}${options.ref ? ` at ${options.ref}` : ""}`,
+  );
+  const client = await session.client();
+  const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
+  const found = await findByName(client, name, signal);
+  if (found !== undefined) refuseOtherSource(found);
+
+  const ref =
+    options.ref ?? found?.source_revision_config.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
+  const config = options.config ?? found?.source_revision_config.langgraph_config_path ?? "langgraph.json";
+  const revisionConfig = { repo_ref: ref, langgraph_config_path: config };
+  const deployment =
+    found === undefined
+      ? await client.createDeployment(
+          {
+            body: {
+              name,
+              source: "github",
+              source_config: {
+                repo_url: url,
+                build_on_push: false,
+                deployment_type: (options.type ?? null) as DeploymentType | null,
+                ...commandsOf(options),
+              },
+              source_revision_config: revisionConfig,
+              secrets: variables,
+            },
+          },
+          { signal },
+        )
+      : await client.patchDeployment(
+          {
+            deployment_id: found.id,
+            body: {
+              source_config: { repo_url: url, ...commandsOf(options) },
+              source_revision_config: revisionConfig,
+              ...(variables.length === 0 ? {} : { secrets: mergeVariables(found.secrets, variables) }),
+            },
+          },
+          { signal },
+        );
+  await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}
+
+function refuseOtherSource({ name, source }: Deployment): void {
+  if (source === "github") return;
+  const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+  throw new CliFailure(`${name} has the source ${source}, which cannot become a repository.`, { hints });
+}

@@ -1,0 +1,36 @@
+import type { DeploymentType } from "../../contract/deployment.ts";
+import { CliFailure } from "../failure.ts";
+import { findByName } from "../find-deployment.ts";
+import { followRevision } from "../follow-revision.ts";
+import type { Session } from "../session.ts";
+import { nameFrom } from "../source/project.ts";
+import { mergeVariables, readVariables } from "../variables.ts";
+import type { DeployOptions } from "./deploy.ts";
+
+/** Makes a deployment from the server's catalogue; one that exists gets the template as it is now. */
+export async function deployTemplate(session: Session, templateId: string, options: DeployOptions): Promise<void> {
+  const { terminal, signal } = session;
+  const name = options.name ?? nameFrom(templateId);
+  const client = await session.client();
+  const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
+  const found = await findByName(client, name, signal);
+  if (found !== undefined && found.source_config.template_id !== templateId) {
+    const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+    throw new CliFailure(`${name} exists and does not come from the template ${templateId}.`, { hints });
+  }
+  terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
+  if (found !== undefined) {
+    const body = variables.length === 0 ? {} : { secrets: mergeVariables(found.secrets, variables) };
+    const revision = await client.createRevision({ deployment_id: found.id, body }, { signal });
+    return followRevision(session, found, revision.id, options);
+  }
+  const body = {
+    name,
+    source: "internal_template" as const,
+    source_config: { template_id: templateId, deployment_type: (options.type ?? null) as DeploymentType | null },
+    source_revision_config: {},
+    secrets: variables,
+  };
+  const deployment = await client.createDeployment({ body }, { signal });
+  await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}

@@ -1,0 +1,93 @@
+import { text } from "node:stream/consumers";
+import type { Deployment, Secret } from "../../contract/deployment.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
+import { findDeployment } from "../find-deployment.ts";
+import { type FollowOptions, followRevision } from "../follow-revision.ts";
+import { mask } from "../mask.ts";
+import { askSecret } from "../prompt.ts";
+import type { Session } from "../session.ts";
+import { harmless } from "../terminal.ts";
+import { columns } from "../text.ts";
+import { mergeVariables, readVariables } from "../variables.ts";
+
+/** The variables of a deployment, without their values unless they are asked for. */
+export async function envList(session: Session, [name = ""]: string[], options: { reveal?: boolean }): Promise<void> {
+  const deployment = await findDeployment(session, name);
+  const variables = deployment.secrets
+    .map(({ name, value }) => ({ name, value: options.reveal ? value : null }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  session.answer({ deployment_id: deployment.id, variables }, () => {
+    const rows = variables.map(({ name, value }) => [name, harmless(value ?? mask)]);
+    return rows.length === 0 ? undefined : columns(rows);
+  });
+  if (variables.length === 0) session.terminal.say(`${deployment.name} has no variables.`);
+}
+
+/** Sets one variable; its value comes from stdin or a prompt, so that it is in no history and no process list. */
+export async function envSet(
+  session: Session,
+  [name = "", variable = ""]: string[],
+  options: FollowOptions,
+): Promise<void> {
+  if (variable.includes("=")) {
+    const bare = variable.split("=", 1)[0];
+    throw usageFailure(
+      "A value on the command line stays in the shell's history and in the process list.",
+      `Type it at a prompt:  pierhead env set ${name} ${bare}`,
+      `Or send it on stdin:  pierhead env set ${name} ${bare} < file`,
+    );
+  }
+  const deployment = await findDeployment(session, name);
+  const value = session.terminal.isInteractive
+    ? await askSecret(session, `Value of ${variable}`)
+    : (await text(session.context.stdin)).replace(/\r?\n$/, "");
+  await change(session, deployment, mergeVariables(deployment.secrets, [{ name: variable, value }]), options);
+}
+
+export async function envUnset(
+  session: Session,
+  [name = "", ...variables]: string[],
+  options: FollowOptions,
+): Promise<void> {
+  const deployment = await findDeployment(session, name);
+  const unknown = variables.filter((variable) => !deployment.secrets.some(({ name }) => name === variable));
+  if (unknown.length > 0) throw new CliFailure(`${deployment.name} has no variable ${unknown.join(", ")}.`);
+  const left = deployment.secrets.filter(({ name }) => !variables.includes(name));
+  if (left.length === 0) {
+    // An empty list means "unchanged" in this API, for the sake of clients that always send one.
+    throw new CliFailure("The API cannot remove the last variable of a deployment.", {
+      hints: [`Empty it instead:  pierhead env set ${deployment.name} ${variables[0]} < /dev/null`],
+    });
+  }
+  await change(session, deployment, left, options);
+}
+
+/** Adds the variables of a dotenv file to those that are there. */
+export async function envImport(
+  session: Session,
+  [name = "", file = ""]: string[],
+  options: FollowOptions,
+): Promise<void> {
+  const deployment = await findDeployment(session, name);
+  const variables = await readVariables(session, file);
+  if (variables.length === 0) throw new CliFailure(`${file} has no variables.`);
+  await change(session, deployment, mergeVariables(deployment.secrets, variables), options);
+}
+
+/** Variables belong to a revision: a change makes a new one, and the old one serves until it is healthy. */
+async function change(
+  session: Session,
+  deployment: Deployment,
+  secrets: Secret[],
+  options: FollowOptions,
+): Promise<void> {
+  const client = await session.client();
+  const patched = await client.patchDeployment(
+    { deployment_id: deployment.id, body: { secrets } },
+    { signal: session.signal },
+  );
+  const revisionId = patched.latest_revision_id;
+  if (revisionId !== null) return followRevision(session, patched, revisionId, options);
+  session.terminal.say(`Stored; the first deploy of ${deployment.name} takes them with it.`);
+  session.answer({ deployment: { id: deployment.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+}

@@ -1,0 +1,55 @@
+import type { Deployment } from "../../contract/deployment.ts";
+import { maskSecrets } from "../mask.ts";
+import type { Session } from "../session.ts";
+import { harmless } from "../terminal.ts";
+import { age, columns, parseWhole, shortId } from "../text.ts";
+
+export interface ListOptions {
+  status?: string;
+  search?: string;
+  limit: string;
+}
+
+/** The deployments of the workspace, newest first. */
+export async function list(session: Session, _: string[], options: ListOptions): Promise<void> {
+  const client = await session.client();
+  const most = parseWhole(options.limit);
+  const query = {
+    ...(options.status === undefined ? {} : { status: options.status.toUpperCase() }),
+    ...(options.search === undefined ? {} : { name_contains: options.search }),
+  };
+  const deployments: Deployment[] = [];
+  let hasMore = false;
+  for await (const deployment of client.allDeployments(query, { signal: session.signal })) {
+    hasMore = deployments.length === most;
+    if (hasMore) break;
+    deployments.push(deployment);
+  }
+  session.answer({ deployments: deployments.map(maskSecrets), has_more: hasMore }, () => render(session, deployments));
+  if (deployments.length === 0) session.terminal.say("No deployments. Make one: pierhead deploy DIR");
+  if (hasMore) session.terminal.say(`There are more: --limit ${most * 10}`);
+}
+
+function render({ terminal }: Session, deployments: Deployment[]): string | undefined {
+  if (deployments.length === 0) return undefined;
+  const rows = deployments.map((deployment) => [
+    harmless(deployment.name),
+    shortId(deployment.id),
+    deployment.status,
+    serving(deployment),
+    deployment.source,
+    age(deployment.updated_at),
+    deployment.url ?? "-",
+  ]);
+  const [head, ...lines] = columns([["NAME", "ID", "STATUS", "SERVING", "SOURCE", "CHANGED", "URL"], ...rows]).split(
+    "\n",
+  );
+  return [terminal.paintOut("dim", head ?? ""), ...lines].join("\n");
+}
+
+/** `b8a1c2d3`, or `b8a1c2d3 < 77aa00bb` while a newer revision is not the one that serves. */
+function serving({ active_revision_id: active, latest_revision_id: latest }: Deployment): string {
+  if (latest === null) return "-";
+  if (active === latest) return shortId(latest);
+  return `${active === null ? "-" : shortId(active)} < ${shortId(latest)}`;
+}

@@ -1,0 +1,24 @@
+import { spawn } from "node:child_process";
+import { CliFailure } from "../failure.ts";
+import { findDeployment } from "../find-deployment.ts";
+import type { Session } from "../session.ts";
+
+/** Prints the address of a deployment, and opens it where somebody looks. */
+export async function open(session: Session, [name = ""]: string[], options: { console?: boolean }): Promise<void> {
+  const deployment = await findDeployment(session, name);
+  const { url: server } = await session.connection();
+  const page = `${server}/o/${deployment.tenant_id}/host/deployments/${deployment.id}`;
+  const url = options.console ? page : deployment.url;
+  if (url === null) {
+    throw new CliFailure(`${deployment.name} has no address yet.`, { hints: [`Why: pierhead why ${deployment.name}`] });
+  }
+  session.answer({ url }, () => url);
+  if (session.terminal.isInteractive && !session.options.json && /^https?:\/\//.test(url)) openBrowser(url);
+}
+
+function openBrowser(url: string): void {
+  const openers: Partial<Record<NodeJS.Platform, string>> = { darwin: "open", win32: "explorer.exe" };
+  const browser = spawn(openers[process.platform] ?? "xdg-open", [url], { detached: true, stdio: "ignore" });
+  browser.on("error", () => undefined); // the address was printed; a machine without a browser needs no more
+  browser.unref();
+}

@@ -1,0 +1,84 @@
+import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import type { CliContext } from "./context.ts";
+import { usageFailure } from "./failure.ts";
+
+/** Which server, as whom; and where each answer came from, for people who wonder. */
+export interface Connection {
+  url: string;
+  urlFrom: string;
+  apiKey: string | undefined;
+  apiKeyFrom: string;
+  workspaceId: string | undefined;
+  dataDir: string;
+}
+
+export interface ConnectionOptions {
+  url?: string;
+  workspace?: string;
+  apiKeyFile?: string;
+  dataDir?: string;
+}
+
+const defaultUrl = "http://127.0.0.1:8124";
+
+/**
+ * Flags, then the environment, then `credentials.json` of the data directory, which a server on this machine writes.
+ * The key of that file goes only to the address that stands beside it: a key never leaves for another host.
+ */
+export async function findConnection(options: ConnectionOptions, context: CliContext): Promise<Connection> {
+  const { env } = context;
+  const dataDir = findDataDir(options, context);
+  const stored = await readCredentials(dataDir);
+  const from = path.join(dataDir, "credentials.json");
+  const [url, urlFrom] = first([
+    [options.url, "--url"],
+    [env.PIERHEAD_URL, "PIERHEAD_URL"],
+    [stored?.url, from],
+  ]) ?? [defaultUrl, "default"];
+  if (!URL.canParse(url) || !/^https?:/.test(url)) throw usageFailure(`"${url}" (${urlFrom}) is not an http address.`);
+  const isStored = stored?.url !== undefined && sameOrigin(stored.url, url);
+  const [apiKey, apiKeyFrom] = first([
+    [await readKeyFile(options.apiKeyFile, context), "--api-key-file"],
+    [env.PIERHEAD_API_KEY, "PIERHEAD_API_KEY"],
+    [isStored ? stored.api_key : undefined, from],
+  ]) ?? [undefined, "none"];
+  const workspaceId =
+    options.workspace ?? (env.PIERHEAD_WORKSPACE || undefined) ?? (isStored ? stored.workspace_id : undefined);
+  return { url: url.replace(/\/+$/, ""), urlFrom, apiKey, apiKeyFrom, workspaceId, dataDir };
+}
+
+export function findDataDir(options: ConnectionOptions, { env, cwd }: CliContext): string {
+  const given = options.dataDir ?? (env.PIERHEAD_DATA_DIR || undefined);
+  return given === undefined ? path.join(homedir(), ".pierhead") : path.resolve(cwd, given);
+}
+
+type Credentials = { url?: string; workspace_id?: string; api_key?: string };
+
+async function readCredentials(dataDir: string): Promise<Credentials | undefined> {
+  try {
+    return JSON.parse(await readFile(path.join(dataDir, "credentials.json"), "utf8")) as Credentials;
+  } catch {
+    return undefined; // no server has run here, or not as this user
+  }
+}
+
+/** A key on the command line would stand in the process list; a file or a pipe does not. */
+async function readKeyFile(file: string | undefined, { cwd, stdin }: CliContext): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  try {
+    return (file === "-" ? await text(stdin) : await readFile(path.resolve(cwd, file), "utf8")).trim();
+  } catch (error) {
+    throw usageFailure(`The key file ${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function first(candidates: [string | undefined, string][]): [string, string] | undefined {
+  return candidates.find((candidate): candidate is [string, string] => (candidate[0] ?? "") !== "");
+}
+
+function sameOrigin(a: string, b: string): boolean {
+  return URL.canParse(a) && new URL(a).origin === new URL(b).origin;
+}

@@ -1,0 +1,32 @@
+import type { Readable, Writable } from "node:stream";
+
+export type Environment = Record<string, string | undefined>;
+
+export type Output = Writable & { isTTY?: boolean };
+export type Input = Readable & { isTTY?: boolean };
+
+/** A server in this process, as `pierhead up` needs it. */
+export interface RunningServer {
+  url: string;
+  credentials: { adminKey: string; workspaceId: string };
+  close(): Promise<void>;
+}
+
+export type StartServer = (
+  environment: Environment,
+  options: { stopReplicasOnClose: boolean },
+) => Promise<RunningServer>;
+
+/** Everything the command line gets from the world around it. Nothing else is read. */
+export interface CliContext {
+  /** What follows the program's name. */
+  argv: readonly string[];
+  env: Environment;
+  cwd: string;
+  stdin: Input;
+  stdout: Output;
+  stderr: Output;
+  /** Aborted by Ctrl-C. */
+  signal: AbortSignal;
+  startServer: StartServer;
+}

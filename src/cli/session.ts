@@ -1,0 +1,64 @@
+import { type CallTrace, type Client, createClient } from "../client/client.ts";
+import { type Connection, type ConnectionOptions, findConnection } from "./connection.ts";
+import type { CliContext } from "./context.ts";
+import { maskSecrets } from "./mask.ts";
+import type { Terminal } from "./terminal.ts";
+import { duration } from "./text.ts";
+
+export interface GlobalOptions extends ConnectionOptions {
+  json?: boolean;
+  verbose?: boolean;
+  color?: boolean;
+}
+
+/** One run of one command. */
+export interface Session {
+  context: CliContext;
+  terminal: Terminal;
+  options: GlobalOptions;
+  signal: AbortSignal;
+  /** The answer of the command: a JSON document with `--json`, else what `render` makes of it. At most once. */
+  answer(data: unknown, render: () => string | undefined): void;
+  hasAnswered(): boolean;
+  connection(): Promise<Connection>;
+  client(): Promise<Client>;
+}
+
+export function createSession(context: CliContext, terminal: Terminal, options: GlobalOptions): Session {
+  let answered = false;
+  let found: Promise<Connection> | undefined;
+  let client: Client | undefined;
+  const connection = () => {
+    found ??= findConnection(options, context);
+    return found;
+  };
+  return {
+    context,
+    terminal,
+    options,
+    signal: context.signal,
+    answer(data, render) {
+      answered = true;
+      const text = options.json ? JSON.stringify(data, null, 2) : render();
+      if (text !== undefined) terminal.print(text);
+    },
+    hasAnswered: () => answered,
+    connection,
+    async client() {
+      const { url, apiKey, workspaceId } = await connection();
+      const onCall = options.verbose ? { onCall: (call: CallTrace) => terminal.say(showCall(call, terminal)) } : {};
+      client ??= createClient({ baseUrl: url, apiKey, workspaceId, ...onCall });
+      return client;
+    },
+  };
+}
+
+/** `> PATCH http://.../v2/deployments/x 200 34 ms req-1 {"secrets":[{"name":"A","value":"**********"}]}` */
+function showCall(call: CallTrace, terminal: Terminal): string {
+  const status = call.status === null ? "no answer" : String(call.status);
+  const again = call.attempt > 1 ? ` (try ${call.attempt})` : "";
+  const body = call.body === null || call.body === undefined ? "" : ` ${JSON.stringify(maskSecrets(call.body))}`;
+  const request = call.requestId === null ? "" : ` ${call.requestId}`;
+  const line = `> ${call.verb} ${call.url} ${status} ${duration(call.durationMs)}${request}${again}${body}`;
+  return terminal.paintErr("dim", line);
+}

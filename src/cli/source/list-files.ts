@@ -1,0 +1,132 @@
+import { execFile } from "node:child_process";
+import type { Dirent } from "node:fs";
+import { lstat, readdir, readFile, realpath } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { createIgnoreRules, type IgnoreRules } from "./ignore-rules.ts";
+
+export interface FileList {
+  /** Regular files, relative to the root with `/`, in byte order. */
+  files: string[];
+  /** What a person might miss: `.env`, links that lead out. */
+  leftOut: string[];
+  /** Git said what belongs; otherwise the directory was walked. */
+  fromGit: boolean;
+}
+
+/** Never part of a source: made by tools, or the history itself (the same list as other clients of this API). */
+const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modules", ".tox", ".mypy_cache"]);
+
+/**
+ * What belongs to the source in a directory. In a git repository: tracked and new files that git does not ignore. Else
+ * all files but those that .gitignore names. In both, minus .dockerignore, tool directories, and untracked `.env` files,
+ * whose place is `--env-file`: an archive is not sealed.
+ */
+export async function listFiles(root: string, signal: AbortSignal): Promise<FileList> {
+  const rules = createIgnoreRules();
+  await readRules(rules, root, "", ".dockerignore");
+  const git = await gitFiles(root, signal);
+  const candidates = git?.files ?? (await walk(root, rules, signal));
+  const kept: string[] = [];
+  const leftOut: string[] = [];
+  for (const file of candidates) {
+    if (isNeverPacked(file) || isRuledOut(rules, file)) continue;
+    if (isEnvFile(file) && !git?.tracked.has(file)) leftOut.push(file);
+    else if (await isReadableFile(root, file)) kept.push(file);
+    else if (await exists(path.join(root, file))) leftOut.push(file);
+  }
+  return { files: kept.sort(byBytes), leftOut, fromGit: git !== undefined };
+}
+
+const run = promisify(execFile);
+
+/** Undefined where git is missing, or knows nothing of this directory. */
+async function gitFiles(
+  root: string,
+  signal: AbortSignal,
+): Promise<{ files: string[]; tracked: Set<string> } | undefined> {
+  const list = async (...args: string[]) => {
+    const command = ["-c", "core.fsmonitor=false", "-C", root, "ls-files", "-z", ...args];
+    const { stdout } = await run("git", command, { maxBuffer: 256 * 1024 * 1024, signal });
+    return stdout.split("\0").filter((file) => file !== "");
+  };
+  try {
+    const tracked = await list("--cached");
+    const others = await list("--others", "--exclude-standard");
+    if (tracked.length + others.length === 0) return undefined; // an ignored directory of a repository
+    const files: string[] = [];
+    for (const file of new Set([...tracked, ...others])) files.push(...(await withNested(root, file, signal)));
+    return { files, tracked: new Set(tracked) };
+  } catch (error) {
+    signal.throwIfAborted();
+    if ((error as { code?: unknown }).code === "ERR_CHILD_PROCESS_STDIO_MAXBUFFER") throw error;
+    return undefined;
+  }
+}
+
+/** Git names a submodule, or a repository inside, by its directory alone. */
+async function withNested(root: string, file: string, signal: AbortSignal): Promise<string[]> {
+  const directory = file.replace(/\/$/, "");
+  const isDirectory = (await lstat(path.join(root, directory)).catch(() => undefined))?.isDirectory();
+  if (!isDirectory) return [file];
+  if (isNeverPacked(directory)) return [];
+  const nested = await listFiles(path.join(root, directory), signal);
+  return nested.files.map((inner) => `${directory}/${inner}`);
+}
+
+async function walk(root: string, rules: IgnoreRules, signal: AbortSignal): Promise<string[]> {
+  const files: string[] = [];
+  const visit = async (directory: string): Promise<void> => {
+    signal.throwIfAborted();
+    await readRules(rules, root, directory, ".gitignore");
+    for (const entry of await readdir(path.join(root, directory), { withFileTypes: true })) {
+      const file = directory === "" ? entry.name : `${directory}/${entry.name}`;
+      if (isNeverPacked(file) || rules.ignores(file, entry.isDirectory())) continue;
+      if (entry.isDirectory()) await visit(file);
+      else if (isFileOrLink(entry)) files.push(file);
+    }
+  };
+  await visit("");
+  return files;
+}
+
+const isFileOrLink = (entry: Dirent) => entry.isFile() || entry.isSymbolicLink();
+
+async function readRules(rules: IgnoreRules, root: string, directory: string, name: ".gitignore" | ".dockerignore") {
+  const text = await readFile(path.join(root, directory, name), "utf8").catch(() => "");
+  rules.add(directory, text, name === ".gitignore" ? "gitignore" : "dockerignore");
+}
+
+const isNeverPacked = (file: string) => file.split("/").some((part) => neverPacked.has(part));
+
+/** The file itself, or a directory above it. */
+function isRuledOut(rules: IgnoreRules, file: string): boolean {
+  const parts = file.split("/");
+  const above = parts.slice(1).some((_, index) => rules.ignores(parts.slice(0, index + 1).join("/"), true));
+  return above || rules.ignores(file, false);
+}
+
+/** `.env`, `.env.local`, `.env.production`; not the examples that people commit. */
+function isEnvFile(file: string): boolean {
+  return /(^|\/)\.env(\.(?!example|sample|template|dist|defaults)[\w-]+)*$/.test(file);
+}
+
+/** Links are packed as the file they mean, as long as that lies inside: archives of this API hold no links. */
+async function isReadableFile(root: string, file: string): Promise<boolean> {
+  try {
+    const full = path.join(root, file);
+    if ((await lstat(full)).isFile()) return true;
+    const [base, target] = await Promise.all([realpath(root), realpath(full)]);
+    return target.startsWith(base + path.sep) && (await lstat(target)).isFile();
+  } catch {
+    return false; // deleted but still tracked, or a link to nothing
+  }
+}
+
+const exists = (file: string) =>
+  lstat(file).then(
+    () => true,
+    () => false,
+  );
+
+const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -1,0 +1,101 @@
+import { readFile, stat } from "node:fs/promises";
+import path from "node:path";
+import { CliFailure, usageFailure } from "../failure.ts";
+
+/** An agent server's source on this machine. */
+export interface Project {
+  /** What is packed: the directory, or the common ancestor of it and the local packages it depends on. */
+  root: string;
+  /** Config file relative to `root`, with `/`. */
+  configPath: string;
+  name: string;
+  /** `.env` beside the config, if there is one. */
+  envFile: string | undefined;
+}
+
+/** In this order. */
+const configNames = ["langgraph.json", "pierhead.json"];
+
+/** @throws CliFailure when there is no config, or it is no JSON object. */
+export async function findProject(directory: string, configOption: string | undefined): Promise<Project> {
+  const config = path.resolve(directory, configOption ?? (await findConfigName(directory)));
+  const content = await readConfig(config, directory);
+  const configDirectory = path.dirname(config);
+  const root = localDependencies(content)
+    .map((dependency) => path.resolve(configDirectory, dependency))
+    .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
+  const envFile = path.join(configDirectory, ".env");
+  return {
+    root,
+    configPath: path.relative(root, config).split(path.sep).join("/"),
+    name: await findName(configDirectory, content),
+    envFile: (await isFile(envFile)) ? envFile : undefined,
+  };
+}
+
+/** Lower-case letters, digits and hyphens, as every client of this API accepts; `agent` when nothing is left. */
+export function nameFrom(text: string): string {
+  const name = text
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, 63)
+    .replace(/^-+|-+$/g, "");
+  return name || "agent";
+}
+
+async function findConfigName(directory: string): Promise<string> {
+  for (const name of configNames) if (await isFile(path.join(directory, name))) return name;
+  throw new CliFailure(`There is no ${configNames.join(" or ")} in ${directory}.`, {
+    hints: [
+      "Name the file if it lies deeper:  pierhead deploy DIR --config path/langgraph.json",
+      "Any server that answers GET /ok:  write a pierhead.json with its start command",
+    ],
+  });
+}
+
+async function readConfig(config: string, directory: string): Promise<Record<string, unknown>> {
+  try {
+    const content: unknown = JSON.parse(await readFile(config, "utf8"));
+    if (typeof content === "object" && content !== null && !Array.isArray(content))
+      return content as Record<string, unknown>;
+    throw new Error("not a JSON object");
+  } catch (error) {
+    const shown = path.relative(directory, config);
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") throw usageFailure(`There is no ${shown} in ${directory}.`);
+    throw new CliFailure(`${shown} cannot be used: ${(error as Error).message}.`);
+  }
+}
+
+/** Paths in `dependencies` and `source.root` of a langgraph.json: packages that lie beside the project. */
+function localDependencies(content: Record<string, unknown>): string[] {
+  const dependencies: unknown[] = Array.isArray(content["dependencies"]) ? content["dependencies"] : [];
+  const source = content["source"] as { root?: unknown } | undefined;
+  return [...dependencies, source?.root].filter((one): one is string => typeof one === "string" && one.startsWith("."));
+}
+
+function commonAncestor(a: string, b: string): string {
+  const [parts, others] = [a.split(path.sep), b.split(path.sep)];
+  const differs = parts.findIndex((part, index) => part !== others[index]);
+  return parts.slice(0, differs === -1 ? undefined : differs).join(path.sep) || path.sep;
+}
+
+/** `name` of the config, of package.json beside it, or the directory's. */
+async function findName(directory: string, content: Record<string, unknown>): Promise<string> {
+  const named = typeof content["name"] === "string" ? content["name"] : await packageName(directory);
+  return nameFrom(named ?? path.basename(directory));
+}
+
+async function packageName(directory: string): Promise<string | undefined> {
+  try {
+    const { name } = JSON.parse(await readFile(path.join(directory, "package.json"), "utf8")) as { name?: unknown };
+    return typeof name === "string" ? name.replace(/^@[^/]*\//, "") : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isFile = (file: string) =>
+  stat(file).then(
+    (found) => found.isFile(),
+    () => false,
+  );

@@ -1,0 +1,79 @@
+import type { Terminal } from "./terminal.ts";
+import { duration } from "./text.ts";
+
+/** Numbered steps on stderr, each with its time; the running one is drawn over again where the terminal allows it. */
+export interface Steps {
+  /** Ends the running step and begins another; steps in between did not happen. */
+  begin(name: string): void;
+  /** What the running step shows beside its name. */
+  note(text: string): void;
+  /** A line of its own, above the running step. */
+  line(text: string): void;
+  finish(): void;
+  fail(): void;
+  /** Leaves the running step as it is. */
+  close(): void;
+  elapsedMs(): number;
+}
+
+const redrawIntervalMs = 200;
+
+/** Where nothing can be drawn over, a long step says that it still runs. */
+const stillRunningMs = 30_000;
+
+export function createSteps(terminal: Terminal, names: readonly string[]): Steps {
+  const startedAt = Date.now();
+  const width = Math.max(...names.map((name) => name.length));
+  let running: { name: string; startedAt: number; note: string; saidAt: number } | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  const clear = () => {
+    if (terminal.isLive && running !== undefined) terminal.erase();
+  };
+  const text = (mark: string) => {
+    if (running === undefined) return "";
+    const place = `${names.indexOf(running.name) + 1}/${names.length}`;
+    const time = duration(Date.now() - running.startedAt);
+    return `${mark} ${terminal.paintErr("dim", place)} ${running.name.padEnd(width)}  ${running.note.padEnd(28)} ${terminal.paintErr("dim", time)}`;
+  };
+  const draw = () => {
+    if (running === undefined) return;
+    if (terminal.isLive) return terminal.draw(text(terminal.paintErr("cyan", "·")));
+    if (Date.now() - running.saidAt < stillRunningMs) return;
+    running.saidAt = Date.now();
+    terminal.say(text("·"));
+  };
+  const end = (mark: string) => {
+    if (running === undefined) return;
+    clear();
+    terminal.say(text(mark));
+    close();
+  };
+  const close = () => {
+    clear();
+    running = undefined;
+    clearInterval(timer);
+  };
+
+  return {
+    begin(name) {
+      if (running?.name === name) return;
+      end(terminal.paintErr("green", "✓"));
+      running = { name, startedAt: Date.now(), note: "", saidAt: Date.now() };
+      timer = setInterval(draw, redrawIntervalMs).unref();
+      draw();
+    },
+    note(note) {
+      if (running !== undefined) running.note = note;
+    },
+    line(line) {
+      clear();
+      terminal.say(line);
+      draw();
+    },
+    finish: () => end(terminal.paintErr("green", "✓")),
+    fail: () => end(terminal.paintErr("red", "✗")),
+    close,
+    elapsedMs: () => Date.now() - startedAt,
+  };
+}

@@ -1,0 +1,45 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { parseEnv } from "node:util";
+import type { Secret } from "../contract/deployment.ts";
+import { reservedSecretNames } from "../domain/secret-names.ts";
+import { usageFailure } from "./failure.ts";
+import type { Session } from "./session.ts";
+import { count } from "./text.ts";
+
+/**
+ * The variables of a dotenv file; "-" reads stdin. Names that the platform sets itself are left out with a notice, as
+ * are empty values: agent frameworks put both into their example files.
+ */
+export async function readVariables(session: Session, file: string): Promise<Secret[]> {
+  const { context, terminal } = session;
+  let content: string;
+  try {
+    content = file === "-" ? await text(context.stdin) : await readFile(path.resolve(context.cwd, file), "utf8");
+  } catch (error) {
+    throw usageFailure(`The file ${file} cannot be read: ${(error as Error).message}`);
+  }
+  const all = Object.entries(parseEnv(content)).map(([name, value]) => ({ name, value: value ?? "" }));
+  const reserved = all.filter(({ name }) => reservedSecretNames.has(name));
+  if (reserved.length > 0) {
+    terminal.say(`Left out, because the platform sets them: ${reserved.map(({ name }) => name).join(", ")}`);
+  }
+  return all.filter(({ name, value }) => value !== "" && !reservedSecretNames.has(name));
+}
+
+/** The API replaces all secrets at once: what is not sent again would be lost. */
+export function mergeVariables(present: readonly Secret[], changed: readonly Secret[]): Secret[] {
+  const merged = new Map([...present, ...changed].map((secret) => [secret.name, secret]));
+  return [...merged.values()];
+}
+
+/** How many variables a `.env` file has that a deploy would not send; undefined when it has none or cannot be read. */
+export async function unsentVariables(file: string): Promise<string | undefined> {
+  try {
+    const names = Object.keys(parseEnv(await readFile(file, "utf8")));
+    return names.length === 0 ? undefined : count(names.length, "variable");
+  } catch {
+    return undefined;
+  }
+}

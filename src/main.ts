@@ -1,0 +1,52 @@
+#!/usr/bin/env node
+// Nothing is imported before the version is known: an old Node would fail on syntax instead of on this line.
+const wanted = { major: 22, minor: 19 };
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+
+if (major < wanted.major || (major === wanted.major && minor < wanted.minor)) {
+  console.error(
+    `Pierhead needs Node ${wanted.major}.${wanted.minor} or newer, this is ${process.versions.node}: install it from https://nodejs.org, or run "npm start" in a clone.`,
+  );
+  process.exitCode = 1;
+} else {
+  await start();
+}
+
+async function start() {
+  const { createCli } = await import("./cli/cli.ts");
+  const cancelled = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+    process.on(signal, () => {
+      // The second one does not wait for anything any more.
+      if (cancelled.signal.aborted) process.exit(130);
+      cancelled.abort(new Error(signal));
+    });
+  }
+  const { argv, env, stdin, stdout, stderr } = process;
+  // `pierhead logs | head` closes the pipe: that is an end, not an error.
+  stdout.on("error", (error) => process.exit((error as NodeJS.ErrnoException).code === "EPIPE" ? 0 : 1));
+  const cli = createCli({
+    argv: argv.slice(2),
+    env,
+    cwd: process.cwd(),
+    stdin,
+    stdout,
+    stderr,
+    signal: cancelled.signal,
+    startServer,
+  });
+  process.exitCode = await cli.run();
+}
+
+/** The server is heavy: only `up` loads it. */
+async function startServer(environment: Record<string, string | undefined>, options: { stopReplicasOnClose: boolean }) {
+  const [{ readConfig }, { startServer }, { createLogger }] = await Promise.all([
+    import("./server/config.ts"),
+    import("./server/start.ts"),
+    import("./telemetry/log.ts"),
+  ]);
+  const config = readConfig(environment);
+  const server = await startServer(config, { logger: createLogger(config.logLevel) });
+  const close = () => server.close({ stopReplicas: options.stopReplicasOnClose });
+  return { url: server.url, credentials: server.credentials, close };
+}

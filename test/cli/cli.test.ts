@@ -1,0 +1,299 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { type CommandSpec, commandTable } from "../../src/cli/command-table.ts";
+import { harmless } from "../../src/cli/terminal.ts";
+import { columns, duration, nearest, parseDuration, parseMoment } from "../../src/cli/text.ts";
+import { startAnswering } from "../client/answering.ts";
+import { createDirectory, runCli } from "./run-cli.ts";
+
+const id = "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11";
+const deployment = {
+  id,
+  name: "support",
+  status: "READY",
+  source: "internal_source",
+  secrets: [{ name: "TOKEN", value: "hunter2" }],
+  latest_revision_id: null,
+  active_revision_id: null,
+  updated_at: "2026-01-01T00:00:00Z",
+  url: null,
+  display_name: null,
+  created_at: "2026-01-01T00:00:00Z",
+  source_config: { repo_url: null, template_id: null, deployment_type: "prod" },
+};
+
+function leaves(specs: readonly CommandSpec[], prefix: string[] = []): { words: string[]; spec: CommandSpec }[] {
+  return specs.flatMap((spec) => {
+    const words = [...prefix, spec.name];
+    return spec.commands === undefined ? [{ words, spec }] : leaves(spec.commands, words);
+  });
+}
+
+test("every command has help with its examples first, loads, and says what its JSON answer is", async () => {
+  for (const { words, spec } of leaves(commandTable).filter((leaf) => !leaf.spec.hidden)) {
+    const { code, stdout } = await runCli([...words, "--help"]);
+    assert.equal(code, 0, words.join(" "));
+    if (spec.examples !== undefined) assert.match(stdout, /^Examples:\n {2}\$ /);
+    assert.match(stdout, /--json/);
+    assert.equal(typeof (await spec.load?.()), "function");
+    assert.ok(spec.json !== undefined, words.join(" "));
+  }
+});
+
+test("no command shows the help; a misspelled one is refused with what was meant, code 2", async () => {
+  assert.equal((await runCli([])).code, 0);
+  const { code, stderr, stdout } = await runCli(["depoly"]);
+  assert.equal(code, 2);
+  assert.match(stderr, /Did you mean deploy\?/);
+  assert.equal(stdout, "");
+});
+
+test("unknown options and missing arguments are refused with code 2", async () => {
+  assert.equal((await runCli(["list", "--jsno"])).code, 2);
+  assert.equal((await runCli(["status"])).code, 2);
+  assert.equal((await runCli(["status", "a", "b"])).code, 2);
+  assert.equal(
+    (await runCli(["logs", "x", "-n", "many"], { env: { PIERHEAD_URL: "http://127.0.0.1:1" } })).code !== 0,
+    true,
+  );
+});
+
+test("without a server: code 1, the address, and how to start one; with --json the error is the document", async () => {
+  const { code, stderr } = await runCli(["list", "--url", "http://127.0.0.1:1"]);
+  assert.equal(code, 1);
+  assert.match(stderr, /No answer from http:\/\/127.0.0.1:1/);
+  assert.match(stderr, /pierhead up/);
+  const json = await runCli(["list", "--json", "--url", "http://127.0.0.1:1"]);
+  const { error } = JSON.parse(json.stdout) as { error: { exit_code: number; message: string } };
+  assert.equal(error.exit_code, 1);
+  assert.match(error.message, /No answer/);
+});
+
+test("a refused key ends with code 4, the request id, and where keys come from", async () => {
+  await using server = await startAnswering(() => ({
+    status: 401,
+    body: { detail: "Invalid token" },
+    headers: { "x-request-id": "req-77" },
+  }));
+  const { code, stderr } = await runCli(["list", "--url", server.url]);
+  assert.equal(code, 4);
+  assert.match(stderr, /Invalid token/);
+  assert.match(stderr, /req-77/);
+  assert.match(stderr, /PIERHEAD_API_KEY/);
+});
+
+test("flags win over the environment, which wins over credentials.json, whose key goes to its own address only", async () => {
+  await using own = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
+  await using other = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
+  await using data = await createDirectory({
+    "credentials.json": JSON.stringify({ url: own.url, workspace_id: "w-file", api_key: "file-key" }),
+    key: "flag-key\n",
+  });
+  const env = { PIERHEAD_DATA_DIR: data.directory };
+  const last = (server: typeof own) => server.asked.at(-1)?.headers;
+
+  await runCli(["list"], { env });
+  assert.equal(last(own)?.["x-api-key"], "file-key");
+  assert.equal(last(own)?.["x-tenant-id"], "w-file");
+  await runCli(["list"], { env: { ...env, PIERHEAD_API_KEY: "env-key", PIERHEAD_WORKSPACE: "w-env" } });
+  assert.equal(last(own)?.["x-api-key"], "env-key");
+  assert.equal(last(own)?.["x-tenant-id"], "w-env");
+  await runCli(["list", "--api-key-file", path.join(data.directory, "key"), "--workspace", "w-flag"], {
+    env: { ...env, PIERHEAD_API_KEY: "env-key" },
+  });
+  assert.equal(last(own)?.["x-api-key"], "flag-key");
+  assert.equal(last(own)?.["x-tenant-id"], "w-flag");
+  await runCli(["list", "--url", other.url], { env });
+  assert.equal(last(other)?.["x-api-key"], undefined);
+});
+
+test("values of variables appear in no list, no JSON and no verbose line, only when they are asked for", async () => {
+  await using server = await startAnswering(({ url, method }) => {
+    if (method === "PATCH") return { status: 200, body: deployment };
+    return {
+      status: 200,
+      body: url.includes("/revisions") ? { resources: [], offset: 0 } : { resources: [deployment], offset: 1 },
+    };
+  });
+  const at = ["--url", server.url];
+  for (const words of [
+    ["list"],
+    ["list", "--json"],
+    ["status", "support", "--json"],
+    ["env", "list", "support", "--json"],
+    ["env", "list", "support"],
+  ]) {
+    const { code, stdout, stderr } = await runCli([...words, ...at, "--verbose"]);
+    assert.equal(code, 0);
+    assert.doesNotMatch(stdout + stderr, /hunter2/, words.join(" "));
+  }
+  const set = await runCli(["env", "set", "support", "OTHER", "--verbose", ...at], { stdin: "swordfish\n" });
+  assert.equal(set.code, 0, set.stderr);
+  assert.doesNotMatch(set.stdout + set.stderr, /hunter2|swordfish/);
+  assert.match(set.stderr, /"name":"OTHER","value":"\*{10}"/);
+  assert.deepEqual(JSON.parse(server.asked.at(-1)?.body ?? ""), {
+    secrets: [
+      { name: "TOKEN", value: "hunter2" },
+      { name: "OTHER", value: "swordfish" },
+    ],
+  });
+  assert.match((await runCli(["env", "list", "support", "--reveal", ...at])).stdout, /TOKEN\s+hunter2/);
+});
+
+test("a value on the command line is refused before anything is called", async () => {
+  const { code, stderr } = await runCli(["env", "set", "support", "KEY=secret", "--url", "http://127.0.0.1:1"]);
+  assert.equal(code, 2);
+  assert.match(stderr, /pierhead env set support KEY < file/);
+});
+
+test("a name that is nearly one is answered with it; a beginning of an id finds its deployment, if it is unique", async () => {
+  const twin = { ...deployment, id: id.replace("6b1f0f64", "6b1fffff"), name: "billing" };
+  await using server = await startAnswering(({ url }) => {
+    const query = new URL(url, "http://x").searchParams;
+    const resources = [deployment, twin].filter(({ name }) => query.get("name") === null || query.get("name") === name);
+    return { status: 200, body: { resources: url.includes("/revisions") ? [] : resources, offset: 2 } };
+  });
+  const at = ["--url", server.url];
+  const misspelled = await runCli(["status", "suport", ...at]);
+  assert.equal(misspelled.code, 1);
+  assert.match(misspelled.stderr, /Did you mean support\?/);
+  assert.match((await runCli(["status", "6b1f0", ...at])).stdout, /support/);
+  const ambiguous = await runCli(["status", "6b1f", ...at]);
+  assert.equal(ambiguous.code, 1);
+  assert.match(ambiguous.stderr, /not unique/);
+});
+
+test("colors follow the terminal, NO_COLOR, FORCE_COLOR, CI and TERM", async () => {
+  const colored = async (options: Parameters<typeof runCli>[1], ...flags: string[]) =>
+    (await runCli(["env", "set", "x", "A=B", ...flags], options)).stderr.includes("\u001b[");
+  assert.equal(await colored({}), false);
+  assert.equal(await colored({ isTTY: true }), true);
+  assert.equal(await colored({ isTTY: true }, "--no-color"), false);
+  assert.equal(await colored({ isTTY: true, env: { NO_COLOR: "1" } }), false);
+  assert.equal(await colored({ isTTY: true, env: { TERM: "dumb" } }), false);
+  assert.equal(await colored({ isTTY: true, env: { CI: "true" } }), false);
+  assert.equal(await colored({ env: { FORCE_COLOR: "1" } }), true);
+  assert.equal(await colored({ env: { FORCE_COLOR: "1", NO_COLOR: "1" } }), false);
+});
+
+test("a delete without a person and without --yes changes nothing, code 2", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
+  const { code, stderr } = await runCli(["delete", "support", "--url", server.url]);
+  assert.equal(code, 2);
+  assert.match(stderr, /--yes/);
+  assert.ok(server.asked.every(({ method }) => method === "GET"));
+});
+
+test("completion offers commands, options and live names, and stays silent without a server", async () => {
+  await using server = await startAnswering(() => ({
+    status: 200,
+    body: { resources: [deployment, { ...deployment, name: "sales" }], offset: 2 },
+  }));
+  const at = { env: { PIERHEAD_URL: server.url } };
+  const offered = async (...words: string[]) =>
+    (await runCli(["__complete", "--", ...words], at)).stdout.trim().split("\n");
+  assert.deepEqual(await offered("re"), ["redeploy"]);
+  assert.deepEqual(await offered("env", ""), ["list", "set", "unset", "import"]);
+  assert.deepEqual(await offered("logs", "--fo"), ["--follow"]);
+  assert.deepEqual(await offered("logs", "su"), ["support"]);
+  assert.deepEqual(await offered("--url", "http://x", "logs", "-n", "5", ""), ["support", "sales"]);
+  assert.deepEqual(await offered("completion", "z"), ["zsh"]);
+  const offline = await runCli(["__complete", "--", "status", ""], { env: { PIERHEAD_URL: "http://127.0.0.1:1" } });
+  assert.deepEqual(offline, { code: 0, stdout: "", stderr: "" });
+});
+
+test("the completion scripts name this program; an unknown shell is refused", async () => {
+  for (const shell of ["bash", "zsh", "fish"])
+    assert.match((await runCli(["completion", shell])).stdout, /pierhead __complete/);
+  assert.equal((await runCli(["completion", "tcsh"])).code, 2);
+});
+
+test("a raw call sends body and key, prints the answer, and the key goes to no other host", async () => {
+  await using server = await startAnswering(() => ({ status: 201, body: { made: true } }));
+  await using files = await createDirectory({ "body.json": '{"a": 1}' });
+  const { code, stdout } = await runCli(["api", "post", "/v2/things", "-d", "@body.json", "--url", server.url], {
+    cwd: files.directory,
+  });
+  assert.equal(code, 0);
+  assert.deepEqual(JSON.parse(stdout), { made: true });
+  assert.deepEqual(
+    [server.asked[0]?.method, server.asked[0]?.url, server.asked[0]?.body],
+    ["POST", "/v2/things", '{"a":1}'],
+  );
+  assert.equal((await runCli(["api", "GET", "https://example.invalid/x", "--url", server.url])).code, 2);
+  assert.equal((await runCli(["api", "POST", "/x", "-d", "{", "--url", server.url])).code, 2);
+});
+
+test("up says when it is ready, as JSON if asked, stops when told, and explains a taken port", async () => {
+  await using data = await createDirectory();
+  const stop = new AbortController();
+  let closed = 0;
+  const startServer = (environment: Record<string, string | undefined>, options: { stopReplicasOnClose: boolean }) => {
+    assert.equal(environment.PORT, "0");
+    assert.equal(environment.PIERHEAD_DATA_DIR, data.directory);
+    assert.equal(options.stopReplicasOnClose, true);
+    setImmediate(() => stop.abort());
+    return Promise.resolve({
+      url: "http://127.0.0.1:9",
+      credentials: { adminKey: "secret-key", workspaceId: "w" },
+      close: async () => {
+        closed += 1;
+      },
+    });
+  };
+  const up = await runCli(["up", "--json", "--port", "0", "--data-dir", data.directory, "--stop-agents-on-exit"], {
+    startServer,
+    signal: stop.signal,
+  });
+  assert.equal(up.code, 0);
+  assert.equal(closed, 1);
+  assert.equal((JSON.parse(up.stdout) as { url: string }).url, "http://127.0.0.1:9");
+  assert.doesNotMatch(up.stdout + up.stderr, /secret-key/);
+
+  const taken = await runCli(["up"], {
+    startServer: () => Promise.reject(Object.assign(new Error("x"), { code: "EADDRINUSE" })),
+  });
+  assert.equal(taken.code, 1);
+  assert.match(taken.stderr, /Port 8124 is taken/);
+});
+
+test("doctor names each problem with a fix, and fails when there is one", async () => {
+  await using data = await createDirectory();
+  await writeFile(path.join(data.directory, "credentials.json"), "{}", { mode: 0o644 });
+  const { code, stdout } = await runCli([
+    "doctor",
+    "--json",
+    "--url",
+    "http://127.0.0.1:1",
+    "--data-dir",
+    data.directory,
+  ]);
+  assert.equal(code, 1);
+  const { checks } = JSON.parse(stdout) as { checks: { name: string; status: string; fix: string | null }[] };
+  const bad = checks.filter(({ status }) => status === "failed").map(({ name }) => name);
+  assert.ok(bad.includes("server") && bad.includes("key") && bad.includes("data directory"), bad.join());
+  assert.ok(checks.every(({ status, fix }) => (status === "ok") === (fix === null)));
+});
+
+test("what others wrote reaches no terminal as a command", () => {
+  assert.equal(harmless("a\u001b[2Jb\u001b]0;title\u0007c\rd\u202ee\tf\ng"), "abcde\tf\ng");
+});
+
+test("times, columns and near words read as people expect", () => {
+  assert.equal(duration(12_340), "12.3 s");
+  assert.equal(duration(185_000), "3 min 05 s");
+  assert.deepEqual(["90", "90s", "10m", "2h", "250ms"].map(parseDuration), [90_000, 90_000, 600_000, 7_200_000, 250]);
+  assert.throws(() => parseDuration("soon"), { exitCode: 2 });
+  assert.equal(parseMoment("1h", Date.parse("2026-01-01T10:00:00Z")), "2026-01-01T09:00:00.000Z");
+  assert.equal(parseMoment("2026-01-01T10:00:00+02:00"), "2026-01-01T08:00:00.000Z");
+  assert.equal(
+    columns([
+      ["a", "bb", "c"],
+      ["aaa", "b", "cc"],
+    ]),
+    "a    bb  c\naaa  b   cc",
+  );
+  assert.deepEqual(nearest("suport", ["support", "sales", "report"]), ["support", "report"]);
+});

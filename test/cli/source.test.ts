@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { chmod, link, mkdir, symlink, utimes, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { list } from "tar";
+import { packArchive } from "../../src/cli/source/archive.ts";
+import { isGitUrl, repositoryName, withoutUser } from "../../src/cli/source/git-source.ts";
+import { createIgnoreRules } from "../../src/cli/source/ignore-rules.ts";
+import { listFiles } from "../../src/cli/source/list-files.ts";
+import { findProject, nameFrom } from "../../src/cli/source/project.ts";
+import { createDirectory } from "./run-cli.ts";
+
+const never = new AbortController().signal;
+const git = (directory: string, ...args: string[]) =>
+  execFileSync("git", ["-C", directory, "-c", "user.name=t", "-c", "user.email=t@example.invalid", ...args]);
+
+test("the same files give the same archive, whatever their times, permissions of the group, and place", async () => {
+  const content = { "langgraph.json": "{}", "src/agent.ts": "export {}", "src/z/deep.ts": "1", "a b.txt": "blank" };
+  await using one = await createDirectory(content);
+  await using other = await createDirectory(content);
+  await utimes(path.join(other.directory, "langgraph.json"), 1, 1);
+  await chmod(path.join(other.directory, "langgraph.json"), 0o600);
+
+  const names = (await listFiles(one.directory, never)).files;
+  await using first = await packArchive(one.directory, names, never);
+  await using second = await packArchive(other.directory, (await listFiles(other.directory, never)).files, never);
+
+  assert.deepEqual(names, ["a b.txt", "langgraph.json", "src/agent.ts", "src/z/deep.ts"]);
+  assert.equal(first.sha256, second.sha256);
+  await writeFile(path.join(other.directory, "src/agent.ts"), "changed");
+  await using third = await packArchive(other.directory, names, never);
+  assert.notEqual(third.sha256, first.sha256);
+});
+
+test("an archive holds regular files only: links lead to copies, or stay out when they leave the source", async () => {
+  await using outside = await createDirectory({ "secret.txt": "s" });
+  await using source = await createDirectory({ "real.txt": "content", "@scope.txt": "at", "dir/inner.txt": "i" });
+  const { directory } = source;
+  await symlink("real.txt", path.join(directory, "alias.txt"));
+  await symlink(path.join(outside.directory, "secret.txt"), path.join(directory, "leak.txt"));
+  await symlink("dir", path.join(directory, "linked-dir"));
+  await symlink("nowhere", path.join(directory, "broken"));
+  await link(path.join(directory, "real.txt"), path.join(directory, "second-name.txt"));
+
+  const { files, leftOut } = await listFiles(directory, never);
+  await using archive = await packArchive(directory, files, never);
+
+  const entries: [string, string, number][] = [];
+  const parser = list({
+    onReadEntry: (entry) => entries.push([entry.path.replace(/^\.\//, ""), entry.type, entry.size]),
+  });
+  parser.end(Buffer.from(await archive.blob.arrayBuffer()));
+  assert.deepEqual(entries, [
+    ["@scope.txt", "File", 2],
+    ["alias.txt", "File", 7],
+    ["dir/inner.txt", "File", 1],
+    ["real.txt", "File", 7],
+    ["second-name.txt", "File", 7],
+  ]);
+  assert.deepEqual(leftOut.toSorted(), ["broken", "leak.txt", "linked-dir"]);
+});
+
+test("in a repository git decides: ignored files stay out, new ones come along, deleted ones are gone", async () => {
+  await using source = await createDirectory({
+    ".gitignore": "*.log\n/out/\n",
+    ".dockerignore": "docs\n",
+    "agent/index.ts": "1",
+    "agent/debug.log": "x",
+    "out/a.js": "x",
+    "docs/page.md": "x",
+    "gone.txt": "x",
+    "node_modules/p/index.js": "tracked by mistake",
+    ".env": "KEY=1",
+    "agent/.env.example": "KEY=",
+  });
+  const { directory } = source;
+  git(directory, "init", "--quiet");
+  git(directory, "add", "--force", "gone.txt", "node_modules", ".gitignore");
+  git(directory, "commit", "--quiet", "-m", "x");
+  git(directory, "rm", "--quiet", "--cached", "gone.txt");
+  git(directory, "reset", "--quiet");
+  await using empty = await createDirectory();
+  execFileSync("mv", [path.join(directory, "gone.txt"), empty.directory]);
+  await mkdir(path.join(directory, "nested"));
+  git(path.join(directory, "nested"), "init", "--quiet");
+  await writeFile(path.join(directory, "nested", "inner.txt"), "x");
+
+  const whole = await listFiles(directory, never);
+  assert.equal(whole.fromGit, true);
+  assert.deepEqual(whole.files, [
+    ".dockerignore",
+    ".gitignore",
+    "agent/.env.example",
+    "agent/index.ts",
+    "nested/inner.txt",
+  ]);
+  assert.deepEqual(whole.leftOut, [".env"]);
+
+  // A directory of the repository is a source by itself; one that git ignores is walked.
+  assert.deepEqual((await listFiles(path.join(directory, "agent"), never)).files, [".env.example", "index.ts"]);
+  assert.deepEqual((await listFiles(path.join(directory, "out"), never)).files, ["a.js"]);
+});
+
+test("a tracked .env belongs to the source: somebody decided so", async () => {
+  await using source = await createDirectory({ ".env": "KEY=1" });
+  git(source.directory, "init", "--quiet");
+  git(source.directory, "add", ".env");
+  assert.deepEqual((await listFiles(source.directory, never)).files, [".env"]);
+});
+
+test("outside a repository .gitignore rules, nested ones too, and tool directories stay out", async () => {
+  await using source = await createDirectory({
+    ".gitignore": "build/\n*.tmp\n!keep.tmp\n",
+    "a.py": "1",
+    "build/x": "x",
+    "keep.tmp": "k",
+    "drop.tmp": "d",
+    "pkg/.gitignore": "/local\n",
+    "pkg/local": "x",
+    "pkg/deep/local": "kept: the rule is tied to pkg",
+    "node_modules/p/i.js": "x",
+    "sub/__pycache__/m.pyc": "x",
+    ".venv/bin/python": "x",
+    ".env.local": "SECRET=1",
+  });
+  const { files, leftOut, fromGit } = await listFiles(source.directory, never);
+  assert.equal(fromGit, false);
+  assert.deepEqual(files, [".gitignore", "a.py", "keep.tmp", "pkg/.gitignore", "pkg/deep/local"]);
+  assert.deepEqual(leftOut, [".env.local"]);
+});
+
+test("ignore patterns mean what gitignore(5) says", () => {
+  const cases: [pattern: string, ignored: string[], kept: string[]][] = [
+    ["foo", ["foo", "a/foo"], ["foobar", "a/foo.txt"]],
+    ["/foo", ["foo"], ["a/foo"]],
+    ["a/b", ["a/b"], ["x/a/b"]],
+    ["**/b/c", ["b/c", "x/b/c", "x/y/b/c"], ["c"]],
+    ["a/**/z", ["a/z", "a/b/z", "a/b/c/z"], ["z"]],
+    ["a/**", ["a/b", "a/b/c"], ["b/a"]],
+    ["*.js", ["x.js", "a/x.js"], ["x.jsx"]],
+    ["f?o", ["foo", "fxo"], ["f/o", "fo"]],
+    ["[ab].txt", ["a.txt"], ["c.txt"]],
+    ["[!ab].txt", ["c.txt"], ["a.txt"]],
+    ["\\#x", ["#x"], ["x"]],
+    ["# comment", [], ["# comment"]],
+    ["a.b+(c)", ["a.b+(c)"], ["axb+(c)"]],
+  ];
+  for (const [pattern, ignored, kept] of cases) {
+    const rules = createIgnoreRules();
+    rules.add("", `${pattern}\n`, "gitignore");
+    for (const file of ignored) assert.ok(rules.ignores(file, false), `${pattern} ignores ${file}`);
+    for (const file of kept) assert.ok(!rules.ignores(file, false), `${pattern} keeps ${file}`);
+  }
+});
+
+test("git itself agrees with these ignore rules", async () => {
+  const patterns = [
+    "*.log",
+    "!important.log",
+    "/root-only",
+    "dir/",
+    "deep/**/leaf",
+    "a?c",
+    "[x-z]*",
+    "**/any",
+    "mid/dle",
+  ];
+  const paths = [
+    "a.log",
+    "important.log",
+    "s/important.log",
+    "root-only",
+    "s/root-only",
+    "dir/f",
+    "s/dir/f",
+    "dirx",
+    "deep/leaf",
+    "deep/1/2/leaf",
+    "abc",
+    "ac",
+    "xylo",
+    "s/zed",
+    "s/t/any",
+    "mid/dle",
+    "s/mid/dle",
+  ];
+  await using source = await createDirectory({
+    ".gitignore": patterns.join("\n"),
+    ...Object.fromEntries(paths.map((file) => [file, "x"])),
+  });
+  const walked = (await listFiles(source.directory, never)).files;
+  git(source.directory, "init", "--quiet");
+  assert.deepEqual(walked, (await listFiles(source.directory, never)).files);
+});
+
+test("the project is found by its config; local packages beside it widen what is packed", async () => {
+  await using plain = await createDirectory({ "My Agent/pierhead.json": '{"start": ["node"]}' });
+  const own = await findProject(path.join(plain.directory, "My Agent"), undefined);
+  assert.deepEqual(
+    [own.root, own.configPath, own.name],
+    [path.join(plain.directory, "My Agent"), "pierhead.json", "my-agent"],
+  );
+  const from = await findProject(plain.directory, "My Agent/pierhead.json");
+  assert.deepEqual([from.root, from.configPath, from.name], [plain.directory, "My Agent/pierhead.json", "my-agent"]);
+
+  await using mono = await createDirectory({
+    "apps/agent/langgraph.json": JSON.stringify({ dependencies: [".", "../../libs/shared", "langchain"] }),
+    "apps/agent/package.json": '{"name": "@team/support-bot"}',
+    "apps/agent/.env": "A=1",
+  });
+  const project = await findProject(path.join(mono.directory, "apps/agent"), undefined);
+  assert.deepEqual(
+    [project.root, project.configPath, project.name],
+    [mono.directory, "apps/agent/langgraph.json", "support-bot"],
+  );
+  assert.equal(project.envFile, path.join(mono.directory, "apps/agent/.env"));
+});
+
+test("a directory without a config, or with a broken one, is refused with what to do", async () => {
+  await using empty = await createDirectory();
+  await assert.rejects(findProject(empty.directory, undefined), /There is no langgraph.json or pierhead.json/);
+  await assert.rejects(findProject(empty.directory, "x.json"), { exitCode: 2 });
+  await using broken = await createDirectory({ "langgraph.json": "{" });
+  await assert.rejects(findProject(broken.directory, undefined), /langgraph.json cannot be used/);
+});
+
+test("names and git addresses are taken apart as people write them", () => {
+  assert.equal(nameFrom("My_Agent 2!"), "my-agent-2");
+  assert.equal(nameFrom("___"), "agent");
+  for (const url of ["https://h/x/y.git", "ssh://git@h/x", "git@h:x/y.git", "file:///srv/y"])
+    assert.ok(isGitUrl(url), url);
+  for (const text of [".", "./x", "node-server", "C:\\agents\\x", "/srv/x"]) assert.ok(!isGitUrl(text), text);
+  assert.equal(repositoryName("git@h:team/hello.git"), "hello");
+  assert.equal(repositoryName("https://h/team/hello/"), "hello");
+  assert.equal(withoutUser("https://token@h/x"), "https://h/x");
+});
