@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "./command-line.ts";
 import { findProgram } from "./environment.ts";
-import { isFileInside } from "./project.ts";
+import { isFileInside } from "./inside.ts";
 
 /**
  * The command that installs a JavaScript project: by its lock file, then by what package.json says, else npm

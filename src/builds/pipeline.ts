@@ -5,8 +5,9 @@ import { artifactManifestName, directorySize, nodeMajor, readArtifact } from "./
 import type { BuildRequest, BuildResult } from "./build.ts";
 import { type Command, parseCommandLine } from "./command-line.ts";
 import { BuildFailure } from "./failure.ts";
+import { isFileInside } from "./inside.ts";
 import { installCommand } from "./install.ts";
-import { isFileInside, type Project, readProject } from "./project.ts";
+import { type Project, readProject } from "./project.ts";
 import { type BuildContext, runCommand } from "./run-command.ts";
 import { fetchSource, showSource } from "./source.ts";
 import { langgraphToolchain } from "./toolchain.ts";

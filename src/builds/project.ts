@@ -1,7 +1,8 @@
-import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigValue } from "./config-reader.ts";
 import { BuildFailure } from "./failure.ts";
+import { isFileInside } from "./inside.ts";
 import { JsonTextError, parseJsonText } from "./json-text.ts";
 import { type LanggraphProject, readLanggraphConfig } from "./langgraph-config.ts";
 import { type CommandProject, readPierheadConfig } from "./pierhead-config.ts";
@@ -27,19 +28,6 @@ export async function readProject(sourceDir: string, configPath: string | null, 
   const isPierhead =
     config.get("graphs").isAbsent && (!config.get("start").isAbsent || place.endsWith("pierhead.json"));
   return isPierhead ? readPierheadConfig(config, place) : readLanggraphConfig(config, place, nodeMajor);
-}
-
-/**
- * Checks that a file exists and is really inside the source: a repository may hold links to anywhere.
- * @returns false when it does not exist, or is something else.
- */
-export async function isFileInside(sourceDir: string, file: string): Promise<boolean> {
-  try {
-    const [root, real] = await Promise.all([realpath(sourceDir), realpath(path.join(sourceDir, file))]);
-    return real.startsWith(root + path.sep) && (await stat(real)).isFile();
-  } catch {
-    return false;
-  }
 }
 
 async function findConfig(sourceDir: string): Promise<string> {

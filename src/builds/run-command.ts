@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import { type BuildLog, LineSplitter } from "./build-log.ts";
 import { type Command, showCommand } from "./command-line.ts";
 import { BuildFailure, type BuildFailureReason, diskFullMessage } from "./failure.ts";
+import { isDirectoryInside } from "./inside.ts";
 
 /** What the steps of one build share. */
 export interface BuildContext {
@@ -30,6 +31,12 @@ export async function runCommand(context: BuildContext, command: Command, reason
   const place = command.cwd === "." ? "" : ` (in ${command.cwd})`;
   log.say(`$ ${shown}${place}`);
   log.forgetLastLines();
+  if (!(await isDirectoryInside(sourceDir, command.cwd))) {
+    throw new BuildFailure(
+      "CommandInvalid",
+      `There is no directory '${command.cwd}' in the source to run \`${shown}\` in.`,
+    );
+  }
   signal.throwIfAborted();
   const startedAt = performance.now();
   const end = await run(context, command, path.join(sourceDir, command.cwd));
@@ -67,7 +74,7 @@ async function run(context: BuildContext, { argv, env }: Command, cwd: string): 
     return { exitCode, signal };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT") throw notFound(program, context.env["PATH"] ?? "", cwd);
+    if (code === "ENOENT") throw notFound(program);
     if (code === "EACCES")
       throw new BuildFailure("CommandInvalid", `'${program}' may not be executed. Set its executable bit.`);
     throw error;
@@ -95,8 +102,8 @@ async function outputEnd({ stdout, stderr }: ChildProcess): Promise<void> {
 
 const outOfMemory = (signal: string | null) => (signal === "SIGKILL" ? ", probably because memory ran out" : "");
 
-function notFound(program: string, searchPath: string, cwd: string): BuildFailure {
-  const where = program.includes("/") ? `in ${path.basename(cwd)}` : `on the PATH of the build (${searchPath})`;
+function notFound(program: string): BuildFailure {
+  const where = program.includes("/") ? "in the source" : "on the PATH of this server";
   return new BuildFailure(
     "CommandInvalid",
     `The program '${program}' was not found ${where}. Install it on the build host, or run it with npx if it is an npm package.`,

@@ -1,0 +1,22 @@
+import { realpath, stat } from "node:fs/promises";
+import path from "node:path";
+
+/** Is there such a file, and is it really in the source? A repository may hold links to anywhere. */
+export async function isFileInside(sourceDir: string, file: string): Promise<boolean> {
+  return (await kindInside(sourceDir, file)) === "file";
+}
+
+export async function isDirectoryInside(sourceDir: string, directory: string): Promise<boolean> {
+  return (await kindInside(sourceDir, directory)) === "directory";
+}
+
+async function kindInside(sourceDir: string, name: string): Promise<"file" | "directory" | null> {
+  try {
+    const [root, real] = await Promise.all([realpath(sourceDir), realpath(path.join(sourceDir, name))]);
+    if (real !== root && !real.startsWith(root + path.sep)) return null;
+    const found = await stat(real);
+    return found.isFile() ? "file" : found.isDirectory() ? "directory" : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { readdir, stat } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { startedAtTicks } from "../../src/builds/processes.ts";
+import { killBuild } from "../../src/builds/start-build.ts";
+import { begin, eventually, filesSource, processesWith, scratch } from "./fixtures.ts";
+
+const isLinux = process.platform === "linux" || "needs /proc";
+
+/**
+ * A build that hangs and hides: children in sessions and process groups of their own, an orphan of an orphan, one that
+ * ignores SIGTERM. All carry `mark` in their command line.
+ */
+const hanging = (mark: string) => ({
+  "pierhead.json": JSON.stringify({ build: ["node", "hang.js", mark], start: ["node"] }),
+  "hang.js": `
+    const { spawn } = require("node:child_process");
+    const mark = process.argv[2];
+    const wait = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
+    const start = (program, ...args) => spawn(program, args, { stdio: "ignore", detached: true }).unref();
+    start("node", "-e", wait, mark, "own-session");
+    start("setsid", "--fork", "node", "-e", wait, mark, "orphan");
+    start("sh", "-c", "setsid node -e \\"" + wait + "\\" " + mark + " orphan-of-orphan & exit 0");
+    spawn("env", ["-i", process.execPath, "-e", wait, mark, "without-environment"], { stdio: "ignore" });
+    spawn("node", ["-e", wait, mark, "child"], { stdio: "inherit" });
+    console.log("waiting for nothing");
+    setInterval(() => {}, 1000);`,
+});
+
+/** hang.js itself and its five children. */
+const hangingProcesses = 6;
+
+async function beginHanging(dir: string, changes: object = {}) {
+  const mark = `mark-${process.pid}-${Math.round(Math.random() * 1e9)}`;
+  const source = await filesSource(path.join(dir, "in"), hanging(mark));
+  const running = begin(dir, source, changes);
+  await eventually(
+    () => processesWith(mark),
+    (pids) => pids.length >= hangingProcesses,
+  );
+  return { ...running, mark };
+}
+
+test("cancel ends a build as Cancelled, with no process and no file of it left", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
+  await using place = await scratch();
+  const { build, mark } = await beginHanging(place.dir);
+  await build.cancel();
+  assert.deepEqual(await processesWith(mark), []);
+  assert.equal(startedAtTicks(build.pid), null);
+  assert.deepEqual(await build.result, { ok: false, reason: "Cancelled", message: "The build was cancelled." });
+  assert.deepEqual(await readdir(path.join(place.dir, "builds")), []);
+  await build.cancel();
+});
+
+test("a build that hangs ends as Timeout, quoting its last lines, with nothing of it left", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
+  await using place = await scratch();
+  const { build, mark, lines } = await beginHanging(place.dir, { timeoutMs: 8_000 });
+  const result = await build.result;
+  assert.equal(!result.ok && result.reason, "Timeout");
+  assert.match(
+    result.ok ? "" : result.message,
+    /did not end within 8 s .* It was at: Step 4\/6: Build\. Last lines:\nwaiting for nothing$/,
+  );
+  assert.match(lines.at(-1)?.message ?? "", /^Timeout: /);
+  assert.deepEqual(await processesWith(mark), []);
+});
+
+test("a build dies with the process that started it, with everything it started", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
+  await using place = await scratch();
+  const mark = `mark-${process.pid}-parent`;
+  const source = await filesSource(path.join(place.dir, "in"), hanging(mark));
+  const parent = fork(path.join(import.meta.dirname, "build-parent.ts"), [place.dir, JSON.stringify(source)], {
+    stdio: "inherit",
+  });
+  const [{ pid }] = (await once(parent, "message")) as [{ pid: number }];
+  await eventually(
+    () => processesWith(mark),
+    (pids) => pids.length >= hangingProcesses,
+  );
+  parent.kill("SIGKILL");
+  await eventually(
+    () => processesWith(mark),
+    (pids) => pids.length === 0,
+  );
+  await eventually(
+    () => startedAtTicks(pid),
+    (ticks) => ticks === null,
+  );
+  await eventually(
+    () => readdir(path.join(place.dir, "builds")),
+    (names) => names.length === 0,
+  );
+});
+
+test("a build left by an earlier server is killed by its identity, and a stranger with its pid is not", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
+  await using place = await scratch();
+  const { build, buildId, mark } = await beginHanging(place.dir);
+  await killBuild({ pid: process.pid, startedAtTicks: "1", buildId: "some-other-build" });
+  assert.ok((await processesWith(mark)).length >= hangingProcesses);
+  await killBuild({ pid: build.pid, startedAtTicks: build.startedAtTicks, buildId });
+  assert.deepEqual(await processesWith(mark), []);
+  const result = await build.result;
+  assert.equal(!result.ok && result.reason, "BuilderFailed");
+});
+
+test("a worker that is killed is reported as such, and what it started dies too", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
+  await using place = await scratch();
+  const { build, mark } = await beginHanging(place.dir);
+  process.kill(build.pid, "SIGKILL");
+  const result = await build.result;
+  assert.match(result.ok ? "" : result.message, /ended unexpectedly \(signal SIGKILL\)/);
+  assert.deepEqual(await processesWith(mark), []);
+  await assert.rejects(stat(path.join(place.dir, "builds", "source")));
+});
+
+test("processes that a successful build left running are ended", { skip: isLinux !== true && isLinux }, async () => {
+  await using place = await scratch();
+  const mark = `mark-${process.pid}-left`;
+  const leave = `require("node:child_process").spawn("setsid", ["--fork", "node", "-e", "setInterval(() => {}, 1000)", "${mark}"], { stdio: "inherit" })`;
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "pierhead.json": JSON.stringify({ build: ["node", "leave.js"], start: ["node"] }),
+    "leave.js": leave,
+  });
+  const { build, log } = begin(place.dir, source);
+  assert.ok((await build.result).ok, log());
+  assert.deepEqual(await processesWith(mark), []);
+});
+
+test("an abort before the first step cancels, and one after the end changes nothing", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "pierhead.json": JSON.stringify({ start: ["node"] }),
+  });
+  const early = begin(place.dir, source);
+  await early.build.cancel();
+  assert.equal((await early.build.result).ok, false);
+  const late = begin(place.dir, source);
+  const result = await late.build.result;
+  await late.build.cancel();
+  assert.ok(result.ok);
+});

@@ -1,0 +1,372 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { artifactKey, listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
+import type { BuildSource } from "../../src/builds/build.ts";
+import { sweepWorkDirs } from "../../src/builds/start-build.ts";
+import { begin, filesSource, gitRepository, gitSource, scratch } from "./fixtures.ts";
+import { gzippedTar, writeArchive } from "./tar-fixture.ts";
+
+const server = {
+  "pierhead.json": JSON.stringify({ start: ["node", "server.js"], state: "exclusive" }),
+  "server.js": "",
+};
+
+/** A project that npm installs without asking a registry. */
+const npmProject = {
+  "package.json": JSON.stringify({ name: "plain", version: "1.0.0", scripts: { build: "node build.js" } }),
+  "package-lock.json": JSON.stringify({
+    name: "plain",
+    version: "1.0.0",
+    lockfileVersion: 3,
+    packages: { "": { name: "plain", version: "1.0.0" } },
+  }),
+  "build.js": "require('node:fs').writeFileSync('built.txt', process.env.GREETING ?? 'built')",
+};
+
+test("a commit becomes an artifact: fetched, installed by npm, built, stored under its key, scratch space gone", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const commitSha = await repository.commit({
+    "README.md": "a monorepo",
+    ...Object.fromEntries(Object.entries(npmProject).map(([name, content]) => [`apps/one/${name}`, content])),
+    "apps/one/pierhead.json": JSON.stringify({
+      build: [
+        ["npm", "ci"],
+        ["npm", "run", "build"],
+      ],
+      start: ["node", "server.js"],
+      health: "/health",
+    }),
+    "apps/one/server.js": "",
+  });
+  const { build, lines, log } = begin(place.dir, gitSource(repository, commitSha), {
+    configPath: "apps/one/pierhead.json",
+    key: "the-key",
+  });
+  const result = await build.result;
+  assert.ok(result.ok, log());
+  const directory = path.join(place.dir, "artifacts/the-key");
+  assert.deepEqual(result.artifact, {
+    kind: "directory",
+    digest: "sha256:the-key",
+    path: directory,
+    start: { runner: "command", argv: ["node", "server.js"], cwd: "apps/one" },
+    health_path: "/health",
+    rollout: "rolling",
+  });
+  assert.deepEqual(await readArtifact(directory), result.artifact);
+  assert.equal(await readFile(path.join(directory, "apps/one/built.txt"), "utf8"), "built");
+  await assert.rejects(stat(path.join(directory, ".git")));
+  assert.deepEqual(await readdir(path.join(place.dir, "builds")), []);
+  assert.deepEqual(result.steps.map(({ name }) => name).slice(1), [
+    "Read the configuration",
+    "Install dependencies",
+    "Build",
+    "Prepare the start",
+    "Store the artifact",
+  ]);
+  const steps = lines.filter(({ stream, message }) => stream === "pierhead" && /^Step \d\/6: /.test(message));
+  assert.equal(steps.length, 6);
+  assert.match(log(), /Step 4\/6 done in \d+\.\d s/);
+});
+
+test("a source that was built before builds nothing", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), {
+    ...server,
+    "pierhead.json": JSON.stringify({ build: ["node", "-e", "1"], start: ["node", "server.js"] }),
+  });
+  const first = await begin(place.dir, source, { key: "same" }).build.result;
+  const second = begin(place.dir, source, { key: "same" });
+  const result = await second.build.result;
+  assert.ok(first.ok && result.ok);
+  assert.deepEqual([result.cached, result.steps, result.artifact], [true, [], first.artifact]);
+  assert.doesNotMatch(second.log(), /Step|\$/);
+});
+
+test("two builds of one source at once leave one artifact", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), server);
+  const results = await Promise.all([1, 2, 3].map(() => begin(place.dir, source, { key: "same" }).build.result));
+  assert.deepEqual(
+    results.map(({ ok }) => ok),
+    [true, true, true],
+  );
+  assert.deepEqual(await readdir(path.join(place.dir, "artifacts")), ["same"]);
+});
+
+test("what is left of a broken artifact is replaced", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), server);
+  await mkdir(path.join(place.dir, "artifacts/same/old"), { recursive: true });
+  const result = await begin(place.dir, source, { key: "same" }).build.result;
+  assert.ok(result.ok && !result.cached);
+  assert.deepEqual((await readdir(result.artifact.kind === "directory" ? result.artifact.path : "")).toSorted(), [
+    ".pierhead-artifact.json",
+    "pierhead.json",
+    "server.js",
+  ]);
+});
+
+test("exclusive local state asks for a handover", async () => {
+  await using place = await scratch();
+  const result = await begin(place.dir, await filesSource(path.join(place.dir, "in"), server)).build.result;
+  assert.equal(result.ok && result.artifact.rollout, "handover");
+});
+
+test("an uploaded archive is built; a hostile one fails with ArchiveRefused", async () => {
+  await using place = await scratch();
+  const entries = Object.entries(server).map(([name, content]) => ({ name, content }));
+  const good = await writeArchive(path.join(place.dir, "good.tar.gz"), gzippedTar(entries));
+  const bad = await writeArchive(path.join(place.dir, "bad.tar.gz"), gzippedTar([...entries, { name: "../evil" }]));
+  const result = await begin(place.dir, { kind: "tarball", ...good }).build.result;
+  assert.ok(result.ok);
+  const refused = await begin(place.dir, { kind: "tarball", ...bad }).build.result;
+  assert.equal(!refused.ok && refused.reason, "ArchiveRefused");
+  const large = await begin(
+    place.dir,
+    {
+      kind: "tarball",
+      ...(await writeArchive(
+        path.join(place.dir, "large.tar.gz"),
+        gzippedTar([{ name: "a", content: Buffer.alloc(2_000_000) }]),
+      )),
+    },
+    { diskBytesMax: 1_000_000 },
+  ).build.result;
+  assert.match(large.ok ? "" : large.message, /unpacks to more than 1 MB/);
+});
+
+test("install and build commands run without a shell, with their own environment and in the right directories", async () => {
+  await using place = await scratch();
+  const inApp = Object.fromEntries(Object.entries(npmProject).map(([name, content]) => [`app/${name}`, content]));
+  const source = await filesSource(path.join(place.dir, "in"), {
+    ...inApp,
+    "app/pierhead.json": server["pierhead.json"],
+  });
+  const { build, log } = begin(place.dir, source, {
+    configPath: "app/pierhead.json",
+    installCommand: "node -e 'fs.writeFileSync(`installed-${path.basename(process.cwd())}`, ``)' && cd app && npm ci",
+    buildCommand: "GREETING='hello there' npm run build",
+  });
+  const result = await build.result;
+  assert.ok(result.ok && result.artifact.kind === "directory", log());
+  assert.ok((await readdir(result.artifact.path)).includes("installed-source"));
+  assert.equal(await readFile(path.join(result.artifact.path, "app/built.txt"), "utf8"), "hello there");
+});
+
+test("no command of a user becomes more than one program", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), server);
+  const canary = path.join(place.dir, "canary");
+  for (const evil of [
+    `node -v; touch ${canary}`,
+    `node -v | touch ${canary}`,
+    `node -v $(touch ${canary})`,
+    `node -v & touch ${canary}`,
+    `node -v\ntouch ${canary}`,
+    `node -v > ${canary}`,
+  ]) {
+    for (const field of ["installCommand", "buildCommand"]) {
+      const result = await begin(place.dir, source, { [field]: evil }).build.result;
+      assert.equal(!result.ok && result.reason, "CommandInvalid", evil);
+    }
+  }
+  await assert.rejects(stat(canary));
+});
+
+test("a failing command is reported with its exit code and last lines", async () => {
+  await using place = await scratch();
+  const script =
+    "for (let i = 0; i < 40; i++) console.log('line ' + i); console.error('\\x1b[31mboom\\x1b[0m'); process.exit(7)";
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "pierhead.json": JSON.stringify({ build: ["node", "fail.js"], start: ["node"] }),
+    "fail.js": script,
+  });
+  const { build, lines } = begin(place.dir, source);
+  const result = await build.result;
+  assert.equal(!result.ok && result.reason, "BuildFailed");
+  assert.match(
+    result.ok ? "" : result.message,
+    /^`node fail\.js` ended with exit code 7 after \d+\.\d s\. Last lines:\n.*line 39\nboom$/s,
+  );
+  assert.match(lines.at(-1)?.message ?? "", /^BuildFailed: `node fail\.js` ended with exit code 7/);
+  assert.equal(lines.at(-1)?.level, "ERROR");
+  assert.deepEqual(await readdir(place.dir).then((names) => names.includes("artifacts")), false);
+});
+
+test("every way to fail has its own reason and says what to do", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const commitSha = await repository.commit(server);
+  const git = gitSource(repository, commitSha) as Extract<BuildSource, { kind: "git" }>;
+  const langgraph = (graph: string) => ({ "langgraph.json": JSON.stringify({ graphs: { agent: graph } }) });
+  let run = 0;
+  const files = (given: Record<string, string>) => filesSource(path.join(place.dir, `in-${run++}`), given);
+  const cases: [BuildSource, object, string, RegExp][] = [
+    [{ ...git, commitSha: "a".repeat(40) }, {}, "FetchFailed", /no commit a{40}/],
+    [{ ...git, repoUrl: path.join(place.dir, "none") }, {}, "FetchFailed", /no git repository at/],
+    [{ ...git, allowLocal: false }, {}, "FetchFailed", /PIERHEAD_ALLOW_LOCAL_SOURCES/],
+    [
+      { ...git, repoUrl: "http://127.0.0.1:1/x", allowPrivateNetwork: false },
+      {},
+      "FetchFailed",
+      /not a public address/,
+    ],
+    [git, { configPath: "none.json" }, "ConfigMissing", /The source has pierhead\.json/],
+    [await files({ "pierhead.json": "{" }), {}, "ConfigInvalid", /line 1, column 2/],
+    [await files(langgraph("./agent.py:graph")), {}, "Unsupported", /Python/],
+    [
+      await files(langgraph("./none.ts:graph")),
+      {},
+      "ConfigInvalid",
+      /'none\.ts', which does not exist .* build_command/,
+    ],
+    [
+      await files({ ...langgraph("./a.ts:graph"), "package.json": "{", "package-lock.json": "{}" }),
+      {},
+      "InstallFailed",
+      /npm ci.*exit code/s,
+    ],
+    [
+      await files(server),
+      { buildCommand: "no-such-program --help" },
+      "CommandInvalid",
+      /'no-such-program' was not found on the PATH of this server/,
+    ],
+    [
+      await files(server),
+      { buildCommand: "cd none && node -v" },
+      "CommandInvalid",
+      /no directory 'none' in the source/,
+    ],
+    [await files(server), { installCommand: "./pierhead.json" }, "CommandInvalid", /may not be executed/],
+    [
+      await files({
+        "pierhead.json": JSON.stringify({
+          build: ["node", "-e", "console.log('ENOSPC: no space left on device'); process.exit(1)"],
+          start: ["x"],
+        }),
+      }),
+      {},
+      "DiskFull",
+      /free space/,
+    ],
+    [{ kind: "tarball", path: path.join(place.dir, "none"), sha256: "" }, {}, "FetchFailed", /Upload the source again/],
+  ];
+  for (const [source, changes, reason, message] of cases) {
+    const { build, log } = begin(place.dir, source, changes);
+    const result = await build.result;
+    assert.equal(result.ok ? "succeeded" : result.reason, reason, log());
+    assert.match(result.ok ? "" : result.message, message);
+  }
+});
+
+test("a build that fills the disk is stopped at its limit", async () => {
+  await using place = await scratch();
+  const fill =
+    "const fs = require('node:fs'); const mb = Buffer.alloc(1e6, 1); setInterval(() => { for (let i = 0; i < 5; i++) fs.appendFileSync('fat', mb) }, 50)";
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "pierhead.json": JSON.stringify({ build: ["node", "fill.js"], start: ["node"] }),
+    "fill.js": fill,
+  });
+  const result = await begin(place.dir, source, { diskBytesMax: 20e6 }).build.result;
+  assert.equal(!result.ok && result.reason, "DiskFull");
+  assert.match(result.ok ? "" : result.message, /may take 20 MB/);
+  assert.deepEqual(await readdir(path.join(place.dir, "builds")), []);
+});
+
+test("a flood of output is cut, counted, and still shows its end", async () => {
+  await using place = await scratch();
+  const flood =
+    "for (let i = 0; i < 70000; i++) console.log('line ' + i); console.log('x'.repeat(100000)); console.log('the end\\0 \\x1b[2J')";
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "pierhead.json": JSON.stringify({ build: ["node", "flood.js"], start: ["node"] }),
+    "flood.js": flood,
+  });
+  const { build, lines } = begin(place.dir, source);
+  assert.ok((await build.result).ok);
+  assert.equal(lines.filter(({ stream }) => stream === "stdout").length, 50_000);
+  assert.ok(lines.every(({ message }) => Buffer.byteLength(message) <= 64 * 1024));
+  const tail = lines.slice(-40).map(({ message }) => message);
+  assert.ok(
+    tail.some((line) => /^2000[0-9] lines \(\d+ bytes\) of output were dropped/.test(line)),
+    tail.join("\n").slice(0, 2_000),
+  );
+  assert.equal(tail.at(-1), "the end ");
+});
+
+test("the environment of a build holds nothing of the server but what it needs, and the running Node comes first", async () => {
+  await using place = await scratch();
+  process.env["PIERHEAD_TEST_SECRET"] = "secret";
+  process.env["DATABASE_URL"] = "postgres://secret";
+  try {
+    const source = await filesSource(path.join(place.dir, "in"), {
+      "pierhead.json": JSON.stringify({ build: ["node", "env.js"], start: ["node"] }),
+      "env.js":
+        "require('node:fs').writeFileSync('env.json', JSON.stringify({ env: process.env, node: process.version, nice: require('node:os').getPriority() }))",
+    });
+    const result = await begin(place.dir, source).build.result;
+    assert.ok(result.ok && result.artifact.kind === "directory");
+    const { env, node, nice } = JSON.parse(await readFile(path.join(result.artifact.path, "env.json"), "utf8"));
+    assert.equal(node, process.version);
+    assert.ok(nice >= 10);
+    assert.match(env.HOME, /builds\/test-\d+-\d+\/home$/);
+    assert.deepEqual(
+      Object.keys(env).filter((name) => /PIERHEAD|DATABASE|SECRET|TOKEN/.test(name)),
+      ["PIERHEAD_BUILD_ID"],
+    );
+  } finally {
+    delete process.env["PIERHEAD_TEST_SECRET"];
+    delete process.env["DATABASE_URL"];
+  }
+});
+
+test("keys are equal for equal content only", () => {
+  const build = { tenantId: "t", configPath: null, installCommand: null, buildCommand: null };
+  const git: BuildSource = {
+    kind: "git",
+    repoUrl: "https://example.com/a",
+    commitSha: "a",
+    credential: null,
+    allowLocal: false,
+    allowPrivateNetwork: false,
+  };
+  const keys = [
+    artifactKey({ ...build, source: git }),
+    artifactKey({ ...build, source: git, tenantId: "u" }),
+    artifactKey({ ...build, source: git, configPath: "x.json" }),
+    artifactKey({ ...build, source: git, installCommand: "x" }),
+    artifactKey({ ...build, source: git, buildCommand: "x" }),
+    artifactKey({ ...build, source: git, builderVersion: "x" }),
+    artifactKey({ ...build, source: git, nodeMajor: 1 }),
+    artifactKey({ ...build, source: { ...git, commitSha: "b" } }),
+    artifactKey({ ...build, source: { ...git, repoUrl: "https://example.com/b" } }),
+    artifactKey({ ...build, source: { kind: "template", directory: "/x", digest: "a" } }),
+    artifactKey({ ...build, source: { kind: "tarball", path: "/x", sha256: "a" } }),
+  ];
+  assert.equal(new Set(keys).size, keys.length);
+  assert.match(keys[0] as string, /^[0-9a-f]{64}$/);
+  const other = { ...git, credential: { username: "x", password: "y" }, allowLocal: true };
+  assert.equal(artifactKey({ ...build, source: other }), keys[0]);
+  assert.equal(artifactKey({ ...build, source: { kind: "tarball", path: "/y", sha256: "a" } }), keys[10]);
+});
+
+test("artifacts are listed and removed, and work directories of dead builds are swept", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), server);
+  await Promise.all(["a", "b"].map((key) => begin(place.dir, source, { key }).build.result));
+  const artifactsDir = path.join(place.dir, "artifacts");
+  await mkdir(path.join(artifactsDir, "c.removed-1-1/x"), { recursive: true });
+  assert.deepEqual((await listArtifacts(artifactsDir)).map(({ key }) => key).toSorted(), ["a", "b"]);
+  await removeArtifact(path.join(artifactsDir, "a"));
+  await removeArtifact(path.join(artifactsDir, "a"));
+  assert.deepEqual(await readdir(artifactsDir), ["b"]);
+  const workRoot = path.join(place.dir, "builds");
+  await Promise.all(["dead", "alive"].map((id) => mkdir(path.join(workRoot, id, "source"), { recursive: true })));
+  await writeFile(path.join(workRoot, "dead/source/a"), "");
+  await sweepWorkDirs(workRoot, new Set(["alive"]));
+  assert.deepEqual(await readdir(workRoot), ["alive"]);
+});
