@@ -65,3 +65,12 @@ export async function listUploadPaths(db: Db, deploymentId: string): Promise<str
     select object_path from uploads where deployment_id = ${deploymentId}`.execute(db.kysely);
   return rows.map((row) => row.object_path);
 }
+
+/** Was a revision made of it? Then its content is settled. */
+export async function isUploadUsed(db: Db, upload: { deployment_id: string; object_path: string }): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from revisions
+     where deployment_id = ${upload.deployment_id}
+       and source_revision_config ->> 'source_tarball_path' = ${upload.object_path} limit 1`.execute(db.kysely);
+  return rows.length > 0;
+}

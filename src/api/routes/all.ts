@@ -1,7 +1,20 @@
 import type { Api } from "../route.ts";
+import { addDebugRoutes } from "./debug.ts";
+import { addDeploymentRoutes } from "./deployments.ts";
 import { addInfoRoutes } from "./info.ts";
+import { addListenerProtocol, addListenerProtocol } from "./listener-protocol.ts";
+import { addLogRoutes } from "./logs.ts";
+import { addRevisionRoutes } from "./revisions.ts";
+import { addUploadRoutes } from "./uploads.ts";
 
 /** Every operation of `contract/operations.ts` gets its handler here; a test compares the two. */
 export function addRoutes(api: Api): void {
   addInfoRoutes(api);
+  addDeploymentRoutes(api);
+  addRevisionRoutes(api);
+  addUploadRoutes(api);
+  addLogRoutes(api);
+  addListenerProtocol(api);
+  addDebugRoutes(api);
+  addListenerProtocol(api);
 }

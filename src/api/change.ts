@@ -1,0 +1,107 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Principal } from "../auth/principal.ts";
+import type { PatchDeployment } from "../contract/deployment.ts";
+import { errors } from "../contract/error.ts";
+import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../domain/settings.ts";
+import type { Trx } from "../store/database.ts";
+import {
+  changeDeployment,
+  type DeploymentChange,
+  type DeploymentRow,
+  findDeployment,
+  lockDeployment,
+} from "../store/deployments.ts";
+import { findRevision, type RevisionRow } from "../store/revisions.ts";
+import { sealSecrets } from "../store/secrets.ts";
+import { findFinishedUpload } from "../store/uploads.ts";
+import type { ApiDeps } from "./app.ts";
+import { currentOf, newRevision, ruleContext } from "./settings-of.ts";
+
+export interface ChangeRequest {
+  principal: Principal;
+  deploymentId: string;
+  deploymentsUrl: string;
+  /** Archive that the request names, if any. */
+  tarballPath?: string | null | undefined;
+  /** Name of the operation in the audit log. */
+  action: string;
+  /** Settings that no rule looks at; written as they are. */
+  plain?: Partial<Pick<PatchDeployment, "display_name" | "shareable" | "route_through_gateway">>;
+  /** Applies the rules. What it reads beside the deployment goes through `trx`. */
+  decide(current: CurrentDeployment, context: RuleContext, trx: Trx): Promise<Decided> | Decided;
+}
+
+export interface Decided {
+  changed: ChangedDeployment;
+  /** The revision whose artifact runs again. */
+  again?: RevisionRow;
+}
+
+/**
+ * Changes a deployment under its row's lock: what the rules saw is what is changed. A request that changes nothing
+ * writes nothing.
+ *
+ * @returns the deployment afterwards, and the revision that was made.
+ * @throws ApiError 404, and what the rules refuse.
+ */
+export async function changeSettings(
+  { db, sealer, settings }: ApiDeps,
+  request: ChangeRequest,
+): Promise<{ row: DeploymentRow; revision: RevisionRow | undefined }> {
+  const { tenantId, actor } = request.principal;
+  const id = request.deploymentId;
+  // An upload that is finished stays so: looking before the lock is as good, and keeps the transaction short.
+  const path = request.tarballPath ?? undefined;
+  const upload = path === undefined ? undefined : await findFinishedUpload(db, id, path);
+  const context = ruleContext(settings, { uploadedPaths: upload === undefined ? [] : [upload.object_path] });
+
+  const done = await db.transaction(async (trx) => {
+    const row = await lockDeployment(trx, tenantId, id);
+    if (row === undefined) throw errors.deploymentNotFound(id);
+    const latest = await findLatestRevision(trx, row);
+    const facts = { latestRevisionSource: latest?.source ?? null, sealer, deploymentsUrl: request.deploymentsUrl };
+    const { changed, again } = await request.decide(currentOf(row, facts), context, trx);
+    const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
+    const made = { secretSetId: secrets?.id ?? row.secret_set_id, ...(again && { again }) };
+    const revision = changed.revision === null ? null : newRevision(changed.revision, made);
+    const change = changeOf(row, changed, request.plain);
+    if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };
+    await changeDeployment(trx, row, { change, secrets, revision, actor, action: request.action });
+    return {
+      row: (await findDeployment(trx, tenantId, id)) as DeploymentRow,
+      revision:
+        revision === null
+          ? undefined
+          : await findRevision(trx, tenantId, { deploymentId: id, revisionId: revision.id }),
+    };
+  });
+  db.reached("settings changed");
+  db.changes.wake();
+  return done;
+}
+
+async function findLatestRevision(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {
+  if (row.latest_revision_id === null) return undefined;
+  return findRevision(trx, row.tenant_id, { deploymentId: row.id, revisionId: row.latest_revision_id });
+}
+
+/** The columns whose values change. */
+function changeOf(
+  row: DeploymentRow,
+  changed: ChangedDeployment,
+  plain: ChangeRequest["plain"] = {},
+): DeploymentChange {
+  const wanted: DeploymentChange = {
+    source_config: changed.sourceConfig,
+    source_revision_config: changed.sourceRevisionConfig,
+    tracked_ref: changed.trackedRef,
+    secret_references: changed.secretReferences,
+    deployment_tier: changed.deploymentTier,
+    ...(changed.revision !== null && { tracked_packages: changed.revision.sourceRevisionConfig.tracked_packages }),
+    display_name: plain.display_name ?? row.display_name,
+    shareable: plain.shareable ?? row.shareable,
+    route_through_gateway: plain.route_through_gateway ?? row.route_through_gateway,
+  };
+  const entries = Object.entries(wanted) as [keyof DeploymentChange, unknown][];
+  return Object.fromEntries(entries.filter(([column, value]) => !isDeepStrictEqual(value, row[column])));
+}

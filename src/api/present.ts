@@ -1,0 +1,125 @@
+import { maySeeSecrets } from "../auth/permissions.ts";
+import type { Principal } from "../auth/principal.ts";
+import type { AgentEnvironment, Deployment, DeploymentTier, Secret, SourceConfig } from "../contract/deployment.ts";
+import type { ResourceSpec } from "../contract/resource-spec.ts";
+import type { Revision } from "../contract/revision.ts";
+import { isTag } from "../domain/refs.ts";
+import { effectiveSizes, shownDeploymentType } from "../domain/sizes.ts";
+import type { DeploymentRow } from "../store/deployments.ts";
+import type { RevisionRow } from "../store/revisions.ts";
+import type { Sealer } from "../store/seal.ts";
+import { openSecrets } from "../store/secrets.ts";
+
+/** What is needed beside the row: who asks, and under which base deployments are served. */
+export interface Showing {
+  sealer: Sealer;
+  principal: Principal;
+  /** Such as `https://agents.example.org/d/`. */
+  deploymentsUrl: string;
+}
+
+/** The wire shape of a deployment (contract 2.1): every key present, null when unknown. */
+export function deploymentOf(row: DeploymentRow, showing: Showing): Deployment {
+  const url = servingUrl(row, showing.deploymentsUrl);
+  return {
+    id: row.id,
+    tenant_id: row.tenant_id,
+    name: row.name,
+    display_name: row.display_name,
+    source: row.source,
+    source_config: sourceConfigOf(row, url),
+    source_revision_config: row.source_revision_config,
+    secrets: secretsOf(row, showing),
+    secret_references: row.secret_references,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    status: row.status,
+    latest_revision_id: row.latest_revision_id,
+    active_revision_id: row.active_revision_id,
+    image_version: row.image_version,
+    url,
+    tracer_session_id: row.tracer_session_id,
+    shareable: row.shareable,
+    route_through_gateway: row.route_through_gateway,
+    is_preview: row.is_preview,
+    is_managed_deep_agent: false,
+    agent:
+      row.agent_id === null ? null : { agent_id: row.agent_id, environment: row.agent_environment as AgentEnvironment },
+    deployment_tier: row.deployment_tier as DeploymentTier | null,
+    compute_tier: row.compute_tier,
+    database_tier: row.database_tier,
+    tracked_packages: row.tracked_packages,
+    parent_deployment_id: row.parent_deployment_id,
+  };
+}
+
+/** The wire shape of a revision (contract 2.5). */
+export function revisionOf(row: RevisionRow): Revision {
+  return {
+    id: row.id,
+    deployment_id: row.deployment_id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    status: row.status,
+    status_message: row.status_message,
+    source: row.source,
+    source_revision_config: row.source_revision_config,
+    image_version: row.image_version,
+    triggered_by: row.triggered_by,
+    rollout: row.rollout,
+  };
+}
+
+/** Where a deployment answers: the address its user gave it, else ours. */
+export function servingUrl(row: Pick<DeploymentRow, "source_config" | "slug">, deploymentsUrl: string): string {
+  return row.source_config.custom_url ?? deploymentsUrl + row.slug;
+}
+
+function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {
+  const { source_config: config, tracked_ref: ref } = row;
+  return {
+    ...config,
+    deployment_type: shownDeploymentType(config.deployment_type),
+    custom_url: url,
+    resource_spec: row.source === "external_docker" ? effectiveSpec(config.resource_spec ?? {}) : null,
+    repo_branch: ref !== null && !isTag(ref) ? ref : null,
+  };
+}
+
+/** A resource spec with the sizes that hold where nothing was said (contract 2.4). */
+function effectiveSpec(spec: ResourceSpec): ResourceSpec {
+  const { queue, redis, database, ...server } = effectiveSizes(null, spec);
+  return {
+    ...spec,
+    min_scale: server.minReplicas,
+    max_scale: server.maxReplicas,
+    cpu: server.cpuCores,
+    cpu_limit: server.cpuLimitCores,
+    memory_mb: server.memoryMib,
+    memory_limit_mb: server.memoryLimitMib,
+    queue_min_scale: queue.minReplicas,
+    queue_max_scale: queue.maxReplicas,
+    queue_cpu: queue.cpuCores,
+    queue_cpu_limit: queue.cpuLimitCores,
+    queue_memory_mb: queue.memoryMib,
+    queue_memory_limit_mb: queue.memoryLimitMib,
+    redis_cpu: redis.cpuCores,
+    redis_cpu_limit: redis.cpuLimitCores,
+    redis_memory_mb: redis.memoryMib,
+    redis_memory_limit_mb: redis.memoryLimitMib,
+    db_cpu: database.cpuCores,
+    db_cpu_limit: database.cpuLimitCores,
+    db_memory_mb: database.memoryMib,
+    db_memory_limit_mb: database.memoryLimitMib,
+    db_storage_gi: database.storageGib,
+    db_max_connections: database.connectionsMax,
+  };
+}
+
+function secretsOf(row: DeploymentRow, { sealer, principal }: Showing): Secret[] {
+  const isReadable = maySeeSecrets(principal.role);
+  return Object.entries(openSecrets(sealer, row, row)).map(([name, value]) => ({
+    name,
+    value: isReadable ? value : "",
+  }));
+}

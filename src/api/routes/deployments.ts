@@ -1,0 +1,114 @@
+import type { Principal } from "../../auth/principal.ts";
+import type { ListDeploymentsQuery } from "../../contract/deployment.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { applyPatch } from "../../domain/patch.ts";
+import type { Db } from "../../store/database.ts";
+import { type DeploymentFilter, listDeployments } from "../../store/deployment-list.ts";
+import { type DeploymentRow, findDeployment, requestDelete } from "../../store/deployments.ts";
+import { changeSettings } from "../change.ts";
+import { createFromRequest } from "../create.ts";
+import { deploymentOf } from "../present.ts";
+import { type Api, route } from "../route.ts";
+import { deploymentsUrlOf } from "../urls.ts";
+import { readUuid } from "../uuid-text.ts";
+
+/** Deployments: D1, D2, D5, D6, D7 (contract 3.2). */
+export function addDeploymentRoutes(api: Api): void {
+  const { db, sealer, settings } = api.deps;
+
+  route(api, operations.listDeployments, async ({ principal, query, request }) => {
+    const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
+    const filter = filterOf(query, deploymentsUrl);
+    const rows = filter === undefined ? [] : await listDeployments(db, principal.tenantId, filter, query);
+    return {
+      resources: rows.map((row) => deploymentOf(row, { sealer, principal, deploymentsUrl })),
+      offset: query.offset + rows.length,
+    };
+  });
+
+  route(api, operations.createDeployment, async ({ principal, body, request }) => {
+    const row = await createFromRequest(api.deps, {
+      principal,
+      body,
+      idempotencyKey: request.headers["idempotency-key"],
+    });
+    return deploymentOf(row, { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) });
+  });
+
+  route(api, operations.getDeployment, async ({ principal, params, request }) => {
+    const row = await readDeployment(db, principal, params.deployment_id);
+    return deploymentOf(row, { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) });
+  });
+
+  route(api, operations.patchDeployment, async ({ principal, params, body, request }) => {
+    const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
+    const { row } = await changeSettings(api.deps, {
+      principal,
+      deploymentId: params.deployment_id,
+      deploymentsUrl,
+      tarballPath: body.source_revision_config?.source_tarball_path,
+      action: "deployment.patch",
+      plain: body,
+      decide: (current, context) => ({ changed: applyPatch(current, body, context) }),
+    });
+    return deploymentOf(row, { sealer, principal, deploymentsUrl });
+  });
+
+  route(api, operations.deleteDeployment, async ({ principal, params, query }) => {
+    const { tenantId, actor } = principal;
+    const id = params.deployment_id;
+    if (query.force) {
+      const { status } = await readDeployment(db, principal, id);
+      if (!isBeingDeleted(status)) throw errors.forceNeedsDelete(id);
+    }
+    const options = { deleteTracingProject: query.delete_tracing_project, force: query.force, actor };
+    if (!(await requestDelete(db, tenantId, id, options))) throw errors.deploymentNotFound(id);
+  });
+}
+
+/** @throws ApiError 404 for an unknown deployment, and in the same words for another workspace's. */
+export async function readDeployment(db: Db, principal: Principal, id: string): Promise<DeploymentRow> {
+  const row = await findDeployment(db, principal.tenantId, id);
+  if (row === undefined) throw errors.deploymentNotFound(id);
+  return row;
+}
+
+/** undefined: nothing can match. An empty text is no filter, as clients send `name_contains=`. */
+function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): DeploymentFilter | undefined {
+  if (query.tag_value_ids) return undefined;
+  return {
+    name: query.name || undefined,
+    nameContains: query.name_contains || undefined,
+    status: query.status || undefined,
+    isRemote: query.remote_reconciled,
+    imageVersion: query.image_version || undefined,
+    deploymentType: query.deployment_type,
+    ids: query.deployment_ids ? idsOf(query.deployment_ids) : undefined,
+    address: query.url ? { customUrl: query.url, slug: slugIn(query.url, deploymentsUrl) } : undefined,
+    agentId: query.agent_id,
+    agentEnvironment: query.agent_environment,
+  };
+}
+
+function idsOf(list: string): string[] {
+  return list.split(",").map((text) => {
+    const read = readUuid(text.trim());
+    if ("uuid" in read) return read.uuid;
+    const { error } = read;
+    throw errors.invalidRequest([
+      {
+        type: "uuid_parsing",
+        loc: ["query", "deployment_ids"],
+        msg: `Input should be a valid UUID, ${error}`,
+        input: text.trim(),
+        ctx: { error },
+      },
+    ]);
+  });
+}
+
+function slugIn(url: string, deploymentsUrl: string): string | null {
+  return url.startsWith(deploymentsUrl) ? url.slice(deploymentsUrl.length) : null;
+}

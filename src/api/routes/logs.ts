@@ -1,0 +1,171 @@
+import type { Principal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import {
+  type LogEntry,
+  type LogLevel,
+  type LogPage,
+  logPageSizeDefault,
+  type ReadLogsBody,
+} from "../../contract/log.ts";
+import { operations } from "../../contract/operations.ts";
+import { isFinal } from "../../domain/revision-status.ts";
+import type { Db } from "../../store/database.ts";
+import { type LogEntryRow, type LogFilter, logLevels, readLogEntries } from "../../store/log-entries.ts";
+import type { RevisionRow } from "../../store/revisions.ts";
+import { type Api, type Call, route } from "../route.ts";
+import { readDeployment } from "./deployments.ts";
+import { readRevision } from "./revisions.ts";
+
+/** Logs under every address that clients know: G1 to G5 (contract 3.4). */
+export function addLogRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  route(api, operations.getRevisionLogs, async ({ principal, params, query }) => {
+    const revision = await readRevision(db, principal, params);
+    return readPage(db, streamOf(revision, query.type), { ...query, cursor: query.offset });
+  });
+
+  route(api, operations.getDeploymentLogs, async ({ principal, params, query }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    return readPage(db, wholeStream(id, query.type), { ...query, cursor: query.offset });
+  });
+
+  route(api, operations.listDeploymentLogs, async ({ principal, query }) => {
+    const kind = query.log_type === "BUILD" ? "build" : "deploy";
+    const stream = await namedStream(db, principal, query, kind);
+    const wish = { ...query, order: query.sort_order, limit: query.page_size };
+    const { logs, next_offset } = await readPage(db, stream, wish);
+    return { items: logs, next_cursor: next_offset };
+  });
+
+  const ofRevision = async (call: Call<typeof operations.readBuildLogs, Principal>, kind: Kind) => {
+    const revision = await readRevision(db, call.principal, call.params);
+    return readPage(db, streamOf(revision, kind), wishOf(call.body));
+  };
+  route(api, operations.readBuildLogs, (call) => ofRevision(call, "build"));
+  route(api, operations.readRevisionDeployLogs, (call) => ofRevision(call, "deploy"));
+  route(api, operations.readDeployLogs, async ({ principal, params, body }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    return readPage(db, wholeStream(id, "deploy"), wishOf(body));
+  });
+}
+
+type Kind = LogFilter["kind"];
+
+/** What is read: the log of one revision, or of all of a deployment. */
+interface Stream {
+  deploymentId: string;
+  revisionId: string | null;
+  kind: Kind;
+  /** No line will be added any more. */
+  hasEnded: boolean;
+}
+
+function streamOf(revision: RevisionRow, kind: Kind): Stream {
+  return { deploymentId: revision.deployment_id, revisionId: revision.id, kind, hasEnded: hasEnded(revision, kind) };
+}
+
+/** The next revision may write into it at any time. */
+const wholeStream = (deploymentId: string, kind: Kind): Stream => ({
+  deploymentId,
+  revisionId: null,
+  kind,
+  hasEnded: false,
+});
+
+async function namedStream(
+  db: Db,
+  principal: Principal,
+  named: { deployment_id: string; revision_id?: string },
+  kind: Kind,
+): Promise<Stream> {
+  const { deployment_id, revision_id } = named;
+  if (revision_id === undefined) return wholeStream((await readDeployment(db, principal, deployment_id)).id, kind);
+  return streamOf(await readRevision(db, principal, { deployment_id, revision_id }), kind);
+}
+
+/** A build's lines are stored before the revision moves on; replicas write as long as they run, and a little longer. */
+function hasEnded({ status, status_since: since }: RevisionRow, kind: Kind): boolean {
+  if (kind === "build") return isFinal(status) || status === "AWAITING_DEPLOY" || status === "DEPLOYING";
+  return isFinal(status) && status !== "DEPLOYED" && Date.now() - since.getTime() > lastLinesMs;
+}
+
+/** Lines of a failed replica arrive in batches after the report of its end. */
+const lastLinesMs = 60_000;
+
+interface Wish {
+  order: "asc" | "desc";
+  limit: number;
+  cursor?: string | undefined;
+  level?: LogLevel | undefined;
+  query?: string | undefined;
+  run_id?: string | undefined;
+  start_time?: string | undefined;
+  end_time?: string | undefined;
+}
+
+/** In a body null is as good as absent. */
+function wishOf(body: ReadLogsBody): Wish {
+  return {
+    order: body.order ?? "asc",
+    limit: body.limit ?? logPageSizeDefault,
+    cursor: body.offset ?? undefined,
+    level: body.level ?? undefined,
+    query: body.query ?? undefined,
+    start_time: body.start_time ?? undefined,
+    end_time: body.end_time ?? undefined,
+  };
+}
+
+/** @throws ApiError 400 `invalidLogCursor` */
+async function readPage(db: Db, stream: Stream, wish: Wish): Promise<LogPage> {
+  const rows = await readLogEntries(db, {
+    deploymentId: stream.deploymentId,
+    revisionId: stream.revisionId,
+    kind: stream.kind,
+    order: wish.order,
+    limit: wish.limit,
+    afterId: idOf(wish.cursor),
+    levelMin: wish.level ?? null,
+    query: wish.query || null,
+    runId: wish.run_id || null,
+    startAt: timeOf(wish.start_time),
+    endAt: timeOf(wish.end_time),
+  });
+  return { logs: rows.map((row) => entryOf(row, stream.kind)), next_offset: nextOffset(rows, stream, wish) };
+}
+
+/**
+ * Where to read on. Upwards in a log that still grows there is always a place, the one behind the last line read: clients
+ * take null for "start again" and would print everything twice.
+ */
+function nextOffset(rows: readonly LogEntryRow[], stream: Stream, { order, limit, cursor }: Wish): string | null {
+  const mayHaveMore = rows.length === limit || (order === "asc" && !stream.hasEnded);
+  if (!mayHaveMore) return null;
+  return rows.at(-1)?.id.toString() ?? cursor ?? "0";
+}
+
+function idOf(cursor: string | undefined): number | null {
+  if (!cursor) return null;
+  // Ids stay far below 2^53; a longer number was never given out.
+  if (!/^\d{1,15}$/.test(cursor)) throw errors.invalidLogCursor();
+  return Number(cursor);
+}
+
+const timeOf = (text: string | undefined) => (text === undefined ? null : new Date(text));
+
+function entryOf(row: LogEntryRow, kind: Kind): LogEntry {
+  return {
+    id: String(row.id),
+    timestamp: row.logged_at.toISOString(),
+    level: levelNames.get(row.level) ?? "INFO",
+    message: row.message,
+    source: kind,
+    revision_id: row.revision_id,
+    replica: row.replica_id,
+    stream: row.stream === "stdout" || row.stream === "stderr" ? row.stream : null,
+    run_id: null,
+  };
+}
+
+const levelNames = new Map<number, string>(Object.entries(logLevels).map(([name, level]) => [level, name]));

@@ -1,0 +1,85 @@
+import path from "node:path";
+import type { FastifyRequest } from "fastify";
+import type { SourceKind } from "../../contract/deployment.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import type { UploadReceipt } from "../../contract/upload.ts";
+import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { uploadBytesMax, uploadUrlLifeMs } from "../../domain/limits.ts";
+import { beginUpload, findUpload, finishUpload, isUploadUsed, type UploadRow } from "../../store/uploads.ts";
+import type { ApiDeps } from "../app.ts";
+import { drain, type ReceivedFile, receiveFile } from "../receive-upload.ts";
+import { type Api, openRoute, route } from "../route.ts";
+import { isSignedUpload, signUpload } from "../upload-signature.ts";
+import { apiUrlOf } from "../urls.ts";
+import { readDeployment } from "./deployments.ts";
+
+/** Source archives: D11 and the PUT on the URL it hands out (contract 3.2). */
+export function addUploadRoutes(api: Api): void {
+  const { db, sealer, settings } = api.deps;
+
+  route(api, operations.createUploadUrl, async ({ principal, params, request }) => {
+    const deployment = await readDeployment(db, principal, params.deployment_id);
+    if (!takesUploads.has(deployment.source)) throw errors.uploadNotApplicable(deployment.source);
+    if (isBeingDeleted(deployment.status)) throw errors.beingDeleted(deployment.id);
+    const expiresAt = new Date(Date.now() + uploadUrlLifeMs);
+    const upload = await beginUpload(db, { id: deployment.id, tenantId: principal.tenantId }, expiresAt);
+    const query = new URLSearchParams({
+      expires_at: expiresAt.toISOString(),
+      signature: signUpload(sealer, { id: upload.id, expiresAt }),
+    });
+    return {
+      upload_url: `${apiUrlOf(request.raw, settings)}/uploads/${upload.id}?${query}`,
+      object_path: upload.object_path,
+    };
+  });
+
+  // In a scope of its own, because here the body is not collected but read as it comes.
+  api.server.register((scope, _options, done) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
+    scope.addHook("onSend", async (request) => {
+      if (!request.raw.readableEnded) await drain(request.raw, uploadBytesMax);
+    });
+    openRoute({ ...api, server: scope }, operations.putUpload, async ({ params, query, request, signal }) => {
+      const signed = { id: params.upload_id, expiresAt: new Date(query.expires_at) };
+      const isValid = isSignedUpload(sealer, signed, query.signature) && signed.expiresAt.getTime() > Date.now();
+      const upload = isValid ? await findUpload(db, params.upload_id) : undefined;
+      if (upload === undefined) throw errors.uploadUrlInvalid();
+      return takeUpload(api.deps, upload, request, signal);
+    });
+    done();
+  });
+}
+
+/** Where `revision_source` may be `internal_source`. */
+const takesUploads: ReadonlySet<SourceKind> = new Set(["internal_source", "internal_docker", "github"]);
+
+async function takeUpload(
+  deps: ApiDeps,
+  upload: UploadRow,
+  request: FastifyRequest,
+  signal: AbortSignal,
+): Promise<UploadReceipt> {
+  if (Number(request.headers["content-length"]) > uploadBytesMax) throw errors.uploadTooLarge(uploadBytesMax);
+  const target = path.join(deps.settings.dataDir, upload.object_path);
+  const file = await receiveFile(request.raw, target, { bytesMax: uploadBytesMax, signal });
+  try {
+    await finish(deps, upload, file);
+  } finally {
+    await file.discard();
+  }
+  return { object_path: upload.object_path, size_bytes: file.sizeBytes, sha256: file.sha256 };
+}
+
+/**
+ * A second upload to one URL replaces the first, until a revision was made of it: revisions are immutable. Sending the
+ * same archive again is always fine, as clients repeat an upload whose answer they did not get.
+ */
+async function finish({ db }: ApiDeps, upload: UploadRow, file: ReceivedFile): Promise<void> {
+  const isRepeated = upload.sha256 === file.sha256;
+  if (upload.finished_at !== null && isRepeated) return;
+  if (upload.finished_at !== null && (await isUploadUsed(db, upload))) throw errors.uploadUrlInvalid();
+  await file.keep();
+  await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes });
+}
