@@ -86,7 +86,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   return new HttpGateway(options);
 }
 
-/** Attempts per request: the first, and two more while it is certain that no replica saw it. */
+/** Attempts per request: the first, and two more while repeating it can do no harm. */
 const attemptsMax = 3;
 
 /** At the end, for refusals to reach their clients. */
@@ -276,7 +276,7 @@ class HttpGateway implements Gateway {
     send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
   }
 
-  /** Another attempt while it is certain that no replica saw the request; the refusal otherwise. */
+  /** Another attempt when no replica saw the request, or a kept connection had died under a repeatable one. */
   #retry(deployment: Deployment, exchange: Exchange, replica: Replica, failure: Failure): void {
     exchange.giveBack();
     if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.push(replica);

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { Agent, get, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { eventually, exchangeRaw, openRaw, readBody, route, startGateway, startTarget } from "./harness.ts";
 
@@ -165,6 +168,21 @@ test("a request no replica accepted goes to another one, with its body", async (
   assert.equal(site.gateway.counts()[0]?.failures.unreachable, 0);
 });
 
+test("a replica that accepts no connection in time is passed over; when it is the only one, the answer is 504", async () => {
+  await using deaf = await startDeafTarget();
+  await using alive = await startTarget((_, response) => response.end("ok"));
+  await using site = await startGateway({ limits: { connectTimeoutMs: 300 } });
+  site.gateway.setRoute(route([deaf.target("r1"), alive.target("r2")]));
+  for (let at = 0; at < 3; at += 1) assert.equal((await send(site.port, { method: "GET" })).status, 200);
+
+  site.gateway.setRoute(route([deaf.target("r1")]));
+  const answer = await send(site.port, { method: "GET" });
+  assert.equal(answer.status, 504);
+  assert.deepEqual(JSON.parse(answer.body.toString()), {
+    detail: "Revision rev-1 did not accept a connection within 1 s.",
+  });
+});
+
 test("a request is never sent twice once an agent server may have seen it", async () => {
   let posts = 0;
   await using first = await startTarget((request) => {
@@ -194,8 +212,25 @@ test("a kept connection that turns out dead costs no request", async () => {
   site.gateway.setRoute(route([agent.target("r1")]));
   for (let at = 0; at < 10; at += 1) assert.equal((await send(site.port, { method: "GET" })).status, 200);
   assert.equal(requests > 10, true, "kept connections were in use");
-  const post = await send(site.port, { method: "GET" });
-  assert.equal(post.status, 200);
+});
+
+test("what may have had an effect is not repeated on a kept connection either", async () => {
+  const seen: (string | undefined)[] = [];
+  await using agent = await startTarget((request, response) => {
+    seen.push(request.method);
+    if (request.method === "GET") response.end("ok");
+    else request.socket.destroy();
+  });
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1"), agent.target("r2")]));
+  for (let at = 0; at < 4; at += 1) assert.equal((await send(site.port, { method: "GET" })).status, 200);
+  const body = Buffer.from("body");
+  const sent = { headers: { "content-length": body.length } };
+  assert.equal((await send(site.port, { method: "POST", ...sent }, body)).status, 502);
+  assert.equal((await send(site.port, { method: "PUT", ...sent }, body)).status, 502);
+  assert.equal((await send(site.port, { method: "POST" })).status, 502);
+  assert.deepEqual(seen.slice(4), ["POST", "PUT", "POST"]);
+  assert.equal(agent.connections(), 3);
 });
 
 test("connections are kept while the agent server lives, and new ones made after it was started again", async () => {
@@ -311,6 +346,36 @@ test("a client that reads slowly slows the agent server down instead of filling 
   assert.equal(read() < 50_000_000, true, `${read()} bytes taken from the agent server`);
   answer.destroy();
 });
+
+/** A process that listens and then never looks again; its queue is filled until the kernel lets new callers wait. */
+async function startDeafTarget() {
+  const program = `require("node:net").createServer().listen({ port: 0, host: "127.0.0.1", backlog: 1 }, function () {
+    require("node:fs").writeSync(1, String(this.address().port));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+  })`;
+  const child = spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+  const [chunk] = await once(child.stdout, "data");
+  const port = Number(chunk);
+  const callers: Socket[] = [];
+  for (let isFull = false; !isFull; ) {
+    const caller = connect(port, "127.0.0.1").on("error", () => {});
+    callers.push(caller);
+    const end = Date.now() + 500;
+    await eventually(
+      () => caller.connecting && Date.now() < end,
+      (isPending) => !isPending,
+    );
+    isFull = caller.connecting;
+  }
+  return {
+    target: (replicaId: string) => ({ replicaId, host: "127.0.0.1", port }),
+    async [Symbol.asyncDispose]() {
+      for (const caller of callers) caller.destroy();
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
 
 interface Sent {
   method: string;
