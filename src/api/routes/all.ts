@@ -2,7 +2,7 @@ import type { Api } from "../route.ts";
 import { addDebugRoutes } from "./debug.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
 import { addInfoRoutes } from "./info.ts";
-import { addListenerProtocol, addListenerProtocol } from "./listener-protocol.ts";
+import { addListenerProtocol } from "./listener-protocol.ts";
 import { addLogRoutes } from "./logs.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addUploadRoutes } from "./uploads.ts";
@@ -16,5 +16,4 @@ export function addRoutes(api: Api): void {
   addLogRoutes(api);
   addListenerProtocol(api);
   addDebugRoutes(api);
-  addListenerProtocol(api);
 }
