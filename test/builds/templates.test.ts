@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { cp, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { readProject } from "../../src/builds/project.ts";
+import { findTemplate, listTemplates, templatesDirectory } from "../../src/builds/templates.ts";
+import { scratch, writeFiles } from "./fixtures.ts";
+
+const root = path.join(import.meta.dirname, "../..");
+
+test("every template of the catalogue is a project that can be built", async () => {
+  const templates = await listTemplates();
+  assert.deepEqual(
+    templates.map(({ id }) => id),
+    ["langgraph-js-chat", "langgraph-js-hello", "node-server"],
+  );
+  for (const { id, name, description, directory, configPath, digest } of templates) {
+    assert.ok(name.length > 0 && description.length > 0, id);
+    assert.match(digest, /^sha256:[0-9a-f]{64}$/);
+    assert.deepEqual((await readProject(directory, configPath, 24)).warnings, []);
+  }
+});
+
+test("a template is found by its id only, and an id is never a path", async () => {
+  assert.equal((await findTemplate(templatesDirectory, "node-server"))?.id, "node-server");
+  for (const id of ["none", "", ".", "..", "../templates/node-server", "node-server/", "/etc", "Node-Server", "a\0b"]) {
+    assert.equal(await findTemplate(templatesDirectory, id), undefined);
+  }
+});
+
+test("the digest of a template changes with its content and not with what trying it out leaves behind", async () => {
+  await using place = await scratch();
+  await cp(path.join(templatesDirectory, "node-server"), path.join(place.dir, "node-server"), { recursive: true });
+  const digest = async () => (await findTemplate(place.dir, "node-server"))?.digest;
+  const before = await digest();
+  assert.equal(before, (await findTemplate(templatesDirectory, "node-server"))?.digest);
+  await writeFiles(path.join(place.dir, "node-server"), { "node_modules/x/index.js": "", ".env": "A=b" });
+  assert.equal(await digest(), before);
+  await writeFile(path.join(place.dir, "node-server/server.js"), "changed");
+  assert.notEqual(await digest(), before);
+});
+
+test("no lock file says where packages are downloaded from", async () => {
+  const locks = [
+    "templates/langgraph-js-chat",
+    "templates/langgraph-js-hello",
+    "templates/node-server",
+    "examples/hello-agent",
+  ].map((dir) => `${dir}/package-lock.json`);
+  for (const file of [...locks, "src/builds/toolchains/langgraph-js.package-lock.json"]) {
+    const text = await readFile(path.join(root, file), "utf8");
+    assert.ok(!text.includes(`"resolved"`), file);
+  }
+});
