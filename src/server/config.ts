@@ -1,0 +1,237 @@
+import { availableParallelism, homedir } from "node:os";
+import path from "node:path";
+import type { Region } from "../contract/info.ts";
+import {
+  buildConcurrencyMax,
+  buildTimeoutMs,
+  deployTimeoutMs,
+  drainTimeoutMs,
+  idleAfterMs,
+  resyncIntervalMs,
+} from "../domain/limits.ts";
+import { defaultCloudRegions } from "../domain/mode.ts";
+import type { LogLevel } from "../telemetry/log.ts";
+
+export type Environment = Record<string, string | undefined>;
+
+/** One line of docs/reference/configuration.md, and the rule that reads it. */
+interface Setting<T> {
+  name: string;
+  fallback: string;
+  meaning: string;
+  read(text: string | undefined): T;
+}
+
+const computeTypes = ["process", "simulated", "none"] as const;
+
+/** Every variable this program reads. `scripts/generate.ts` writes the reference page from it. */
+export const settings = {
+  port: whole("PORT", 8124, 0, 65_535, "Port of the API, the console and the gateway paths; 0 picks a free one."),
+  host: text("HOST", "127.0.0.1", "Address to listen on."),
+  gatewayPort: optionalWhole("PIERHEAD_GATEWAY_PORT", "Gives the gateway a port of its own."),
+  databaseUrl: optional(
+    "DATABASE_URL",
+    "embedded",
+    "PostgreSQL >= 14. Absent: the embedded database in the data directory.",
+  ),
+  dataDir: directory(
+    "PIERHEAD_DATA_DIR",
+    path.join(homedir(), ".pierhead"),
+    "~/.pierhead",
+    "Embedded database, uploads, artifacts, replica state and logs.",
+  ),
+  databaseTemplateDir: optional(
+    "PIERHEAD_DATABASE_TEMPLATE_DIR",
+    "the one that comes with the program",
+    "Where the archive of an empty embedded database lies; it saves the first start 2 s.",
+  ),
+  cacheDir: optional("PIERHEAD_CACHE_DIR", "<data dir>/cache", "Package caches and agent server toolchains."),
+  templatesDir: optional(
+    "PIERHEAD_TEMPLATES_DIR",
+    "those that come with the program",
+    "Directory of the template catalogue.",
+  ),
+  mode: oneOf(
+    "PIERHEAD_MODE",
+    ["standalone", "cloud", "self_hosted"] as const,
+    "Which sources and listeners are offered.",
+  ),
+  region: text("PIERHEAD_REGION", "local", "Name of this installation among `PIERHEAD_REGIONS`."),
+  regions: optional(
+    "PIERHEAD_REGIONS",
+    "by mode",
+    "Regions of the cloud mode as `name=url` pairs separated by commas.",
+  ),
+  basePath: text("BASE_PATH", "", "Path prefix a proxy puts before the API."),
+  publicUrl: optional("PIERHEAD_PUBLIC_URL", "from the request", "Base of every absolute URL that is given out."),
+  rootDomain: text("PIERHEAD_ROOT_DOMAIN", "localhost", "Deployments also answer at `<slug>.<this>`."),
+  masterKey: optional(
+    "PIERHEAD_MASTER_KEY",
+    "created at first start",
+    "32 bytes, base64 or hex; wraps the keys that seal secrets.",
+  ),
+  masterKeyFile: optional("PIERHEAD_MASTER_KEY_FILE", "<data dir>/master.key", "File with the master key."),
+  adminKey: optional(
+    "PIERHEAD_ADMIN_KEY",
+    "generated",
+    "The first admin key; shown once and kept in credentials.json in the data directory.",
+  ),
+  compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
+  allowLocalSources: optionalFlag("PIERHEAD_ALLOW_LOCAL_SOURCES", "Git URLs into this host's file system."),
+  allowPrivateNetwork: optionalFlag(
+    "PIERHEAD_ALLOW_PRIVATE_NETWORK",
+    "Git and outbound calls into private address ranges.",
+  ),
+  uncappedResources: flag("PIERHEAD_UNCAPPED_RESOURCES", false, "Lifts the CPU bounds of resource_spec."),
+  buildConcurrencyMax: whole(
+    "PIERHEAD_BUILD_CONCURRENCY",
+    Math.min(buildConcurrencyMax, availableParallelism()),
+    1,
+    64,
+    "Builds at the same time on this server.",
+  ),
+  buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline of one build."),
+  deployTimeoutMs: whole(
+    "PIERHEAD_DEPLOY_TIMEOUT_MS",
+    deployTimeoutMs,
+    1_000,
+    86_400_000,
+    "Deadline of new replicas to become healthy.",
+  ),
+  drainTimeoutMs: whole(
+    "PIERHEAD_DRAIN_TIMEOUT_MS",
+    drainTimeoutMs,
+    0,
+    3_600_000,
+    "How long running requests may take to end when a replica is replaced.",
+  ),
+  idleAfterMs: whole(
+    "PIERHEAD_IDLE_AFTER_MS",
+    idleAfterMs,
+    1_000,
+    86_400_000,
+    "A scale-to-zero deployment sleeps after this long without a request.",
+  ),
+  resyncIntervalMs: whole(
+    "PIERHEAD_RESYNC_INTERVAL_MS",
+    resyncIntervalMs,
+    100,
+    3_600_000,
+    "How often lost changes are looked for.",
+  ),
+  logLevel: oneOf(
+    "PIERHEAD_LOG_LEVEL",
+    ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],
+    "Least level of the program's own log lines.",
+  ),
+  faultPoint: optional(
+    "PIERHEAD_FAULT_POINT",
+    "none",
+    "For tests: kill this process when it reaches the named step (`name` or `name#count`).",
+  ),
+  simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Seed of the simulated compute."),
+};
+
+type Read = { [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["read"]> };
+
+export interface Config extends Omit<Read, "allowLocalSources" | "allowPrivateNetwork" | "cacheDir" | "regions"> {
+  allowLocalSources: boolean;
+  allowPrivateNetwork: boolean;
+  cacheDir: string;
+  regions: Region[];
+}
+
+/**
+ * Reads the environment once, at start. No other code reads it; each room is handed what it needs.
+ * @throws Error naming the variable, what it must be and what it is.
+ */
+export function readConfig(environment: Environment): Config {
+  const read = Object.fromEntries(
+    Object.entries(settings).map(([key, setting]) => [key, setting.read(environment[setting.name] || undefined)]),
+  ) as Read;
+  const isLaptop = read.mode === "standalone" && isLoopback(read.host);
+  return {
+    ...read,
+    cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),
+    allowLocalSources: read.allowLocalSources ?? isLaptop,
+    allowPrivateNetwork: read.allowPrivateNetwork ?? isLaptop,
+    regions: readRegions(read.regions, read, read.publicUrl ?? `http://${read.host}:${read.port}`),
+  };
+}
+
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** The installations of one product, each with its own address; only the cloud mode has more than one. */
+function readRegions(
+  list: string | undefined,
+  read: Pick<Read, "mode" | "region" | "rootDomain">,
+  ownUrl: string,
+): Region[] {
+  if (list !== undefined) {
+    return list.split(",").map((pair) => {
+      const [name, url] = pair.split(/=(.*)/s).map((part) => part.trim());
+      if (!name || !url) throw new Error(`PIERHEAD_REGIONS must be name=url pairs, got "${pair}"`);
+      return { name, url };
+    });
+  }
+  if (read.mode !== "cloud") return [{ name: read.region, url: ownUrl }];
+  const names = new Set<string>([...defaultCloudRegions, read.region]);
+  return [...names].map((name) => ({ name, url: `https://${name}.api.${read.rootDomain}` }));
+}
+
+function text(name: string, fallback: string, meaning: string): Setting<string> {
+  return { name, fallback: fallback || "none", meaning, read: (value) => value ?? fallback };
+}
+
+function directory(name: string, fallback: string, shown: string, meaning: string): Setting<string> {
+  return { name, fallback: shown, meaning, read: (value) => path.resolve(value ?? fallback) };
+}
+
+function optional(name: string, shown: string, meaning: string): Setting<string | undefined> {
+  return { name, fallback: shown, meaning, read: (value) => value };
+}
+
+function whole(name: string, fallback: number, min: number, max: number, meaning: string): Setting<number> {
+  const read = (value: string | undefined) => {
+    const number = value === undefined ? fallback : Number(value);
+    if (Number.isInteger(number) && number >= min && number <= max) return number;
+    throw new Error(`${name} must be a whole number from ${min} to ${max}, got "${value}"`);
+  };
+  return { name, fallback: String(fallback), meaning, read };
+}
+
+function optionalWhole(name: string, meaning: string): Setting<number | undefined> {
+  const port = whole(name, 0, 0, 65_535, meaning);
+  return { name, fallback: "none", meaning, read: (value) => (value === undefined ? undefined : port.read(value)) };
+}
+
+function oneOf<const V extends string>(name: string, values: readonly V[], meaning: string): Setting<V> {
+  const read = (value: string | undefined) => {
+    const found = values.find((one) => one === (value ?? values[0]));
+    if (found !== undefined) return found;
+    throw new Error(`${name} must be one of ${values.join(", ")}, got "${value}"`);
+  };
+  return {
+    name,
+    fallback: values[0] as string,
+    meaning: `${meaning} One of ${values.map((one) => `\`${one}\``).join(", ")}.`,
+    read,
+  };
+}
+
+function flag(name: string, fallback: boolean, meaning: string): Setting<boolean> {
+  const maybe = optionalFlag(name, meaning);
+  return { name, fallback: String(fallback), meaning, read: (value) => maybe.read(value) ?? fallback };
+}
+
+function optionalFlag(name: string, meaning: string): Setting<boolean | undefined> {
+  const read = (value: string | undefined) => {
+    if (value === undefined) return undefined;
+    if (["1", "true", "yes", "on"].includes(value.toLowerCase())) return true;
+    if (["0", "false", "no", "off"].includes(value.toLowerCase())) return false;
+    throw new Error(`${name} must be true or false, got "${value}"`);
+  };
+  return { name, fallback: "on in standalone mode on a loopback host", meaning, read };
+}

@@ -1,0 +1,38 @@
+import { randomUUID } from "node:crypto";
+import { open, rename, rm } from "node:fs/promises";
+import path from "node:path";
+
+/** Replaces a small file so that a crash leaves the old or the new content, never half of one. */
+export async function writeDurably(file: string, content: string, mode: number): Promise<void> {
+  const temporary = `${file}.${randomUUID()}`;
+  try {
+    const handle = await open(temporary, "wx", mode);
+    try {
+      await handle.writeFile(content);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+    const directory = await open(path.dirname(file), "r");
+    await directory.sync().finally(() => directory.close());
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** Deletes a file or directory inside `base`; anything else is refused, whatever a row says. */
+export async function removeInside(base: string, target: string): Promise<void> {
+  const resolved = path.resolve(base, target);
+  if (!resolved.startsWith(path.resolve(base) + path.sep)) throw new Error(`refusing to delete outside ${base}`);
+  // Renamed first: nobody who looks for it by name finds half of it.
+  const doomed = `${resolved}.doomed-${randomUUID()}`;
+  try {
+    await rename(resolved, doomed);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw error;
+  }
+  await rm(doomed, { recursive: true, force: true });
+}

@@ -1,0 +1,61 @@
+import { createServer, type Server as HttpServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { FastifyInstance } from "fastify";
+import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+
+export interface Listening {
+  url: string;
+  close(): Promise<void>;
+}
+
+/**
+ * One port for API and agents: what `matches` a deployment goes to the gateway, the rest to the API. With `gatewayPort`
+ * the gateway has a port of its own as well.
+ * @throws Error with a sentence about what to do when a port is taken.
+ */
+export async function listen(
+  api: FastifyInstance,
+  gateway: Gateway,
+  wish: { host: string; port: number; gatewayPort: number | undefined },
+): Promise<Listening> {
+  await api.ready();
+  const main = createServer(gatewayServerOptions, (request, response) => {
+    if (gateway.matches(request)) gateway.handle(request, response);
+    else api.routing(request, response);
+  });
+  const servers = [main];
+  if (wish.gatewayPort !== undefined) {
+    servers.push(createServer(gatewayServerOptions, (request, response) => gateway.handle(request, response)));
+  }
+  for (const server of servers) {
+    server.on("upgrade", (request, socket, head) => {
+      if (server !== main || gateway.matches(request)) gateway.upgrade(request, socket, head);
+      else socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    });
+  }
+  await bind(main, wish.host, wish.port);
+  if (servers[1] !== undefined) await bind(servers[1], wish.host, wish.gatewayPort as number);
+  const { port } = main.address() as AddressInfo;
+  const host = wish.host.includes(":") ? `[${wish.host}]` : wish.host === "0.0.0.0" ? "127.0.0.1" : wish.host;
+  return { url: `http://${host}:${port}`, close: async () => void (await Promise.all(servers.map(end))) };
+}
+
+function bind(server: HttpServer, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      const isTaken = error.code === "EADDRINUSE";
+      const advice = `port ${port} on ${host} is taken: stop what listens there, or choose another one with PORT`;
+      reject(isTaken ? new Error(advice, { cause: error }) : error);
+    });
+    server.listen(port, host, resolve);
+  });
+}
+
+/** Takes no more connections; idle ones end now, the others when their answer is out, at the latest after 2 s. */
+async function end(server: HttpServer): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const late = setTimeout(() => server.closeAllConnections(), 2_000);
+  await closed;
+  clearTimeout(late);
+}

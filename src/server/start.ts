@@ -1,0 +1,241 @@
+import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import type { FastifyInstance } from "fastify";
+import { createApi } from "../api/app.ts";
+import { removeArtifact } from "../builds/artifact.ts";
+import { sweepWorkDirs } from "../builds/start-build.ts";
+import { templatesDirectory } from "../builds/templates.ts";
+import { buildLeaseMs } from "../domain/limits.ts";
+import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { BuildRunner } from "../reconciler/build-runner.ts";
+import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
+import { explainDeployment } from "../reconciler/explain.ts";
+import { ReconcilerLoop } from "../reconciler/loop.ts";
+import { findLiveBuilds } from "../store/builds.ts";
+import { type Db, openDatabase } from "../store/database.ts";
+import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
+import { migrate } from "../store/migrate.ts";
+import { openSealer, type Sealer } from "../store/seal.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
+import { Closing } from "./closing.ts";
+import { openCompute } from "./compute.ts";
+import { type Config, isLoopback } from "./config.ts";
+import { dieAt } from "./fault-point.ts";
+import { removeInside } from "./files.ts";
+import { listen } from "./listen.ts";
+import { type RunningListener, startListener } from "./listener.ts";
+import { version } from "./version.ts";
+
+export interface Server {
+  /** Where API, console and gateway paths answer. */
+  url: string;
+  credentials: { adminKey: string; workspaceId: string; isNewKey: boolean };
+  db: Db;
+  gateway: Gateway;
+  /** Ends cleanly: requests under way finish, builds are handed over, agents go on running unless asked otherwise. */
+  close(options?: { stopReplicas: boolean }): Promise<void>;
+}
+
+/**
+ * Puts the rooms together and starts them, ground floor first. What was started is ended again when a later part fails.
+ * @throws Error naming the part and the reason: directory in use, port taken, database not reachable.
+ */
+export async function startServer(config: Config, { logger }: { logger: Logger }): Promise<Server> {
+  const closing = new Closing(logger);
+  try {
+    const ground = await openGround(config, logger, closing);
+    const { db, installed } = ground;
+    const gateway = createGateway({
+      rootDomain: config.rootDomain,
+      pathPrefix: "/d/",
+      publicUrl: config.publicUrl ?? null,
+      logger,
+    });
+    const api = await openApi(ground, closing);
+    closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
+    const listening = await listen(api, gateway, config);
+    closing.add("sockets", () => listening.close());
+    ground.address.own = listening.url;
+
+    await startReconciler(ground, closing);
+    ground.waitingFor.delete("reconciler");
+    const listener = await startBuiltinListener(ground, api, gateway);
+    if (listener !== null) closing.add("listener", () => listener.stop());
+    ground.waitingFor.delete("listener");
+
+    await writeCredentials(config, {
+      url: listening.url,
+      workspace_id: installed.workspaceId,
+      api_key: installed.adminKey,
+      pid: process.pid,
+    });
+    const { mode, compute } = config;
+    logger.info({ url: listening.url, mode, compute, database: db.kind, version }, "server started");
+    return {
+      url: listening.url,
+      credentials: installed,
+      db,
+      gateway,
+      close: async (options) => {
+        if (options?.stopReplicas) await listener?.stopReplicas();
+        await closing.run();
+      },
+    };
+  } catch (error) {
+    await closing.run();
+    throw error;
+  }
+}
+
+/** What every room above the store stands on. */
+interface Ground {
+  config: Config;
+  logger: Logger;
+  db: Db;
+  sealer: Sealer;
+  metrics: Metrics;
+  installed: Bootstrapped;
+  /** Parts that do not run yet; `GET /ready` names them. */
+  waitingFor: Set<string>;
+  /** Base of the addresses that are given out when there is no request to take it from. */
+  address: { own: string; readonly public: string };
+}
+
+async function openGround(config: Config, logger: Logger, closing: Closing): Promise<Ground> {
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  const db = await openDatabase({
+    databaseUrl: config.databaseUrl,
+    dataDir: config.dataDir,
+    logger,
+    ...(config.databaseTemplateDir === undefined ? {} : { templateDirectory: config.databaseTemplateDir }),
+    ...(config.faultPoint === undefined ? {} : { onReached: dieAt(config.faultPoint) }),
+  });
+  closing.add("database", () => db.close());
+  await migrate(db);
+  const masterKey =
+    config.masterKey === undefined
+      ? await readOrCreateMasterKey(config.masterKeyFile ?? path.join(config.dataDir, "master.key"))
+      : parseMasterKey(config.masterKey, "PIERHEAD_MASTER_KEY");
+  const address = {
+    own: "",
+    get public() {
+      return config.publicUrl ?? this.own;
+    },
+  };
+  return {
+    config,
+    logger,
+    db,
+    sealer: await openSealer(db, masterKey),
+    metrics: createMetrics(),
+    installed: await bootstrap(db, config),
+    waitingFor: new Set(["reconciler", "listener"]),
+    address,
+  };
+}
+
+async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
+  const { config, db, sealer, logger, metrics, installed, waitingFor } = ground;
+  const api = await createApi({
+    db,
+    sealer,
+    logger,
+    metrics,
+    listenerId: installed.listenerId,
+    settings: apiSettings(ground),
+    readiness: () => [...waitingFor],
+    explain: (deploymentId: string) => explainDeployment(db, deploymentId),
+  });
+  closing.add("api", () => api.close());
+  await mkdir(path.join(config.dataDir, "uploads"), { recursive: true, mode: 0o700 });
+  return api;
+}
+
+async function startReconciler({ config, logger, db, metrics, address }: Ground, closing: Closing): Promise<void> {
+  const owner = `${process.pid}-${randomUUID()}`;
+  await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
+  const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
+  const builds = new BuildRunner({ db, logger }, settings);
+  const uploads = path.join(config.dataDir, "uploads");
+  const files = {
+    removeUploads: async (paths: string[]) => {
+      for (const one of paths) await removeInside(uploads, path.join(config.dataDir, one));
+    },
+    removeArtifact,
+  };
+  const deps: ReconcilerDeps = {
+    db,
+    logger,
+    builds,
+    settings: reconcilerSettings(config, address),
+    findGitCredential: async () => null,
+    files,
+  };
+  const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
+  loop.start();
+  closing.add("builds", () => builds.close());
+  closing.add("reconciler", () => loop.stop());
+}
+
+async function startBuiltinListener(
+  { config, logger, installed }: Ground,
+  api: FastifyInstance,
+  gateway: Gateway,
+): Promise<RunningListener | null> {
+  const compute = await openCompute(config, logger);
+  if (compute === null) return null;
+  return startListener({
+    compute,
+    api,
+    gateway,
+    logger,
+    listenerKey: installed.listenerKey,
+    dataDir: config.dataDir,
+  }).catch(async (error: unknown) => {
+    await compute.close();
+    throw new Error(`the listener could not be started: ${explain(error)}`, { cause: error });
+  });
+}
+
+function reconcilerSettings(config: Config, address: Ground["address"]): ReconcilerSettings {
+  return {
+    mode: config.mode,
+    computeType: config.compute,
+    allowLocalSources: config.allowLocalSources,
+    allowPrivateNetwork: config.allowPrivateNetwork,
+    templatesDir: config.templatesDir ?? templatesDirectory,
+    dataDir: config.dataDir,
+    cacheDir: config.cacheDir,
+    get controlPlaneUrl() {
+      return address.public;
+    },
+    deploymentUrl: (slug) => `${address.public}/d/${slug}`,
+    deployTimeoutMs: config.deployTimeoutMs,
+    buildTimeoutMs: config.buildTimeoutMs,
+    drainTimeoutMs: config.drainTimeoutMs,
+    idleAfterMs: config.idleAfterMs,
+  };
+}
+
+function apiSettings({ config, address }: Ground) {
+  return {
+    mode: config.mode,
+    region: config.region,
+    regions: config.regions,
+    version,
+    basePath: config.basePath,
+    /** null: absolute URLs are built from the request. */
+    publicUrl: config.publicUrl ?? null,
+    ownUrl: () => address.public,
+    isLoopback: isLoopback(config.host),
+    dataDir: config.dataDir,
+    templatesDir: config.templatesDir ?? templatesDirectory,
+    allowLocalSources: config.allowLocalSources,
+    allowPrivateNetwork: config.allowPrivateNetwork,
+    uncappedResources: config.uncappedResources,
+    hasBuiltinDataPlane: config.compute !== "none",
+  };
+}

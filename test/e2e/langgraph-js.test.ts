@@ -1,0 +1,204 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "../../src/client/client.ts";
+import type { Revision } from "../../src/contract/revision.ts";
+import { createAgentRepository } from "../agent-repository.ts";
+import { startTestServer } from "../server.ts";
+
+/** Above the slowest step here, a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
+const timeoutMs = 400_000;
+
+const example = path.resolve("examples/hello-agent");
+
+test("the real agent server, from git: deploy, replace under load, fail, roll back, delete", async (context) => {
+  await using pierhead = await startTestServer();
+  await using repository = await createAgentRepository(await filesOf(example));
+  const { client } = pierhead;
+
+  const made = await client.createDeployment({
+    body: {
+      name: "hello",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+      secrets: [{ name: "GREETING", value: "hello" }],
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const first = await settled(client, ids, made.latest_revision_id);
+  assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
+  assert.equal(first.rollout, "handover");
+  const { url, image_version: version } = await client.getDeployment(ids);
+  assert.ok(url);
+  assert.match(version ?? "", /^\d+\.\d+\.\d+/);
+  const agent = langgraph(url);
+
+  const thread = await agent.post("/threads", {});
+  await agent.post(`/threads/${thread.thread_id}/runs/wait`, run("remember me"));
+  const before = await agent.get(`/threads/${thread.thread_id}/state`);
+  assert.ok(before.values.messages.length >= 2, JSON.stringify(before.values));
+
+  await context.test("the stream of a run passes through unbuffered, and names the revision", async () => {
+    const response = await fetch(`${url}/threads/${thread.thread_id}/runs/stream`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ...run("stream"), stream_mode: ["updates", "values"] }),
+    });
+    assert.equal(response.headers.get("content-type")?.split(";")[0], "text/event-stream");
+    assert.equal(response.headers.get("x-pierhead-revision"), first.id);
+    let chunks = 0;
+    for await (const chunk of response.body as ReadableStream<Uint8Array>) chunks += chunk.length > 0 ? 1 : 0;
+    assert.ok(chunks >= 2, `${chunks} chunk`);
+  });
+
+  await context.test(
+    "a PATCH replaces the server while clients send requests and stream runs: none fails",
+    async () => {
+      const threads = (await agent.post("/threads", {})).thread_id as string;
+      const load = startLoad(url, threads);
+      await load.atLeast(20);
+      await repository.commit({ "CHANGE.md": "a second version" });
+      const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
+      assert.notEqual(patched.latest_revision_id, first.id);
+      const second = await settled(client, ids, patched.latest_revision_id);
+      assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
+      await load.atLeast(20);
+      const { requests, streams, failures } = await load.stop();
+      context.diagnostic(`${requests} requests and ${streams} streamed runs during the rollout`);
+      assert.deepEqual(failures, []);
+      assert.ok(requests > 40 && streams > 1);
+      const after = await agent.get(`/threads/${thread.thread_id}/state`);
+      assert.deepEqual(
+        after.values.messages.slice(0, 2),
+        before.values.messages.slice(0, 2),
+        "the thread is still there",
+      );
+      assert.equal((await client.getDeployment(ids)).active_revision_id, second.id);
+    },
+  );
+
+  await context.test(
+    "a broken commit is BUILD_FAILED with the reason, and the old revision keeps serving",
+    async () => {
+      const serving = (await client.getDeployment(ids)).active_revision_id;
+      const config = { node_version: "20", graphs: { agent: "./src/missing.ts:graph" } };
+      await repository.commit({ "langgraph.json": JSON.stringify(config) });
+      const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
+      const broken = await settled(client, ids, patched.latest_revision_id);
+      assert.equal(broken.status, "BUILD_FAILED");
+      assert.match(broken.status_message ?? "", /missing\.ts/);
+      const now = await client.getDeployment(ids);
+      assert.equal(now.active_revision_id, serving);
+      assert.equal(now.status, "READY");
+      assert.equal((await fetch(`${url}/ok`)).headers.get("x-pierhead-revision"), serving);
+    },
+  );
+
+  await context.test("a rollback starts the first revision's artifact again without a build", async () => {
+    const redeployed = await client.redeployRevision({ ...ids, revision_id: first.id });
+    const again = await settled(client, ids, redeployed.latest_revision_id);
+    assert.equal(again.status, "DEPLOYED", again.status_message ?? "");
+    const log = await client.getRevisionLogs({ ...ids, revision_id: again.id, type: "build" });
+    assert.deepEqual(log.logs, []);
+    const after = await agent.get(`/threads/${thread.thread_id}/state`);
+    assert.ok(after.values.messages.length >= 2);
+  });
+
+  await context.test("the agent's own log lines can be read, and nothing secret stands in them", async () => {
+    const { logs } = await client.getDeploymentLogs({ ...ids, type: "deploy", limit: 1000 });
+    assert.ok(logs.length > 0);
+  });
+
+  await context.test("a delete ends in 404 and leaves no process and no file", async () => {
+    await client.deleteDeployment(ids);
+    await client.waitForDeletion(ids, { timeoutMs });
+    assert.equal((await fetch(`${url}/ok`)).status, 404);
+    for (const directory of ["replicas", "state", "artifacts", "builds"]) {
+      const left = await readdir(path.join(pierhead.dataDir, directory)).catch(() => []);
+      assert.deepEqual(left, [], directory);
+    }
+  });
+});
+
+const run = (text: string) => ({
+  assistant_id: "agent",
+  input: { messages: [{ role: "user", content: text }] },
+  multitask_strategy: "enqueue",
+});
+
+function settled(client: Client, ids: { deployment_id: string }, revisionId: string | null): Promise<Revision> {
+  assert.ok(revisionId);
+  return client.waitForRevision({ ...ids, revision_id: revisionId }, { timeoutMs });
+}
+
+/** The files of the example, as a commit has them. */
+async function filesOf(directory: string): Promise<Record<string, string>> {
+  const names = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = names.filter((entry) => entry.isFile() && !entry.parentPath.includes("node_modules"));
+  const read = files.map(async (entry) => {
+    const file = path.join(entry.parentPath, entry.name);
+    return [path.relative(directory, file), await readFile(file, "utf8")] as const;
+  });
+  return Object.fromEntries(await Promise.all(read));
+}
+
+function langgraph(url: string) {
+  // biome-ignore lint/suspicious/noExplicitAny: the agent's own API, of which the test reads a few fields.
+  const call = async (method: string, pathname: string, body?: unknown): Promise<any> => {
+    const response = await fetch(url + pathname, {
+      method,
+      headers: { "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    assert.equal(response.status, 200, `${method} ${pathname}: ${response.status}`);
+    return response.json();
+  };
+  return {
+    get: (pathname: string) => call("GET", pathname),
+    post: (pathname: string, body: unknown) => call("POST", pathname, body),
+  };
+}
+
+/** Clients that never stop: short requests, and runs whose stream must end with its last event. */
+function startLoad(url: string, thread: string) {
+  const stopping = new AbortController();
+  const failures: string[] = [];
+  const counts = { requests: 0, streams: 0 };
+  const repeat = async (act: () => Promise<void>) => {
+    while (!stopping.signal.aborted) {
+      await act().catch((error: unknown) => failures.push(String(error)));
+      await sleep(20);
+    }
+  };
+  const request = async () => {
+    const response = await fetch(`${url}/info`);
+    await response.text();
+    if (response.status === 200) counts.requests += 1;
+    else failures.push(`GET /info: ${response.status}`);
+  };
+  const stream = async () => {
+    const response = await fetch(`${url}/threads/${thread}/runs/stream`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ...run("under load"), stream_mode: ["values"] }),
+    });
+    const text = await response.text();
+    if (response.status === 200 && text.includes("event: values")) counts.streams += 1;
+    else failures.push(`stream: ${response.status} ${text.slice(0, 200)}`);
+  };
+  const clients = [repeat(request), repeat(request), repeat(request), repeat(stream)];
+  return {
+    async atLeast(more: number) {
+      const wanted = counts.requests + more;
+      while (counts.requests < wanted && failures.length === 0) await sleep(20);
+    },
+    async stop() {
+      stopping.abort();
+      await Promise.all(clients);
+      return { ...counts, failures };
+    },
+  };
+}

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import { ApiFailure, type Client, createClient, ServerUnreachable } from "../../src/client/client.ts";
+import type { Deployment } from "../../src/contract/deployment.ts";
+import type { Revision } from "../../src/contract/revision.ts";
+import { type AgentRepository, nodeAgent } from "../agent-repository.ts";
+import type { ServerProcess } from "./server-process.ts";
+
+/** A server that comes back: `call` goes on with the next one when this one dies. */
+export interface Survivor {
+  current(): ServerProcess;
+  /** Resolves once a server answers again. */
+  revive(): Promise<void>;
+}
+
+const settleTimeoutMs = 120_000;
+
+/**
+ * A deployment's whole life, driven by a client that does what a careful one would: when a call gets no answer it looks
+ * whether it was accepted, and repeats it if not. Ends with nothing left; throws when something was lost or done twice.
+ */
+export async function liveThrough(survivor: Survivor, repository: AgentRepository, name: string): Promise<void> {
+  const client = () => createClient({ baseUrl: survivor.current().url, apiKey: survivor.current().apiKey });
+  const call = <T>(act: (client: Client) => Promise<T>) => persist(survivor, () => act(client()));
+
+  // First deploy from git.
+  const first = await repository.commit(nodeAgent(`${name}-1`));
+  const made = await call((api) => createOnce(api, repository, name, first));
+  const id = made.deployment_id;
+  await expectStatus(call, id, made.revision_id, "DEPLOYED");
+  await expectVersion(survivor, call, id, `${name}-1`);
+
+  // A new commit, while the old one serves.
+  const second = await repository.commit(nodeAgent(`${name}-2`));
+  await expectStatus(call, id, await call((api) => patchOnce(api, id, second)), "DEPLOYED");
+  await expectVersion(survivor, call, id, `${name}-2`);
+
+  // A build that fails, and one whose server never starts: the old revision keeps serving.
+  const broken = await repository.commit({
+    ...nodeAgent("x"),
+    "pierhead.json": JSON.stringify({ build: ["node", "-e", "process.exit(7)"], start: ["node", "server.js"] }),
+  });
+  await expectStatus(call, id, await call((api) => patchOnce(api, id, broken)), "BUILD_FAILED");
+  const dying = await repository.commit({ ...nodeAgent("x"), "server.js": "process.exit(9)" });
+  await expectStatus(call, id, await call((api) => patchOnce(api, id, dying)), "DEPLOY_FAILED");
+  await expectVersion(survivor, call, id, `${name}-2`);
+
+  // A build that takes long: two revisions queue behind it, then it is stopped. The older queued one is skipped.
+  const slow = await repository.commit({
+    ...nodeAgent("x"),
+    "pierhead.json": JSON.stringify({
+      build: ["node", "-e", "setTimeout(() => {}, 600000)"],
+      start: ["node", "server.js"],
+    }),
+  });
+  const third = await repository.commit(nodeAgent(`${name}-3`));
+  const stuck = await call((api) => patchOnce(api, id, slow));
+  await eventuallyStatus(call, id, stuck, ["BUILDING"]);
+  const skipped = await call((api) => patchOnce(api, id, second));
+  await eventuallyStatus(call, id, skipped, ["QUEUED"]);
+  const last = await call((api) => patchOnce(api, id, third));
+  await eventuallyStatus(call, id, last, ["QUEUED"]);
+  await call((api) => interruptOnce(api, id, stuck));
+  await expectStatus(call, id, last, "DEPLOYED");
+  await expectStatus(call, id, skipped, "SKIPPED");
+  await expectStatus(call, id, stuck, "INTERRUPTED");
+  await expectVersion(survivor, call, id, `${name}-3`);
+
+  // An upload, then back to the first revision without a build.
+  await call((api) => uploadOnce(api, id));
+  const back = await call((api) => redeployOnce(api, id, made.revision_id));
+  await expectStatus(call, id, back, "DEPLOYED");
+  await expectVersion(survivor, call, id, `${name}-1`);
+
+  const all = await call((api) => api.listRevisions({ deployment_id: id, limit: 100 }));
+  assert.equal(all.resources.length, 8, `revisions were lost or made twice: ${all.resources.map((one) => one.status)}`);
+
+  await call((api) => api.deleteDeployment({ deployment_id: id }).catch(ignoreGone));
+  await call((api) => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));
+}
+
+type Call = <T>(act: (client: Client) => Promise<T>) => Promise<T>;
+
+/** Repeats an act that ends unanswered, with the next server. The act itself knows how not to do a thing twice. */
+async function persist<T>(survivor: Survivor, act: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await act();
+    } catch (error) {
+      if (!(error instanceof ServerUnreachable) || tries > 20) throw error;
+      await survivor.revive();
+    }
+  }
+}
+
+async function createOnce(api: Client, repository: AgentRepository, name: string, ref: string) {
+  const found = await findByName(api, name);
+  const deployment =
+    found ??
+    (await api.createDeployment({
+      body: {
+        name,
+        source: "github",
+        source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+        source_revision_config: { repo_ref: ref, langgraph_config_path: "pierhead.json" },
+        secrets: [{ name: "TOKEN", value: "s3cret" }],
+      },
+    }));
+  assert.ok(deployment.latest_revision_id);
+  return { deployment_id: deployment.id, revision_id: deployment.latest_revision_id };
+}
+
+async function findByName(api: Client, name: string): Promise<Deployment | undefined> {
+  const page = await api.listDeployments({ name });
+  return page.resources[0];
+}
+
+/** A revision of this commit that came after all others is the answer to this very patch. */
+async function patchOnce(api: Client, id: string, ref: string): Promise<string> {
+  const newest = await newestRevision(api, id);
+  if (newest?.source_revision_config.repo_ref === ref) return newest.id;
+  const patched = await api.patchDeployment({ deployment_id: id, body: { source_revision_config: { repo_ref: ref } } });
+  assert.ok(patched.latest_revision_id);
+  return patched.latest_revision_id;
+}
+
+async function redeployOnce(api: Client, id: string, revisionId: string): Promise<string> {
+  const newest = await newestRevision(api, id);
+  if (newest?.triggered_by === "redeploy") return newest.id;
+  const redeployed = await api.redeployRevision({ deployment_id: id, revision_id: revisionId });
+  assert.ok(redeployed.latest_revision_id);
+  return redeployed.latest_revision_id;
+}
+
+async function interruptOnce(api: Client, id: string, revisionId: string): Promise<void> {
+  const { status } = await api.getRevision({ deployment_id: id, revision_id: revisionId });
+  if (status !== "INTERRUPTED") await api.interruptRevision({ deployment_id: id, revision_id: revisionId });
+}
+
+async function uploadOnce(api: Client, id: string): Promise<void> {
+  const { upload_url: uploadUrl } = await api.createUploadUrl({ deployment_id: id });
+  await api.uploadArchive(uploadUrl, new Blob([new Uint8Array(gzipSync(emptyTar()))]));
+}
+
+const emptyTar = () => Buffer.alloc(1024);
+
+async function newestRevision(api: Client, id: string): Promise<Revision | undefined> {
+  const page = await api.listRevisions({ deployment_id: id, limit: 1 });
+  return page.resources[0];
+}
+
+async function expectStatus(call: Call, id: string, revisionId: string, wanted: Revision["status"]): Promise<void> {
+  const revision = await call((api) =>
+    api.waitForRevision({ deployment_id: id, revision_id: revisionId }, { timeoutMs: settleTimeoutMs }),
+  );
+  assert.equal(revision.status, wanted, revision.status_message ?? "");
+  if (wanted.endsWith("FAILED")) assert.ok((revision.status_message ?? "").length > 10, "a failure says why");
+}
+
+async function eventuallyStatus(
+  call: Call,
+  id: string,
+  revisionId: string,
+  wanted: Revision["status"][],
+): Promise<void> {
+  const end = Date.now() + settleTimeoutMs;
+  for (;;) {
+    const { status } = await call((api) => api.getRevision({ deployment_id: id, revision_id: revisionId }));
+    if (wanted.includes(status)) return;
+    assert.ok(Date.now() < end, `revision is ${status}, never was ${wanted}`);
+    await sleep(50);
+  }
+}
+
+/** Through the gateway: the active revision is the one that answers. */
+async function expectVersion(survivor: Survivor, call: Call, id: string, wanted: string): Promise<void> {
+  const { url } = await call((api) => api.getDeployment({ deployment_id: id }));
+  const { pathname } = new URL(url ?? "");
+  const answer = await persist(survivor, async () => {
+    const address = `${survivor.current().url}${pathname}/version`;
+    const response = await fetch(address).catch((error: unknown) => {
+      throw new ServerUnreachable(address, "the gateway is gone", { cause: error });
+    });
+    return { status: response.status, text: await response.text() };
+  });
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal(JSON.parse(answer.text).version, wanted);
+}
+
+function ignoreGone(error: unknown): void {
+  if (!(error instanceof ApiFailure && error.status === 404)) throw error;
+}

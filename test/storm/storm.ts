@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { faultPoints } from "../../src/store/fault-points.ts";
+import { createAgentRepository } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { liveThrough, type Survivor } from "./scenario.ts";
+import { type ServerProcess, startServerProcess } from "./server-process.ts";
+
+/**
+ * npm run storm [-- --runs N] [--points a,b] [--random N]: kills the server with SIGKILL at every step it persists, in
+ * the middle of a deployment's life, N times each, and then at random moments. After each life nothing may be lost, done
+ * twice or left over. Ends with the line `N passed, N failed`.
+ */
+const { values: options } = parseArgs({
+  options: {
+    runs: { type: "string", default: "3" },
+    points: { type: "string" },
+    random: { type: "string", default: "5" },
+  },
+});
+
+/** Each start takes about a second: more deaths than this would only repeat starts. */
+const randomDeathsMax = 6;
+
+const shared = { PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"), PIERHEAD_DRAIN_TIMEOUT_MS: "5000" };
+const counts = { passed: 0, failed: 0 };
+const wanted = options.points?.split(",") ?? [...faultPoints];
+
+const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-storm-"));
+try {
+  for (const point of wanted) {
+    for (let run = 1; run <= Number(options.runs); run += 1)
+      await attempt(`killed at "${point}", run ${run}`, point, null);
+  }
+  for (let run = 1; run <= Number(options.random); run += 1) await attempt(`killed at random, run ${run}`, null, run);
+} finally {
+  await rm(dataDir, { recursive: true, force: true });
+}
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+
+async function attempt(title: string, point: string | null, random: number | null): Promise<void> {
+  const began = performance.now();
+  try {
+    const deaths = await liveOnce(point, random);
+    counts.passed += 1;
+    console.log(`ok   ${title} (${deaths} deaths, ${Math.round(performance.now() - began)} ms)`);
+  } catch (error) {
+    counts.failed += 1;
+    console.log(`FAIL ${title}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+  }
+}
+
+/** One life of one deployment on a server that dies once (at `point`) or several times (at random). */
+async function liveOnce(point: string | null, random: number | null): Promise<number> {
+  let deaths = 0;
+  const environment = point === null ? {} : { PIERHEAD_FAULT_POINT: point };
+  let current = await begin(environment, () => {
+    deaths += 1;
+  });
+  const survivor: Survivor = {
+    current: () => current,
+    async revive() {
+      await current.ended;
+      deaths += 1;
+      current = await restart();
+      if (deaths < randomDeathsMax) killLater(current, random);
+    },
+  };
+  killLater(current, random);
+  await using repository = await createAgentRepository();
+  try {
+    await liveThrough(survivor, repository, `storm-${process.pid}-${Date.now().toString(36)}`);
+    if (point !== null) assert.ok(deaths > 0, `the server never reached "${point}"`);
+    await nothingLeft();
+  } finally {
+    await current.stop();
+  }
+  return deaths;
+}
+
+/** A start may itself reach the point; the one after it may not. */
+async function begin(environment: Record<string, string>, onDeath: () => void): Promise<ServerProcess> {
+  const started = await startServerProcess(dataDir, { ...shared, ...environment });
+  if (started !== undefined) return started;
+  onDeath();
+  return restart();
+}
+
+async function restart(): Promise<ServerProcess> {
+  const started = await startServerProcess(dataDir, shared);
+  assert.ok(started, "the server did not come back");
+  return started;
+}
+
+/** Somewhere in the first seconds, where most of a life happens. */
+function killLater(server: ServerProcess, random: number | null): void {
+  if (random === null) return;
+  const timer = setTimeout(() => server.child.kill("SIGKILL"), 200 + Math.random() * 3_000);
+  void server.ended.then(() => clearTimeout(timer));
+}
+
+/** No process, directory or file without an owner. */
+async function nothingLeft(): Promise<void> {
+  for (const directory of ["replicas", "state", "builds", "artifacts", "uploads"]) {
+    await eventually(
+      () => readdir(path.join(dataDir, directory)).catch(() => []),
+      (left) => left.length === 0,
+      { what: `an empty ${directory} directory` },
+    );
+  }
+  await eventually(strayProcesses, (left) => left.length === 0, { what: "no stray process" });
+}
+
+/** Processes that carry our marks: replicas of this data directory, and builds. */
+async function strayProcesses(): Promise<string[]> {
+  const left: string[] = [];
+  for (const pid of await readdir("/proc").catch(() => [])) {
+    if (!/^\d+$/.test(pid)) continue;
+    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+    const isOurs = /^PIERHEAD_(BUILD_ID|REPLICA_ID)=/m.test(environment.replaceAll("\0", "\n"));
+    if (isOurs && environment.includes(dataDir)) left.push(pid);
+  }
+  return left;
+}
