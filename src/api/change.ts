@@ -62,7 +62,9 @@ export async function changeSettings(
     const facts = { latestRevisionSource: latest?.source ?? null, sealer, deploymentsUrl: request.deploymentsUrl };
     const { changed, again } = await request.decide(currentOf(row, facts), context, trx);
     const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
-    const made = { secretSetId: secrets?.id ?? row.secret_set_id, ...(again && { again }) };
+    const secretSetId = secrets?.id ?? row.secret_set_id;
+    const awaitsDatabase = row.status === "AWAITING_DATABASE";
+    const made = { secretSetId, awaitsDatabase, ...(again && { again }) };
     const revision = changed.revision === null ? null : newRevision(changed.revision, made);
     const change = changeOf(row, changed, request.plain);
     if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };

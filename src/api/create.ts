@@ -67,7 +67,9 @@ async function createNew(
     agent_id: made.agent?.agent_id ?? null,
     agent_environment: made.agent?.environment ?? null,
     secrets,
-    revision: made.createsRevision ? newRevision(made, { secretSetId: secrets?.id ?? null }) : null,
+    revision: made.createsRevision
+      ? newRevision(made, { secretSetId: secrets?.id ?? null, awaitsDatabase: true })
+      : null,
     idempotency,
     actor: principal.actor,
   });

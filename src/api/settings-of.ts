@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { DeploymentTier, SourceKind } from "../contract/deployment.ts";
-import { resolveTimeoutMs } from "../domain/limits.ts";
+import { databaseTimeoutMs, resolveTimeoutMs } from "../domain/limits.ts";
 import type { CurrentDeployment, RevisionSettings, RuleContext } from "../domain/settings.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { NewRevision, RevisionRow } from "../store/revisions.ts";
@@ -42,9 +42,10 @@ export function currentOf(
 /** The row of a revision that runs these settings; with `again` it runs that revision's artifact, if there still is one. */
 export function newRevision(
   settings: RevisionSettings,
-  made: { secretSetId: string | null; again?: RevisionRow },
+  made: { secretSetId: string | null; awaitsDatabase: boolean; again?: RevisionRow },
 ): NewRevision {
   const { again } = made;
+  const patienceMs = resolveTimeoutMs + (made.awaitsDatabase ? databaseTimeoutMs : 0);
   return {
     id: randomUUID(),
     source: settings.source,
@@ -57,6 +58,6 @@ export function newRevision(
     redeploy_of: again?.id ?? null,
     triggered_by: again === undefined ? "api" : "redeploy",
     tracked_packages: settings.sourceRevisionConfig.tracked_packages,
-    deadline_at: new Date(Date.now() + resolveTimeoutMs),
+    deadline_at: new Date(Date.now() + patienceMs),
   };
 }

@@ -33,3 +33,10 @@ export function report(
     ...(ctx === undefined ? {} : { ctx }),
   });
 }
+
+/** A field that is not there; what is repeated is the object it is missing in, null for parameters. */
+export function reportMissing(walk: Walk, enclosing: unknown): undefined {
+  if (walk.problems.length >= problemsMax) return;
+  const input = echo(enclosing, walk.path.slice(0, -1));
+  walk.problems.push({ type: "missing", loc: [...walk.path], msg: "Field required", input });
+}

@@ -2,7 +2,7 @@ import type { TSchema } from "typebox";
 import type { ValidationItem } from "../contract/error.ts";
 import { checkBoolean, compileInteger, compileNumber } from "./validate-numbers.ts";
 import { compileLiteral, compileString, isSound } from "./validate-text.ts";
-import { type Check, nestingMax, report, type Walk } from "./validate-walk.ts";
+import { type Check, nestingMax, report, reportMissing, type Walk } from "./validate-walk.ts";
 
 export type RequestPart = "path" | "query" | "header" | "body";
 
@@ -128,7 +128,7 @@ function compileObject(properties: Readonly<Record<string, Schema>>, required?: 
       const rules: Rules = field.relaxed && isPresent(value, field.relaxed.when) ? field.relaxed : field;
       walk.path.push(field.name);
       if (Object.hasOwn(value, field.name)) out[field.name] = rules.check(value[field.name], walk);
-      else if (rules.isRequired) report(walk, "missing", "Field required", value);
+      else if (rules.isRequired) reportMissing(walk, value);
       else if (rules.fallback !== undefined) out[field.name] = rules.fallback;
       walk.path.pop();
     }
@@ -153,7 +153,7 @@ function compileParameters(schema: Schema): Check {
       walk.path.push(field.name);
       if (sent !== undefined && sent.length > 0) {
         out[field.name] = field.check(lists.has(field.name) ? splitList(sent) : sent[sent.length - 1], walk);
-      } else if (field.isRequired) report(walk, "missing", "Field required", null);
+      } else if (field.isRequired) reportMissing(walk, null);
       else if (field.fallback !== undefined) out[field.name] = field.fallback;
       walk.path.pop();
     }

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { echo } from "../../src/api/echo.ts";
+import { compileValidator } from "../../src/api/validate.ts";
+import { CreateDeployment } from "../../src/contract/deployment.ts";
+
+const secret = "sk-do-not-repeat";
+const validate = compileValidator(CreateDeployment, "body");
+
+test("no answer repeats a secret value, wherever the problem is", () => {
+  const bodies = [
+    { secrets: [{ name: "A", value: secret }] },
+    { secrets: [{ name: "A", value: { deep: secret } }] },
+    { secrets: [{ value: secret }] },
+    { secrets: [{ A: secret }] },
+    { secrets: [secret] },
+    { secrets: { A: secret } },
+    { secrets: secret },
+    { secrets: [{ name: { value: secret }, value: "x" }] },
+    { source: { secrets: [{ name: "A", value: secret }] }, secrets: [] },
+    { source_config: { resource_spec: { sidecars: [{ name: "s", env: [{ name: "A", value: secret }, 5] }] } } },
+    { client_secret: secret, nested: { token: secret, code: secret } },
+  ];
+  for (const body of bodies) {
+    const { problems } = validate(body);
+    assert.ok(problems.length > 0);
+    assert.ok(!JSON.stringify(problems).includes(secret), JSON.stringify(body));
+  }
+});
+
+test("names of secrets are repeated: they say which one is meant", () => {
+  assert.deepEqual(echo([{ name: "A", value: secret }], ["body", "secrets"]), [{ name: "A", value: "**********" }]);
+  assert.equal(echo(5, ["body", "secrets", 0, "name"]), 5);
+  assert.equal(echo("x", ["body", "secrets", 0, "value"]), "**********");
+});
+
+test("a large or deep value is cut off", () => {
+  const large = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`key${index}`, "x".repeat(50)]));
+  assert.ok(JSON.stringify(echo(large, ["body"])).length < 20_000);
+  assert.ok(JSON.stringify(echo("x".repeat(1_000_000), ["body"])).length < 20_000);
+  let deep: unknown = 1;
+  for (let level = 0; level < 100_000; level += 1) deep = [deep];
+  assert.ok(JSON.stringify(echo(deep, ["body"])).length < 1_000);
+});
+
+test("a request tells at most 100 problems, and their answer stays small", () => {
+  const secrets = Array.from({ length: 5_000 }, () => ({ value: "x".repeat(100) }));
+  const { problems } = validate({ name: "a".repeat(1_000_000), secrets });
+  assert.equal(problems.length, 100);
+  assert.ok(JSON.stringify(problems).length < 200_000);
+});
