@@ -5,11 +5,11 @@ import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 export type Action =
   /** Fetch and check everything the revision needs, without starting it. */
   | { kind: "prepare"; run: RevisionRun }
-  /** `isUrgent`: somebody waits for it, so it overtakes starts of rollouts. */
+  /** `isUrgent`, here and below: requests wait for it, so it overtakes what others do. */
   | { kind: "start"; replicaId: string; run: RevisionRun; isUrgent: boolean }
   /** Look again when no request is under way to the replica. */
   | { kind: "awaitDrain"; replicaId: string; timeoutMs: number }
-  | { kind: "remove"; replicaId: string; graceMs: number; because: string }
+  | { kind: "remove"; replicaId: string; graceMs: number; because: string; isUrgent: boolean }
   | { kind: "removeState" }
   /** A log line: constant message, fields that vary. */
   | { kind: "note"; message: string; fields: Record<string, string | number | boolean | null> };
@@ -114,7 +114,8 @@ export function remove(
 ): void {
   if (isBeingRemoved || pass.leaving.has(replicaId)) return;
   pass.leaving.add(replicaId);
-  pass.actions.push({ kind: "remove", replicaId, graceMs, because });
+  const isUrgent = pass.memory.heldSinceMs !== null;
+  pass.actions.push({ kind: "remove", replicaId, graceMs, because, isUrgent });
 }
 
 /**

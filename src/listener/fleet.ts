@@ -1,0 +1,395 @@
+import type { ReplicaState } from "../compute/compute.ts";
+import type { Assignment } from "../contract/assignment.ts";
+import type { Route, Traffic } from "../gateway/route.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import type { Clock } from "./clock.ts";
+import type { Operations } from "./operations.ts";
+import type { Action } from "./pass.ts";
+import { planReplicas } from "./plan.ts";
+import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
+import type { Snapshot } from "./report.ts";
+import type { Sightings } from "./sightings.ts";
+
+/** One deployment as this listener holds it. */
+interface Member {
+  readonly deploymentId: string;
+  /** Null: the control plane does not know it. */
+  assignment: Assignment | null;
+  memory: Memory;
+  route: Route | null;
+  preparation: Preparation | null;
+  state: Facts["state"];
+  readonly drains: Map<string, AbortController>;
+  cancelWake: () => void;
+}
+
+/** Passes in one go, about 30 us each: requests of the same process wait no longer than 6 ms for them. */
+const slicePassesMax = 200;
+
+/** A pass that throws is our bug; the deployment is tried again, the others are not held up. */
+const brokenPassRetryMs = 30_000;
+
+/** Every deployment is looked at this often even if nothing happened, a slice at a time. */
+export const resyncMs = 300_000;
+
+/**
+ * All deployments of this listener. A pass is synchronous: it reads what is known, plans, sets the route and hands the
+ * rest to the operations, so passes of one deployment never overlap and ten thousand idle ones cost nothing.
+ */
+export class Fleet {
+  readonly #traffic: Traffic;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #sightings: Sightings;
+  readonly #operations: Operations;
+  readonly #report: (snapshot: Snapshot) => void;
+  readonly #look: () => void;
+  readonly #members = new Map<string, Member>();
+  readonly #dirty = new Set<string>();
+  /** Every slug that was ever given a route, whoever led then. */
+  readonly #slugs = new Set<string>();
+  /** Whether the replicas were seen at all, and whether the control plane has named all deployments it knows. */
+  #hasSeen = false;
+  #isListComplete = false;
+  #isActing = false;
+  #isPassing = false;
+  #cancelPass = () => {};
+  #cancelResync = () => {};
+
+  constructor(options: {
+    traffic: Traffic;
+    clock: Clock;
+    logger: Logger;
+    sightings: Sightings;
+    operations: Operations;
+    report: (snapshot: Snapshot) => void;
+    look: () => void;
+  }) {
+    this.#traffic = options.traffic;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#sightings = options.sightings;
+    this.#operations = options.operations;
+    this.#report = options.report;
+    this.#look = options.look;
+    options.traffic.onWake((deploymentId) => this.#wake(deploymentId));
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  /** This instance acts for its listener from now on. */
+  lead(): void {
+    this.#isActing = true;
+    this.#resyncLater();
+  }
+
+  /** Another instance does: nothing is touched any more, and everything that was believed is forgotten. */
+  standBack(reason: Error): void {
+    this.#isActing = false;
+    this.#isListComplete = false;
+    this.#cancelPass();
+    this.#cancelResync();
+    this.#isPassing = false;
+    this.#dirty.clear();
+    for (const member of this.#members.values()) this.#letGo(member);
+    this.#members.clear();
+    this.#operations.abandon(reason);
+  }
+
+  assign(assignments: Assignment[]): void {
+    for (const assignment of assignments) {
+      const member = this.#member(assignment.deployment_id);
+      if (member.assignment !== null && assignment.generation < member.assignment.generation) continue;
+      if (member.assignment === null) member.memory = emptyMemory;
+      member.assignment = assignment;
+      if (member.preparation?.revisionId !== assignment.target?.revision_id) member.preparation = null;
+      if (assignment.op === "apply") member.state = "kept";
+      this.#mark(member.deploymentId);
+    }
+  }
+
+  /** These are all deployments there are: what runs of any other is an orphan. */
+  completeList(deploymentIds: ReadonlySet<string>): void {
+    this.#isListComplete = true;
+    for (const member of this.#members.values()) {
+      if (deploymentIds.has(member.deploymentId) || member.assignment === null) continue;
+      member.assignment = null;
+      this.#mark(member.deploymentId);
+    }
+    this.#adoptOrphans(this.#sightings.deploymentIds());
+    const wanted = new Set(Array.from(this.#members.values(), ({ assignment }) => assignment?.slug));
+    for (const slug of this.#slugs) if (!wanted.has(slug)) this.#removeRoute(slug);
+  }
+
+  /** Replicas were observed; `changed` names the deployments for which it matters. */
+  seen(changed: ReadonlySet<string>): void {
+    const isFirst = !this.#hasSeen;
+    this.#hasSeen = true;
+    for (const deploymentId of changed) {
+      for (const { phase, replicaId } of this.#sightings.of(deploymentId)) {
+        if (phase !== "starting") this.#operations.givePlaceBack(replicaId);
+      }
+      this.#mark(deploymentId);
+    }
+    if (this.#isListComplete) this.#adoptOrphans(changed);
+    if (isFirst) this.#markAll();
+  }
+
+  ended(deploymentId: string): void {
+    this.#mark(deploymentId);
+  }
+
+  /** The control plane has a snapshot: that of a deleted deployment was the last word about it. */
+  stored({ deployment_id: deploymentId, deleted }: Snapshot): void {
+    const member = this.#members.get(deploymentId);
+    if (!deleted || member?.assignment?.op !== "delete" || member.state !== "removed") return;
+    this.#drop(member);
+  }
+
+  #adoptOrphans(deploymentIds: Iterable<string>): void {
+    if (!this.#isActing) return;
+    for (const deploymentId of deploymentIds) {
+      if (this.#members.has(deploymentId)) continue;
+      this.#logger.warn({ deployment_id: deploymentId }, "replicas of an unknown deployment found");
+      this.#member(deploymentId);
+      this.#mark(deploymentId);
+    }
+  }
+
+  #member(deploymentId: string): Member {
+    const known = this.#members.get(deploymentId);
+    if (known !== undefined) return known;
+    const member: Member = {
+      deploymentId,
+      assignment: null,
+      memory: emptyMemory,
+      route: null,
+      preparation: null,
+      state: "kept",
+      drains: new Map(),
+      cancelWake: () => {},
+    };
+    this.#members.set(deploymentId, member);
+    return member;
+  }
+
+  #letGo(member: Member): void {
+    member.cancelWake();
+    for (const drain of member.drains.values()) drain.abort();
+    member.drains.clear();
+  }
+
+  #drop(member: Member): void {
+    this.#letGo(member);
+    this.#members.delete(member.deploymentId);
+  }
+
+  #wake(deploymentId: string): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined) return;
+    member.memory = wake(member.memory, this.#clock.now());
+    this.#mark(deploymentId);
+  }
+
+  #markAll(): void {
+    for (const deploymentId of this.#members.keys()) this.#mark(deploymentId);
+  }
+
+  #mark(deploymentId: string): void {
+    this.#dirty.add(deploymentId);
+    if (this.#isPassing || !this.#isActing || !this.#hasSeen) return;
+    this.#isPassing = true;
+    // Whatever else happens in this moment belongs to the same passes.
+    queueMicrotask(() => this.#pass());
+  }
+
+  #pass(): void {
+    let left = slicePassesMax;
+    for (const deploymentId of this.#dirty) {
+      if (!this.#isActing) return;
+      left -= 1;
+      if (left < 0) {
+        this.#cancelPass = this.#clock.setTimeout(() => this.#pass(), 0);
+        return;
+      }
+      this.#dirty.delete(deploymentId);
+      const member = this.#members.get(deploymentId);
+      if (member !== undefined) this.#tryConverge(member);
+    }
+    this.#isPassing = false;
+  }
+
+  #tryConverge(member: Member): void {
+    try {
+      this.#converge(member);
+    } catch (error) {
+      this.#logger.error({ deployment_id: member.deploymentId, error: explain(error) }, "pass failed");
+      this.#wakeAt(member, this.#clock.now() + brokenPassRetryMs);
+    }
+  }
+
+  #converge(member: Member): void {
+    const plan = planReplicas(this.#factsOf(member), member.memory, this.#clock.now());
+    member.memory = plan.memory;
+    this.#setRoute(member, plan.route);
+    for (const action of plan.actions) this.#act(member, action);
+    if (plan.report !== null) this.#report(plan.report);
+    this.#wakeAt(member, plan.wakeAtMs);
+    if (member.assignment === null && this.#factsOf(member).replicas.length === 0) this.#drop(member);
+  }
+
+  #factsOf(member: Member): Facts {
+    const { deploymentId, assignment, preparation, state } = member;
+    const lastRequestAt = assignment === null ? null : this.#traffic.lastRequestAt(assignment.slug);
+    return {
+      deploymentId,
+      assignment,
+      replicas: this.#replicasOf(deploymentId),
+      lastRequestAtMs: lastRequestAt?.getTime() ?? null,
+      preparation,
+      state,
+    };
+  }
+
+  /** What was seen, and what is being started and was not seen yet. */
+  #replicasOf(deploymentId: string): ReplicaFacts[] {
+    const facts = new Map<string, ReplicaFacts>();
+    for (const state of this.#sightings.of(deploymentId)) facts.set(state.replicaId, this.#factsOfReplica(state));
+    for (const { replicaId, revisionId, kind, startedAtMs } of this.#operations.of(deploymentId)) {
+      const isBeingRemoved = kind === "remove";
+      const known = facts.get(replicaId);
+      if (known !== undefined) known.isBeingRemoved = isBeingRemoved;
+      else
+        facts.set(replicaId, {
+          replicaId,
+          revisionId,
+          phase: "starting",
+          startedAtMs,
+          isBeingRemoved,
+          inFlight: 0,
+          limits: noLimitsYet,
+        });
+    }
+    return [...facts.values()];
+  }
+
+  #factsOfReplica({ startedAt, deploymentId: _, ...state }: ReplicaState): ReplicaFacts {
+    const inFlight = this.#traffic.inFlight(state.replicaId);
+    return { ...state, startedAtMs: startedAt.getTime(), isBeingRemoved: false, inFlight };
+  }
+
+  #setRoute(member: Member, route: Route | null): void {
+    const before = member.route;
+    if (before !== null && before.slug !== route?.slug) this.#removeRoute(before.slug);
+    member.route = route;
+    if (route === null || isSameRoute(before, route)) return;
+    this.#slugs.add(route.slug);
+    this.#traffic.setRoute(route);
+  }
+
+  #removeRoute(slug: string): void {
+    this.#slugs.delete(slug);
+    this.#traffic.removeRoute(slug);
+  }
+
+  #act(member: Member, action: Action): void {
+    const { assignment, deploymentId } = member;
+    switch (action.kind) {
+      case "note":
+        this.#logger.info({ deployment_id: deploymentId, ...action.fields }, action.message);
+        break;
+      case "start":
+        if (assignment !== null) this.#operations.start(assignment, action.run, action);
+        break;
+      case "prepare":
+        if (assignment !== null) void this.#prepare(member, assignment, action.run);
+        break;
+      case "awaitDrain":
+        void this.#awaitDrain(member, action);
+        break;
+      case "remove":
+        this.#remove(member, action);
+        break;
+      case "removeState":
+        void this.#removeState(member);
+        break;
+    }
+  }
+
+  #remove(member: Member, action: Action & { kind: "remove" }): void {
+    const { replicaId, because } = action;
+    const { deploymentId, assignment } = member;
+    const replica = this.#replicasOf(deploymentId).find((facts) => facts.replicaId === replicaId);
+    if (replica === undefined) return;
+    member.drains.get(replicaId)?.abort();
+    const { revisionId } = replica;
+    this.#logger.debug({ deployment_id: deploymentId, replica_id: replicaId, because }, "replica is being removed");
+    this.#operations.remove({ replicaId, deploymentId, revisionId, tenantId: assignment?.tenant_id ?? "" }, action);
+  }
+
+  async #prepare(member: Member, assignment: Assignment, run: NonNullable<Assignment["target"]>): Promise<void> {
+    if (member.preparation?.revisionId === run.revision_id) return;
+    const preparation: Preparation = { revisionId: run.revision_id, phase: "running", message: "" };
+    member.preparation = preparation;
+    try {
+      await this.#operations.prepare(assignment, run);
+      preparation.phase = "done";
+    } catch (error) {
+      preparation.phase = "failed";
+      preparation.message = explain(error);
+    }
+    if (member.preparation === preparation) this.#mark(member.deploymentId);
+  }
+
+  async #awaitDrain({ drains, deploymentId }: Member, action: Action & { kind: "awaitDrain" }): Promise<void> {
+    const { replicaId, timeoutMs } = action;
+    if (drains.has(replicaId)) return;
+    const drain = new AbortController();
+    drains.set(replicaId, drain);
+    // Aborted: whoever did it no longer waits.
+    await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
+    if (drains.get(replicaId) === drain) drains.delete(replicaId);
+    if (!drain.signal.aborted) this.#mark(deploymentId);
+  }
+
+  async #removeState(member: Member): Promise<void> {
+    member.state = "beingRemoved";
+    try {
+      await this.#operations.removeState(member.deploymentId);
+    } catch {
+      return;
+    }
+    if (member.assignment?.op !== "delete") return;
+    member.state = "removed";
+    this.#mark(member.deploymentId);
+  }
+
+  #wakeAt(member: Member, wakeAtMs: number | null): void {
+    member.cancelWake();
+    if (wakeAtMs === null) return;
+    const delayMs = Math.max(0, wakeAtMs - this.#clock.now());
+    member.cancelWake = this.#clock.setTimeout(() => this.#mark(member.deploymentId), delayMs);
+  }
+
+  #resyncLater(): void {
+    this.#cancelResync();
+    this.#cancelResync = this.#clock.setTimeout(() => {
+      this.#look();
+      this.#markAll();
+      this.#resyncLater();
+    }, resyncMs);
+  }
+}
+
+const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
+
+function isSameRoute(a: Route | null, b: Route): boolean {
+  if (a === null || a.state !== b.state || a.revisionId !== b.revisionId || a.because !== b.because) return false;
+  if (a.deploymentId !== b.deploymentId || a.slug !== b.slug || a.targets.length !== b.targets.length) return false;
+  return a.targets.every((target, index) => {
+    const other = b.targets[index];
+    return target.replicaId === other?.replicaId && target.host === other.host && target.port === other.port;
+  });
+}

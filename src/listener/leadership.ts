@@ -1,0 +1,234 @@
+import {
+  CallRefused,
+  Gone,
+  type ListenerClient,
+  type ListenerSession,
+  StaleEpoch,
+  waitMsMax,
+} from "../client/listener-client.ts";
+import type { Assignment, SessionRequest } from "../contract/assignment.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import { type Clock, jitteredMs, sleep } from "./clock.ts";
+import { withDeadline } from "./deadline.ts";
+
+/** A control plane that went away comes back to its listeners one by one. */
+const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
+
+/** The lease of an instance that died ends soon, and one that waits for it costs little. */
+const busyBounds = { firstMs: 1_000, maxMs: 5_000 };
+
+/** A long poll that is answered with nothing at once is not one: no faster than this. */
+const emptyPageMs = 1_000;
+
+const callTimeoutMs = 30_000;
+
+/** At the end nobody waits for a control plane that does not answer. */
+const farewellMs = 2_000;
+
+/**
+ * Being the one instance that acts for a listener: opens the session, keeps it, follows the assignments. A control plane
+ * that does not answer changes nothing: what was last asked for stays in force, and the session with it. Only word of a
+ * newer session (a higher epoch) ends it, at once.
+ */
+export class Leadership {
+  readonly #client: ListenerClient;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #request: SessionRequest;
+  readonly #onGained: (session: ListenerSession) => void;
+  readonly #onLost: (reason: Error) => void;
+  readonly #onAssignments: (assignments: Assignment[]) => void;
+  readonly #onListed: (deploymentIds: ReadonlySet<string>) => void;
+  readonly #stopping = new AbortController();
+  #session: ListenerSession | null = null;
+  #lost = new AbortController();
+  /** Ends the present long poll, to ask again. */
+  #poll = new AbortController();
+  #rv = 0;
+  #isListed = false;
+  #answeredAtMs: number | null = null;
+  #isAnswered = true;
+  #ended: Promise<void> = Promise.resolve();
+
+  constructor(options: {
+    client: ListenerClient;
+    clock: Clock;
+    logger: Logger;
+    request: SessionRequest;
+    onGained: (session: ListenerSession) => void;
+    onLost: (reason: Error) => void;
+    onAssignments: (assignments: Assignment[]) => void;
+    /** All deployments there are have been named. */
+    onListed: (deploymentIds: ReadonlySet<string>) => void;
+  }) {
+    this.#client = options.client;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#request = options.request;
+    this.#onGained = options.onGained;
+    this.#onLost = options.onLost;
+    this.#onAssignments = options.onAssignments;
+    this.#onListed = options.onListed;
+  }
+
+  get session(): ListenerSession | null {
+    return this.#session;
+  }
+
+  get isListed(): boolean {
+    return this.#isListed;
+  }
+
+  get answeredAt(): Date | null {
+    return this.#answeredAtMs === null ? null : new Date(this.#answeredAtMs);
+  }
+
+  start(): void {
+    this.#ended = this.#run().catch((error) => {
+      if (!this.#stopping.signal.aborted) this.#logger.error({ error: explain(error) }, "listener stopped by a bug");
+    });
+  }
+
+  /** Another instance leads: stops acting in this very moment. */
+  lose(reason: Error): void {
+    if (this.#session === null) return;
+    this.#session = null;
+    this.#isListed = false;
+    this.#lost.abort(reason);
+    this.#onLost(reason);
+  }
+
+  async stop(): Promise<void> {
+    const session = this.#session;
+    const reason = new Error("the listener stops");
+    this.#stopping.abort(reason);
+    this.lose(reason);
+    await this.#ended;
+    if (session === null) return;
+    const options = { clock: this.#clock, timeoutMs: farewellMs, signal: new AbortController().signal };
+    // Without it the next instance waits for the lease to end.
+    await withDeadline(options, (signal) => session.close(signal)).catch(() => {});
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      const session = await this.#untilAnswered(signal, (ending) => this.#client.openSession(this.#request, ending));
+      this.#logger.info({ listener_id: session.listener_id, epoch: session.epoch }, "listener session opened");
+      this.#lost = new AbortController();
+      this.#session = session;
+      this.#onGained(session);
+      await this.#keep(session);
+      if (signal.aborted) return;
+      this.#logger.warn({ epoch: session.epoch, retry_ms: session.lease_ttl_s * 1_000 }, "another instance leads");
+      // As long as that one is alive it renews its lease; taking it away from each other helps nobody.
+      await sleep(this.#clock, session.lease_ttl_s * 1_000, signal);
+    }
+  }
+
+  /** Resolves once the session is lost. */
+  async #keep(session: ListenerSession): Promise<void> {
+    const { signal } = this.#lost;
+    const loops = [this.#follow(session, signal), this.#beat(session, signal)];
+    for (const loop of loops) {
+      try {
+        await loop;
+      } catch (error) {
+        if (signal.aborted) continue;
+        if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
+        this.lose(error as Error);
+      }
+    }
+  }
+
+  async #follow(session: ListenerSession, signal: AbortSignal): Promise<never> {
+    let listed: Set<string> | null = new Set();
+    this.#rv = 0;
+    for (;;) {
+      const beganAtMs = this.#clock.now();
+      const waitMs = listed === null ? waitMsMax : 0;
+      const page = await this.#ask(session, waitMs, signal);
+      if (page === "gone") {
+        // The cursor is too old to be compared: everything is listed again, and only then compared.
+        this.#rv = 0;
+        listed = new Set();
+        continue;
+      }
+      this.#rv = page.rv;
+      if (page.items.length > 0) this.#onAssignments(page.items);
+      for (const { deployment_id } of page.items) listed?.add(deployment_id);
+      if (listed !== null && !page.more) {
+        this.#logger.info({ deployments: listed.size }, "assignments listed");
+        this.#isListed = true;
+        this.#onListed(listed);
+        listed = null;
+      } else if (page.items.length === 0 && this.#clock.now() - beganAtMs < emptyPageMs) {
+        await sleep(this.#clock, emptyPageMs, signal);
+      }
+    }
+  }
+
+  async #ask(session: ListenerSession, waitMs: number, signal: AbortSignal) {
+    try {
+      return await this.#untilAnswered(signal, (ending) => {
+        this.#poll = new AbortController();
+        return session.desired(this.#rv, waitMs, AbortSignal.any([ending, this.#poll.signal]));
+      });
+    } catch (error) {
+      if (error instanceof Gone) return "gone";
+      throw error;
+    }
+  }
+
+  async #beat(session: ListenerSession, signal: AbortSignal): Promise<never> {
+    for (;;) {
+      await sleep(this.#clock, session.heartbeat_s * 1_000, signal);
+      const beganAtRv = this.#rv;
+      const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };
+      try {
+        const { rv } = await withDeadline(options, (ending) => session.heartbeat(ending));
+        this.#noteAnswer();
+        // The long poll hangs on a dead connection: it would have been answered otherwise.
+        if (rv > beganAtRv && this.#rv === beganAtRv && this.#isListed) this.#poll.abort(new Error("there is news"));
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof StaleEpoch) throw error;
+      }
+    }
+  }
+
+  /** Repeats a call until it is answered or refused for good. @throws StaleEpoch, Gone, the reason of `signal`. */
+  async #untilAnswered<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const timeoutMs = callTimeoutMs + waitMsMax;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const answer = await withDeadline({ clock: this.#clock, timeoutMs, signal }, call);
+        this.#noteAnswer();
+        return answer;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof StaleEpoch || error instanceof Gone) throw error;
+        if (this.#poll.signal.aborted) {
+          this.#poll = new AbortController();
+          continue;
+        }
+        this.#noteSilence(error);
+        const isBusy = error instanceof CallRefused && error.error === "listener_busy";
+        const bounds = isBusy ? busyBounds : retryBounds;
+        await sleep(this.#clock, jitteredMs(this.#clock, attempt, bounds), signal);
+      }
+    }
+  }
+
+  #noteAnswer(): void {
+    this.#answeredAtMs = this.#clock.now();
+    if (!this.#isAnswered) this.#logger.info("control plane answers again");
+    this.#isAnswered = true;
+  }
+
+  #noteSilence(error: unknown): void {
+    const status = error instanceof CallRefused ? error.status : null;
+    if (this.#isAnswered) this.#logger.warn({ status, error: explain(error) }, "control plane does not answer");
+    this.#isAnswered = false;
+  }
+}

@@ -1,0 +1,145 @@
+import type { ListenerClient } from "../client/listener-client.ts";
+import { type Compute, offersLogs } from "../compute/compute.ts";
+import type { Traffic } from "../gateway/route.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { Fleet } from "./fleet.ts";
+import { Leadership } from "./leadership.ts";
+import { LogCursors } from "./log-cursors.ts";
+import { Observer } from "./observer.ts";
+import { type OperationLimits, Operations } from "./operations.ts";
+import { Reporter, type Snapshot } from "./report.ts";
+import { Secrets } from "./secrets.ts";
+import { LogShipper } from "./ship-logs.ts";
+import { Sightings } from "./sightings.ts";
+
+export interface ListenerOptions {
+  client: ListenerClient;
+  compute: Compute;
+  traffic: Traffic;
+  logger: Logger;
+  /** This process, for the control plane's eyes: host and process id, say. */
+  instanceId: string;
+  /** Of Pierhead. */
+  version: string;
+  limits?: Partial<OperationLimits>;
+  /** File that keeps how far logs were shipped; null: they are read again after a restart. */
+  logCursorsPath?: string | null;
+  clock?: Clock;
+}
+
+export interface ListenerHealth {
+  /** A session is open: this instance is the one that acts. */
+  isLeading: boolean;
+  /** Every deployment the control plane knows was named at least once. */
+  isListed: boolean;
+  deployments: number;
+  reportsPending: number;
+  /** When the control plane last answered; null: never. */
+  answeredAt: Date | null;
+}
+
+export interface Listener {
+  start(): void;
+  /** Ends the session and everything this process does. Replicas go on running. */
+  stop(): Promise<void>;
+  health(): ListenerHealth;
+}
+
+/**
+ * A start is about 0.3 s of CPU for a small agent server. 16 at once keep two cores busy for 2.5 s, well within any
+ * start deadline; a machine or cluster with more cores may be given more.
+ */
+export const defaultLimits: OperationLimits = { startsMax: 16, removalsMax: 128 };
+
+/**
+ * The data-plane half of the loop: follows the assignments of one listener and makes its replicas and routes so. It
+ * remembers nothing that matters: whatever it is told and sees after a restart is enough to go on.
+ */
+export function createListener(options: ListenerOptions): Listener {
+  const { compute } = options;
+  const { leadership, observer, reporter, shipper, cursors, fleet } = assemble(options);
+  return {
+    start() {
+      compute.onChange(() => observer.look());
+      // Positions first: lines that were shipped before would be read again otherwise.
+      void cursors.load().then(() => {
+        observer.look();
+        leadership.start();
+      });
+    },
+    async stop() {
+      await leadership.stop();
+      observer.close();
+      reporter.close();
+      shipper?.close();
+      await cursors.close();
+    },
+    health: () => ({
+      isLeading: leadership.session !== null,
+      isListed: leadership.isListed,
+      deployments: fleet.size,
+      reportsPending: reporter.pendingCount,
+      answeredAt: leadership.answeredAt,
+    }),
+  };
+}
+
+/** Ties the parts together. Each knows the others only by what it calls back. */
+function assemble(options: ListenerOptions) {
+  const { compute, traffic, logger, client, instanceId, version, clock = systemClock } = options;
+  const common = { clock, logger };
+  const sightings = new Sightings();
+  const look = () => observer.look();
+  const onStale = (error: Error) => leadership.lose(error);
+  const secrets = new Secrets({ session: () => leadership.session, clock });
+  const cursors = new LogCursors({ ...common, path: options.logCursorsPath ?? null });
+  const reporter = new Reporter({ ...common, onStored: (snapshot) => fleet.stored(snapshot), onStale });
+  const shipper = offersLogs(compute) ? new LogShipper({ ...common, logs: compute, cursors, onStale }) : null;
+  const observer = new Observer({
+    ...common,
+    compute,
+    onSeen(states, number) {
+      const { changed, isUncertain } = sightings.see(states, number);
+      for (const deploymentId of changed) for (const state of sightings.of(deploymentId)) shipper?.track(state);
+      fleet.seen(changed);
+      if (isUncertain) look();
+    },
+  });
+  const operations: Operations = new Operations({
+    ...common,
+    compute,
+    limits: { ...defaultLimits, ...options.limits },
+    secrets,
+    sightings,
+    observationNumber: () => observer.number,
+    readLastLines: async (replicaId) => shipper?.finish(replicaId),
+    onEnd({ kind, replicaId, deploymentId }) {
+      if (kind === "remove") shipper?.forget(replicaId);
+      fleet.ended(deploymentId);
+      look();
+    },
+  });
+  const report = (snapshot: Snapshot) => reporter.put(snapshot);
+  const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, look });
+  const leadership: Leadership = new Leadership({
+    ...common,
+    client,
+    request: { instance_id: instanceId, version, protocols: [1], compute_type: compute.type },
+    onGained(session) {
+      reporter.follow(session);
+      shipper?.follow(session);
+      fleet.lead();
+      look();
+    },
+    onLost(reason) {
+      fleet.standBack(reason);
+      reporter.follow(null);
+      shipper?.follow(null);
+      secrets.clear();
+    },
+    onAssignments: (assignments) => fleet.assign(assignments),
+    onListed: (deploymentIds) => fleet.completeList(deploymentIds),
+  });
+  return { leadership, observer, reporter, shipper, cursors, fleet };
+}

@@ -1,0 +1,147 @@
+import type { ReplicaExit, ReplicaState } from "../compute/compute.ts";
+
+interface Sighting {
+  state: ReplicaState;
+  /** Observations in a row that should have shown it and did not. */
+  missed: number;
+  /** Only observations with a later number can show or miss it: they began after it was started or last changed by us. */
+  sinceNumber: number;
+  /** The engine refused to start it, unless an observation says otherwise. */
+  refusal: string | null;
+}
+
+/** An engine may answer once with what it saw before; a replica that two observations miss is lost. */
+const missedMax = 2;
+
+/**
+ * What is known of all replicas: observations joined with what was done since they began. An observation is a list from
+ * a moment in the past; a replica that was started or removed after that moment must not be misjudged by it.
+ */
+export class Sightings {
+  readonly #deployments = new Map<string, Map<string, Sighting>>();
+  /** Removed replicas, and the number of the observation that was under way then: it may still show them. */
+  readonly #removed = new Map<string, number>();
+  #lastStates: ReplicaState[] | null = null;
+  #isUncertain = false;
+
+  of(deploymentId: string): ReplicaState[] {
+    return Array.from(this.#deployments.get(deploymentId)?.values() ?? [], ({ state }) => state);
+  }
+
+  find(deploymentId: string, replicaId: string): ReplicaState | undefined {
+    return this.#deployments.get(deploymentId)?.get(replicaId)?.state;
+  }
+
+  deploymentIds(): Iterable<string> {
+    return this.#deployments.keys();
+  }
+
+  /** A replica was started during or before observation `number`; with `refusal`, the engine said that it was not. */
+  expect(state: ReplicaState, number: number, refusal: string | null): void {
+    const known = this.#deployments.get(state.deploymentId)?.get(state.replicaId);
+    if (known === undefined) this.#add({ state, missed: 0, sinceNumber: number, refusal });
+    this.#isUncertain = true;
+  }
+
+  /** A replica is gone, since before observation `number` ended. */
+  forget(deploymentId: string, replicaId: string, number: number): void {
+    this.#delete(deploymentId, replicaId);
+    this.#removed.set(replicaId, number);
+    this.#isUncertain = true;
+  }
+
+  /**
+   * Takes over an observation.
+   * @returns the deployments of which something changed, and whether another look is needed to be sure of a loss.
+   */
+  see(states: ReplicaState[], number: number): { changed: Set<string>; isUncertain: boolean } {
+    const changed = new Set<string>();
+    if (states === this.#lastStates && !this.#isUncertain) return { changed, isUncertain: false };
+    this.#lastStates = states;
+    const seen = new Set<string>();
+    for (const state of states) {
+      seen.add(state.replicaId);
+      if (this.#takeOver(state, number)) changed.add(state.deploymentId);
+    }
+    this.#isUncertain = false;
+    for (const sightings of this.#deployments.values()) {
+      for (const sighting of sightings.values()) {
+        if (!seen.has(sighting.state.replicaId) && this.#miss(sighting, number))
+          changed.add(sighting.state.deploymentId);
+      }
+    }
+    for (const [replicaId, removedDuring] of this.#removed) {
+      if (number > removedDuring) this.#removed.delete(replicaId);
+    }
+    this.#isUncertain ||= this.#removed.size > 0;
+    return { changed, isUncertain: this.#isUncertain };
+  }
+
+  #takeOver(state: ReplicaState, number: number): boolean {
+    const removedDuring = this.#removed.get(state.replicaId);
+    if (removedDuring !== undefined && number <= removedDuring) return false;
+    const known = this.#deployments.get(state.deploymentId)?.get(state.replicaId);
+    if (known === undefined) {
+      this.#add({ state, missed: 0, sinceNumber: 0, refusal: null });
+      return true;
+    }
+    known.missed = 0;
+    known.refusal = null;
+    if (known.state === state || isSame(known.state, state)) return false;
+    known.state = state;
+    return true;
+  }
+
+  /** @returns whether the replica counts as lost now. */
+  #miss(sighting: Sighting, number: number): boolean {
+    const { state, refusal, sinceNumber } = sighting;
+    if (number <= sinceNumber) {
+      this.#isUncertain = true;
+      return false;
+    }
+    if (state.phase === "exited" && sighting.missed > 0) return false;
+    sighting.missed += 1;
+    const isLost = refusal !== null || sighting.missed >= missedMax;
+    if (!isLost) {
+      this.#isUncertain = true;
+      return false;
+    }
+    const { address: _, ...rest } = state;
+    sighting.state = { ...rest, phase: "exited", exit: state.exit ?? (refusal === null ? lost : refused(refusal)) };
+    return true;
+  }
+
+  #add(sighting: Sighting): void {
+    const { deploymentId, replicaId } = sighting.state;
+    const sightings = this.#deployments.get(deploymentId) ?? new Map<string, Sighting>();
+    this.#deployments.set(deploymentId, sightings.set(replicaId, sighting));
+  }
+
+  #delete(deploymentId: string, replicaId: string): void {
+    const sightings = this.#deployments.get(deploymentId);
+    sightings?.delete(replicaId);
+    if (sightings?.size === 0) this.#deployments.delete(deploymentId);
+  }
+}
+
+const lost: ReplicaExit = {
+  reason: "Lost",
+  message: "The replica is gone and nobody here removed it.",
+  exitCode: null,
+  signal: null,
+  lastLines: [],
+};
+
+const refused = (message: string): ReplicaExit => ({ ...lost, reason: "StartError", message });
+
+function isSame(a: ReplicaState, b: ReplicaState): boolean {
+  return (
+    a.phase === b.phase &&
+    a.address?.host === b.address?.host &&
+    a.address?.port === b.address?.port &&
+    a.serverVersion === b.serverVersion &&
+    a.exit?.reason === b.exit?.reason &&
+    a.limits.memory === b.limits.memory &&
+    a.limits.cpu === b.limits.cpu
+  );
+}

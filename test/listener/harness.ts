@@ -1,0 +1,163 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
+import type { Compute } from "../../src/compute/compute.ts";
+import { type Faults, openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
+import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
+import { createGateway, type Gateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
+import { createListener, type Listener, type ListenerOptions } from "../../src/listener/listener.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { ControlPlane } from "./control-plane.ts";
+
+/** A listener process: a listener and a gateway of its own, on a world of replicas that outlives them. */
+export interface Process {
+  listener: Listener;
+  gateway: Gateway;
+  /** Asks the deployment through the gateway. `revision` is what the gateway says it came from. */
+  request(slug: string, path?: string): Promise<{ status: number; revision: string | null; text: string }>;
+  stop(): Promise<void>;
+}
+
+export interface Site extends AsyncDisposable {
+  controlPlane: ControlPlane;
+  world: SimulatedWorld;
+  /** How long the agent server takes for `/slow`. */
+  slowMs: number;
+  startProcess(options?: Partial<ListenerOptions> & { compute?: Compute }): Promise<Process>;
+  /** Waits until the last report of a deployment is as wanted. */
+  reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
+  replicas(): string[];
+}
+
+export async function startSite(options: { faults?: Partial<Faults> } = {}): Promise<Site> {
+  const controlPlane = new ControlPlane();
+  const url = await controlPlane.listen();
+  const site = { slowMs: 300 };
+  const agent = createServer(async (request, response) => {
+    if (request.url === "/slow") await sleep(site.slowMs);
+    response.end(`answer to ${request.url}`);
+  });
+  agent.listen(0, "127.0.0.1");
+  await once(agent, "listening");
+  const address = { host: "127.0.0.1", port: (agent.address() as AddressInfo).port };
+  const world = new SimulatedWorld({ seed: 7, faults: options.faults ?? {}, address });
+  const processes = new Set<Process>();
+
+  return Object.assign(site, {
+    controlPlane,
+    world,
+    async startProcess(parts: Partial<ListenerOptions> = {}) {
+      const process = await startProcess(url, world, parts);
+      processes.add(process);
+      return process;
+    },
+    reported: (deploymentId: string, holds: (report: DeploymentReport) => boolean) =>
+      eventually(
+        () => controlPlane.reports.get(deploymentId),
+        (report) => report !== undefined && holds(report),
+      ) as Promise<DeploymentReport>,
+    replicas: () => world.snapshot().map(({ revisionId, phase }) => `${revisionId} ${phase}`),
+    async [Symbol.asyncDispose]() {
+      for (const process of processes) await process.stop();
+      await controlPlane.close();
+      agent.closeAllConnections();
+      agent.close();
+    },
+  });
+}
+
+async function startProcess(url: string, world: SimulatedWorld, parts: Partial<ListenerOptions>): Promise<Process> {
+  const logger = createLogger("silent");
+  const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+  const server = createServer(gatewayServerOptions, (request, response) => gateway.handle(request, response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const compute = openSimulatedCompute({ world });
+  const listener = createListener({
+    client: createListenerClient(httpSend(url, "listener-key")),
+    compute,
+    traffic: gateway,
+    logger,
+    instanceId: randomUUID(),
+    version: "0.0.0",
+    ...parts,
+  });
+  listener.start();
+  let isStopped = false;
+  return {
+    listener,
+    gateway,
+    async request(slug, path = "/hello") {
+      const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/d/${slug}${path}`);
+      return {
+        status: response.status,
+        revision: response.headers.get("x-pierhead-revision"),
+        text: await response.text(),
+      };
+    },
+    async stop() {
+      if (isStopped) return;
+      isStopped = true;
+      await listener.stop();
+      await compute.close();
+      await gateway.close();
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+export function newRun(parts: Partial<RevisionRun> & { rollout?: "rolling" | "handover" } = {}): RevisionRun {
+  const { rollout = "rolling", ...others } = parts;
+  return {
+    revision_id: randomUUID(),
+    artifact: { kind: "image", digest: "sha256:0", uri: "example/agent:1", health_path: "/ok", rollout },
+    env: {},
+    secret_set_id: null,
+    min_replicas: 1,
+    max_replicas: 1,
+    cpu_limit_cores: 1,
+    memory_limit_mib: 512,
+    start_timeout_ms: 60_000,
+    drain_timeout_ms: 20_000,
+    ...others,
+  };
+}
+
+/** Deploys a first revision and waits until it answers for good. */
+export async function deployed(site: Site, run: RevisionRun = newRun(), parts: { idle_after_ms?: number } = {}) {
+  const deployment_id = randomUUID();
+  const { slug } = site.controlPlane.assign({ deployment_id, target: run, ...parts });
+  await settled(site, deployment_id, run.revision_id);
+  return { deployment_id, slug, run };
+}
+
+/** A revision is target and serving, and the listener has said so. */
+export async function settled(site: Site, deploymentId: string, revisionId: string): Promise<void> {
+  await eventually(
+    () => [site.controlPlane.assignments.get(deploymentId), site.controlPlane.reports.get(deploymentId)] as const,
+    ([assignment, report]) =>
+      assignment?.serving?.revision_id === revisionId &&
+      report?.generation === assignment.generation &&
+      report.serving_revision_id === revisionId &&
+      report.target_phase === "ready",
+  );
+}
+
+/** Waits for a level: polls until the state holds, and shows the last state when it never does. */
+export async function eventually<T>(
+  read: () => T | Promise<T>,
+  holds: (state: T) => boolean,
+  timeoutMs = 30_000,
+): Promise<T> {
+  const end = Date.now() + timeoutMs;
+  for (;;) {
+    const state = await read();
+    if (holds(state)) return state;
+    if (Date.now() > end) throw new Error(`never held; last seen ${JSON.stringify(state)}`);
+    await sleep(5);
+  }
+}
