@@ -11,11 +11,18 @@ import { startTestServer } from "../server.ts";
 /** Above the slowest step here, a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
 const timeoutMs = 400_000;
 
+const canary = "canary-7d1f";
+
 const example = path.resolve("examples/hello-agent");
 
 test("the real agent server, from git: deploy, replace under load, fail, roll back, delete", async (context) => {
   await using pierhead = await startTestServer();
-  await using repository = await createAgentRepository(await filesOf(example));
+  const config = { node_version: "24", graphs: { agent: "./src/agent.ts:graph", slow: "./src/slow.ts:graph" } };
+  await using repository = await createAgentRepository({
+    ...(await filesOf(example)),
+    "langgraph.json": JSON.stringify(config),
+    "src/slow.ts": slowGraph,
+  });
   const { client } = pierhead;
 
   const made = await client.createDeployment({
@@ -24,7 +31,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
       source: "github",
       source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
       source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
-      secrets: [{ name: "GREETING", value: "hello" }],
+      secrets: [{ name: "GREETING", value: canary }],
     },
   });
   const ids = { deployment_id: made.id };
@@ -42,16 +49,21 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
   assert.ok(before.values.messages.length >= 2, JSON.stringify(before.values));
 
   await context.test("the stream of a run passes through unbuffered, and names the revision", async () => {
-    const response = await fetch(`${url}/threads/${thread.thread_id}/runs/stream`, {
+    const other = await agent.post("/threads", {});
+    const response = await fetch(`${url}/threads/${other.thread_id}/runs/stream`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ ...run("stream"), stream_mode: ["updates", "values"] }),
+      body: JSON.stringify({ ...run("stream"), assistant_id: "slow", stream_mode: ["updates"] }),
     });
     assert.equal(response.headers.get("content-type")?.split(";")[0], "text/event-stream");
     assert.equal(response.headers.get("x-pierhead-revision"), first.id);
-    let chunks = 0;
-    for await (const chunk of response.body as ReadableStream<Uint8Array>) chunks += chunk.length > 0 ? 1 : 0;
-    assert.ok(chunks >= 2, `${chunks} chunk`);
+    const seen: { text: string; atMs: number }[] = [];
+    for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+      seen.push({ text: Buffer.from(chunk).toString(), atMs: performance.now() });
+    }
+    // The second node sleeps 1 s after the first one's update was sent: buffered, both would arrive together.
+    const at = (node: string) => seen.find(({ text }) => text.includes(`"${node}"`))?.atMs ?? Number.NaN;
+    assert.ok(at("second") - at("first") > 500, JSON.stringify(seen));
   });
 
   await context.test(
@@ -84,8 +96,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     "a broken commit is BUILD_FAILED with the reason, and the old revision keeps serving",
     async () => {
       const serving = (await client.getDeployment(ids)).active_revision_id;
-      const config = { node_version: "20", graphs: { agent: "./src/missing.ts:graph" } };
-      await repository.commit({ "langgraph.json": JSON.stringify(config) });
+      await repository.commit({ "langgraph.json": JSON.stringify({ graphs: { agent: "./src/missing.ts:graph" } }) });
       const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
       const broken = await settled(client, ids, patched.latest_revision_id);
       assert.equal(broken.status, "BUILD_FAILED");
@@ -110,6 +121,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
   await context.test("the agent's own log lines can be read, and nothing secret stands in them", async () => {
     const { logs } = await client.getDeploymentLogs({ ...ids, type: "deploy", limit: 1000 });
     assert.ok(logs.length > 0);
+    assert.ok(!JSON.stringify(logs).includes(canary));
   });
 
   await context.test("a delete ends in 404 and leaves no process and no file", async () => {
@@ -122,6 +134,17 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     }
   });
 });
+
+/** Two nodes; the second one takes its time. */
+const slowGraph = `
+import { END, MessagesValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
+const State = new StateSchema({ messages: MessagesValue });
+export const graph = new StateGraph(State)
+  .addNode("first", () => ({ messages: [] }))
+  .addNode("second", async () => { await new Promise((resolve) => setTimeout(resolve, 1000)); return { messages: [] }; })
+  .addEdge(START, "first").addEdge("first", "second").addEdge("second", END)
+  .compile();
+`;
 
 const run = (text: string) => ({
   assistant_id: "agent",
