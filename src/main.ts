@@ -15,10 +15,12 @@ if (major < wanted.major || (major === wanted.major && minor < wanted.minor)) {
 async function start() {
   const { createCli } = await import("./cli/cli.ts");
   const cancelled = new AbortController();
+  let firstAt = 0;
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => {
-      // The second one does not wait for anything any more.
-      if (cancelled.signal.aborted) process.exit(130);
+      // A second one later does not wait for anything; at once it is the same Ctrl-C, which npm passes on too.
+      if (cancelled.signal.aborted && Date.now() - firstAt > 1_000) process.exit(130);
+      firstAt ||= Date.now();
       cancelled.abort(new Error(signal));
     });
   }

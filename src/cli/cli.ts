@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { type CommandSpec, commandTable, globalOptions } from "./command-table.ts";
 import type { CliContext } from "./context.ts";
-import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure } from "./failure.ts";
+import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure, usageFailure } from "./failure.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
 import { createTerminal, harmless, type Terminal } from "./terminal.ts";
 import { clientVersion } from "./version.ts";
@@ -31,17 +31,23 @@ export function createCli(context: CliContext): Cli {
         else await program.parseAsync(context.argv, { from: "user" });
         return exitCodes.ok;
       } catch (error) {
-        if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.cancelled;
-        const failure = explainFailure(error, context.signal);
+        if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok; // --help, --version
+        const failure = explain(error, context.signal);
         const terminal = session?.terminal ?? createTerminal(context, false);
-        if (session?.options.json && !session.hasAnswered()) {
+        if (context.argv.includes("--json") && !session?.hasAnswered()) {
           terminal.print(JSON.stringify({ error: describeFailure(failure) }, null, 2));
         }
-        showFailure(terminal, failure);
+        // Commander has said itself what is wrong with a call, and what was perhaps meant.
+        if (!(error instanceof CommanderError)) showFailure(terminal, failure);
         return failure.exitCode;
       }
     },
   };
+}
+
+function explain(error: unknown, signal: AbortSignal): CliFailure {
+  if (!(error instanceof CommanderError)) return explainFailure(error, signal);
+  return usageFailure(error.message.replace(/^error: /, ""));
 }
 
 type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promise<void>;
@@ -90,7 +96,7 @@ const examplesText = (examples: readonly string[]) =>
 /** What failed, why, what to try, and the id to ask the server's log for. */
 function showFailure(terminal: Terminal, failure: CliFailure): void {
   const { paintErr, say } = terminal;
-  say(`${paintErr("red", "Error:")} ${harmless(failure.message)}`);
+  say(`${failure.isNotice ? "" : `${paintErr("red", "Error:")} `}${harmless(failure.message)}`);
   if (failure.because !== null) {
     for (const line of harmless(failure.because).split("\n")) say(line === "" ? "" : `  ${line}`);
   }

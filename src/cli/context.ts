@@ -2,7 +2,7 @@ import type { Readable, Writable } from "node:stream";
 
 export type Environment = Record<string, string | undefined>;
 
-export type Output = Writable & { isTTY?: boolean };
+export type Output = Writable & { isTTY?: boolean; columns?: number };
 export type Input = Readable & { isTTY?: boolean };
 
 /** A server in this process, as `pierhead up` needs it. */

@@ -13,9 +13,12 @@ export class CliFailure extends Error {
   /** Commands or changes that help, one a line. */
   readonly hints: readonly string[];
   readonly requestId: string | null;
+  /** Nothing went wrong: the user stopped, or the work goes on elsewhere. */
+  readonly isNotice: boolean;
 
-  constructor(what: string, more: Partial<Pick<CliFailure, "exitCode" | "because" | "hints" | "requestId">> = {}) {
+  constructor(what: string, more: Partial<Omit<CliFailure, keyof Error>> = {}) {
     super(what);
+    this.isNotice = more.isNotice ?? more.exitCode === exitCodes.pending;
     this.exitCode = more.exitCode ?? exitCodes.error;
     this.because = more.because ?? null;
     this.hints = more.hints ?? [];
@@ -37,7 +40,7 @@ export function usageFailure(what: string, ...hints: string[]): CliFailure {
 /** Makes something printable of whatever was thrown. */
 export function explainFailure(error: unknown, signal: AbortSignal): CliFailure {
   if (error instanceof CliFailure) return error;
-  if (signal.aborted) return new CliFailure("Cancelled.", { exitCode: exitCodes.cancelled });
+  if (signal.aborted) return new CliFailure("Cancelled.", { exitCode: exitCodes.cancelled, isNotice: true });
   if (error instanceof ApiFailure) return explainRefusal(error);
   if (error instanceof ServerUnreachable) {
     const hints = ["Start a server:   pierhead up", "Find the problem: pierhead doctor"];

@@ -1,4 +1,4 @@
-import { type Client, WaitTimeout } from "../client/client.ts";
+import { type Client, isSettled, WaitTimeout } from "../client/client.ts";
 import type { Deployment } from "../contract/deployment.ts";
 import type { LogEntry } from "../contract/log.ts";
 import type { Revision, RevisionStatus } from "../contract/revision.ts";
@@ -47,10 +47,12 @@ export async function followRevision(
 ): Promise<void> {
   const client = await session.client();
   const ids = { deployment_id: deployment.id, revision_id: revisionId };
+  if (!options.wait) steps.finish();
   const revision = options.wait
     ? await wait(session, deployment, ids, options, steps)
     : await client.getRevision(ids, { signal: session.signal });
   if (revision.status !== "DEPLOYED") return explainEnd(session, deployment, revision, steps);
+  steps.begin("Roll out"); // a fast one happens between two looks
   steps.finish();
   const served = await client.getDeployment(ids, { signal: session.signal });
   const { terminal } = session;
@@ -71,7 +73,7 @@ async function wait(
   const onChange = ({ status, status_message: message }: Revision) => {
     const step = stepOf[status];
     if (step !== undefined) steps.begin(step);
-    steps.note(harmless(message ?? notes[status] ?? "").split("\n")[0] ?? "");
+    if (!isSettled(status)) steps.note(harmless(message ?? notes[status] ?? "").split("\n")[0] ?? "");
   };
   try {
     const timeout = options.timeout === undefined ? {} : { timeoutMs: parseDuration(options.timeout) };
@@ -91,6 +93,7 @@ function goesOn(session: Session, { name }: Deployment, error: unknown): CliFail
   const what = isCancelled ? "No longer waiting; the revision goes on in the server." : (error as Error).message;
   return new CliFailure(what, {
     exitCode: isCancelled ? exitCodes.cancelled : exitCodes.pending,
+    isNotice: true,
     hints: [
       `Watch it again: pierhead status ${name} --watch`,
       `Why so long:    pierhead why ${name}`,
@@ -120,7 +123,9 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
       hints,
     });
   }
-  const log = status === "BUILD_FAILED" ? await endOfBuildLog(session, revision) : [];
+  // A message of several lines holds the end of the log already.
+  const needsLog = status === "BUILD_FAILED" && !revision.status_message?.includes("\n");
+  const log = needsLog ? await endOfBuildLog(session, revision) : [];
   const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
   const type = status === "DEPLOY_FAILED" ? "" : " --build";
   const hints = [`Whole log:    pierhead logs ${name}${type} --revision ${shortId(id)}`];

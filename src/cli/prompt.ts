@@ -35,5 +35,5 @@ async function answered<T>(
 ): Promise<Exclude<T, symbol>> {
   const answer = await asking;
   if (typeof answer !== "symbol" && accepts(answer as Exclude<T, symbol>)) return answer as Exclude<T, symbol>;
-  throw new CliFailure("Cancelled: nothing was changed.", { exitCode: exitCodes.cancelled });
+  throw new CliFailure("Cancelled: nothing was changed.", { exitCode: exitCodes.cancelled, isNotice: true });
 }

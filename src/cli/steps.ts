@@ -16,6 +16,9 @@ export interface Steps {
   elapsedMs(): number;
 }
 
+/** Notes are short; the times behind them shall stand in one column. */
+const noteWidth = 28;
+
 const redrawIntervalMs = 200;
 
 /** Where nothing can be drawn over, a long step says that it still runs. */
@@ -34,7 +37,10 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
     if (running === undefined) return "";
     const place = `${names.indexOf(running.name) + 1}/${names.length}`;
     const time = duration(Date.now() - running.startedAt);
-    return `${mark} ${terminal.paintErr("dim", place)} ${running.name.padEnd(width)}  ${running.note.padEnd(28)} ${terminal.paintErr("dim", time)}`;
+    // A line that wraps cannot be drawn over again.
+    const room = Math.max(0, terminal.width() - place.length - width - time.length - 7);
+    const note = running.note.slice(0, room).padEnd(Math.min(room, noteWidth));
+    return `${mark} ${terminal.paintErr("dim", place)} ${running.name.padEnd(width)}  ${note} ${terminal.paintErr("dim", time)}`;
   };
   const draw = () => {
     if (running === undefined) return;

@@ -12,6 +12,8 @@ export interface Terminal {
   /** A line on stderr without an end, over the one before; only where `isLive`. */
   draw(text: string): void;
   erase(): void;
+  /** Columns of stderr; changes while the program runs. */
+  width(): number;
   paintOut: Paint;
   paintErr: Paint;
   /** May a line on stderr be drawn over again? */
@@ -45,6 +47,7 @@ export function createTerminal(
     say: (text) => void stderr.write(`${text}\n`),
     draw: (text) => void stderr.write(`\r\u001b[2K${text}`),
     erase: () => void stderr.write("\r\u001b[2K"),
+    width: () => stderr.columns ?? 100,
     paintOut: paint(stdout),
     paintErr: paint(stderr),
     isLive: stderr.isTTY === true && !isPlain,

@@ -37,6 +37,7 @@ export async function deleteDeployment(
     if (!signal.aborted && !(error instanceof WaitTimeout)) throw error;
     throw new CliFailure(`${deployment.name} is being deleted; that goes on in the server.`, {
       exitCode: signal.aborted ? exitCodes.cancelled : exitCodes.pending,
+      isNotice: true,
       hints: [`What it waits for: pierhead why ${deployment.id}`],
     });
   }

@@ -1,3 +1,4 @@
+import path from "node:path";
 import type { Client } from "../../client/client.ts";
 import type { Deployment, DeploymentType, Secret } from "../../contract/deployment.ts";
 import { uploadBytesMax } from "../../domain/limits.ts";
@@ -28,7 +29,9 @@ export async function deployDirectory(session: Session, directory: string, optio
   try {
     steps.begin("Pack");
     const { files, leftOut } = await listFiles(project.root, signal);
-    for (const file of leftOut.slice(0, 10)) steps.line(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
+    const surprising = leftOut.filter((file) => path.join(project.root, file) !== project.envFile);
+    for (const file of surprising.slice(0, 10))
+      steps.line(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
     await using archive = await packArchive(project.root, files, signal);
     steps.note(`${count(files.length, "file")}, ${size(archive.sizeBytes)}`);
     refuseTooLarge(archive.sizeBytes);

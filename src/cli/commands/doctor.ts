@@ -40,7 +40,7 @@ export async function doctor(session: Session): Promise<void> {
     ["version", () => checkVersion(server)],
     ["clock", () => checkClock(server)],
     ["key", () => checkKey(connection, client, server)],
-    ["compute", () => checkCompute(session)],
+    ["compute of up", () => checkCompute(session)],
   ];
   const checks: Check[] = [];
   for (const [name, look] of looks) {

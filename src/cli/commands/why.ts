@@ -35,12 +35,18 @@ function render({ terminal }: Session, deployment: Deployment, debug: Deployment
   return [title, ...sections.flatMap(([head, text]) => ["", paintOut("dim", head), text])].join("\n");
 }
 
-/** One line a field; what is nested stays JSON. */
+/** One line a field, nested ones indented below their name. */
 function facts(record: Record<string, unknown> | null): string {
   if (record === null) return "  none";
-  const rows = Object.entries(maskSecrets(record)).map(([name, value]) => [
-    `  ${name}`,
-    harmless(typeof value === "string" ? value : JSON.stringify(value)),
-  ]);
-  return rows.length === 0 ? "  empty" : columns(rows);
+  const lines = describe(maskSecrets(record), "  ");
+  return lines.length === 0 ? "  empty" : lines.join("\n");
+}
+
+function describe(value: object, indent: string): string[] {
+  return Object.entries(value).flatMap(([name, inner]: [string, unknown]) => {
+    const label = Array.isArray(value) ? `${indent}-` : `${indent}${name}:`;
+    if (typeof inner !== "object" || inner === null) return [`${label} ${harmless(String(inner ?? "none"))}`];
+    const nested = describe(inner, `${indent}  `);
+    return nested.length === 0 ? [`${label} none`] : [label, ...nested];
+  });
 }

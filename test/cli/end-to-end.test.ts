@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import type { Deployment } from "../../src/contract/deployment.ts";
+import type { Revision } from "../../src/contract/revision.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { templateDirectory } from "../database.ts";
+import { startTestServer, type TestServer } from "../server.ts";
+import { createDirectory, type RunOptions, runCli } from "./run-cli.ts";
+
+/** The command line against a whole server whose replicas are simulated: everything but the agents is real. */
+let server: TestServer;
+before(async () => {
+  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_BUILD_CONCURRENCY: "4" });
+});
+after(() => server[Symbol.asyncDispose]());
+
+const cli = (argv: string[], options: RunOptions = {}) =>
+  runCli([...argv, "--data-dir", server.dataDir], { ...options });
+
+interface Followed {
+  deployment: Deployment;
+  revision: Revision;
+  elapsed_ms: number;
+  error?: { exit_code: number; because: string };
+}
+const followed = async (argv: string[]) => JSON.parse((await cli([...argv, "--json"])).stdout) as Followed;
+
+const failing = {
+  "pierhead.json": JSON.stringify({
+    build: [["node", "-e", "console.error('no compiler here'); process.exit(3)"]],
+    start: ["node", "server.js"],
+  }),
+};
+const slow = {
+  "pierhead.json": JSON.stringify({
+    build: [["node", "-e", "setTimeout(() => {}, 600000)"]],
+    start: ["node", "server.js"],
+  }),
+};
+
+test("a directory is deployed by its name: steps on stderr, the address on stdout; again, it builds nothing", async () => {
+  await using source = await createDirectory({
+    ...nodeAgent("one"),
+    "package.json": '{"name": "directory-agent"}',
+    ".env": "TOKEN=1",
+  });
+
+  const first = await cli(["deploy", source.directory]);
+  assert.equal(first.code, 0, first.stderr);
+  assert.match(first.stdout, /^http:\/\/127\.0\.0\.1:\d+\/d\/directory-agent-[0-9a-f]+\n$/);
+  assert.match(first.stderr, /1\/6 Pack .*3 files/);
+  assert.match(first.stderr, /\.env has 1 variable that this deploy does not send/);
+  assert.match(first.stderr, /Deployed directory-agent in/);
+
+  const again = await followed(["deploy", source.directory, "--env-file", path.join(source.directory, ".env")]);
+  assert.equal(again.revision.status, "DEPLOYED");
+  assert.deepEqual(again.deployment.secrets, [{ name: "TOKEN", value: "**********" }]);
+  assert.match((await cli(["logs", "directory-agent", "--build"])).stderr, /No build lines/);
+
+  const status = await cli(["status", "directory-agent"]);
+  assert.match(status.stdout, /serving +DEPLOYED/);
+  assert.match((await cli(["list"])).stdout, /directory-agent .* READY .* internal_source/);
+  assert.match((await cli(["why", "directory-agent"])).stdout, /Next step\n {2}none/);
+  assert.equal((await cli(["open", "directory-agent"])).stdout, first.stdout);
+});
+
+test("a build that fails ends with code 1, its last lines, and where the rest is", async () => {
+  await using source = await createDirectory(failing);
+  const { code, stderr, stdout } = await cli(["deploy", source.directory, "--name", "failing"]);
+  assert.equal(code, 1);
+  assert.equal(stdout, "");
+  assert.match(stderr, /ended in BUILD_FAILED/);
+  assert.match(stderr, /exit code 3/);
+  assert.match(stderr, /no compiler here/);
+  assert.match(stderr, /pierhead logs failing --build --revision [0-9a-f]{8}/);
+  const { error, revision } = await followed(["deploy", source.directory, "--name", "failing"]);
+  assert.equal(error?.exit_code, 1);
+  assert.match(error?.because ?? "", /no compiler here/);
+  assert.equal(revision.status, "BUILD_FAILED");
+});
+
+test("a repository is deployed from its default branch, then from a commit; a rollback serves the one before", async () => {
+  await using repository = await createAgentRepository(nodeAgent("one"));
+  const deploy = ["deploy", repository.url, "--name", "from-git", "--config", "pierhead.json"];
+  const first = await followed(deploy);
+  assert.equal(first.revision.source_revision_config.repo_ref, "main");
+  const firstCommit = first.revision.source_revision_config.repo_commit_sha;
+  const commit = await repository.commit(nodeAgent("two"));
+  const second = await followed([...deploy, "--ref", commit]);
+  assert.equal(second.revision.source_revision_config.repo_commit_sha, commit);
+
+  const back = await cli(["rollback", "from-git"]);
+  assert.equal(back.code, 0, back.stderr);
+  const { revisions } = JSON.parse((await cli(["status", "from-git", "--json"])).stdout) as { revisions: Revision[] };
+  assert.equal(revisions.length, 3);
+  assert.equal(revisions[0]?.source_revision_config.repo_commit_sha, firstCommit);
+  assert.equal(revisions[0]?.triggered_by, "redeploy");
+
+  const named = await followed(["redeploy", "from-git", second.revision.id.slice(0, 8)]);
+  assert.equal(named.revision.source_revision_config.repo_commit_sha, commit);
+  const other = await cli(["deploy", repository.directory, "--name", "from-git"]);
+  assert.equal(other.code, 0, "a directory may replace a repository");
+});
+
+test("a template is deployed by its id; a word that is none is answered with those there are", async () => {
+  const { deployment, revision } = await followed(["deploy", "node-server", "--name", "from-template"]);
+  assert.equal(deployment.source_config.template_id, "node-server");
+  assert.equal(revision.status, "DEPLOYED");
+  const again = await followed(["deploy", "--template", "node-server", "--name", "from-template"]);
+  assert.notEqual(again.revision.id, revision.id);
+  const { code, stderr } = await cli(["deploy", "no-such-thing"]);
+  assert.equal(code, 1);
+  assert.match(stderr, /neither a directory nor a template/);
+  assert.match(stderr, /node-server/);
+});
+
+test("whoever stops waiting is told how to go on: time-out 8, --no-wait 8, Ctrl-C 2; cancel ends the build", async () => {
+  await using source = await createDirectory(slow);
+  const deploy = ["deploy", source.directory, "--name", "slow"];
+  const late = await cli([...deploy, "--timeout", "100ms"]);
+  assert.equal(late.code, 8, late.stderr);
+  assert.match(late.stderr, /pierhead status slow --watch/);
+  assert.equal((await cli([...deploy, "--no-wait"])).code, 8);
+
+  const interrupt = new AbortController();
+  const stopAtBuild = (text: string) => {
+    if (/Upload/.test(text)) setTimeout(() => interrupt.abort(), 500);
+  };
+  const stopped = await cli(deploy, { signal: interrupt.signal, onStderr: stopAtBuild });
+  assert.equal(stopped.code, 2, stopped.stderr);
+  assert.match(stopped.stderr, /goes on in the server/);
+
+  const watching = cli(["status", "slow", "--watch"]);
+  const cancelled = await cli(["cancel", "slow", "--json"]);
+  assert.equal((JSON.parse(cancelled.stdout) as { interrupted: string[] }).interrupted.length >= 1, true);
+  assert.equal((await watching).code, 2);
+  assert.match((await cli(["cancel", "slow"])).stderr, /Nothing of slow is in progress/);
+});
+
+test("variables are set from stdin, imported and removed; each change is a revision that is followed", async () => {
+  await followed(["deploy", "node-server", "--name", "variables"]);
+  const set = await cli(["env", "set", "variables", "TOKEN"], { stdin: "hunter2\n" });
+  assert.equal(set.code, 0, set.stderr);
+  await using files = await createDirectory({ "more.env": "A=1\nB='two words'\nLANGSMITH_PROJECT=reserved\nEMPTY=\n" });
+  const imported = await cli(["env", "import", "variables", "more.env"], { cwd: files.directory });
+  assert.equal(imported.code, 0, imported.stderr);
+  assert.match(imported.stderr, /LANGSMITH_PROJECT/);
+  assert.doesNotMatch(imported.stderr + imported.stdout + set.stderr + set.stdout, /hunter2|two words/);
+  const values = async () =>
+    (await cli(["env", "list", "variables", "--reveal"])).stdout.split("\n").filter((line) => line !== "");
+  assert.deepEqual(await values(), ["A      1", "B      two words", "TOKEN  hunter2"]);
+  assert.equal((await cli(["env", "unset", "variables", "A", "B"])).code, 0);
+  assert.deepEqual(await values(), ["TOKEN  hunter2"]);
+  const last = await cli(["env", "unset", "variables", "TOKEN"]);
+  assert.equal(last.code, 1);
+  assert.match(last.stderr, /cannot remove the last variable/);
+});
+
+test("replica logs are read and followed until Ctrl-C; a bad level is refused", async () => {
+  await followed(["deploy", "node-server", "--name", "logging"]);
+  assert.equal((await cli(["logs", "logging", "--json"])).code, 0);
+  const interrupt = new AbortController();
+  setTimeout(() => interrupt.abort(), 300);
+  assert.equal((await cli(["logs", "logging", "-f"], { signal: interrupt.signal })).code, 0);
+  assert.equal((await cli(["logs", "logging", "--level", "LOUD"])).code, 2);
+  const build = await cli(["logs", "logging", "--build", "-f", "--json"]);
+  assert.equal(build.code, 0, "a finished build ends its stream");
+});
+
+test("a deleted deployment is gone, and its name is unknown afterwards", async () => {
+  await followed(["deploy", "node-server", "--name", "doomed"]);
+  const { code, stdout, stderr } = await cli(["delete", "doomed", "--yes", "--json"]);
+  assert.equal(code, 0, stderr);
+  assert.equal((JSON.parse(stdout) as { deleted: boolean }).deleted, true);
+  assert.equal((await cli(["status", "doomed"])).code, 1);
+});
+
+test("doctor finds nothing wrong with a running server; a wrong key ends with 4", async () => {
+  const healthy = await cli(["doctor"]);
+  assert.equal(healthy.code, 0, healthy.stdout);
+  const { code, stderr } = await cli(["list"], { env: { PIERHEAD_API_KEY: "not-a-key" } });
+  assert.equal(code, 4);
+  assert.match(stderr, /Request id/);
+});
+
+test("the program itself: up answers when ready, serves the other commands, and ends cleanly on Ctrl-C", async () => {
+  await using data = await createDirectory();
+  const { PIERHEAD_API_KEY: _, PIERHEAD_URL: __, ...inherited } = process.env;
+  const env = { ...inherited, PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory() };
+  const start = (...args: string[]) => {
+    const child = spawn(process.execPath, ["src/main.ts", ...args, "--data-dir", data.directory], { env });
+    const said = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const) child[name].on("data", (chunk) => (said[name] += String(chunk)));
+    const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+    return { child, said, ended };
+  };
+  const up = start("up", "--port", "0", "--compute", "simulated", "--json");
+  try {
+    await Promise.race([new Promise((resolve) => up.child.stdout.once("data", resolve)), up.ended]);
+    const { url, workspace_id: workspaceId } = JSON.parse(up.said.stdout) as { url: string; workspace_id: string };
+    assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
+    assert.match(workspaceId, /^[0-9a-f-]{36}$/);
+    const list = start("list", "--json");
+    assert.equal(await list.ended, 0, list.said.stderr);
+    assert.deepEqual(JSON.parse(list.said.stdout), { deployments: [], has_more: false });
+    const version = start("version");
+    assert.equal(await version.ended, 0);
+    assert.match(version.said.stdout, /server {3}0\.\d+\.\d+ at http/);
+  } finally {
+    up.child.kill("SIGINT");
+  }
+  assert.equal(await up.ended, 0, up.said.stderr);
+  assert.match(up.said.stderr, /Stopped\./);
+});
