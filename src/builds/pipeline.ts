@@ -7,6 +7,7 @@ import { type Command, parseCommandLine } from "./command-line.ts";
 import { BuildFailure } from "./failure.ts";
 import { isFileInside } from "./inside.ts";
 import { installCommand } from "./install.ts";
+import { isNpmCi, runNpmCi } from "./npm-ci.ts";
 import { type Project, readProject } from "./project.ts";
 import { type BuildContext, runCommand } from "./run-command.ts";
 import { fetchSource, showSource } from "./source.ts";
@@ -89,7 +90,7 @@ async function install(request: BuildRequest, context: BuildContext, project: Pr
     return;
   }
   context.log.say(`${command.argv.join(" ")}: ${command.because}.`);
-  await runCommand(context, command, "InstallFailed");
+  await runAll(context, [command], "InstallFailed");
 }
 
 async function build(request: BuildRequest, context: BuildContext, project: Project): Promise<void> {
@@ -112,7 +113,7 @@ async function runAll(
   commands: Command[],
   reason: "InstallFailed" | "BuildFailed",
 ): Promise<void> {
-  for (const command of commands) await runCommand(context, command, reason);
+  for (const command of commands) await (isNpmCi(command) ? runNpmCi : runCommand)(context, command, reason);
 }
 
 type StartPlan = (Artifact & { kind: "directory" })["start"];

@@ -157,6 +157,34 @@ test("install and build commands run without a shell, with their own environment
   assert.equal(await readFile(path.join(result.artifact.path, "app/built.txt"), "utf8"), "hello there");
 });
 
+test("packages that are part of the project are installed anew each time", async () => {
+  await using place = await scratch();
+  const lock = {
+    name: "plain",
+    lockfileVersion: 3,
+    packages: {
+      "": { name: "plain", dependencies: { part: "file:part" } },
+      "node_modules/part": { resolved: "part", link: true },
+      part: { version: "1.0.0" },
+    },
+  };
+  const files = {
+    ...server,
+    "package.json": JSON.stringify({ name: "plain", dependencies: { part: "file:part" } }),
+    "package-lock.json": JSON.stringify(lock),
+    "part/package.json": JSON.stringify({ name: "part", version: "1.0.0" }),
+  };
+  for (const key of ["first", "second"]) {
+    const { build, log } = begin(place.dir, await filesSource(path.join(place.dir, key), files), {
+      installCommand: "npm ci",
+    });
+    const result = await build.result;
+    assert.ok(result.ok && result.artifact.kind === "directory", log());
+    assert.match(log(), /added 1 package/);
+    assert.ok((await stat(path.join(result.artifact.path, "node_modules/part/package.json"))).isFile());
+  }
+});
+
 test("no command of a user becomes more than one program", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), server);

@@ -16,7 +16,7 @@ const root = path.join(import.meta.dirname, "../..");
 /** Kept between runs: packages and the agent server are asked of the registry once. */
 const cacheDir = path.join(root, "node_modules/.cache/pierhead");
 
-test("the example agent, built from its git history, answers in the real agent server and remembers its thread", async (t) => {
+test("the example agent, built from its git history, answers in the real agent server; a change of its code installs nothing", async (t) => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const filter = (file: string) => !templateIgnored.has(path.basename(file));
@@ -30,6 +30,12 @@ test("the example agent, built from its git history, answers in the real agent s
   assert.deepEqual([artifact.rollout, artifact.health_path], ["handover", "/ok"]);
   assert.ok(artifact.start.runner === "langgraph-js" && artifact.start.config_path === configPath);
   assert.ok(artifact.start.toolchain_dir.startsWith(cacheDir));
+
+  const later = await repository.commit({ "README.md": "a change of code alone" });
+  const second = begin(place.dir, gitSource(repository, later), { configPath, cacheDir });
+  assert.ok((await second.build.result).ok, second.log());
+  assert.match(second.log(), /node_modules was copied from there/);
+  assert.doesNotMatch(second.log(), /added \d+ packages/);
 
   await using server = await startAgent(place.dir, artifact);
   const ask = await thread(server.url);
