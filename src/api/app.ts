@@ -69,6 +69,10 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   // Bodies arrive as bytes, whatever they are called; each operation reads them as its schema says.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  server.addHook("onRequest", async ({ raw }) => {
+    // Fastify refuses what is no media type; clients that send such a header mean JSON.
+    if (!/^[\w.+-]+\/[\w.+*-]+\s*(;.*)?$/.test(raw.headers["content-type"] ?? "")) delete raw.headers["content-type"];
+  });
 
   observeRequests(server, deps);
   answerErrors(server, deps.logger);
@@ -94,7 +98,7 @@ function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps):
 
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const operation = request.routeOptions.config?.operation ?? "unknown";
-    const status = reply.raw.writableFinished ? reply.statusCode : clientGone;
+    const status = reply.raw.writableEnded ? reply.statusCode : clientGone;
     metrics.requests.inc({ operation, status });
     metrics.requestSeconds.observe({ operation }, reply.elapsedTime / 1_000);
     const level = probes.has(operation) ? "debug" : "info";

@@ -140,15 +140,17 @@ function refusalsOf(operation: Operation): Json {
   );
 }
 
-/** Texts are made of strings or lists; one of the two samples fits each. */
+/** A refusal with dots for what varies. Its parts are strings or lists: of the ways to call it, one fits. */
 function exampleOf(code: ErrorCode): ApiError {
   const make = errors[code] as (...details: unknown[]) => ApiError;
-  if (code === "invalidRequest") return make([]);
-  try {
-    return make("...", "...", ["..."]);
-  } catch {
-    return make(["..."], "...", "...");
+  for (const details of [["...", "...", "..."], ["...", "...", ["..."]], ["...", ["..."]], [["..."]], [[]]]) {
+    try {
+      return make(...details);
+    } catch {
+      // A list where a string was wanted, or the other way round.
+    }
   }
+  throw new RangeError(`no example of the refusal ${code}`);
 }
 
 /** Plain JSON Schema of a contract schema; parts with an `$id` go to `components` and are referred to. */

@@ -114,7 +114,7 @@ function signalOf(reply: FastifyReply): AbortSignal {
   const { raw } = reply;
   if (raw.destroyed) controller.abort();
   raw.once("close", () => {
-    if (!raw.writableFinished) controller.abort();
+    if (!raw.writableEnded) controller.abort();
   });
   return controller.signal;
 }

@@ -21,6 +21,13 @@ export interface Tenant {
   adminKey: string;
 }
 
+export interface KeyOptions {
+  role?: KeyRole;
+  isOrganizational?: boolean;
+  listenerId?: string;
+  expiresAt?: Date;
+}
+
 export interface TestApi {
   api: FastifyInstance;
   db: Db;
@@ -29,7 +36,7 @@ export interface TestApi {
   tenant: Tenant;
   /** Another organization with a workspace of its own. */
   stranger: Tenant;
-  mintKey(options?: { role?: KeyRole; tenant?: Tenant; isOrganizational?: boolean; expiresAt?: Date }): Promise<string>;
+  mintKey(options?: KeyOptions & { tenant?: Tenant }): Promise<string>;
   /** One request in process, as the admin of `tenant` unless headers say otherwise; an absent body has no content type. */
   ask(options: InjectOptions & { key?: string | null }): Promise<Answer>;
 }
@@ -43,7 +50,10 @@ export interface Answer {
 }
 
 /** One API on an embedded database per test file; closed when its tests are over. */
-export async function startApi(settings: Partial<ApiSettings> = {}): Promise<TestApi> {
+export async function startApi(
+  settings: Partial<ApiSettings> = {},
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness">> = {},
+): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
   const logger = createLogger("silent");
   const db = await openDatabase({ dataDir, logger, durable: false });
@@ -58,6 +68,7 @@ export async function startApi(settings: Partial<ApiSettings> = {}): Promise<Tes
     settings: { ...defaultSettings, dataDir, ...settings },
     readiness: () => [],
     explain: async () => undefined,
+    ...replaced,
   };
   const api = await createApi(deps);
   after(async () => {
@@ -101,17 +112,13 @@ async function makeTenant(db: Db, name: string): Promise<Tenant> {
   return { ...tenant, adminKey: await mintKey(db, tenant, { role: "admin" }) };
 }
 
-async function mintKey(
-  db: Db,
-  tenant: Tenant,
-  options: { role?: KeyRole; isOrganizational?: boolean; expiresAt?: Date },
-): Promise<string> {
+async function mintKey(db: Db, tenant: Tenant, options: KeyOptions): Promise<string> {
   const minted = mintApiKey();
   await insertApiKey(db, {
     ...minted,
     organizationId: tenant.organizationId,
     workspaceId: options.isOrganizational ? null : tenant.tenantId,
-    listenerId: null,
+    listenerId: options.listenerId ?? null,
     name: "test",
     role: options.role ?? "admin",
     expiresAt: options.expiresAt ?? null,

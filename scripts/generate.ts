@@ -1,0 +1,14 @@
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import { openapiDocument } from "../src/api/openapi.ts";
+import { operations } from "../src/contract/operations.ts";
+
+/** npm run generate: writes what is made from the code. A guard fails when a file is older than the code it is made from. */
+const generated: Record<string, () => string> = {
+  "docs/reference/openapi.json": () => `${JSON.stringify(openapiDocument(Object.values(operations)), null, 2)}\n`,
+};
+
+for (const [file, make] of Object.entries(generated)) {
+  writeFileSync(path.join(import.meta.dirname, "..", file), make());
+  console.log(`wrote ${file}`);
+}

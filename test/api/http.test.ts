@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { test } from "node:test";
+import { pino } from "pino";
+import { startApi } from "./harness.ts";
+
+const lines: Record<string, unknown>[] = [];
+const logger = pino({ messageKey: "message" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+const disk = new Error("write data: no space left on device");
+const t = await startApi(
+  { basePath: "/pier" },
+  { logger, explain: () => Promise.reject(new Error("explain deployment", { cause: disk })) },
+);
+
+const body = (name: string) => ({ name, source: "internal_source", source_config: {}, source_revision_config: {} });
+const post = (payload: string, contentType?: string) =>
+  t.ask({
+    method: "POST",
+    url: "/v2/deployments",
+    payload,
+    headers: contentType === undefined ? {} : { "content-type": contentType },
+  });
+
+test("every prefix and alias leads to the same routes, with and without a slash at the end, and nobody is redirected", async () => {
+  for (const base of ["", "/api-host", "/pier", "/pier/api-host", "/api", "/api/v1", "/api-host/api/v1"]) {
+    for (const end of ["", "/", "//", "?limit=5", "/?limit=5"]) {
+      const answer = await t.ask({ url: `${base}/v2/deployments${end}` });
+      assert.equal(answer.status, 200, `${base}${end}`);
+      assert.deepEqual(answer.body, { resources: [], offset: 0 });
+    }
+  }
+  assert.equal((await t.ask({ url: `/api/v1/v1/projects/${randomUUID()}/deploy_logs`, method: "POST" })).status, 404);
+  assert.equal((await t.ask({ url: "/api-host-else/v2/deployments" })).status, 404);
+});
+
+test("an unknown path answers 404, a known one under another verb 405 with the verbs it has", async () => {
+  const unknown = await t.ask({ url: "/v2/nothing", key: null });
+  assert.deepEqual([unknown.status, unknown.body], [404, { detail: "Not Found" }]);
+  const wrong = await t.ask({ url: "/v2/deployments", method: "PUT", key: null, payload: "x".repeat(100) });
+  assert.deepEqual([wrong.status, wrong.body], [405, { detail: "Method Not Allowed" }]);
+  assert.equal(wrong.headers["allow"], "GET, POST, HEAD");
+  const named = await t.ask({ url: `/v2/deployments/${randomUUID()}`, method: "POST", key: null });
+  assert.equal(named.headers["allow"], "GET, PATCH, DELETE, HEAD");
+  assert.equal((await t.ask({ url: "/ok", method: "OPTIONS", key: null })).status, 405);
+});
+
+test("HEAD answers as GET does, without the body", async () => {
+  const answer = await t.ask({ url: "/v2/deployments", method: "HEAD" });
+  assert.deepEqual([answer.status, answer.text], [200, ""]);
+});
+
+test("a path with stray escapes reaches its route", async () => {
+  for (const [path, found] of [
+    ["%", "`%` at 1"],
+    ["%zz", "`%` at 1"],
+    ["%ff", "` ` at 1"],
+    ["a%2Fb", "`/` at 2"],
+  ] as const) {
+    const answer = await t.ask({ url: `/v2/deployments/${path}` });
+    assert.equal(answer.status, 422, path);
+    if (path !== "%ff") assert.equal(answer.body.detail[0].ctx.error, `invalid character: found ${found}`);
+  }
+  assert.equal((await t.ask({ url: `/v2/deployments/${"a".repeat(2_000)}` })).status, 422);
+});
+
+test("every answer carries the id of its request; one that was sent is kept", async () => {
+  const own = await t.ask({ url: "/v2/nothing" });
+  assert.match(String(own.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
+  const sent = await t.ask({ url: "/ok", headers: { "x-request-id": "trace-7" } });
+  assert.equal(sent.headers["x-request-id"], "trace-7");
+  const odd = await t.ask({ url: "/ok", headers: { "x-request-id": "a b<script>" } });
+  assert.notEqual(odd.headers["x-request-id"], "a b<script>");
+});
+
+test("a bug answers 500 without details; the log has the chain of causes under the request's id", async () => {
+  const made = await post(JSON.stringify(body("bug")), "application/json");
+  const answer = await t.ask({ url: `/debug/v1/deployments/${made.body.id}`, headers: { "x-request-id": "bug-1" } });
+  assert.deepEqual([answer.status, answer.body], [500, { detail: "Internal Server Error" }]);
+  const failed = lines.find((line) => line["message"] === "request failed");
+  assert.equal(failed?.["request_id"], "bug-1");
+  assert.equal(failed?.["operation"], "debugDeployment");
+  assert.equal(failed?.["error"], "explain deployment: write data: no space left on device");
+});
+
+test("a request is one log line, and its query is in none", async () => {
+  lines.length = 0;
+  await t.ask({ url: "/v2/deployments?name=hush-hush", headers: { "x-request-id": "line-1" } });
+  const own = lines.filter((line) => line["request_id"] === "line-1");
+  assert.equal(own.length, 1);
+  assert.equal(own[0]?.["operation"], "listDeployments");
+  assert.equal(own[0]?.["status"], 200);
+  assert.equal(typeof own[0]?.["duration_ms"], "number");
+  assert.ok(!JSON.stringify(lines).includes("hush-hush"));
+});
+
+test("routes without a body take none, whatever the headers say", async () => {
+  const id = (await post(JSON.stringify(body("no-body")), "application/json")).body.id;
+  const url = `/v2/deployments/${id}/upload-url`;
+  for (const headers of [{}, { "content-type": "application/json" }, { "content-type": "" }]) {
+    assert.equal((await t.ask({ method: "POST", url, headers })).status, 200);
+    assert.equal((await t.ask({ method: "GET", url: `/v2/deployments/${id}`, headers })).status, 200);
+  }
+  assert.equal((await t.ask({ method: "POST", url, payload: "{not json" })).status, 200);
+  const revision = await t.ask({
+    method: "POST",
+    url: `/v1/projects/${id}/deploy_logs`,
+    headers: { "content-type": "application/json" },
+  });
+  assert.deepEqual([revision.status, revision.body], [200, { logs: [], next_offset: "0" }]);
+  const headers = { "content-type": "application/json" };
+  assert.equal((await t.ask({ method: "DELETE", url: `/v2/deployments/${id}`, headers })).status, 204);
+});
+
+test("a body that is missing, null or no object is told as such", async () => {
+  const missing = { type: "missing", loc: ["body"], msg: "Field required", input: null };
+  assert.deepEqual((await post("", "application/json")).body.detail, [missing]);
+  assert.deepEqual((await post("null", "application/json")).body.detail, [missing]);
+  const list = await post("[1]", "application/json");
+  assert.deepEqual(
+    [list.status, list.body.detail[0].type, list.body.detail[0].input],
+    [422, "model_attributes_type", [1]],
+  );
+  const broken = await post('{"name": }', "application/json");
+  assert.deepEqual(broken.body.detail, [
+    { type: "json_invalid", loc: ["body", 9], msg: "JSON decode error", input: {}, ctx: { error: "Expecting value" } },
+  ]);
+});
+
+test("JSON is read whatever it is called; other text is no object and is not repeated", async () => {
+  for (const type of [
+    "application/json; charset=utf-8",
+    "application/vnd.x+json",
+    "text/plain",
+    "application/x-www-form-urlencoded",
+  ]) {
+    assert.equal((await post(JSON.stringify(body(`as ${type.length}`)), type)).status, 201, type);
+  }
+  assert.equal((await post(`\ufeff${JSON.stringify(body("bom"))}`, "application/json")).status, 201);
+  assert.equal((await post(JSON.stringify(body("odd")), ";;;")).status, 201);
+  const form = await post("name=x&secrets=sk-hidden", "application/x-www-form-urlencoded");
+  assert.deepEqual(
+    [form.status, form.body.detail[0].type, form.body.detail[0].loc],
+    [422, "model_attributes_type", ["body"]],
+  );
+  assert.ok(!form.text.includes("sk-hidden"));
+});
+
+test("a body can reach no prototype, and of two equal keys the last counts", async () => {
+  const evil = `{"__proto__": {"polluted": 1}, "constructor": {"prototype": {"polluted": 1}}, ${JSON.stringify(body("proto")).slice(1)}`;
+  assert.equal((await post(evil, "application/json")).status, 201);
+  assert.equal(({} as Record<string, unknown>)["polluted"], undefined);
+  const twice = await post(`{"name": "first", ${JSON.stringify(body("second")).slice(1)}`, "application/json");
+  assert.equal(twice.body.name, "second");
+});
+
+test("a body over 8 MiB answers 413", async () => {
+  const answer = await post(`{"name": "${"x".repeat(8 * 1024 * 1024)}"}`, "application/json");
+  assert.deepEqual([answer.status, answer.body], [413, { detail: "The request body is larger than 8388608 bytes." }]);
+});
+
+test("over a socket: chunked bodies, bodies that stop short, and clients that leave", async () => {
+  const server = createServer((request, response) => t.api.routing(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const exchange = (text: string) =>
+    new Promise<string>((resolve, reject) => {
+      let received = "";
+      const socket = connect(port, "127.0.0.1", () => socket.write(text));
+      socket.setEncoding("utf8").on("data", (data) => {
+        received += data;
+        if (/\r\n\r\n[\s\S]*\}$/.test(received)) socket.end();
+      });
+      socket.on("close", () => resolve(received)).on("error", reject);
+    });
+  const head = `POST /v2/deployments HTTP/1.1\r\nhost: x\r\nx-api-key: ${t.tenant.adminKey}\r\n`;
+  const json = JSON.stringify(body("chunked"));
+  try {
+    const chunked = await exchange(
+      `${head}transfer-encoding: chunked\r\n\r\n${json.length.toString(16)}\r\n${json}\r\n0\r\n\r\n`,
+    );
+    assert.match(chunked, /^HTTP\/1\.1 201 /);
+    assert.match(await exchange("GET /ok HTTP/1.1\r\nhost: x\r\n\r\n"), /^HTTP\/1\.1 200 [\s\S]*\{"ok":true\}$/);
+    const left = connect(port, "127.0.0.1", () => {
+      left.write(`${head}content-length: 1000\r\n\r\n{`, () => left.destroy());
+    });
+    await new Promise((resolve) => left.on("close", resolve));
+    assert.match(await exchange("GET /ok HTTP/1.1\r\nhost: x\r\n\r\n"), /^HTTP\/1\.1 200 /);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+});
