@@ -16,6 +16,8 @@ export async function withDeadline<T>(
   signal.throwIfAborted();
   const ending = new AbortController();
   const { promise: ended, reject } = Promise.withResolvers<never>();
+  // One that comes after `run` has ended is nobody's.
+  ended.catch(() => {});
   const end = (reason: unknown) => {
     ending.abort(reason);
     reject(reason);
@@ -28,8 +30,6 @@ export async function withDeadline<T>(
   } finally {
     cancel();
     signal.removeEventListener("abort", abort);
-    // Nobody may be left waiting on it; a rejection that lost the race is nobody's.
-    ended.catch(() => {});
   }
 }
 

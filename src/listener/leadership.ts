@@ -129,16 +129,12 @@ export class Leadership {
   /** Resolves once the session is lost. */
   async #keep(session: ListenerSession): Promise<void> {
     const { signal } = this.#lost;
-    const loops = [this.#follow(session, signal), this.#beat(session, signal)];
-    for (const loop of loops) {
-      try {
-        await loop;
-      } catch (error) {
-        if (signal.aborted) continue;
-        if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
-        this.lose(error as Error);
-      }
-    }
+    const end = (error: unknown) => {
+      if (signal.aborted) return;
+      if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
+      this.lose(error as Error);
+    };
+    await Promise.all([this.#follow(session, signal).catch(end), this.#beat(session, signal).catch(end)]);
   }
 
   async #follow(session: ListenerSession, signal: AbortSignal): Promise<never> {

@@ -25,20 +25,18 @@ interface Source extends LogSubject {
 /** A round of reading; also how long a line waits for others to go with it. */
 const roundMs = 100;
 
-/** Of one replica in one round: 640 kB/s each, in turns, so that a flood delays nobody else. */
-const readBytesMax = 64 * 1024;
-
-/** Of a replica whose lines are being dropped: it has to be read faster than it writes for its tail to stay recent. */
-const floodedReadBytesMax = 256 * 1024;
+/** Of one replica in one round: 2.5 MB/s each, in turns, so that a flood delays nobody else for more than some ms. */
+const readBytesMax = 256 * 1024;
 
 /** A replica that said nothing lately is asked at most this often, and all of them together 100 times a second. */
 const quietMs = { min: 200, max: 10_000, perReplica: 10 };
 
 /** Beyond this nothing is read: the driver's files hold the rest until the control plane takes lines again. */
-const unsentMax = 10_000;
+const unsentLinesMax = 10_000;
+const unsentBytesMax = 16 * 1024 * 1024;
 
-/** A replica that exits is read to its end even then, up to this. */
-const unsentAtExitMax = 40_000;
+/** A replica that exits is read to its end even then, until there is this many times as much. */
+const unsentAtExitFactor = 2;
 
 /** The protocol's limits of one call. */
 const batchLinesMax = 1_000;
@@ -62,6 +60,7 @@ export class LogShipper {
   /** Replicas that had something to say when they were last asked, and the others, each in the order of their turn. */
   readonly #talking = new Set<Source>();
   readonly #quiet = new Set<Source>();
+  #unsentBytes = 0;
   #unsent: { line: ReplicaLogLine; source: Source }[] = [];
   #session: ListenerSession | null = null;
   #signal = new AbortController();
@@ -114,7 +113,7 @@ export class LogShipper {
   async finish(replicaId: string): Promise<void> {
     const source = this.#sources.get(replicaId);
     if (source === undefined) return;
-    for (let reads = 0; reads < lastReadsMax && this.#unsent.length < unsentAtExitMax; reads++) {
+    for (let reads = 0; reads < lastReadsMax && !this.#isFull(unsentAtExitFactor); reads++) {
       if (!(await this.#read(source))) break;
     }
     void this.#send();
@@ -143,7 +142,7 @@ export class LogShipper {
 
   async #round(): Promise<void> {
     for (const source of this.#dueSources()) {
-      if (this.#isClosed || this.#unsent.length >= unsentMax) break;
+      if (this.#isClosed || this.#isFull(1)) break;
       const hasMore = await this.#read(source);
       if (!this.#sources.has(source.replicaId)) continue;
       // To the back of its line: who was not reached in this round comes first in the next.
@@ -153,6 +152,10 @@ export class LogShipper {
     }
     void this.#send();
     if (!this.#isClosed) this.#nextRound();
+  }
+
+  #isFull(factor: number): boolean {
+    return this.#unsent.length >= unsentLinesMax * factor || this.#unsentBytes >= unsentBytesMax * factor;
   }
 
   #dueSources(): Source[] {
@@ -171,12 +174,14 @@ export class LogShipper {
   }
 
   async #readNext(source: Source): Promise<boolean> {
-    const bytesMax = source.budget.dropped > 0 ? floodedReadBytesMax : readBytesMax;
     try {
-      const chunk = await this.#logs.readLogs(source.replicaId, source.cursor, bytesMax);
+      const chunk = await this.#logs.readLogs(source.replicaId, source.cursor, readBytesMax);
       source.cursor = chunk.cursor;
       const lines = withinBudget(source.budget, chunk.lines, this.#clock.now());
-      for (const line of lines) this.#unsent.push({ line: wireLine(source, line), source });
+      for (const line of lines) {
+        this.#unsent.push({ line: wireLine(source, line), source });
+        this.#unsentBytes += sizeOf(line);
+      }
       source.unsent += lines.length;
       if (source.unsent === 0) this.#cursors.set(source.replicaId, chunk.cursor);
       return chunk.lines.length > 0;
@@ -216,14 +221,15 @@ export class LogShipper {
   #nextBatch() {
     let bytes = 0;
     const end = this.#unsent.findIndex(({ line }, index) => {
-      bytes += line.message.length + 300;
+      bytes += sizeOf(line);
       return index > 0 && (index >= this.#batchLines || bytes > batchBytesMax);
     });
     return this.#unsent.slice(0, end < 0 ? this.#batchLines : end);
   }
 
   #noteSent(count: number): void {
-    for (const { source } of this.#unsent.splice(0, count)) {
+    for (const { line, source } of this.#unsent.splice(0, count)) {
+      this.#unsentBytes -= sizeOf(line);
       source.unsent -= 1;
       const isCaughtUp = source.unsent === 0 && source.cursor !== null && this.#sources.has(source.replicaId);
       if (isCaughtUp) this.#cursors.set(source.replicaId, source.cursor as string);
@@ -253,6 +259,9 @@ export class LogShipper {
     }, delayMs);
   }
 }
+
+/** Of a line on its way, nearly: ids, timestamp and names are about 300 bytes, and most text is ASCII. */
+const sizeOf = ({ message }: { message: string }) => Math.min(message.length, messageLengthMax) + 300;
 
 type ReadLine = Awaited<ReturnType<ReplicaLogs["readLogs"]>>["lines"][number];
 

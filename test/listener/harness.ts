@@ -161,3 +161,27 @@ export async function eventually<T>(
     await sleep(5);
   }
 }
+
+/** Asks again and again until told to end. */
+export function keepAsking(process: Process, slug: string) {
+  const answers: Awaited<ReturnType<Process["request"]>>[] = [];
+  let isEnding = false;
+  const asking = (async () => {
+    while (!isEnding) {
+      answers.push(await process.request(slug));
+      await sleep(1);
+    }
+    answers.push(await process.request(slug));
+  })();
+  return {
+    async end() {
+      isEnding = true;
+      await asking;
+      return answers;
+    },
+    [Symbol.dispose]() {
+      isEnding = true;
+      asking.catch(() => {});
+    },
+  };
+}

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
-import { deployed, eventually, newRun, type Process, settled, startSite } from "./harness.ts";
+import { deployed, eventually, keepAsking, newRun, settled, startSite } from "./harness.ts";
 
 test("a first deployment starts a replica, opens the route and is reported ready with its version", async () => {
   await using site = await startSite();
@@ -173,27 +172,3 @@ test("with two replicas the death of one fails no request", async () => {
     new Set([`200 ${run.revision_id}`]),
   );
 });
-
-/** Asks again and again until told to end. */
-function keepAsking(process: Process, slug: string) {
-  const answers: Awaited<ReturnType<Process["request"]>>[] = [];
-  let isEnding = false;
-  const asking = (async () => {
-    while (!isEnding) {
-      answers.push(await process.request(slug));
-      await sleep(1);
-    }
-    answers.push(await process.request(slug));
-  })();
-  return {
-    async end() {
-      isEnding = true;
-      await asking;
-      return answers;
-    },
-    [Symbol.dispose]() {
-      isEnding = true;
-      asking.catch(() => {});
-    },
-  };
-}

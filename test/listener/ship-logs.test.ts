@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import type { Compute, ReplicaLogs } from "../../src/compute/compute.ts";
+import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
+import { deployed, eventually, newRun, startSite } from "./harness.ts";
+
+test("lines reach the control plane in order, each once, also those of a replica that died at its start", async () => {
+  await using site = await startSite();
+  const output = new Output();
+  await site.startProcess({ compute: output.on(site.world) });
+  const { run } = await deployed(site);
+  const [replica] = site.world.snapshot();
+  output.write(replica?.replicaId, ["one", "two"]);
+  await eventually(
+    () => site.controlPlane.lines.size,
+    (count) => count === 2,
+  );
+  output.write(replica?.replicaId, ["three"]);
+  await eventually(
+    () => site.controlPlane.lines.size,
+    (count) => count === 3,
+  );
+  const lines = [...site.controlPlane.lines.values()];
+  assert.deepEqual(
+    lines.map(({ message }) => message),
+    ["one", "two", "three"],
+  );
+  assert.equal(lines[0]?.revision_id, run.revision_id);
+  assert.equal(lines[0]?.replica_id, replica?.replicaId);
+  assert.equal(site.controlPlane.logLinesSent, 3);
+
+  output.linesAtStart = ["it cannot work", "because of this"];
+  const broken = newRun({ env: { SIMULATE_START: "exit" } });
+  site.controlPlane.assign({ deployment_id: replica?.deploymentId ?? "", target: broken });
+  const last = () =>
+    [...site.controlPlane.lines.values()].filter(({ revision_id }) => revision_id === broken.revision_id);
+  await eventually(last, (found) => found.map(({ message }) => message).join() === "it cannot work,because of this");
+});
+
+test("a flood is thinned and says how much was dropped, and another replica's line is not kept waiting by it", async () => {
+  await using site = await startSite();
+  const output = new Output();
+  await site.startProcess({ compute: output.on(site.world) });
+  await deployed(site);
+  await deployed(site);
+  const [noisy, calm] = site.world.snapshot();
+  output.write(
+    noisy?.replicaId,
+    Array.from({ length: 60_000 }, (_, index) => `noise ${index}`),
+  );
+  output.write(calm?.replicaId, ["calm"]);
+  const of = (replicaId?: string) =>
+    [...site.controlPlane.lines.values()].filter(({ replica_id }) => replica_id === replicaId);
+  await eventually(
+    () => of(calm?.replicaId),
+    (lines) => lines.length === 1,
+  );
+  const said = /^(\d+) lines dropped/;
+  const dropped = () =>
+    of(noisy?.replicaId).reduce((sum, { message }) => sum + Number(said.exec(message)?.[1] ?? 0), 0);
+  const kept = () => of(noisy?.replicaId).filter(({ message }) => message.startsWith("noise")).length;
+  await eventually(
+    () => dropped() + kept(),
+    (sum) => sum === 60_000,
+  );
+  assert.ok(kept() >= 10_000 && kept() < 40_000, `${kept()} lines were kept`);
+  assert.ok(of(noisy?.replicaId).length - kept() < 50, "drops are told in few lines");
+});
+
+test("while the control plane is away reading stops, and nothing is lost or sent twice when it is back", async () => {
+  await using site = await startSite();
+  const output = new Output();
+  await site.startProcess({ compute: output.on(site.world) });
+  await deployed(site);
+  const [replica] = site.world.snapshot();
+  site.controlPlane.goAway();
+  for (let second = 0; second < 3; second++) {
+    output.write(
+      replica?.replicaId,
+      Array.from({ length: 1_000 }, (_, index) => `${second}-${index} ${"x".repeat(1_000)}`),
+    );
+  }
+  const readBefore = output.bytesRead;
+  await eventually(
+    () => output.bytesRead - readBefore,
+    (bytes) => bytes > 1_000_000,
+  );
+  site.controlPlane.isAway = false;
+  await eventually(
+    () => site.controlPlane.lines.size,
+    (count) => count === 3_000,
+    60_000,
+  );
+  const messages = [...site.controlPlane.lines.values()].map(({ message }) => message);
+  assert.deepEqual([messages[0]?.slice(0, 3), messages.at(-1)?.slice(0, 5)], ["0-0", "2-999"]);
+});
+
+test("a restarted listener goes on where the control plane has everything", async () => {
+  await using site = await startSite();
+  const dir = await mkdtemp(path.join(tmpdir(), "pierhead-logs-"));
+  const logCursorsPath = path.join(dir, "cursors.json");
+  const output = new Output();
+  const first = await site.startProcess({ compute: output.on(site.world), logCursorsPath });
+  await deployed(site);
+  const [replica] = site.world.snapshot();
+  output.write(replica?.replicaId, ["before"]);
+  await eventually(
+    () => site.controlPlane.lines.size,
+    (count) => count === 1,
+  );
+  await eventually(
+    () => output.readsOfNothing,
+    (reads) => reads > 0,
+  );
+  await first.stop();
+  output.write(replica?.replicaId, ["meanwhile"]);
+  await site.startProcess({ compute: output.on(site.world), logCursorsPath });
+  await eventually(
+    () => site.controlPlane.lines.size,
+    (count) => count === 2,
+  );
+  assert.equal(site.controlPlane.logLinesSent, 2);
+  await rm(dir, { recursive: true });
+});
+
+/** What replicas write: the part of the world that the simulated driver has not. */
+class Output {
+  bytesRead = 0;
+  readsOfNothing = 0;
+  linesAtStart: string[] = [];
+  readonly #lines = new Map<string, string[]>();
+
+  write(replicaId: string | undefined, lines: string[]): void {
+    const all = this.#lines.get(replicaId ?? "") ?? [];
+    this.#lines.set(replicaId ?? "", all);
+    for (const line of lines) all.push(line);
+  }
+
+  on(world: SimulatedWorld): Compute & ReplicaLogs {
+    const compute = openSimulatedCompute({ world });
+    return Object.assign(compute, {
+      readLogs: async (replicaId: string, after: string | null, bytesMax: number) => {
+        if (!this.#lines.has(replicaId)) this.write(replicaId, this.linesAtStart);
+        return this.#read(replicaId, Number(after ?? 0), bytesMax);
+      },
+    });
+  }
+
+  #read(replicaId: string, from: number, bytesMax: number) {
+    const all = this.#lines.get(replicaId) ?? [];
+    let bytes = 0;
+    let end = from;
+    while (end < all.length && bytes < bytesMax) bytes += all[end++]?.length ?? 0;
+    this.bytesRead += bytes;
+    if (bytes === 0) this.readsOfNothing += 1;
+    const lines = all.slice(from, end).map((message, index) => ({
+      key: `${replicaId}:${from + index}`,
+      timestamp: new Date(),
+      stream: "stdout" as const,
+      level: "INFO",
+      message,
+    }));
+    return { lines, cursor: String(end) };
+  }
+}
