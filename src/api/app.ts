@@ -59,7 +59,6 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   const server = fastify({
     bodyLimit: bodyBytesMax,
     exposeHeadRoutes: true,
-    forceCloseConnections: true,
     frameworkErrors: answerRefused,
     genReqId: (request) => sentId(request.headers["x-request-id"]) ?? randomUUID(),
     rewriteUrl: createRewrite([...pathPrefixes, ...pathPrefixes.map((prefix) => settings.basePath + prefix)]),

@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { startApi } from "./harness.ts";
+
+const t = await startApi();
+const stranger = t.stranger.adminKey;
+
+const shapes = {
+  github: {
+    source_config: { repo_url: "https://github.com/acme/bot", deployment_type: "dev", build_on_push: true },
+    source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+  },
+  internal_docker: { source_config: { deployment_type: "dev" }, source_revision_config: {} },
+  internal_source: { source_config: {}, source_revision_config: {} },
+  external_docker: {
+    source_config: { resource_spec: {} },
+    source_revision_config: { image_uri: "registry.example.org/acme/bot:1.0" },
+  },
+};
+const bodyOf = (source: keyof typeof shapes, name: string, more: object = {}) => ({
+  name,
+  source,
+  ...shapes[source],
+  ...more,
+});
+const create = (body: object, more: object = {}) =>
+  t.ask({ method: "POST", url: "/v2/deployments", payload: body, ...more });
+const patch = (id: string, payload: object) => t.ask({ method: "PATCH", url: `/v2/deployments/${id}`, payload });
+const names = async (query: string) =>
+  (await t.ask({ url: `/v2/deployments?${query}` })).body.resources.map((one: { name: string }) => one.name);
+
+test("a deployment is created with its first revision, unless image or archive are still to come", async () => {
+  for (const source of Object.keys(shapes) as (keyof typeof shapes)[]) {
+    const { status, body } = await create(bodyOf(source, `first-${source.replace("_", "-")}`));
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal(body.latest_revision_id === null, source.startsWith("internal"));
+    assert.equal(body.status, "AWAITING_DATABASE");
+    assert.equal(body.tenant_id, t.tenant.tenantId);
+    assert.equal(body.url, body.source_config.custom_url);
+    assert.match(body.url, /\/d\/first-[a-z-]+-[0-9a-f]{8}$/);
+    const read = await t.ask({ url: `/v2/deployments/${body.id}` });
+    assert.deepEqual(read.body, body);
+  }
+});
+
+test("answers have every key of the contract, defaults filled in", async () => {
+  const { body } = await create(bodyOf("external_docker", "whole", { secrets: [{ name: "A", value: "1" }] }));
+  assert.equal(body.source_config.deployment_type, "prod");
+  assert.equal(body.source_config.resource_spec.cpu_limit, 2);
+  assert.equal(body.source_config.resource_spec.queue_memory_limit_mb, 4096);
+  assert.equal(body.source_revision_config.langgraph_config_path, null);
+  assert.ok("framework_config_path" in body.source_revision_config);
+  assert.deepEqual(body.secrets, [{ name: "A", value: "1" }]);
+  const github = await create(bodyOf("github", "tracked"));
+  assert.equal(github.body.source_config.repo_branch, "main");
+  assert.equal(github.body.source_config.resource_spec, null);
+  assert.equal(github.body.source_revision_config.framework_config_path, "langgraph.json");
+});
+
+test("a taken name answers 409, also when eight ask for it at once", async () => {
+  const answers = await Promise.all(Array.from({ length: 8 }, () => create(bodyOf("internal_docker", "race"))));
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, ...Array(7).fill(409)]);
+  const late = await create(bodyOf("internal_docker", "race"));
+  assert.deepEqual(late.body, { detail: "A deployment named 'race' already exists." });
+  assert.equal((await create(bodyOf("internal_docker", "race"), { key: stranger })).status, 201);
+});
+
+test("a create that is sent again under its idempotency key answers with what it made", async () => {
+  const send = (name: string) => create(bodyOf("internal_docker", name), { headers: { "idempotency-key": "k-1" } });
+  const answers = await Promise.all([send("again"), send("again"), send("again")]);
+  answers.push(await send("again"));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [201, 201, 201, 201],
+  );
+  assert.equal(new Set(answers.map(({ body }) => body.id)).size, 1);
+  const other = await send("another");
+  assert.deepEqual([other.status, other.body.detail], [409, "This Idempotency-Key was used for a different request."]);
+});
+
+test("in agent mode there is one deployment for an agent and an environment", async () => {
+  const agent = { agent_id: randomUUID(), environment: "staging" };
+  const made = await create({ ...bodyOf("internal_docker", "x"), name: null, agent });
+  assert.equal(made.status, 201);
+  assert.deepEqual(made.body.agent, agent);
+  const second = await create({ ...bodyOf("internal_docker", "other-name"), agent });
+  assert.deepEqual(
+    [second.status, second.body.detail],
+    [409, "A deployment already exists for this agent environment."],
+  );
+  assert.deepEqual(await names(`agent_id=${agent.agent_id}&agent_environment=staging`), [made.body.name]);
+});
+
+test("rules answer 400 in one sentence", async () => {
+  const missing = await create({ ...bodyOf("github", "no-repo"), source_config: { build_on_push: false } });
+  assert.deepEqual(
+    [missing.status, missing.body],
+    [400, { detail: "Source configuration error: 'source_config.repo_url' is required for source 'github'." }],
+  );
+  const reserved = await create(
+    bodyOf("internal_docker", "reserved", { secrets: [{ name: "REDIS_URI", value: "x" }] }),
+  );
+  assert.equal(reserved.status, 400);
+  assert.match(reserved.body.detail, /REDIS_URI/);
+});
+
+test("lists are pages, newest first, an exact name first of all", async () => {
+  for (const name of ["page", "page-1", "my-page", "PAGE-2"]) await create(bodyOf("internal_docker", name));
+  assert.deepEqual(await names("name_contains=page"), ["page", "PAGE-2", "my-page", "page-1"]);
+  assert.deepEqual(await names("name_contains=page&limit=2&offset=1"), ["PAGE-2", "my-page"]);
+  assert.deepEqual(await names("name=page-1"), ["page-1"]);
+  const { body } = await t.ask({ url: "/v2/deployments?name_contains=page&limit=3&offset=2" });
+  assert.deepEqual([body.resources.length, body.offset], [2, 4]);
+  assert.deepEqual(await names("name_contains=page%25"), []);
+  assert.ok((await names("name_contains=&name=&limit=100")).length > 4);
+});
+
+test("each filter of the list counts", async () => {
+  const { body } = await create(bodyOf("github", "filtered"));
+  const one = async (query: string) =>
+    assert.deepEqual(await names(`name_contains=filtered&${query}`), ["filtered"], query);
+  const none = async (query: string) => assert.deepEqual(await names(`name_contains=filtered&${query}`), [], query);
+  await one("status=AWAITING_DATABASE");
+  await none("status=READY");
+  await none("status=NO_SUCH_STATUS");
+  await one("remote_reconciled=false");
+  await none("remote_reconciled=yes");
+  await one("deployment_type=dev");
+  await none("deployment_type=prod");
+  await one(`deployment_ids=${randomUUID()},%20${body.id.toUpperCase()}`);
+  await none(`deployment_ids=${randomUUID()}`);
+  await one(`url=${encodeURIComponent(body.url)}`);
+  await none(`url=${encodeURIComponent(`${body.url}x`)}`);
+  await none("image_version=1.0");
+  await none(`tag_value_ids=${randomUUID()}`);
+  await one("tag_value_ids=");
+  const bad = await t.ask({ url: "/v2/deployments?deployment_ids=abc" });
+  assert.deepEqual(
+    [bad.status, bad.body.detail[0].loc, bad.body.detail[0].type],
+    [422, ["query", "deployment_ids"], "uuid_parsing"],
+  );
+});
+
+test("another workspace's deployment answers exactly as an unknown one", async () => {
+  const { body } = await create(bodyOf("github", "hidden"));
+  const unknown = randomUUID();
+  const calls = (id: string) =>
+    [
+      { method: "GET", url: `/v2/deployments/${id}` },
+      { method: "PATCH", url: `/v2/deployments/${id}`, payload: { source_revision_config: { repo_ref: "x" } } },
+      { method: "DELETE", url: `/v2/deployments/${id}` },
+      { method: "DELETE", url: `/v2/deployments/${id}?force=true` },
+      { method: "POST", url: `/v2/deployments/${id}/upload-url` },
+      { method: "GET", url: `/v2/deployments/${id}/revisions` },
+      { method: "POST", url: `/v2/deployments/${id}/revisions` },
+      { method: "GET", url: `/v2/deployments/${id}/revisions/${body.latest_revision_id}` },
+      { method: "POST", url: `/v2/deployments/${id}/revisions/${body.latest_revision_id}/redeploy` },
+      { method: "POST", url: `/v2/deployments/${id}/revisions/${body.latest_revision_id}/interrupt` },
+      { method: "GET", url: `/v2/deployments/${id}/logs?type=deploy` },
+      { method: "GET", url: `/v2/deployment-logs?deployment_id=${id}` },
+      { method: "POST", url: `/v1/projects/${id}/deploy_logs` },
+      { method: "GET", url: `/debug/v1/deployments/${id}` },
+    ] as const;
+  for (const [index, call] of calls(body.id).entries()) {
+    const foreign = await t.ask({ ...call, key: stranger });
+    const absent = await t.ask({ ...(calls(unknown)[index] as typeof call), key: stranger });
+    assert.deepEqual(
+      [foreign.status, foreign.body],
+      [404, { detail: `Deployment ID ${body.id} not found.` }],
+      call.url,
+    );
+    assert.deepEqual([absent.status, absent.body], [404, { detail: `Deployment ID ${unknown} not found.` }], call.url);
+  }
+  assert.deepEqual((await t.ask({ url: "/v2/deployments?name=hidden", key: stranger })).body.resources, []);
+});
+
+test("readers see names of secrets, not values; nothing of them is in the tables", async () => {
+  const value = "sk-very-secret";
+  const { body } = await create(bodyOf("internal_docker", "sealed", { secrets: [{ name: "KEY", value }] }));
+  const reader = await t.mintKey({ role: "reader" });
+  for (const url of [`/v2/deployments/${body.id}`, "/v2/deployments?name=sealed"]) {
+    const read = await t.ask({ url, key: reader });
+    assert.ok(!read.text.includes(value));
+    assert.match(read.text, /\{"name":"KEY","value":""\}/);
+  }
+  for (const table of ["deployments", "secret_sets", "audit_log", "events"]) {
+    const { rows } = await sql`select * from ${sql.table(table)}`.execute(t.db.kysely);
+    assert.ok(!JSON.stringify(rows).includes(value), table);
+  }
+});
+
+test("a patch makes a revision or not, as its fields say", async () => {
+  const { body } = await create(bodyOf("github", "patched", { secrets: [{ name: "A", value: "1" }] }));
+  const first = body.latest_revision_id;
+  for (const payload of [{}, { secrets: [] }, { source_config: {}, source_revision_config: {} }, { unknown: 1 }]) {
+    const same = await patch(body.id, payload);
+    assert.deepEqual([same.status, same.body], [200, body], JSON.stringify(payload));
+  }
+  const quiet = await patch(body.id, { display_name: "Bot", shareable: true, source_config: { build_on_push: false } });
+  assert.deepEqual(
+    [quiet.body.latest_revision_id, quiet.body.display_name, quiet.body.shareable],
+    [first, "Bot", true],
+  );
+  const loud = await patch(body.id, { source_revision_config: { repo_ref: "main" } });
+  assert.notEqual(loud.body.latest_revision_id, first);
+  const revision = await t.ask({ url: `/v2/deployments/${body.id}/revisions?limit=1` });
+  assert.equal(revision.body.resources[0].id, loud.body.latest_revision_id);
+  const secret = await patch(body.id, { secrets: [{ name: "B", value: "2" }] });
+  assert.deepEqual(secret.body.secrets, [{ name: "B", value: "2" }]);
+  assert.notEqual(secret.body.latest_revision_id, loud.body.latest_revision_id);
+});
+
+test("what a client read it may send back whole", async () => {
+  const { body } = await create(bodyOf("external_docker", "read-modify-write"));
+  const { source_config, source_revision_config, name, source } = body;
+  const answer = await patch(body.id, { name, source, source_config, source_revision_config, secret_references: null });
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal((await patch(body.id, { source_config: { listener_id: randomUUID() } })).status, 400);
+});
+
+test("eight patches at once lose nothing: each makes its revision", async () => {
+  const { body } = await create(bodyOf("github", "patched-at-once"));
+  const refs = Array.from({ length: 8 }, (_, index) => `branch-${index}`);
+  const answers = await Promise.all(refs.map((repo_ref) => patch(body.id, { source_revision_config: { repo_ref } })));
+  assert.ok(answers.every(({ status }) => status === 200));
+  assert.equal(new Set(answers.map((answer) => answer.body.latest_revision_id)).size, 8);
+  const { resources } = (await t.ask({ url: `/v2/deployments/${body.id}/revisions` })).body;
+  assert.equal(resources.length, 9);
+});
+
+test("a deleted deployment leaves lists at once, stays readable, and takes no more changes", async () => {
+  const { body } = await create(bodyOf("github", "deleted"));
+  const url = `/v2/deployments/${body.id}`;
+  const early = await t.ask({ method: "DELETE", url: `${url}?force=true` });
+  assert.equal(early.status, 400);
+  for (const suffix of ["", "", "?delete_tracing_project=true", "?force=1"]) {
+    const answer = await t.ask({ method: "DELETE", url: url + suffix });
+    assert.deepEqual([answer.status, answer.text], [204, ""]);
+  }
+  assert.equal((await t.ask({ url })).body.status, "AWAITING_DELETE");
+  assert.deepEqual(await names("name=deleted"), []);
+  assert.deepEqual(await names("name=deleted&status=AWAITING_DELETE"), ["deleted"]);
+  assert.deepEqual(await names(`deployment_ids=${body.id}`), ["deleted"]);
+  const refused = await patch(body.id, { display_name: "x" });
+  assert.deepEqual([refused.status, refused.body.detail], [400, `Deployment ID ${body.id} is being deleted.`]);
+  assert.equal((await create(bodyOf("github", "deleted"))).status, 409);
+  const { resources } = (await t.ask({ url: `${url}/revisions` })).body;
+  assert.deepEqual(
+    resources.map((one: { status: string }) => one.status),
+    ["INTERRUPTED"],
+  );
+});

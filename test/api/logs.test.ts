@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { appendLogEntries, type LogLevelName } from "../../src/store/log-entries.ts";
+import { startApi } from "./harness.ts";
+
+const t = await startApi();
+const { body: deployment } = await t.ask({
+  method: "POST",
+  url: "/v2/deployments",
+  payload: {
+    name: "logs",
+    source: "external_docker",
+    source_config: {},
+    source_revision_config: { image_uri: "registry.example.org/bot:1" },
+  },
+});
+const deploymentId: string = deployment.id;
+const revisionId: string = deployment.latest_revision_id;
+const project = `/v1/projects/${deploymentId}`;
+const revisionUrl = `/v2/deployments/${deploymentId}/revisions/${revisionId}/logs`;
+
+const append = (kind: "build" | "deploy", lines: [message: string, level?: LogLevelName, at?: string][]) =>
+  appendLogEntries(
+    t.db,
+    lines.map(([message, level = "INFO", at = "2026-11-20T10:00:00Z"]) => ({
+      tenant_id: t.tenant.tenantId,
+      deployment_id: deploymentId,
+      revision_id: revisionId,
+      kind,
+      replica_id: kind === "deploy" ? "replica-1" : null,
+      stream: "stdout",
+      level,
+      logged_at: new Date(at),
+      message,
+      line_key: null,
+    })),
+  );
+const settle = (status: string, since = "now() - interval '1 hour'") =>
+  sql`update revisions set status = ${status}, status_since = ${sql.raw(since)} where id = ${revisionId}`.execute(
+    t.db.kysely,
+  );
+const build = (payload: object) =>
+  t.ask({ method: "POST", url: `${project}/revisions/${revisionId}/build_logs`, payload });
+const messages = (answer: { body: { logs: { message: string }[] } }) => answer.body.logs.map(({ message }) => message);
+
+test("a build is followed by offset to its end: no line twice, none missing, null at the end alone", async () => {
+  await settle("BUILDING");
+  const empty = await build({ limit: 50, order: "asc" });
+  assert.deepEqual([empty.status, empty.body], [200, { logs: [], next_offset: "0" }]);
+  await append("build", [["one"], ["two"], ["three"]]);
+  const first = await build({ limit: 2, order: "asc", offset: empty.body.next_offset });
+  assert.deepEqual(messages(first), ["one", "two"]);
+  const second = await build({ limit: 2, order: "asc", offset: first.body.next_offset });
+  assert.deepEqual(messages(second), ["three"]);
+  assert.equal(typeof second.body.next_offset, "string");
+  const waiting = await build({ limit: 2, order: "asc", offset: second.body.next_offset });
+  assert.deepEqual(waiting.body, { logs: [], next_offset: second.body.next_offset });
+  await append("build", [["four"]]);
+  await settle("BUILD_FAILED");
+  const last = await build({ limit: 2, offset: waiting.body.next_offset });
+  assert.deepEqual([messages(last), last.body.next_offset], [["four"], null]);
+});
+
+test("the tail of a build is read backwards", async () => {
+  const tail = await build({ order: "desc", limit: 3 });
+  assert.deepEqual(messages(tail), ["four", "three", "two"]);
+  const rest = await build({ order: "desc", limit: 3, offset: tail.body.next_offset });
+  assert.deepEqual([messages(rest), rest.body.next_offset], [["one"], null]);
+});
+
+test("entries have stable ids and say where they come from", async () => {
+  const [first, again] = [await build({ limit: 1 }), await build({ limit: 1 })];
+  assert.deepEqual(first.body, again.body);
+  const [entry] = first.body.logs;
+  assert.equal(typeof entry.id, "string");
+  assert.deepEqual(
+    { ...entry, id: "" },
+    {
+      id: "",
+      timestamp: "2026-11-20T10:00:00.000Z",
+      level: "INFO",
+      message: "one",
+      source: "build",
+      revision_id: revisionId,
+      replica: null,
+      stream: "stdout",
+      run_id: null,
+    },
+  );
+});
+
+test("replica logs are filtered by level, text, run and time; the start counts, the end does not", async () => {
+  await settle("DEPLOYED");
+  await append("deploy", [
+    ["Starting", "DEBUG", "2026-11-20T11:00:00Z"],
+    ["Run abc failed", "ERROR", "2026-11-20T11:00:01Z"],
+    ["run ABC again", "WARNING", "2026-11-20T11:00:02Z"],
+    ["fell over", "CRITICAL", "2026-11-20T11:00:03Z"],
+  ]);
+  const read = async (payload: object) =>
+    messages(await t.ask({ method: "POST", url: `${project}/deploy_logs`, payload }));
+  assert.deepEqual(await read({ level: "WARNING" }), ["Run abc failed", "run ABC again", "fell over"]);
+  assert.deepEqual(await read({ query: "run abc" }), ["Run abc failed", "run ABC again"]);
+  assert.deepEqual(await read({ start_time: "2026-11-20T11:00:01Z", end_time: "2026-11-20T11:00:03Z" }), [
+    "Run abc failed",
+    "run ABC again",
+  ]);
+  const run = await t.ask({ url: `/v2/deployments/${deploymentId}/logs?type=deploy&run_id=abc` });
+  assert.deepEqual(messages(run), ["Run abc failed"]);
+});
+
+test("a running revision's log always has a place to read on, also with nothing new", async () => {
+  const url = `${revisionUrl}?type=deploy&limit=1000`;
+  const { body } = await t.ask({ url });
+  assert.equal(body.logs.length, 4);
+  const next = await t.ask({ url: `${url}&offset=${body.next_offset}` });
+  assert.deepEqual(next.body, { logs: [], next_offset: body.next_offset });
+  await settle("DEPLOY_FAILED", "now()");
+  assert.notEqual((await t.ask({ url })).body.next_offset, null);
+  await settle("DEPLOY_FAILED");
+  assert.equal((await t.ask({ url })).body.next_offset, null);
+});
+
+test("the same lines are found under every address", async () => {
+  const expected = ["Starting", "Run abc failed", "run ABC again", "fell over"];
+  assert.deepEqual(messages(await t.ask({ url: `${revisionUrl}?type=deploy` })), expected);
+  assert.deepEqual(messages(await t.ask({ url: `/v2/deployments/${deploymentId}/logs?type=deploy` })), expected);
+  assert.deepEqual(messages(await t.ask({ method: "POST", url: `${project}/deploy_logs` })), expected);
+  assert.deepEqual(
+    messages(await t.ask({ method: "POST", url: `${project}/revisions/${revisionId}/deploy_logs` })),
+    expected,
+  );
+  const paged = [];
+  for (let cursor = ""; ; ) {
+    const url = `/v2/deployment-logs?deployment_id=${deploymentId}&revision_id=${revisionId}&page_size=3`;
+    const { body } = await t.ask({ url: cursor === "" ? url : `${url}&cursor=${cursor}` });
+    paged.push(...body.items.map(({ message }: { message: string }) => message));
+    if (body.next_cursor === null) break;
+    cursor = body.next_cursor;
+  }
+  assert.deepEqual(paged, expected);
+  const build = await t.ask({
+    url: `/v2/deployment-logs?deployment_id=${deploymentId}&log_type=BUILD&sort_order=desc&page_size=1`,
+  });
+  assert.deepEqual(build.body.items[0].message, "four");
+});
+
+test("the type of log is required, and an offset that was never given out is refused", async () => {
+  const missing = await t.ask({ url: revisionUrl });
+  assert.deepEqual(missing.body.detail, [
+    { type: "missing", loc: ["query", "type"], msg: "Field required", input: null },
+  ]);
+  for (const offset of ["x", "-1", "1e3", "99999999999999999999"]) {
+    assert.equal((await build({ offset })).status, 400, offset);
+  }
+  assert.equal((await build({ limit: 0 })).status, 422);
+  assert.equal((await build({ limit: 1_001 })).status, 422);
+});

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { startApi } from "./harness.ts";
+
+const t = await startApi();
+
+async function createGithub(name: string) {
+  const payload = {
+    name,
+    source: "github",
+    source_config: { repo_url: "https://github.com/acme/bot", build_on_push: false, install_command: "npm ci" },
+    source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+    secrets: [{ name: "A", value: "1" }],
+  };
+  const { body } = await t.ask({ method: "POST", url: "/v2/deployments", payload });
+  return { id: body.id as string, first: body.latest_revision_id as string, url: `/v2/deployments/${body.id}` };
+}
+
+/** As the reconciler would, so that a later step can be asked for. */
+const settle = (revisionId: string, status: string) =>
+  sql`update revisions set status = ${status} where id = ${revisionId}`.execute(t.db.kysely);
+
+const post = (url: string, payload?: object) => t.ask({ method: "POST", url, ...(payload && { payload }) });
+
+test("revisions are listed newest first, in pages, by status", async () => {
+  const { url, first } = await createGithub("listed");
+  const second = (await post(`${url}/revisions`)).body.id;
+  const third = (await post(`${url}/revisions`, {})).body.id;
+  await settle(first, "DEPLOYED");
+  const ids = async (query: string) =>
+    (await t.ask({ url: `${url}/revisions?${query}` })).body.resources.map((one: { id: string }) => one.id);
+  assert.deepEqual(await ids(""), [third, second, first]);
+  assert.deepEqual(await ids("limit=1&offset=1"), [second]);
+  assert.deepEqual(await ids("status=DEPLOYED,%20NO_SUCH"), [first]);
+  assert.deepEqual(await ids("status=CREATING,DEPLOYED"), [third, second, first]);
+  assert.deepEqual(await ids("status=NO_SUCH"), []);
+  assert.deepEqual(await ids("remote_reconciled=true"), []);
+  assert.deepEqual(await ids("remote_reconciled=false&limit=1"), [third]);
+});
+
+test("a posted revision carries settings over and answers 201", async () => {
+  const { url } = await createGithub("posted");
+  const answer = await post(`${url}/revisions`, { source_revision_config: { repo_ref: "refs/tags/v1" } });
+  assert.equal(answer.status, 201);
+  assert.equal(answer.body.source_revision_config.repo_ref, "refs/tags/v1");
+  assert.equal(answer.body.source_revision_config.langgraph_config_path, "langgraph.json");
+  assert.equal(answer.body.triggered_by, "api");
+  const read = await t.ask({ url: `${url}/revisions/${answer.body.id}` });
+  assert.deepEqual(read.body, answer.body);
+  const deployment = (await t.ask({ url })).body;
+  assert.equal(deployment.latest_revision_id, answer.body.id);
+  assert.deepEqual(deployment.secrets, [{ name: "A", value: "1" }]);
+  const immutable = await post(`${url}/revisions`, { source_config: { deployment_type: "dev" } });
+  assert.equal(immutable.status, 400);
+});
+
+test("an unknown revision is told apart from an unknown deployment", async () => {
+  const { url } = await createGithub("unknown");
+  const other = await createGithub("unknown-other");
+  const unknown = randomUUID();
+  for (const id of [unknown, other.first]) {
+    for (const call of [
+      { url: `${url}/revisions/${id}` },
+      { url: `${url}/revisions/${id}/logs?type=build` },
+      { method: "POST", url: `${url}/revisions/${id}/redeploy` },
+      { method: "POST", url: `${url}/revisions/${id}/interrupt` },
+      { method: "POST", url: `${url}/revisions/${id}/interruption` },
+    ] as const) {
+      const answer = await t.ask(call);
+      assert.deepEqual([answer.status, answer.body], [404, { detail: `Revision ID ${id} not found.` }], call.url);
+    }
+  }
+  const bad = await t.ask({ url: `${url}/revisions/abc` });
+  assert.deepEqual(bad.body.detail[0].loc, ["path", "revision_id"]);
+});
+
+test("a redeploy runs the named revision's code with today's settings", async () => {
+  const { id, url, first } = await createGithub("redeployed");
+  const early = await post(`${url}/revisions/${first}/redeploy`);
+  assert.equal(early.status, 400);
+  await settle(first, "DEPLOYED");
+  const artifact = randomUUID();
+  await sql`insert into artifacts (id, tenant_id, key, manifest) values (${artifact}, ${t.tenant.tenantId}, 'key-1', '{"rollout":"rolling"}')`.execute(
+    t.db.kysely,
+  );
+  await sql`update revisions set artifact_id = ${artifact}, artifact_key = 'key-1' where id = ${first}`.execute(
+    t.db.kysely,
+  );
+  await t.ask({
+    method: "PATCH",
+    url,
+    payload: { secrets: [{ name: "B", value: "2" }], source_revision_config: { repo_ref: "dev" } },
+  });
+  const again = await post(`${url}/revisions/${first}/redeploy`);
+  assert.equal(again.status, 200);
+  assert.equal(again.body.id, id);
+  assert.equal(again.body.source_revision_config.repo_ref, "main");
+  assert.deepEqual(again.body.secrets, [{ name: "B", value: "2" }]);
+  const revision = (await t.ask({ url: `${url}/revisions/${again.body.latest_revision_id}` })).body;
+  assert.equal(revision.triggered_by, "redeploy");
+  assert.equal(revision.rollout, "rolling");
+  assert.equal(revision.source_revision_config.repo_ref, "main");
+});
+
+test("an interrupt stops what has not ended, is repeatable, and refuses what has ended", async () => {
+  for (const word of ["interrupt", "interruption"]) {
+    const { url, first } = await createGithub(`stopped-${word}`);
+    for (let time = 0; time < 2; time += 1) {
+      const answer = await t.ask({ method: "POST", url: `${url}/revisions/${first}/${word}` });
+      assert.deepEqual([answer.status, answer.text], [204, ""]);
+    }
+    assert.equal((await t.ask({ url: `${url}/revisions/${first}` })).body.status, "INTERRUPTED");
+    await settle(first, "DEPLOYED");
+    const late = await t.ask({ method: "POST", url: `${url}/revisions/${first}/${word}` });
+    assert.deepEqual(late.body, { detail: `Revision ID ${first} is already DEPLOYED and cannot be interrupted.` });
+  }
+});

@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Readable } from "node:stream";
+import { after, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { receiveFile } from "../../src/api/receive-upload.ts";
+import { startApi } from "./harness.ts";
+
+const t = await startApi();
+const server = createServer((request, response) => t.api.routing(request, response));
+await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+after(() => {
+  server.close();
+  server.closeAllConnections();
+});
+
+const archive = gzipSync(randomBytes(300_000));
+const sha256 = createHash("sha256").update(archive).digest("hex");
+
+async function createDeployment(
+  name: string,
+  more: object = { source: "internal_source", source_config: {}, source_revision_config: {} },
+) {
+  const { body } = await t.ask({ method: "POST", url: "/v2/deployments", payload: { name, ...more } });
+  return body.id as string;
+}
+
+async function uploadUrl(deploymentId: string, prefix = ""): Promise<{ upload_url: string; object_path: string }> {
+  const headers = { "x-api-key": t.tenant.adminKey };
+  const answer = await fetch(`${origin}${prefix}/v2/deployments/${deploymentId}/upload-url`, {
+    method: "POST",
+    headers,
+  });
+  assert.equal(answer.status, 200);
+  return (await answer.json()) as { upload_url: string; object_path: string };
+}
+
+const put = (url: string, body: RequestInit["body"], headers: Record<string, string> = {}) =>
+  fetch(url, {
+    method: "PUT",
+    body,
+    headers: { "content-type": "application/gzip", "x-goog-content-length-range": "0,209715200", ...headers },
+    duplex: "half",
+  } as RequestInit);
+
+test("an archive is uploaded without a key, stored for our user alone, and named by a patch", async () => {
+  const id = await createDeployment("uploaded");
+  for (const prefix of ["", "/api-host"]) {
+    const { upload_url, object_path } = await uploadUrl(id, prefix);
+    assert.ok(upload_url.startsWith(`${origin}${prefix}/uploads/`));
+    const answer = await put(upload_url, archive);
+    assert.deepEqual([answer.status, await answer.json()], [200, { object_path, size_bytes: archive.length, sha256 }]);
+    const file = path.join(t.dataDir, object_path);
+    assert.deepEqual(await readFile(file), archive);
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+    const patched = await t.ask({
+      method: "PATCH",
+      url: `/v2/deployments/${id}`,
+      payload: {
+        source_revision_config: { source_tarball_path: object_path, langgraph_config_path: "langgraph.json" },
+      },
+    });
+    assert.equal(patched.status, 200, patched.text);
+    assert.equal(patched.body.source_revision_config.source_tarball_path, object_path);
+  }
+  const [directory] = await readdir(path.join(t.dataDir, "uploads"));
+  const files = await readdir(path.join(t.dataDir, "uploads", directory ?? ""));
+  assert.ok(
+    files.every((file) => file.endsWith(".tar.gz")),
+    files.join(),
+  );
+});
+
+test("a body of unknown length is taken as well", async () => {
+  const { upload_url } = await uploadUrl(await createDeployment("chunked"));
+  const parts = Array.from({ length: 10 }, (_, index) => archive.subarray(index * 31_000, (index + 1) * 31_000));
+  const answer = await put(upload_url, Readable.toWeb(Readable.from(parts)) as RequestInit["body"]);
+  const receipt = (await answer.json()) as { sha256: string };
+  assert.equal(answer.status, 200);
+  assert.equal(receipt.sha256, createHash("sha256").update(Buffer.concat(parts)).digest("hex"));
+});
+
+test("an upload is replaced until a revision was made of it; the same archive may come again at any time", async () => {
+  const id = await createDeployment("replaced");
+  const { upload_url, object_path } = await uploadUrl(id);
+  assert.equal((await put(upload_url, gzipSync("old"))).status, 200);
+  assert.equal((await put(upload_url, archive)).status, 200);
+  await t.ask({
+    method: "PATCH",
+    url: `/v2/deployments/${id}`,
+    payload: { source_revision_config: { source_tarball_path: object_path, langgraph_config_path: "langgraph.json" } },
+  });
+  assert.equal((await put(upload_url, gzipSync("new"))).status, 403);
+  assert.equal((await put(upload_url, archive)).status, 200);
+  assert.deepEqual(await readFile(path.join(t.dataDir, object_path)), archive);
+});
+
+test("a URL that was changed or has expired is refused, and the client hears why after sending everything", async () => {
+  const { upload_url } = await uploadUrl(await createDeployment("signed"));
+  const other = await uploadUrl(await createDeployment("signed-other"));
+  const changed = (change: (url: URL) => void) => {
+    const url = new URL(upload_url);
+    change(url);
+    return String(url);
+  };
+  const large = Buffer.concat([archive, randomBytes(8_000_000)]);
+  for (const url of [
+    changed(({ searchParams }) => searchParams.set("signature", "x")),
+    changed(({ searchParams }) =>
+      searchParams.set("signature", new URL(other.upload_url).searchParams.get("signature") ?? ""),
+    ),
+    changed(({ searchParams }) => searchParams.set("expires_at", "2999-01-01T00:00:00Z")),
+    changed(({ searchParams }) => searchParams.set("expires_at", "2020-01-01T00:00:00Z")),
+    changed((one) => {
+      one.pathname = new URL(other.upload_url).pathname;
+    }),
+  ]) {
+    const answer = await put(url, large);
+    assert.deepEqual(
+      [answer.status, await answer.json()],
+      [403, { detail: "This upload URL is not valid or has expired." }],
+    );
+  }
+  const unsigned = await put(upload_url.split("?")[0] ?? "", large);
+  const { detail } = (await unsigned.json()) as { detail: { loc: string[] }[] };
+  assert.deepEqual([unsigned.status, detail.map(({ loc }) => loc[1])], [422, ["expires_at", "signature"]]);
+});
+
+test("what is no archive is refused and leaves nothing behind", async () => {
+  const { upload_url, object_path } = await uploadUrl(await createDeployment("broken"));
+  for (const [body, because] of [
+    ["PK\u0003\u0004 zip", "it is no gzip archive."],
+    ["", "it is empty."],
+  ]) {
+    const answer = await put(upload_url, body as string);
+    assert.deepEqual([answer.status, await answer.json()], [400, { detail: `The upload was refused: ${because}` }]);
+  }
+  assert.deepEqual(await readdir(path.dirname(path.join(t.dataDir, object_path))), []);
+  const path404 = await t.ask({
+    method: "PATCH",
+    url: `/v2/deployments/${object_path.split("/")[1]}`,
+    payload: { source_revision_config: { source_tarball_path: object_path, langgraph_config_path: "langgraph.json" } },
+  });
+  assert.deepEqual([path404.status, path404.body], [400, { detail: "Invalid source_tarball_path." }]);
+});
+
+test("an archive of another deployment is no archive of this one", async () => {
+  const [id, other] = [await createDeployment("own"), await createDeployment("foreign")];
+  const { upload_url, object_path } = await uploadUrl(other);
+  await put(upload_url, archive);
+  const answer = await t.ask({
+    method: "PATCH",
+    url: `/v2/deployments/${id}`,
+    payload: { source_revision_config: { source_tarball_path: object_path, langgraph_config_path: "langgraph.json" } },
+  });
+  assert.deepEqual([answer.status, answer.body], [400, { detail: "Invalid source_tarball_path." }]);
+});
+
+test("sources that are not built from archives get no upload URL", async () => {
+  const id = await createDeployment("image", {
+    source: "external_docker",
+    source_config: {},
+    source_revision_config: { image_uri: "registry.example.org/bot:1" },
+  });
+  const answer = await t.ask({ method: "POST", url: `/v2/deployments/${id}/upload-url` });
+  assert.deepEqual(
+    [answer.status, answer.body],
+    [400, { detail: "Uploads are not available for source 'external_docker'." }],
+  );
+});
+
+test("a stream over the limit, or one that breaks off, leaves no file", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-upload-"));
+  const target = path.join(directory, "deep", "file.tar.gz");
+  const options = { bytesMax: 1_000, signal: new AbortController().signal };
+  try {
+    await assert.rejects(receiveFile(Readable.from([archive]), target, options), {
+      code: "uploadTooLarge",
+      status: 413,
+    });
+    const broken = new Readable({ read() {} });
+    broken.push(archive.subarray(0, 100));
+    broken.on("error", () => {});
+    setImmediate(() => broken.destroy(new Error("reset")));
+    await assert.rejects(receiveFile(broken, target, options), { code: "uploadBroken", status: 400 });
+    assert.deepEqual(await readdir(path.dirname(target)), []);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+test("an announced size over 200 MiB is refused", async () => {
+  const { upload_url } = await uploadUrl(await createDeployment("announced"));
+  const url = new URL(upload_url);
+  const answer = await t.ask({
+    method: "PUT",
+    url: url.pathname + url.search,
+    key: null,
+    payload: archive,
+    headers: { "content-length": String(200 * 1024 * 1024 + 1), "content-type": "application/gzip" },
+  });
+  assert.deepEqual([answer.status, answer.body], [413, { detail: "The upload is larger than 209715200 bytes." }]);
+});
