@@ -28,7 +28,7 @@ export interface BuildRequest {
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */
   key: string;
-  /** Scratch space of this build; removed when it ends, however it ends. */
+  /** `<work root>/<buildId>`: scratch space of this build; removed when it ends, however it ends. */
   workDir: string;
   /** Shared by all builds: package manager caches and toolchains. */
   cacheDir: string;

@@ -2,21 +2,24 @@ import { GitFailure } from "../integrations/git-failure.ts";
 import { explain } from "../telemetry/log.ts";
 import type { BuildResult } from "./build.ts";
 
-/** Why a build failed. The reasons are stable: clients and documentation name them. */
-export type BuildFailureReason =
-  | "ArchiveRefused"
-  | "BuildFailed"
-  | "BuilderFailed"
-  | "Cancelled"
-  | "CommandInvalid"
-  | "ConfigInvalid"
-  | "ConfigMissing"
-  | "DiskFull"
-  | "FetchFailed"
-  | "InstallFailed"
-  | "Timeout"
-  | "ToolchainFailed"
-  | "Unsupported";
+/** Why a build failed. Stable: clients name them, and docs/reference/builds.md explains each one (a test compares). */
+export const buildFailureReasons = [
+  "ArchiveRefused",
+  "BuildFailed",
+  "BuilderFailed",
+  "Cancelled",
+  "CommandInvalid",
+  "ConfigInvalid",
+  "ConfigMissing",
+  "DiskFull",
+  "FetchFailed",
+  "InstallFailed",
+  "Timeout",
+  "ToolchainFailed",
+  "Unsupported",
+] as const;
+
+export type BuildFailureReason = (typeof buildFailureReasons)[number];
 
 /** A failure that the user (or, for `BuilderFailed`, the operator) can understand and act on. */
 export class BuildFailure extends Error {

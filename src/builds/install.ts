@@ -21,7 +21,7 @@ export async function installCommand(
   const locked = await firstLock(has);
   const manager = locked?.manager ?? (await project.declaredManager()) ?? "npm";
   const because =
-    locked === null ? "there is no lock file: versions may differ from build to build" : `found ${locked.file}`;
+    locked === null ? "There is no lock file: versions may differ from build to build." : `Found ${locked.file}.`;
   const argv = await argvOf(manager, locked !== null, project);
   if (manager === "npm" || findProgram(manager, searchPath) !== null) return { argv, cwd: directory, env: {}, because };
   // Every manager is an npm package itself, and npm is always there.
@@ -31,7 +31,7 @@ export async function installCommand(
     argv: viaNpm,
     cwd: directory,
     env: {},
-    because: `${because}; ${manager} is not on this machine, so npm brings it`,
+    because: `${because} ${manager} is not on this machine, so npm brings it.`,
   };
 }
 

@@ -89,7 +89,7 @@ async function install(request: BuildRequest, context: BuildContext, project: Pr
     context.log.say(`Nothing to install: there is no package.json in ${directory === "." ? "the root" : directory}.`);
     return;
   }
-  context.log.say(`${command.argv.join(" ")}: ${command.because}.`);
+  context.log.say(command.because);
   await runAll(context, [command], "InstallFailed");
 }
 

@@ -1,6 +1,7 @@
 import { cp, mkdir } from "node:fs/promises";
 import path from "node:path";
 import { fetchCommit } from "../integrations/git.ts";
+import { shownUrl } from "../integrations/git-failure.ts";
 import { archiveEntriesMax, unpackArchive } from "./archive.ts";
 import type { BuildRequest } from "./build.ts";
 import { templateIgnored } from "./templates.ts";
@@ -46,7 +47,7 @@ export async function fetchSource(request: BuildRequest, directory: string, sign
 export function showSource({ source }: BuildRequest): string {
   switch (source.kind) {
     case "git":
-      return source.repoUrl;
+      return shownUrl(source.repoUrl);
     case "tarball":
       return "the uploaded archive";
     case "template":

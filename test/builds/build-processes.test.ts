@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readdir, stat } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
 import { startedAtTicks } from "../../src/builds/processes.ts";
@@ -138,6 +139,36 @@ test("processes that a successful build left running are ended", { skip: isLinux
   assert.ok((await build.result).ok, log());
   assert.deepEqual(await processesWith(mark), []);
 });
+
+test("cancel also ends a fetch from a host that does not answer", { skip: isLinux !== true && isLinux }, async () => {
+  await using place = await scratch();
+  const silent = createServer(() => {}).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  try {
+    const repoUrl = `http://user:hidden-word@127.0.0.1:${(silent.address() as AddressInfo).port}/x.git`;
+    const refused = begin(place.dir, { ...remote, repoUrl });
+    assert.equal((await refused.build.result).ok, false);
+    assert.doesNotMatch(refused.log(), /hidden-word/);
+    const url = repoUrl.replace("user:hidden-word@", "");
+    const { build } = begin(place.dir, { ...remote, repoUrl: url });
+    await eventually(
+      () => processesWith(url),
+      (pids) => pids.length > 0,
+    );
+    await build.cancel();
+    assert.deepEqual(await processesWith(url), []);
+  } finally {
+    silent.close();
+  }
+});
+
+const remote = {
+  kind: "git" as const,
+  commitSha: "a".repeat(40),
+  credential: null,
+  allowLocal: false,
+  allowPrivateNetwork: true,
+};
 
 test("an abort before the first step cancels, and one after the end changes nothing", async () => {
   await using place = await scratch();

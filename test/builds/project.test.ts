@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { chmod, symlink } from "node:fs/promises";
+import { chmod, readFile, symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
+import { buildFailureReasons } from "../../src/builds/failure.ts";
 import { installCommand } from "../../src/builds/install.ts";
 import { readProject } from "../../src/builds/project.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
@@ -203,4 +204,10 @@ test("the package manager is the one of the lock file, then of package.json, the
     await command({ "package.json": '{"devEngines": {"packageManager": {"name": "bun"}}}' }),
     "npm exec --yes --package=bun@1 -- bun install",
   );
+});
+
+test("docs/reference/builds.md explains every reason a build can fail with, and no other", async () => {
+  const page = await readFile(path.join(import.meta.dirname, "../../docs/reference/builds.md"), "utf8");
+  const explained = [...page.matchAll(/^\| `([A-Z]\w+)` \|/gm)].map((match) => match[1]);
+  assert.deepEqual(explained, [...buildFailureReasons]);
 });
