@@ -81,9 +81,9 @@ function describeSource({ source, source_config: config }: Deployment): string {
 
 /** The one value that tells a revision from its neighbours. */
 export function describeRevision({ source_revision_config: config }: Pick<Revision, "source_revision_config">): string {
-  const commit = config.repo_commit_sha === null ? "" : ` ${config.repo_commit_sha.slice(0, 8)}`;
-  if (config.repo_ref !== null) return harmless(`${config.repo_ref}${commit}`);
-  if (config.source_tarball_path !== null)
-    return `upload ${harmless(config.source_tarball_path.split("/").at(-1) ?? "").slice(0, 8)}`;
-  return harmless(config.image_uri ?? "-");
+  const { repo_ref: ref, repo_commit_sha: commit, source_tarball_path: upload, image_uri: image } = config;
+  if (ref !== null && ref === commit) return shortId(commit);
+  if (ref !== null) return harmless(commit === null ? ref : `${ref} ${shortId(commit)}`);
+  if (upload !== null) return `upload ${shortId(harmless(upload.split("/").at(-1) ?? ""))}`;
+  return harmless(image ?? "-");
 }
