@@ -12,11 +12,10 @@ export class JsonTextError extends Error {
 }
 
 /**
- * Parses JSON as people write it in files: a byte order mark is skipped, and an error knows its place.
+ * Parses JSON as people write it in files: an error knows its place.
  * @throws JsonTextError
  */
-export function parseJsonText(given: string): unknown {
-  const text = given.replace(/^\uFEFF/, "");
+export function parseJsonText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -50,8 +49,9 @@ function failsWithToken(text: string): boolean {
   }
 }
 
-/** The two things people take from JavaScript. */
+/** What editors put in front, and the two things people take from JavaScript. */
 function hintAt(text: string, position: number): string | null {
+  if (text.startsWith("\uFEFF") && position === 0) return "the byte order mark at its beginning must go";
   if (/^\/[/*]/.test(text.slice(position))) return "comments are not allowed in JSON";
   if (/^[}\]]/.test(text.slice(position)) && /,\s*$/.test(text.slice(0, position))) {
     return `the comma before '${text[position]}' must go`;

@@ -9,7 +9,7 @@ export const buildIdVariable = "PIERHEAD_BUILD_ID";
 /** A process that a recycled pid cannot be taken for. */
 export interface ProcessIdentity {
   pid: number;
-  /** Linux: field 22 of /proc/<pid>/stat; elsewhere the start time as ps(1) prints it. */
+  /** Linux: boot id and field 22 of /proc/<pid>/stat; elsewhere the start time as ps(1) prints it. */
   startedAtTicks: string;
 }
 
@@ -18,7 +18,7 @@ export function startedAtTicks(pid: number): string | null {
   try {
     if (process.platform !== "linux") return psStartTime(pid);
     const { state, startedAtTicks: ticks } = parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
-    return isGone(state) ? null : ticks;
+    return isGone(state) ? null : `${bootId()}:${ticks}`;
   } catch {
     return null;
   }
@@ -66,6 +66,14 @@ interface Listed {
 
 const isGone = (state: string) => state === "Z" || state === "X";
 
+let knownBootId: string | undefined;
+
+/** Ticks count from the start of the machine, so they name a process within one boot only. */
+function bootId(): string {
+  knownBootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  return knownBootId;
+}
+
 function psStartTime(pid: number): string | null {
   return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || null;
 }
@@ -88,7 +96,7 @@ function membersOf(processes: Listed[], root: number | null): number[] {
 
 async function listProcesses(buildId: string): Promise<Listed[]> {
   if (process.platform !== "linux") return listWithPs();
-  const mark = Buffer.from(`${buildIdVariable}=${buildId}\0`);
+  const mark = Buffer.from(`\0${buildIdVariable}=${buildId}\0`);
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const listed = await Promise.all(pids.map((pid) => readProcess(pid, mark)));
   return listed.filter((process) => process !== null);
@@ -100,7 +108,8 @@ async function readProcess(pid: string, mark: Buffer): Promise<Listed | null> {
     if (isGone(state)) return null;
     // Another user's environment is closed to us, and so is the process.
     const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0));
-    return { pid: Number(pid), ...stat, isMarked: environment.includes(mark) };
+    const isMarked = Buffer.concat([Buffer.alloc(1), environment]).includes(mark);
+    return { pid: Number(pid), ...stat, isMarked };
   } catch {
     return null; // ended while we looked
   }

@@ -106,6 +106,7 @@ test("broken JSON is refused with line and column", async () => {
     ['{"graphs": {}', /line 1, column 14/],
     ["{'graphs': 1}", /line 1, column 2/],
     ["", /line 1, column 1: Unexpected end/],
+    ["\ufeff{}", /line 1, column 1: the byte order mark/],
     ["<html>", /line 1, column 1: Unexpected token '<'/],
   ];
   for (const [text, message] of broken)
