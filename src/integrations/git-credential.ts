@@ -20,9 +20,10 @@ export async function writeAskpass(directory: string): Promise<string> {
   return file;
 }
 
-/** What goes into the pipe. A line break inside would shift the password, so such a credential is refused. */
-export function credentialLines(credential: GitCredential): Uint8Array {
-  const { username, password } = credential;
-  if (/[\r\n\0]/.test(username + password)) throw new RangeError("a git credential must not contain line breaks");
+/** What goes into the pipe. */
+export function credentialLines({ username, password }: GitCredential): Uint8Array {
   return new TextEncoder().encode(`${username}\n${password}\n`);
 }
+
+/** A line break inside would be taken for the end of the user name. */
+export const fitsLines = ({ username, password }: GitCredential) => !/[\r\n\0]/.test(username + password);

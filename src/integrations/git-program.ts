@@ -61,6 +61,7 @@ const answerBytesMax = 8 * 1024 * 1024;
  */
 async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCall): Promise<string> {
   signal.throwIfAborted();
+  const lines = remote.credential === null ? "" : credentialLines(remote.credential);
   const git = spawn("env", [...env, "git", ...args], {
     cwd: scratchDir,
     detached: true,
@@ -71,7 +72,7 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
   try {
     const pipe = git.stdio[3] as Writable;
     pipe.on("error", () => {});
-    pipe.end(remote.credential === null ? "" : credentialLines(remote.credential));
+    pipe.end(lines);
     const [stdout, stderr, exit] = await Promise.all([
       readAll(git.stdout as Readable, stop),
       readAll(git.stderr as Readable, stop),

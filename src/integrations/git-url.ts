@@ -1,5 +1,6 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { fitsLines } from "./git-credential.ts";
 import { GitFailure, type GitRemote, shownUrl } from "./git-failure.ts";
 import { PrivateAddressError, resolvePublicHost } from "./outbound-address.ts";
 
@@ -13,11 +14,14 @@ export interface CheckedUrl {
 }
 
 /**
- * Decides whether a repository URL may be used from here at all.
- * @throws GitFailure `UrlRefused`, or `Unreachable` when the host does not resolve.
+ * Decides whether a repository URL may be used from here at all, with the credential there is for it.
+ * @throws GitFailure `UrlRefused`; `Unreachable` when the host does not resolve; `AccessDenied` for a broken credential.
  */
 export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
-  const { repoUrl, allowLocal, allowPrivateNetwork } = remote;
+  const { repoUrl, credential, allowLocal, allowPrivateNetwork } = remote;
+  if (credential !== null && !fitsLines(credential)) {
+    throw new GitFailure("AccessDenied", "The credential of this integration contains a line break. Store it again.");
+  }
   const local = localPath(repoUrl);
   if (local !== null) {
     if (allowLocal) return { url: local, protocols: "file", pinned: null };
@@ -34,7 +38,7 @@ export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
   }
   if (url.search !== "" || url.hash !== "") throw refused(`${shownUrl(repoUrl)} must not have a query or fragment.`);
   if (!/^([\w.-]+|\[[0-9a-f:.]+\])$/.test(url.hostname)) throw refused(`${shownUrl(repoUrl)} has no usable host name.`);
-  if (url.protocol === "http:" && remote.credential !== null && !allowPrivateNetwork) {
+  if (url.protocol === "http:" && credential !== null && !allowPrivateNetwork) {
     throw refused(`${shownUrl(repoUrl)} would send the credential unencrypted. Use https://.`);
   }
   const protocols = url.protocol.slice(0, -1);

@@ -7,7 +7,8 @@ import path from "node:path";
 import { test } from "node:test";
 import { startedAtTicks } from "../../src/builds/processes.ts";
 import { killBuild } from "../../src/builds/start-build.ts";
-import { begin, eventually, filesSource, processesWith, scratch } from "./fixtures.ts";
+import { eventually } from "../eventually.ts";
+import { begin, filesSource, processesWith, scratch } from "./fixtures.ts";
 
 const isLinux = process.platform === "linux" || "needs /proc";
 

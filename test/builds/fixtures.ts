@@ -1,7 +1,6 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { BuildLine, BuildRequest, BuildSource, RunningBuild } from "../../src/builds/build.ts";
 import { startBuild } from "../../src/builds/start-build.ts";
@@ -81,21 +80,6 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
     { onLine: (line) => lines.push(line) },
   );
   return { build, buildId, lines, log: () => lines.map((line) => line.message).join("\n") };
-}
-
-/** Waits for a level: polls until it holds, and shows the last state when it never does. */
-export async function eventually<T>(
-  read: () => Promise<T> | T,
-  holds: (state: T) => boolean,
-  timeoutMs = 30_000,
-): Promise<T> {
-  const end = Date.now() + timeoutMs;
-  for (;;) {
-    const state = await read();
-    if (holds(state)) return state;
-    if (Date.now() > end) throw new Error(`never held; last seen ${JSON.stringify(state)}`);
-    await sleep(20);
-  }
 }
 
 /** Ids of processes whose command line holds `mark` and that are not zombies. */

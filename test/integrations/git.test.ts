@@ -280,6 +280,12 @@ test("over HTTP: a private repository opens with its credential only, which no p
   const directory = path.join(place.dir, "out");
   await fetchCommit({ ...local(url, { credential }), commitSha, directory });
   assert.equal(await readFile(path.join(directory, "a.txt"), "utf8"), "1");
+  for (const password of ["a\nb", "a\rb", "a\0b"]) {
+    const broken = await failureOf(
+      resolveRef({ ...local(url, { credential: { username: "u", password } }), ref: "main" }),
+    );
+    assert.match(broken.message, /line break/);
+  }
   assert.deepEqual(leaks, []);
   // A public repository does not ask; the credential that was ready for it is no failure.
   assert.equal((await resolveRef({ ...local(repository.dir, { credential }), ref: "main" })).commitSha, commitSha);
