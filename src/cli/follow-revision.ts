@@ -57,7 +57,7 @@ export async function followRevision(
   const served = await client.getDeployment(ids, { signal: session.signal });
   const { terminal } = session;
   terminal.say(`${terminal.paintErr("green", "Deployed")} ${served.name} in ${duration(steps.elapsedMs())}`);
-  session.answer(outcome(served, revision, steps), () => served.url ?? undefined);
+  session.answer(outcome(served, revision, steps), () => (served.url === null ? undefined : harmless(served.url)));
   terminal.say(`  Revision  ${shortId(revision.id)}\n  Next      pierhead logs ${served.name} -f`);
 }
 
@@ -69,7 +69,7 @@ async function wait(
   steps: Steps,
 ): Promise<Revision> {
   const client = await session.client();
-  const stopLog = session.options.verbose ? streamBuildLog(client, ids, session, steps) : undefined;
+  const stopLog = session.options.verbose ? streamBuildLog(client, ids, session) : undefined;
   const onChange = ({ status, status_message: message }: Revision) => {
     const step = stepOf[status];
     if (step !== undefined) steps.begin(step);
@@ -173,17 +173,12 @@ async function endOfBuildLog(session: Session, revision: Revision): Promise<stri
 }
 
 /** Prints build lines while they come; the returned function ends that after the last one. */
-function streamBuildLog(
-  client: Client,
-  ids: { deployment_id: string; revision_id: string },
-  session: Session,
-  steps: Steps,
-) {
+function streamBuildLog(client: Client, ids: { deployment_id: string; revision_id: string }, session: Session) {
   const abort = new AbortController();
   const print = async () => {
     const signal = AbortSignal.any([abort.signal, session.signal]);
     for await (const entry of client.followLogs({ ...ids, type: "build" }, { signal })) {
-      steps.line(session.terminal.paintErr("dim", harmless(lineOf(entry))));
+      session.terminal.say(session.terminal.paintErr("dim", harmless(lineOf(entry))));
     }
   };
   const printing = print().catch(() => undefined);

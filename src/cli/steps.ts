@@ -7,8 +7,6 @@ export interface Steps {
   begin(name: string): void;
   /** What the running step shows beside its name. */
   note(text: string): void;
-  /** A line of its own, above the running step. */
-  line(text: string): void;
   finish(): void;
   fail(): void;
   /** Leaves the running step as it is. */
@@ -30,9 +28,6 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
   let running: { name: string; startedAt: number; note: string; saidAt: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
 
-  const clear = () => {
-    if (terminal.isLive && running !== undefined) terminal.erase();
-  };
   const text = (mark: string) => {
     if (running === undefined) return "";
     const place = `${names.indexOf(running.name) + 1}/${names.length}`;
@@ -51,12 +46,11 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
   };
   const end = (mark: string) => {
     if (running === undefined) return;
-    clear();
     terminal.say(text(mark));
     close();
   };
   const close = () => {
-    clear();
+    terminal.erase();
     running = undefined;
     clearInterval(timer);
   };
@@ -71,11 +65,6 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
     },
     note(note) {
       if (running !== undefined) running.note = note;
-    },
-    line(line) {
-      clear();
-      terminal.say(line);
-      draw();
     },
     finish: () => end(terminal.paintErr("green", "✓")),
     fail: () => end(terminal.paintErr("red", "✗")),

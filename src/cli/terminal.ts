@@ -9,7 +9,7 @@ export interface Terminal {
   print(text: string): void;
   /** Talk: the same on stderr. */
   say(text: string): void;
-  /** A line on stderr without an end, over the one before; only where `isLive`. */
+  /** A line on stderr without an end, until the next one takes its place; only where `isLive`. */
   draw(text: string): void;
   erase(): void;
   /** Columns of stderr; changes while the program runs. */
@@ -42,11 +42,25 @@ export function createTerminal(
     if (!hasColor(stream, env, noColor)) return (_, text) => text;
     return (style, text) => `\u001b[${codes[style][0]}m${text}\u001b[${codes[style][1]}m`;
   };
+  let isDrawn = false;
+  const erase = () => {
+    if (isDrawn) stderr.write("\r\u001b[2K");
+    isDrawn = false;
+  };
   return {
-    print: (text) => void stdout.write(`${text}\n`),
-    say: (text) => void stderr.write(`${text}\n`),
-    draw: (text) => void stderr.write(`\r\u001b[2K${text}`),
-    erase: () => void stderr.write("\r\u001b[2K"),
+    print(text) {
+      erase();
+      stdout.write(`${text}\n`);
+    },
+    say(text) {
+      erase();
+      stderr.write(`${text}\n`);
+    },
+    draw(text) {
+      stderr.write(`\r\u001b[2K${text}`);
+      isDrawn = true;
+    },
+    erase,
     width: () => stderr.columns ?? 100,
     paintOut: paint(stdout),
     paintErr: paint(stderr),

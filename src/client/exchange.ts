@@ -127,6 +127,8 @@ function explainAnswer(response: Response, body: unknown): Pick<ApiFailure, "det
     const items = detail as ValidationItem[];
     return { detail: items.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), items };
   }
+  const location = response.headers.get("location");
+  if (location !== null) return { detail: `The address redirects to ${location}. Use that one.`, items: null };
   // A proxy, a wrong path, or another program on that port.
   const what = response.status < 400 ? "not with this API's JSON" : `${response.status} ${response.statusText}`.trim();
   return { detail: `The address answered ${what}. Is it the address of a Pierhead server?`, items: null };

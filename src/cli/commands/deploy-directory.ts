@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { Client } from "../../client/client.ts";
 import type { Deployment, DeploymentType, Secret } from "../../contract/deployment.ts";
-import { uploadBytesMax } from "../../domain/limits.ts";
+import { buildDiskBytesMax, uploadBytesMax } from "../../domain/limits.ts";
 import { CliFailure } from "../failure.ts";
 import { findByName } from "../find-deployment.ts";
 import { followRevision, revisionSteps } from "../follow-revision.ts";
@@ -28,13 +28,14 @@ export async function deployDirectory(session: Session, directory: string, optio
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
   try {
     steps.begin("Pack");
-    const { files, leftOut } = await listFiles(project.root, signal);
+    const { files, leftOut, sizeBytes } = await listFiles(project.root, signal);
+    refuseTooLarge("source", sizeBytes, buildDiskBytesMax);
     const surprising = leftOut.filter((file) => path.join(project.root, file) !== project.envFile);
     for (const file of surprising.slice(0, 10))
-      steps.line(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
+      terminal.say(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
     await using archive = await packArchive(project.root, files, signal);
     steps.note(`${count(files.length, "file")}, ${size(archive.sizeBytes)}`);
-    refuseTooLarge(archive.sizeBytes);
+    refuseTooLarge("packed source", archive.sizeBytes, uploadBytesMax);
 
     steps.begin("Upload");
     const deployment = await ensureDeployment(client, name, variables, options, signal);
@@ -103,10 +104,10 @@ export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
   };
 }
 
-function refuseTooLarge(sizeBytes: number): void {
-  if (sizeBytes <= uploadBytesMax) return;
+function refuseTooLarge(what: string, sizeBytes: number, sizeBytesMax: number): void {
+  if (sizeBytes <= sizeBytesMax) return;
   const hints = ["Name what is not needed in .gitignore or .dockerignore"];
-  throw new CliFailure(`The packed source is ${size(sizeBytes)}; the most is ${size(uploadBytesMax)}.`, { hints });
+  throw new CliFailure(`The ${what} is ${size(sizeBytes)}; the most is ${size(sizeBytesMax)}.`, { hints });
 }
 
 /** Values of a .env file are secrets: sent only when asked to, and sealed then. */

@@ -1,4 +1,4 @@
-import type { Deployment, DeploymentType } from "../../contract/deployment.ts";
+import type { CreateDeployment, Deployment, DeploymentType, Secret } from "../../contract/deployment.ts";
 import { CliFailure } from "../failure.ts";
 import { findByName } from "../find-deployment.ts";
 import { followRevision } from "../follow-revision.ts";
@@ -24,38 +24,29 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   const ref =
     options.ref ?? found?.source_revision_config.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
   const config = options.config ?? found?.source_revision_config.langgraph_config_path ?? "langgraph.json";
-  const revisionConfig = { repo_ref: ref, langgraph_config_path: config };
+  const settings = {
+    source_config: { repo_url: url, ...commandsOf(options) },
+    source_revision_config: { repo_ref: ref, langgraph_config_path: config },
+  };
   const deployment =
     found === undefined
-      ? await client.createDeployment(
-          {
-            body: {
-              name,
-              source: "github",
-              source_config: {
-                repo_url: url,
-                build_on_push: false,
-                deployment_type: (options.type ?? null) as DeploymentType | null,
-                ...commandsOf(options),
-              },
-              source_revision_config: revisionConfig,
-              secrets: variables,
-            },
-          },
-          { signal },
-        )
+      ? await client.createDeployment({ body: creation(name, settings, variables, options) }, { signal })
       : await client.patchDeployment(
-          {
-            deployment_id: found.id,
-            body: {
-              source_config: { repo_url: url, ...commandsOf(options) },
-              source_revision_config: revisionConfig,
-              ...(variables.length === 0 ? {} : { secrets: mergeVariables(found.secrets, variables) }),
-            },
-          },
+          { deployment_id: found.id, body: { ...settings, secrets: mergeVariables(found.secrets, variables) } },
           { signal },
         );
   await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}
+
+function creation(
+  name: string,
+  settings: Pick<CreateDeployment, "source_config" | "source_revision_config">,
+  secrets: Secret[],
+  options: DeployOptions,
+): CreateDeployment {
+  const type = (options.type ?? null) as DeploymentType | null;
+  const source_config = { ...settings.source_config, build_on_push: false, deployment_type: type };
+  return { ...settings, name, source: "github", source_config, secrets };
 }
 
 function refuseOtherSource({ name, source }: Deployment): void {

@@ -39,7 +39,7 @@ function render({ terminal }: Session, deployments: Deployment[]): string | unde
     serving(deployment),
     deployment.source,
     age(deployment.updated_at),
-    deployment.url ?? "-",
+    harmless(deployment.url ?? "-"),
   ]);
   const [head, ...lines] = columns([["NAME", "ID", "STATUS", "SERVING", "SOURCE", "CHANGED", "URL"], ...rows]).split(
     "\n",

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { CliFailure } from "../failure.ts";
 import { findDeployment } from "../find-deployment.ts";
 import type { Session } from "../session.ts";
+import { harmless } from "../terminal.ts";
 
 /** Prints the address of a deployment, and opens it where somebody looks. */
 export async function open(session: Session, [name = ""]: string[], options: { console?: boolean }): Promise<void> {
@@ -12,7 +13,7 @@ export async function open(session: Session, [name = ""]: string[], options: { c
   if (url === null) {
     throw new CliFailure(`${deployment.name} has no address yet.`, { hints: [`Why: pierhead why ${deployment.name}`] });
   }
-  session.answer({ url }, () => url);
+  session.answer({ url }, () => harmless(url));
   if (session.terminal.isInteractive && !session.options.json && /^https?:\/\//.test(url)) openBrowser(url);
 }
 

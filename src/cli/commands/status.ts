@@ -28,7 +28,7 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
   const { paintOut } = session.terminal;
   const facts = columns([
     ["  Status", deployment.status],
-    ["  URL", deployment.url ?? "none yet"],
+    ["  URL", harmless(deployment.url ?? "none yet")],
     ["  Source", describeSource(deployment)],
     ["  Type", deployment.source_config.deployment_type ?? "-"],
     ["  Created", `${age(deployment.created_at)} ago`],

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import type { Dirent } from "node:fs";
+import type { Dirent, Stats } from "node:fs";
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -8,6 +8,7 @@ import { createIgnoreRules, type IgnoreRules } from "./ignore-rules.ts";
 export interface FileList {
   /** Regular files, relative to the root with `/`, in byte order. */
   files: string[];
+  sizeBytes: number;
   /** What a person might miss: `.env`, links that lead out. */
   leftOut: string[];
   /** Git said what belongs; otherwise the directory was walked. */
@@ -29,13 +30,18 @@ export async function listFiles(root: string, signal: AbortSignal): Promise<File
   const candidates = git?.files ?? (await walk(root, rules, signal));
   const kept: string[] = [];
   const leftOut: string[] = [];
+  let sizeBytes = 0;
   for (const file of candidates) {
     if (isNeverPacked(file) || isRuledOut(rules, file)) continue;
-    if (isEnvFile(file) && !git?.tracked.has(file)) leftOut.push(file);
-    else if (await isReadableFile(root, file)) kept.push(file);
-    else if (await exists(path.join(root, file))) leftOut.push(file);
+    const found = await findFile(root, file);
+    if (found === "gone") continue;
+    if (found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
+    else {
+      kept.push(file);
+      sizeBytes += found.size;
+    }
   }
-  return { files: kept.sort(byBytes), leftOut, fromGit: git !== undefined };
+  return { files: kept.sort(byBytes), sizeBytes, leftOut, fromGit: git !== undefined };
 }
 
 const run = promisify(execFile);
@@ -112,21 +118,15 @@ function isEnvFile(file: string): boolean {
 }
 
 /** Links are packed as the file they mean, as long as that lies inside: archives of this API hold no links. */
-async function isReadableFile(root: string, file: string): Promise<boolean> {
-  try {
-    const full = path.join(root, file);
-    if ((await lstat(full)).isFile()) return true;
-    const [base, target] = await Promise.all([realpath(root), realpath(full)]);
-    return target.startsWith(base + path.sep) && (await lstat(target)).isFile();
-  } catch {
-    return false; // deleted but still tracked, or a link to nothing
-  }
+async function findFile(root: string, file: string): Promise<Stats | "gone" | "unusable"> {
+  const full = path.join(root, file);
+  const own = await lstat(full).catch(() => undefined);
+  if (own === undefined) return "gone"; // deleted, but git still knows it
+  if (!own.isSymbolicLink()) return own.isFile() ? own : "unusable";
+  const [base, target] = await Promise.all([realpath(root), realpath(full).catch(() => "")]);
+  if (!target.startsWith(base + path.sep)) return "unusable";
+  const meant = await lstat(target);
+  return meant.isFile() ? meant : "unusable";
 }
-
-const exists = (file: string) =>
-  lstat(file).then(
-    () => true,
-    () => false,
-  );
 
 const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
