@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after } from "node:test";
@@ -8,6 +8,7 @@ import { type ApiDeps, type ApiSettings, createApi } from "../../src/api/app.ts"
 import { mintApiKey } from "../../src/auth/api-key.ts";
 import { insertApiKey, type KeyRole } from "../../src/store/api-keys.ts";
 import { type Db, openDatabase } from "../../src/store/database.ts";
+import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
 import { ensureBuiltinListener } from "../../src/store/listeners.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSealer } from "../../src/store/seal.ts";
@@ -56,7 +57,9 @@ export async function startApi(
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
   const logger = createLogger("silent");
-  const db = await openDatabase({ dataDir, logger, durable: false });
+  await mkdir(templateDirectory, { recursive: true });
+  await ensureTemplate(templateDirectory);
+  const db = await openDatabase({ dataDir, logger, durable: false, templateDirectory });
   await migrate(db);
   const sealer = await openSealer(db, randomBytes(32));
   const deps: ApiDeps = {
@@ -89,6 +92,9 @@ export async function startApi(
     ask: (options) => ask(api, { key: tenant.adminKey, ...options }),
   };
 }
+
+/** Where the build keeps the empty database that a first start begins with. */
+const templateDirectory = path.join(import.meta.dirname, "../../node_modules/.cache/pierhead");
 
 const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   mode: "standalone",
