@@ -13,7 +13,7 @@ import { addDocuments } from "./documents.ts";
 import { answerErrors, answerRefused } from "./errors.ts";
 import { createRewrite } from "./mount.ts";
 import { parseQuery } from "./request-parts.ts";
-import { type Api, createRoutes } from "./route.ts";
+import { type Api, callerOf, createRoutes } from "./route.ts";
 import { addRoutes } from "./routes/all.ts";
 
 export interface ApiSettings {
@@ -101,7 +101,7 @@ function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps):
     metrics.requests.inc({ operation, status });
     metrics.requestSeconds.observe({ operation }, reply.elapsedTime / 1_000);
     const level = probes.has(operation) ? "debug" : "info";
-    const fields = { request_id: request.id, operation, verb: request.method, status };
+    const fields = { request_id: request.id, operation, verb: request.method, status, ...callerOf(request) };
     logger[level]({ ...fields, duration_ms: Math.round(reply.elapsedTime * 10) / 10 }, "request answered");
   }
 }

@@ -11,9 +11,15 @@ export function answerErrors(app: FastifyInstance, logger: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const refusal = refusalOf(error);
     if (refusal !== undefined) return answer(reply, refusal);
-    if (request.raw.destroyed && !request.raw.complete) return reply.hijack();
-    const { id, routeOptions } = request;
-    logger.error({ request_id: id, operation: routeOptions.config.operation, error: explain(error) }, "request failed");
+    // The client left while it was still sending: nobody reads this answer, and nothing of ours failed.
+    if (request.raw.errored !== null) return reply.code(400).send({ detail: "The request ended early." });
+    const { operation } = request.routeOptions.config;
+    const fields = { request_id: request.id, operation, error: explain(error) };
+    if (isDatabaseAway(error)) {
+      logger.warn(fields, "database cannot be reached");
+      return answer(reply, errors.unavailable("The database cannot be reached. Try again in a moment.", 2));
+    }
+    logger.error(fields, "request failed");
     return reply.code(500).send({ detail: "Internal Server Error" });
   });
 }
@@ -43,3 +49,19 @@ function refusalOf(error: unknown): ApiError | undefined {
   }
   return undefined;
 }
+
+/**
+ * A lost or refused connection, a server that starts or stops, no free connection: what passes by itself. Without a
+ * connection of ours that ends elsewhere, such codes can only come from the database here.
+ */
+function isDatabaseAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, cause } = error as Error & { code?: string };
+  return awayCodes.has(code ?? "") || awayTexts.test(error.message) || isDatabaseAway(cause);
+}
+
+const awayCodes: ReadonlySet<string> = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN"],
+  ...["57P01", "57P02", "57P03", "53300", "08006", "08001"],
+]);
+const awayTexts = /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout)/;

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { errors } from "../contract/error.ts";
@@ -76,6 +76,21 @@ async function keep(temporary: string, target: string): Promise<void> {
   const directory = await open(path.dirname(target), "r");
   await directory.sync().finally(() => directory.close());
 }
+
+/**
+ * Deletes what uploads left that a crash of the server broke off. Younger files may belong to another server that is
+ * still receiving: a request ends after 5 minutes.
+ */
+export async function removeAbandoned(directory: string): Promise<void> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
+  const parts = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".part"));
+  for (const file of parts.map((entry) => path.join(entry.parentPath, entry.name))) {
+    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > abandonedAfterMs) await rm(file, { force: true });
+  }
+}
+
+const abandonedAfterMs = 3_600_000;
 
 /**
  * Reads what is left of a body and throws it away: a client that is still sending sees a broken pipe instead of our

@@ -70,14 +70,25 @@ export function openRoute<O extends Operation>(api: Api, operation: O, handler: 
   register(api, operation, handler, async () => null);
 }
 
-function register<O extends Operation, P>(
+/** Who was admitted, for the handler and for the log line at the end. */
+const principals = new WeakMap<FastifyRequest, Principal | ListenerPrincipal | null>();
+
+/** Fields of the log line that say who asked. */
+export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?: string } {
+  const principal = principals.get(request);
+  if (!principal) return {};
+  return "tenantId" in principal
+    ? { tenant_id: principal.tenantId, key_id: principal.keyId }
+    : { key_id: principal.keyId };
+}
+
+function register<O extends Operation, P extends Principal | ListenerPrincipal | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,
   admit: (request: FastifyRequest) => Promise<P>,
 ): void {
   const read = compileRequest(operation, api.deps.settings);
-  const principals = new WeakMap<FastifyRequest, P>();
   const { status, schema } = operation.response;
   api.registered.push(operation);
   api.server.route({

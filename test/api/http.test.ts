@@ -8,11 +8,8 @@ import { startApi } from "./harness.ts";
 
 const lines: Record<string, unknown>[] = [];
 const logger = pino({ messageKey: "message" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-const disk = new Error("write data: no space left on device");
-const t = await startApi(
-  { basePath: "/pier" },
-  { logger, explain: () => Promise.reject(new Error("explain deployment", { cause: disk })) },
-);
+let failure = new Error("explain deployment", { cause: new Error("write data: no space left on device") });
+const t = await startApi({ basePath: "/pier" }, { logger, explain: () => Promise.reject(failure) });
 
 const body = (name: string) => ({ name, source: "internal_source", source_config: {}, source_revision_config: {} });
 const post = (payload: string, contentType?: string) =>
@@ -84,6 +81,22 @@ test("a bug answers 500 without details; the log has the chain of causes under t
   assert.equal(failed?.["error"], "explain deployment: write data: no space left on device");
 });
 
+test("a database that is away answers 503 with the time to try again", async () => {
+  const made = await post(JSON.stringify(body("away")), "application/json");
+  for (const away of [
+    Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:5432"), { code: "ECONNREFUSED" }),
+    Object.assign(new Error("terminating connection due to administrator command"), { code: "57P01" }),
+    new Error("read state", { cause: new Error("Connection terminated unexpectedly") }),
+    Object.assign(new Error("reopened"), { isRetryable: true }),
+  ]) {
+    failure = away;
+    const answer = await t.ask({ url: `/debug/v1/deployments/${made.body.id}` });
+    assert.equal(answer.status, 503, away.message);
+    assert.match(String(answer.headers["retry-after"]), /^\d+$/);
+    assert.match(answer.body.detail, /database/);
+  }
+});
+
 test("a request is one log line, and its query is in none", async () => {
   lines.length = 0;
   await t.ask({ url: "/v2/deployments?name=hush-hush", headers: { "x-request-id": "line-1" } });
@@ -91,6 +104,7 @@ test("a request is one log line, and its query is in none", async () => {
   assert.equal(own.length, 1);
   assert.equal(own[0]?.["operation"], "listDeployments");
   assert.equal(own[0]?.["status"], 200);
+  assert.equal(own[0]?.["tenant_id"], t.tenant.tenantId);
   assert.equal(typeof own[0]?.["duration_ms"], "number");
   assert.ok(!JSON.stringify(lines).includes("hush-hush"));
 });

@@ -8,7 +8,7 @@ import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { uploadBytesMax, uploadUrlLifeMs } from "../../domain/limits.ts";
 import { beginUpload, findUpload, finishUpload, isUploadUsed, type UploadRow } from "../../store/uploads.ts";
 import type { ApiDeps } from "../app.ts";
-import { drain, type ReceivedFile, receiveFile } from "../receive-upload.ts";
+import { drain, type ReceivedFile, receiveFile, removeAbandoned } from "../receive-upload.ts";
 import { type Api, openRoute, route } from "../route.ts";
 import { isSignedUpload, signUpload } from "../upload-signature.ts";
 import { apiUrlOf } from "../urls.ts";
@@ -17,6 +17,7 @@ import { readDeployment } from "./deployments.ts";
 /** Source archives: D11 and the PUT on the URL it hands out (contract 3.2). */
 export function addUploadRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
+  api.server.addHook("onReady", () => removeAbandoned(path.join(settings.dataDir, "uploads")));
 
   route(api, operations.createUploadUrl, async ({ principal, params, request }) => {
     const deployment = await readDeployment(db, principal, params.deployment_id);
