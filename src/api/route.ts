@@ -44,7 +44,7 @@ type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;
 type Answer<O extends Operation> = O["response"]["schema"] extends TSchema
   ? Static<O["response"]["schema"]>
   : O["response"]["schema"] extends null
-    ? undefined | void
+    ? void
     : unknown;
 
 export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O>> | Answer<O>;
