@@ -44,8 +44,11 @@ type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;
 type Answer<O extends Operation> = O["response"]["schema"] extends TSchema
   ? Static<O["response"]["schema"]>
   : O["response"]["schema"] extends null
-    ? void
+    ? Nothing
     : unknown;
+
+/** What a function gives back that returns nothing. */
+type Nothing = ReturnType<() => void>;
 
 export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O>> | Answer<O>;
 
