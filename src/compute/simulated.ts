@@ -96,7 +96,7 @@ export function openSimulatedCompute(options: SimulatedWorldOptions | { world: S
       return lastSeen;
     },
     async remove(replicaId, { graceMs, signal }) {
-      await unlessAborted(world.stop(replicaId, graceMs), signal);
+      await unlessAborted(() => world.stop(replicaId, graceMs), signal);
       if (world.happens("removeLies", replicaId)) throw new Error("simulated: the engine did not answer in time");
     },
     async removeState() {},

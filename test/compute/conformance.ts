@@ -158,6 +158,10 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await assert.rejects(compute.ensure(spec, AbortSignal.abort()));
       await assert.rejects(compute.observe(AbortSignal.abort()));
       assert.equal(await stateOf(spec), undefined);
+      await compute.ensure(spec, soon());
+      await assert.rejects(compute.remove(spec.replicaId, { graceMs: 0, signal: AbortSignal.abort() }));
+      await reaches(spec, "ready");
+      await remove(spec);
     });
 
     test("state that a deployment never had can be removed", async () => {

@@ -15,9 +15,8 @@ export interface Go {
   env: Record<string, string>;
 }
 
-const text = readFileSync(3, "utf8");
-if (text === "") process.exit(0);
-const go = JSON.parse(text) as Go;
+const go = readGo();
+if (go === undefined) process.exit(0);
 try {
   process.chdir(go.cwd);
   const program = findProgram(go.argv[0] ?? "", go.env["PATH"] ?? "");
@@ -29,7 +28,16 @@ try {
   process.exit(127);
 }
 
-/** execve ends us without a word when the program is not there, so it is looked up as execvp(3) would. */
+/** @returns undefined when the server has died before it had said everything: what is missing cannot be started */
+function readGo(): Go | undefined {
+  try {
+    return JSON.parse(readFileSync(3, "utf8")) as Go;
+  } catch {
+    return undefined;
+  }
+}
+
+/** execve aborts us when the program is not there, so it is looked up as execvp(3) would. */
 function findProgram(name: string, searchPath: string): string {
   const places = name.includes("/") ? [""] : searchPath.split(path.delimiter);
   for (const place of places) {

@@ -25,18 +25,37 @@ export class UnusableSpec extends Error {
   override name = "UnusableSpec";
 }
 
-/** @throws UnusableSpec when this driver cannot run such an artifact, or it is not there. */
-export function directoryArtifact(spec: ReplicaSpec): DirectoryArtifact {
-  const { artifact } = spec;
+/** @throws UnusableSpec when this driver cannot run such an artifact, it is not there, or the environment cannot be. */
+export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
   if (artifact.kind !== "directory") {
     throw new UnusableSpec(
       "This server runs agents as processes and cannot run images. Use docker or kubernetes compute.",
     );
   }
-  if (statSync(artifact.path, { throwIfNoEntry: false })?.isDirectory() !== true) {
+  const directories = [artifact.path, ...(artifact.start.runner === "command" ? [] : [artifact.start.toolchain_dir])];
+  if (!directories.every((directory) => statSync(directory, { throwIfNoEntry: false })?.isDirectory())) {
     throw new UnusableSpec("The files of this revision are gone from this server. Build it again.");
   }
+  checkEnvironment(env);
   return artifact;
+}
+
+/** MAX_ARG_STRLEN of Linux (execve(2)): 32 pages for `NAME=value` and the zero byte behind it. */
+const variableBytesMax = 32 * 4096 - 1;
+
+/** What the kernel would refuse is refused here, in words that name the variable and never its value. */
+function checkEnvironment(env: Record<string, string>): void {
+  for (const [name, value] of Object.entries(env)) {
+    if (name === "" || /[=\0]/.test(name)) {
+      throw new UnusableSpec(`${JSON.stringify(name)} cannot be the name of an environment variable. Choose another.`);
+    }
+    if (value.includes("\0")) throw new UnusableSpec(`The value of ${name} has a zero byte. Remove or encode it.`);
+    if (Buffer.byteLength(`${name}=${value}`) > variableBytesMax) {
+      throw new UnusableSpec(
+        `The value of ${name} is longer than the 128 KiB that a program can be given. Shorten it.`,
+      );
+    }
+  }
 }
 
 /** A gate that waits, in its own session. */
@@ -83,7 +102,7 @@ export async function prepareGo(
   spec: ReplicaSpec,
   start: { port: number | null; nonce: string },
 ): Promise<Go> {
-  const artifact = directoryArtifact(spec);
+  const artifact = checkSpec(spec);
   const stateDir = stateDirectory(place.dataDir, spec.deploymentId);
   await mkdir(stateDir, { recursive: true, mode: 0o700 });
   await mkdir(files.tmp, { recursive: true, mode: 0o700 });

@@ -71,13 +71,16 @@ function readLevel(value: unknown): LogLevel {
   return /^(debug|trace|silly|verbose)/.test(name) ? "DEBUG" : "INFO";
 }
 
+/** Years of five digits, and those before 1970, are no times of log lines, and not everybody can read them. */
+const endOfYear9999Ms = 253_402_300_799_999;
+
 /** ISO text, or seconds or milliseconds since 1970: the two cannot be mixed up before the year 5138. */
 function readTime(value: unknown): Date | undefined {
   const date =
     typeof value === "number"
       ? new Date(value < 1e11 ? value * 1_000 : value)
       : new Date(typeof value === "string" ? value : "");
-  return Number.isNaN(date.getTime()) ? undefined : date;
+  return date.getTime() >= 0 && date.getTime() <= endOfYear9999Ms ? date : undefined;
 }
 
 type Fields = Record<string, unknown>;

@@ -3,9 +3,9 @@ import path from "node:path";
 import type { Logger } from "../../telemetry/log.ts";
 import { explain } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
-import type { Compute, ReplicaLogs, ReplicaSpec } from "../compute.ts";
+import type { Compute, ReplicaLogs, ReplicaPreparation, ReplicaSpec } from "../compute.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
-import { UnusableSpec } from "./launch.ts";
+import { checkSpec, UnusableSpec } from "./launch.ts";
 import { segmentBytesMax } from "./log-files.ts";
 import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./processes.ts";
 import { cgroupPrefix, Replica, type ReplicaGround } from "./replica.ts";
@@ -20,7 +20,6 @@ import {
   replicasDirectory,
   stateDirectory,
 } from "./replica-files.ts";
-import { ReplicaLog } from "./replica-log.ts";
 
 export interface ProcessComputeOptions {
   /** Replicas, their logs and their state live below it. One driver at a time: the caller holds the lock. */
@@ -34,6 +33,8 @@ export interface ProcessComputeOptions {
   logSegmentBytesMax?: number;
 }
 
+export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaPreparation;
+
 /** An exit of an adopted replica is seen within this; the interface promises one second. */
 const aliveIntervalMs = 200;
 
@@ -46,7 +47,7 @@ const logIntervalMs = 500;
  * driver finds them by pid and start time. POSIX only.
  * @throws Error when the data directory cannot be written, or on Windows.
  */
-export async function openProcessCompute(options: ProcessComputeOptions): Promise<Compute & ReplicaLogs> {
+export async function openProcessCompute(options: ProcessComputeOptions): Promise<ProcessComputeDriver> {
   if (process.platform === "win32") throw new Error("process compute needs process groups: run Pierhead in WSL");
   const dataDir = path.resolve(options.dataDir);
   await mkdir(replicasDirectory(dataDir), { recursive: true, mode: 0o700 });
@@ -61,11 +62,10 @@ export async function openProcessCompute(options: ProcessComputeOptions): Promis
   return compute;
 }
 
-class ProcessCompute implements Compute, ReplicaLogs {
+class ProcessCompute implements ProcessComputeDriver {
   readonly type = "process";
   readonly #replicas = new Map<string, Replica>();
   readonly #launching = new Map<string, Promise<void>>();
-  readonly #logs = new Map<string, ReplicaLog>();
   readonly #looks = new Set<() => void>();
   readonly #life = new AbortController();
   readonly #ground: ReplicaGround;
@@ -109,17 +109,20 @@ class ProcessCompute implements Compute, ReplicaLogs {
     await this.#endStrays();
   }
 
-  async ensure(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+  async prepare(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
+    checkSpec(spec);
+  }
+
+  async ensure(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    AbortSignal.any([signal, this.#life.signal]).throwIfAborted();
     const { replicaId } = spec;
     checkId(replicaId);
     if (this.#replicas.has(replicaId)) return;
-    let launching = this.#launching.get(replicaId);
-    if (launching === undefined) {
-      launching = this.#launch(spec).finally(() => this.#launching.delete(replicaId));
-      this.#launching.set(replicaId, launching);
-    }
-    await unlessAborted(launching, signal);
+    const launching =
+      this.#launching.get(replicaId) ?? this.#launch(spec).finally(() => this.#launching.delete(replicaId));
+    this.#launching.set(replicaId, launching);
+    await unlessAborted(() => launching, signal);
   }
 
   async observe(signal: AbortSignal) {
@@ -128,7 +131,7 @@ class ProcessCompute implements Compute, ReplicaLogs {
   }
 
   async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
-    await unlessAborted(this.#remove(replicaId, graceMs), AbortSignal.any([signal, this.#life.signal]));
+    await unlessAborted(() => this.#remove(replicaId, graceMs), AbortSignal.any([signal, this.#life.signal]));
   }
 
   async removeState(deploymentId: string): Promise<void> {
@@ -140,17 +143,16 @@ class ProcessCompute implements Compute, ReplicaLogs {
   }
 
   async readLogs(replicaId: string, after: string | null, bytesMax: number) {
-    const log = this.#logs.get(replicaId);
-    if (log === undefined) return { lines: [], cursor: after ?? "0-0" };
-    const isFinal = this.#replicas.get(replicaId)?.hasExited ?? true;
-    return log.read(after, { bytesMax, isFinal });
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined) return { lines: [], cursor: after ?? "0-0" };
+    return replica.log.read(after, { bytesMax, isFinal: replica.hasExited });
   }
 
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     this.#looks.clear();
-    await Promise.allSettled(this.#launching.values());
     this.#life.abort(new Error("process compute is closed"));
+    await Promise.allSettled(this.#launching.values());
     for (const replica of this.#replicas.values()) replica.letGo();
   }
 
@@ -170,13 +172,10 @@ class ProcessCompute implements Compute, ReplicaLogs {
     if (replica === undefined) return;
     await replica.stop(graceMs);
     this.#replicas.delete(replicaId);
-    this.#logs.delete(replicaId);
   }
 
   #add(replica: Replica): void {
-    const { replicaId } = replica.record;
-    this.#replicas.set(replicaId, replica);
-    this.#logs.set(replicaId, new ReplicaLog(replica.files.directory, replicaId));
+    this.#replicas.set(replica.record.replicaId, replica);
   }
 
   #lookForEnds(): void {
@@ -186,7 +185,7 @@ class ProcessCompute implements Compute, ReplicaLogs {
   async #boundLogs(): Promise<void> {
     if (this.#isBounding) return;
     this.#isBounding = true;
-    for (const [replicaId, log] of this.#logs) {
+    for (const [replicaId, { log }] of this.#replicas) {
       await log.bound(this.#logBytesMax).catch((error: unknown) => {
         if (!this.#replicas.has(replicaId) || this.#life.signal.aborted) return;
         this.#ground.logger.error({ replica_id: replicaId, error: explain(error) }, "bounding a replica log failed");

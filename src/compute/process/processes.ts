@@ -151,7 +151,8 @@ async function listenerInode(port: number): Promise<string | undefined> {
     .filter(([, local, , state]) => state === "0A" && local?.endsWith(`:${hexPort}`))
     .map(([, local = "", , , , , , , , inode]) => ({ address: local.split(":")[0] ?? "", inode }));
   const reaches = (address: string) => listening.find((socket) => socket.address === address)?.inode;
-  return reaches("0100007F") ?? reaches("0".repeat(8)) ?? reaches("0".repeat(32));
+  const mapped = `${"0".repeat(16)}FFFF00000100007F`; // ::ffff:127.0.0.1, where Java listens
+  return reaches("0100007F") ?? reaches(mapped) ?? reaches("0".repeat(8)) ?? reaches("0".repeat(32));
 }
 
 async function holdsSocket(pid: number, inode: string): Promise<boolean> {

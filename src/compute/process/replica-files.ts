@@ -92,9 +92,11 @@ export const replicasDirectory = (dataDir: string) => path.join(dataDir, "replic
 
 /** Ids become directory names. @throws Error for one that could leave its directory. */
 export function checkId(id: string): string {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(id)) throw new Error(`'${id}' cannot be the name of a directory`);
+  if (!idPattern.test(id)) throw new Error(`'${id}' cannot be the name of a directory`);
   return id;
 }
+
+const idPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 export function stateDirectory(dataDir: string, deploymentId: string): string {
   return path.join(dataDir, "state", checkId(deploymentId));
@@ -155,10 +157,10 @@ export async function removeReplicaFiles(files: ReplicaFiles): Promise<void> {
   await rm(doomed, { recursive: true, force: true });
 }
 
-/** Ids of all replicas that have a directory; finishes removals that were cut off. */
+/** Ids of all replicas that have a directory; finishes removals that were cut off. What is not ours stays. */
 export async function listReplicaIds(dataDir: string): Promise<string[]> {
   const names = await readdir(replicasDirectory(dataDir));
   const doomed = names.filter((name) => name.startsWith(".removed-"));
   for (const name of doomed) await rm(path.join(replicasDirectory(dataDir), name), { recursive: true, force: true });
-  return names.filter((name) => !name.startsWith("."));
+  return names.filter((name) => idPattern.test(name));
 }

@@ -1,5 +1,13 @@
 import type { ReplicaLogChunk } from "../compute.ts";
-import { findLogStream, type LogStream, readLogStream, rotateLog, segmentBytesMax, streamNames } from "./log-files.ts";
+import {
+  findLogStream,
+  type LogStream,
+  readLastLines,
+  readLogStream,
+  rotateLog,
+  segmentBytesMax,
+  streamNames,
+} from "./log-files.ts";
 
 /** The output of one replica: bounded on disk, and read in pieces that never change. */
 export class ReplicaLog {
@@ -41,6 +49,11 @@ export class ReplicaLog {
         cursor: parts.map((part) => part.next).join("-"),
       };
     });
+  }
+
+  /** Oldest first, of both streams. */
+  lastLines(linesMax: number): Promise<string[]> {
+    return this.#inTurn((streams) => readLastLines(streams, linesMax));
   }
 
   #inTurn<T>(work: (streams: LogStream[]) => Promise<T>): Promise<T> {

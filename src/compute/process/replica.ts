@@ -11,10 +11,9 @@ import {
   listCgroupProcesses,
   removeCgroup,
 } from "./cgroup.ts";
-import { explainExit, type Verdict } from "./exit-cause.ts";
+import { explainExit, lost, notHealthy, portTaken, type Verdict } from "./exit-cause.ts";
 import { findFreePort } from "./health.ts";
-import { directoryArtifact, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
-import { readLastLines } from "./log-files.ts";
+import { checkSpec, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
 import { probe } from "./probe.ts";
 import {
   findProcesses,
@@ -35,6 +34,7 @@ import {
   replicaFiles,
   writeJson,
 } from "./replica-files.ts";
+import { ReplicaLog } from "./replica-log.ts";
 
 /** What all replicas of one driver share. */
 export interface ReplicaGround extends LaunchPlace {
@@ -64,6 +64,7 @@ type Ending = { exitCode: number | null; signal: string | null };
 export class Replica {
   readonly record: ReplicaRecord;
   readonly files: ReplicaFiles;
+  readonly log: ReplicaLog;
   readonly #ground: ReplicaGround;
   #phase: ReplicaState["phase"] = "starting";
   #ready: ReadyRecord | undefined;
@@ -80,6 +81,7 @@ export class Replica {
     this.#ground = ground;
     this.record = record;
     this.files = replicaFiles(ground.dataDir, record.replicaId);
+    this.log = new ReplicaLog(this.files.directory, record.replicaId);
   }
 
   /**
@@ -87,7 +89,7 @@ export class Replica {
    * @throws Error when it could not be started; nothing is left of it then.
    */
   static async launch(ground: ReplicaGround, spec: ReplicaSpec): Promise<Replica> {
-    const { start, health_path: healthPath } = directoryArtifact(spec);
+    const { start, health_path: healthPath } = checkSpec(spec);
     const { directories, limits } = await createCgroup(
       ground.cgroups,
       `${cgroupPrefix(ground.dataDirId)}${spec.replicaId}`,
@@ -116,6 +118,7 @@ export class Replica {
       return replica;
     }
     if (replica.#ready !== undefined) replica.#phase = "ready";
+    if (record.port !== null) ground.ports.add(record.port);
     replica.lookForEnd();
     replica.#lived = replica.#live(undefined);
     // What died while nobody looked is never shown as running.
@@ -236,9 +239,9 @@ export class Replica {
         await this.#starting;
       }
     } catch (error) {
-      if (this.#ground.life.aborted) return;
-      const { replicaId: replica_id } = this.record;
-      this.#ground.logger.error({ replica_id, error: explain(error) }, "watching a replica failed");
+      if (this.#ground.life.aborted || this.#isStopping()) return;
+      this.#logError(error, "watching a replica failed");
+      await this.#recordExit({ exitCode: null, signal: null }, lost(explain(error)));
     }
   }
 
@@ -248,7 +251,8 @@ export class Replica {
     const end = Date.parse(record.startedAt) + record.startTimeoutMs;
     let intervalMs = probeIntervalMs.first;
     while (this.#phase === "starting" && !this.#hasEnded) {
-      const found = await probe(record, files, this.#processes());
+      // Not to have been able to look is no answer, and the deadline counts on.
+      const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
       if (this.#phase !== "starting" || this.#hasEnded) break;
       if (typeof found === "object") {
         await this.#becomeReady(found);
@@ -260,14 +264,14 @@ export class Replica {
         return found === "foreign" ? portTaken(record.port) : notHealthy(record);
       }
       const pauseMs = Math.min(intervalMs, Math.max(1, end - Date.now()));
-      await Promise.race([sleep(pauseMs, undefined, { signal: this.#ground.life }), this.#ending.promise]);
+      await Promise.race([this.#pause(pauseMs), this.#ending.promise]);
       intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
     }
     return undefined;
   }
 
   async #becomeReady(ready: ReadyRecord): Promise<void> {
-    await writeJson(this.files.ready, ready);
+    await this.#keep(this.files.ready, ready);
     if (this.#phase !== "starting") return;
     this.#ready = ready;
     this.#phase = "ready";
@@ -292,13 +296,22 @@ export class Replica {
       outOfMemoryKills: await countOutOfMemoryKills(record.cgroups),
       memoryLimitMib: record.memoryLimitMib,
       verdict,
-      lastLines: await readLastLines(files.directory, lastLinesMax),
+      lastLines: await this.log.lastLines(lastLinesMax).catch(() => []),
     });
-    await writeJson(files.exit, exit);
+    await this.#keep(files.exit, exit);
     if (this.#isStopping()) return;
     this.#exit = exit;
     this.#phase = "exited";
     this.#ground.look();
+  }
+
+  /** What the next server would like to know but can find out itself: a full disk must not hide it from this one. */
+  async #keep(file: string, value: unknown): Promise<void> {
+    await writeJson(file, value).catch((error: unknown) => this.#logError(error, "recording a replica failed"));
+  }
+
+  #logError(error: unknown, message: string): void {
+    this.#ground.logger.error({ replica_id: this.record.replicaId, error: explain(error) }, message);
   }
 
   async #stop(graceMs: number): Promise<void> {
@@ -308,7 +321,7 @@ export class Replica {
       await this.#starting?.catch(() => {}); // a second try under way: what it starts has to go, too
       // The first process only: it decides in which order its own children end.
       signalProcess(this.record.process, "SIGTERM");
-      while (isRunning(this.record.process) && Date.now() < end) await sleep(endIntervalMs);
+      while (isRunning(this.record.process) && Date.now() < end) await this.#pause(endIntervalMs);
       if (!isRunning(this.record.process)) await this.#endOrphans(end);
       await this.#killAll();
       this.#end({ exitCode: null, signal: null });
@@ -328,8 +341,13 @@ export class Replica {
         "SIGTERM",
       );
       for (const pid of left) asked.add(pid);
-      await sleep(endIntervalMs);
+      await this.#pause(endIntervalMs);
     }
+  }
+
+  /** @throws the reason of the close, when the driver closes meanwhile */
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#ground.life });
   }
 
   async #erase(): Promise<void> {
@@ -363,15 +381,3 @@ export class Replica {
     return this.#phase === "stopping";
   }
 }
-
-const portTaken = (port: number | null): Verdict => ({
-  reason: "PortTaken",
-  message: `Another program listens on port ${port}, which was chosen for the agent server. Deploy again.`,
-});
-
-const notHealthy = ({ runner, healthPath, startTimeoutMs }: ReplicaRecord): Verdict => ({
-  reason: "NotHealthy",
-  message:
-    `The agent server did not answer 200 on ${healthPath} within ${startTimeoutMs / 1000} s and was ended. ` +
-    (runner === "command" ? "It must listen on the port in PORT." : "Its graphs may take too long to load."),
-});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { mkdtemp, realpath, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import { openProcessCompute, type ProcessComputeDriver } from "../../src/compute/process/process-compute.ts";
+import type { Artifact } from "../../src/contract/assignment.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { agents, writeAgent } from "./agents.ts";
+import { anySpec } from "./conformance.ts";
+import { eventually } from "./eventually.ts";
+
+export const soon = () => AbortSignal.timeout(60_000);
+
+/** A data directory with a process driver on it, and agents to run. Ends with nothing left running. */
+export class ProcessWorld implements AsyncDisposable {
+  readonly root: string;
+  compute: ProcessComputeDriver;
+
+  private constructor(root: string, compute: ProcessComputeDriver) {
+    this.root = root;
+    this.compute = compute;
+  }
+
+  static async open(): Promise<ProcessWorld> {
+    const root = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-compute-")));
+    return new ProcessWorld(root, await ProcessWorld.#openCompute(root));
+  }
+
+  static #openCompute(root: string) {
+    return openProcessCompute({
+      dataDir: path.join(root, "data"),
+      logger: createLogger("error"),
+      nodePath: process.execPath,
+    });
+  }
+
+  get dataDir(): string {
+    return path.join(this.root, "data");
+  }
+
+  directoryOf(spec: ReplicaSpec): string {
+    return path.join(this.dataDir, "replicas", spec.replicaId);
+  }
+
+  /** Closes the driver and opens another one, as a restart of the server does; `between`: while none is open. */
+  async reopen(between?: () => Promise<unknown>): Promise<void> {
+    await this.compute.close();
+    await between?.();
+    this.compute = await ProcessWorld.#openCompute(this.root);
+  }
+
+  async agent(kind: keyof typeof agents, changes: Partial<ReplicaSpec> = {}): Promise<ReplicaSpec> {
+    return this.spec(await writeAgent(path.join(this.root, kind), agents[kind]), changes);
+  }
+
+  spec(artifact: Artifact, changes: Partial<ReplicaSpec> = {}): ReplicaSpec {
+    return { ...anySpec(artifact), ...changes };
+  }
+
+  async start(spec: ReplicaSpec): Promise<ReplicaState> {
+    await this.compute.ensure(spec, soon());
+    return this.reaches(spec, "ready");
+  }
+
+  async stateOf(spec: ReplicaSpec): Promise<ReplicaState | undefined> {
+    return (await this.compute.observe(soon())).find((state) => state.replicaId === spec.replicaId);
+  }
+
+  /** Waits for a phase; an exit instead of it fails at once, with its cause. */
+  async reaches(spec: ReplicaSpec, phase: ReplicaState["phase"]): Promise<ReplicaState> {
+    const state = await eventually(
+      () => this.stateOf(spec),
+      (seen) => seen?.phase === phase || seen?.phase === "exited",
+    );
+    assert.equal(state?.phase, phase, JSON.stringify(state));
+    return state;
+  }
+
+  async exits(spec: ReplicaSpec) {
+    const { exit } = await this.reaches(spec, "exited");
+    assert.ok(exit !== undefined);
+    return exit;
+  }
+
+  remove(spec: ReplicaSpec, graceMs = 5_000): Promise<void> {
+    return this.compute.remove(spec.replicaId, { graceMs, signal: soon() });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const states = await this.compute.observe(soon());
+    await Promise.all(states.map(({ replicaId }) => this.compute.remove(replicaId, { graceMs: 0, signal: soon() })));
+    await this.compute.close();
+    await rm(this.root, { recursive: true, force: true });
+  }
+}
+
+/** GET from a replica; undefined when it does not answer (to the end). */
+export async function ask(state: ReplicaState, target: string): Promise<string | undefined> {
+  return fetch(`http://${state.address?.host}:${state.address?.port}${target}`)
+    .then((response) => response.text())
+    .catch(() => undefined);
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
