@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Send } from "../../src/client/listener-client.ts";
 import {
   type Assignment,
   type DeploymentReport,
@@ -10,19 +11,16 @@ import {
   type ReplicaLogLine,
   type StatusBatch,
 } from "../../src/contract/assignment.ts";
+import { type Clock, systemClock } from "../../src/listener/clock.ts";
 
-export interface Call {
-  method: string;
-  path: string;
-  epoch: number | null;
-}
+type Answer = Awaited<ReturnType<Send>>;
 
 /**
- * The other side of `/dp/v1` over real HTTP: serves the assignments it is told, keeps what is reported. With
- * `isFollowing` it also does what a reconciler does with a report: a ready target serves, a failed one is taken back.
+ * The other side of `/dp/v1`: serves the assignments it is told, keeps what is reported. With `isFollowing` it also does
+ * what a reconciler does with a report: a ready target serves, a failed one is taken back.
  */
 export class ControlPlane {
-  readonly calls: Call[] = [];
+  readonly calls: { path: string; epoch: number | null }[] = [];
   readonly batches: DeploymentReport[][] = [];
   readonly reports = new Map<string, DeploymentReport>();
   readonly history: DeploymentReport[] = [];
@@ -31,6 +29,7 @@ export class ControlPlane {
   readonly assignments = new Map<string, Assignment>();
   epoch = 0;
   leaseTtlS = 1;
+  heartbeatS = 1;
   pageMax = 100;
   /** Every connection is cut. */
   isAway = false;
@@ -40,28 +39,17 @@ export class ControlPlane {
   /** Cursors below this one are answered with 410. */
   rvMin = 0;
   logLinesSent = 0;
+  readonly #clock: Clock;
   #rv = 0;
-  #waiters = new Set<() => void>();
-  readonly #server = createServer((request, response) => void this.#serve(request, response));
+  readonly #waiters = new Set<() => void>();
 
-  async listen(): Promise<string> {
-    this.#server.listen(0, "127.0.0.1");
-    await once(this.#server, "listening");
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  async close(): Promise<void> {
-    this.isAway = true;
-    this.#wake();
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, "close");
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
   }
 
   goAway(): void {
     this.isAway = true;
     this.#wake();
-    this.#server.closeAllConnections();
   }
 
   assign(parts: Partial<Assignment> & { deployment_id: string }): Assignment {
@@ -89,74 +77,70 @@ export class ControlPlane {
     this.assignments.delete(deploymentId);
   }
 
-  #wake(): void {
-    for (const wake of this.#waiters) wake();
-    this.#waiters.clear();
-  }
+  /** Answers one call; rejects as a cut connection does. */
+  readonly send: Send = async ({ method, path, body, headers }) => {
+    const url = new URL(path, "http://control-plane");
+    const epoch = headers[epochHeader] === undefined ? null : Number(headers[epochHeader]);
+    this.calls.push({ path: url.pathname, epoch });
+    if (this.isAway) throw new Error("connection refused");
+    const isOpening = method === "POST" && url.pathname === "/dp/v1/sessions";
+    const isStale = !isOpening && epoch !== this.epoch;
+    const stale = { status: 409, body: { detail: "A newer session exists.", error: "stale_epoch" } };
+    const answer = isStale ? stale : await this.#answer(method, url, body);
+    if (this.isAway) throw new Error("connection reset");
+    return answer;
+  };
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (this.isAway) return void request.socket.destroy();
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const text = Buffer.concat(chunks).toString();
-    const body = text === "" ? null : JSON.parse(text);
-    const url = new URL(request.url ?? "/", "http://control-plane");
-    const epoch = request.headers[epochHeader] === undefined ? null : Number(request.headers[epochHeader]);
-    this.calls.push({ method: request.method ?? "", path: url.pathname, epoch });
-    const answer = (status: number, value?: unknown) => {
-      if (this.isAway) return void request.socket.destroy();
-      response
-        .writeHead(status, { "content-type": "application/json" })
-        .end(value === undefined ? "" : JSON.stringify(value));
-    };
-    if (request.headers["x-api-key"] !== "listener-key") return answer(401, { detail: "Invalid token" });
-    const isOpening = request.method === "POST" && url.pathname === "/dp/v1/sessions";
-    if (!isOpening && epoch !== this.epoch) return answer(409, { detail: "stale", error: "stale_epoch" });
-    await this.#answer(request.method ?? "", url, body, answer);
-  }
-
-  async #answer(
-    method: string,
-    url: URL,
-    body: unknown,
-    answer: (status: number, value?: unknown) => void,
-  ): Promise<void> {
-    if (url.pathname === "/dp/v1/sessions") {
-      if (method === "DELETE") return answer(204);
-      this.epoch += 1;
-      const [session_id, listener_id] = [randomUUID(), randomUUID()];
-      const times = { heartbeat_s: 1, lease_ttl_s: this.leaseTtlS };
-      return answer(201, { session_id, listener_id, epoch: this.epoch, protocol: 1, ...times });
+  async #answer(method: string, url: URL, body: unknown): Promise<Answer> {
+    switch (url.pathname) {
+      case "/dp/v1/sessions":
+        return method === "DELETE" ? done : this.#openSession();
+      case "/dp/v1/desired":
+        return this.#answerDesired(url);
+      case "/dp/v1/status":
+        return this.#take(body as StatusBatch);
+      case "/dp/v1/heartbeat":
+        return { status: 200, body: { rv: this.#rv } };
+      case "/dp/v1/logs":
+        return this.#takeLogs(body as LogBatch);
     }
-    if (url.pathname === "/dp/v1/desired") return this.#answerDesired(url, answer);
-    if (url.pathname === "/dp/v1/status") return answer(this.#take(body as StatusBatch));
-    if (url.pathname === "/dp/v1/heartbeat") return answer(200, { rv: this.#rv });
-    if (url.pathname === "/dp/v1/logs") return answer(this.#takeLogs(body as LogBatch));
     const values = this.secrets.get(url.searchParams.get("secret_set_id") ?? "");
-    return values === undefined ? answer(404, { detail: "Secret set not found." }) : answer(200, { values });
+    return values === undefined
+      ? { status: 404, body: { detail: "Secret set not found." } }
+      : { status: 200, body: { values } };
   }
 
-  async #answerDesired(url: URL, answer: (status: number, value?: unknown) => void): Promise<void> {
+  #openSession(): Answer {
+    this.epoch += 1;
+    const ids = { session_id: randomUUID(), listener_id: randomUUID(), epoch: this.epoch, protocol: 1 };
+    return { status: 201, body: { ...ids, heartbeat_s: this.heartbeatS, lease_ttl_s: this.leaseTtlS } };
+  }
+
+  async #answerDesired(url: URL): Promise<Answer> {
     const after = Number(url.searchParams.get("after"));
-    const endAtMs = Date.now() + Number(url.searchParams.get("wait")) * 1_000;
-    if (after > 0 && after < this.rvMin) return answer(410, { detail: "gone" });
-    if (after > 0 && this.isListHeld) return;
+    const endAtMs = this.#clock.now() + Number(url.searchParams.get("wait")) * 1_000;
+    if (after > 0 && after < this.rvMin) return { status: 410, body: { detail: "gone" } };
+    if (after > 0 && this.isListHeld) return new Promise(() => {});
     for (;;) {
       const newer = [...this.assignments.values()].filter(({ rv }) => rv > after).sort((a, b) => a.rv - b.rv);
       const items = newer.slice(0, this.pageMax);
-      if (items.length > 0 || Date.now() >= endAtMs || this.isAway) {
-        const rv = items.at(-1)?.rv ?? Math.max(after, 0);
-        return answer(200, { items, rv, more: newer.length > items.length });
+      if (items.length > 0 || this.#clock.now() >= endAtMs || this.isAway) {
+        return { status: 200, body: { items, rv: items.at(-1)?.rv ?? after, more: newer.length > items.length } };
       }
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#waiters.add(resolve);
-      const timer = setTimeout(resolve, endAtMs - Date.now());
+      const cancel = this.#clock.setTimeout(resolve, endAtMs - this.#clock.now());
       await promise;
-      clearTimeout(timer);
+      this.#waiters.delete(resolve);
+      cancel();
     }
   }
 
-  #take({ reports }: StatusBatch): number {
+  #wake(): void {
+    for (const wake of this.#waiters) wake();
+  }
+
+  #take({ reports }: StatusBatch): Answer {
     this.batches.push(reports);
     for (const report of reports) {
       this.reports.set(report.deployment_id, report);
@@ -166,7 +150,7 @@ export class ControlPlane {
       if (report.deleted) this.assignments.delete(report.deployment_id);
       else if (assignment.target?.revision_id !== assignment.serving?.revision_id) this.#settle(assignment, report);
     }
-    return 204;
+    return done;
   }
 
   #settle({ deployment_id, target, serving }: Assignment, { target_phase }: DeploymentReport): void {
@@ -174,9 +158,46 @@ export class ControlPlane {
     if (target_phase === "failed") this.assign({ deployment_id, target: serving });
   }
 
-  #takeLogs({ lines }: LogBatch): number {
+  #takeLogs({ lines }: LogBatch): Answer {
     this.logLinesSent += lines.length;
     for (const line of lines) this.lines.set(line.key, line);
-    return 204;
+    return done;
   }
+}
+
+const done: Answer = { status: 204, body: null };
+
+/** The control plane behind real HTTP; `listener-key` is its only key. */
+export async function serveControlPlane(controlPlane: ControlPlane) {
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const text = Buffer.concat(chunks).toString();
+    const { method, url, headers } = request;
+    const isKnown = headers["x-api-key"] === "listener-key";
+    const call = { method: method as "GET", path: url ?? "/", headers: headers as Record<string, string> };
+    const body = text === "" ? undefined : JSON.parse(text);
+    const signal = new AbortController().signal;
+    const answering = isKnown
+      ? controlPlane.send({ ...call, body, signal })
+      : { status: 401, body: { detail: "Invalid token" } };
+    try {
+      const answer = await answering;
+      response.writeHead(answer.status, { "content-type": "application/json" });
+      response.end(answer.body === null ? "" : JSON.stringify(answer.body));
+    } catch {
+      request.socket.destroy();
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async close() {
+      controlPlane.goAway();
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
 }

@@ -111,8 +111,7 @@ test("a deployment with nothing to do sleeps, and the next request wakes it and 
     answers.map(({ status, revision }) => [status, revision]),
     Array(2).fill([200, run.revision_id]),
   );
-  const woken = await site.reported(deployment_id, ({ asleep }) => !asleep);
-  assert.equal(woken.target_phase, "ready");
+  await site.reported(deployment_id, ({ asleep, target_phase }) => !asleep && target_phase === "ready");
   await site.reported(deployment_id, ({ asleep }) => asleep);
 });
 

@@ -10,7 +10,7 @@ import type { DeploymentReport, RevisionRun } from "../../src/contract/assignmen
 import { createGateway, type Gateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
 import { createListener, type Listener, type ListenerOptions } from "../../src/listener/listener.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { ControlPlane } from "./control-plane.ts";
+import { ControlPlane, serveControlPlane } from "./control-plane.ts";
 
 /** A listener process: a listener and a gateway of its own, on a world of replicas that outlives them. */
 export interface Process {
@@ -34,7 +34,7 @@ export interface Site extends AsyncDisposable {
 
 export async function startSite(options: { faults?: Partial<Faults> } = {}): Promise<Site> {
   const controlPlane = new ControlPlane();
-  const url = await controlPlane.listen();
+  const served = await serveControlPlane(controlPlane);
   const site = { slowMs: 300 };
   const agent = createServer(async (request, response) => {
     if (request.url === "/slow") await sleep(site.slowMs);
@@ -50,7 +50,7 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
     controlPlane,
     world,
     async startProcess(parts: Partial<ListenerOptions> = {}) {
-      const process = await startProcess(url, world, parts);
+      const process = await startProcess(served.url, world, parts);
       processes.add(process);
       return process;
     },
@@ -62,7 +62,7 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
     replicas: () => world.snapshot().map(({ revisionId, phase }) => `${revisionId} ${phase}`),
     async [Symbol.asyncDispose]() {
       for (const process of processes) await process.stop();
-      await controlPlane.close();
+      await served.close();
       agent.closeAllConnections();
       agent.close();
     },

@@ -228,8 +228,21 @@ export class PlanWorld {
       const onState = this.replicas.filter((replica) => isHandover(replica.run)).length;
       if (isHandover(run)) assert.equal(onState + started.length, 1, "two servers on one state");
     }
+    const failedId = report?.target_phase === "failed" ? report.target_revision_id : null;
+    assert.ok(!started.some(({ run }) => run.revision_id === failedId), "a target that was given up is started again");
+    if (route?.state === "asleep" && this.route?.state === "open") this.#checkSleep();
     const isHopeless = this.assignment.serving === null && report?.target_phase !== "ready";
     if (!isHopeless) this.#checkService(route, removed);
+  }
+
+  #checkSleep(): void {
+    const idleMs = this.nowMs - (this.lastRequestAtMs ?? 0);
+    assert.ok(idleMs >= (this.assignment.idle_after_ms ?? Infinity), `put to sleep ${idleMs} ms after a request`);
+    const busy = this.replicas.filter(({ inFlight, phase }) => inFlight > 0 && phase === "ready");
+    assert.ok(
+      !busy.some(({ replicaId }) => this.route?.targets.some((to) => to.replicaId === replicaId)),
+      "put to sleep while busy",
+    );
   }
 
   /** A rolling deployment that answers goes on answering, whatever is asked of it but to sleep or to go. */

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { CallRefused, type ListenerSession } from "../../src/client/listener-client.ts";
+import type { DeploymentReport } from "../../src/contract/assignment.ts";
+import { Reporter, type Snapshot } from "../../src/listener/report.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { VirtualClock } from "./virtual-world.ts";
+
+test("what somebody waits for goes out at once, what else changes within a second, and nothing twice", async () => {
+  const { clock, reporter, batches } = open();
+  reporter.put(snapshot("a", { target_phase: "starting" }));
+  await clock.pass(20);
+  assert.deepEqual(named(batches), [["a"]]);
+  reporter.put(snapshot("a", { target_phase: "ready" }));
+  reporter.put(snapshot("a", { target_phase: "ready", server_version: "1" }));
+  await clock.pass(20);
+  assert.deepEqual(
+    batches.at(-1)?.map(({ server_version }) => server_version),
+    ["1"],
+    "one snapshot, the newest",
+  );
+  reporter.put(snapshot("a", { target_phase: "ready", server_version: "2" }));
+  await clock.pass(500);
+  assert.equal(batches.length, 2);
+  await clock.pass(600);
+  assert.equal(batches.length, 3);
+  reporter.put(snapshot("a", { target_phase: "ready", server_version: "2" }));
+  await clock.pass(60_000);
+  assert.equal(batches.length, 3);
+});
+
+test("batches hold at most 100, numbers grow, and what somebody waits for overtakes the rest", async () => {
+  const { clock, reporter, batches } = open();
+  for (let count = 0; count < 250; count++) reporter.put(snapshot(`d-${count}`));
+  await clock.pass(5_000);
+  assert.deepEqual(
+    batches.map(({ length }) => length),
+    [100, 100, 50],
+  );
+  for (let count = 0; count < 250; count++) reporter.put(snapshot(`d-${count}`, { server_version: "1" }));
+  reporter.put(snapshot("d-249", { target_phase: "ready" }));
+  await clock.pass(20);
+  assert.equal(batches[3]?.[0]?.deployment_id, "d-249");
+  await clock.pass(5_000);
+  const numbers = batches.flat().map(({ seq }) => seq);
+  assert.deepEqual(
+    numbers,
+    numbers.toSorted((a, b) => a - b),
+  );
+  assert.equal(new Set(numbers).size, numbers.length);
+});
+
+test("while nobody answers the newest snapshot of each deployment waits, and a new session is told everything", async () => {
+  const { clock, reporter, batches, session, state } = open();
+  reporter.put(snapshot("a"));
+  await clock.pass(20);
+  state.failure = new Error("connection refused");
+  for (let count = 0; count < 100; count++) {
+    reporter.put(snapshot("a", { generation: 2 + count }));
+    reporter.put(snapshot("b", { generation: 2 + count }));
+    await clock.pass(60_000);
+  }
+  assert.equal(reporter.pendingCount, 2);
+  state.failure = null;
+  await clock.pass(60_000);
+  assert.deepEqual(
+    batches.at(-1)?.map(({ generation }) => generation),
+    [101, 101],
+  );
+  assert.equal(reporter.pendingCount, 0);
+  reporter.follow(session);
+  reporter.put(snapshot("a", { generation: 101 }));
+  await clock.pass(20);
+  assert.deepEqual(
+    batches.at(-1)?.map(({ seq }) => seq),
+    [1],
+  );
+});
+
+test("a report the control plane refuses does not hold back the others", async () => {
+  const { clock, reporter, batches, state } = open();
+  state.poison = "d-37";
+  for (let count = 0; count < 100; count++) reporter.put(snapshot(`d-${count}`));
+  await clock.pass(5_000);
+  assert.equal(reporter.pendingCount, 0);
+  assert.equal(new Set(batches.flat().map(({ deployment_id }) => deployment_id)).size, 99);
+});
+
+function open() {
+  const clock = new VirtualClock(1);
+  const batches: DeploymentReport[][] = [];
+  const state: { failure: Error | null; poison: string | null } = { failure: null, poison: null };
+  const session = {
+    async report({ reports }: { reports: DeploymentReport[] }) {
+      if (state.failure !== null) throw state.failure;
+      const isPoisoned = reports.some(({ deployment_id }) => deployment_id === state.poison);
+      if (isPoisoned) throw new CallRefused(422, null, "invalid");
+      batches.push(reports);
+    },
+  } as unknown as ListenerSession;
+  const nothing = () => {};
+  const reporter = new Reporter({ clock, logger: createLogger("silent"), onStored: nothing, onStale: nothing });
+  reporter.follow(session);
+  return { clock, reporter, batches, session, state };
+}
+
+const named = (batches: DeploymentReport[][]) =>
+  batches.map((batch) => batch.map(({ deployment_id }) => deployment_id));
+
+function snapshot(deployment_id: string, parts: Partial<Snapshot> = {}): Snapshot {
+  return {
+    deployment_id,
+    generation: 1,
+    target_revision_id: "r",
+    target_phase: "starting",
+    serving_revision_id: null,
+    asleep: false,
+    deleted: false,
+    server_version: null,
+    cause: null,
+    replicas: [],
+    ...parts,
+  };
+}

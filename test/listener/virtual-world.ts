@@ -1,0 +1,196 @@
+import { randomUUID } from "node:crypto";
+import { createListenerClient, type Send } from "../../src/client/listener-client.ts";
+import type { Compute } from "../../src/compute/compute.ts";
+import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
+import type { Route, Traffic } from "../../src/gateway/route.ts";
+import type { Clock } from "../../src/listener/clock.ts";
+import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+
+/** Time that passes when it is told to. Same seed, same chances. */
+export class VirtualClock implements Clock {
+  #nowMs = 1_700_000_000_000;
+  #turn = 0;
+  #state: number;
+  readonly #timers: { atMs: number; turn: number; run: () => void }[] = [];
+
+  constructor(seed: number) {
+    this.#state = seed;
+  }
+
+  now = (): number => this.#nowMs;
+
+  setTimeout = (run: () => void, delayMs: number): (() => void) => {
+    const timer = { atMs: this.#nowMs + Math.max(0, delayMs), turn: this.#turn++, run };
+    let at = this.#timers.length;
+    while (at > 0 && (this.#timers[at - 1]?.atMs ?? 0) > timer.atMs) at--;
+    this.#timers.splice(at, 0, timer);
+    return () => {
+      const index = this.#timers.indexOf(timer);
+      if (index >= 0) this.#timers.splice(index, 1);
+    };
+  };
+
+  /** mulberry32 */
+  random = (): number => {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+
+  chance(probability: number): boolean {
+    return this.random() < probability;
+  }
+
+  oneOf<T>(items: readonly T[]): T | undefined {
+    return items[Math.floor(this.random() * items.length)];
+  }
+
+  /** Lets time pass; between two timers everything that follows from the first one happens. */
+  async pass(ms: number): Promise<void> {
+    const endMs = this.#nowMs + ms;
+    await settle();
+    for (let next = this.#timers[0]; next !== undefined && next.atMs <= endMs; next = this.#timers[0]) {
+      this.#timers.shift();
+      this.#nowMs = Math.max(this.#nowMs, next.atMs);
+      next.run();
+      await settle();
+    }
+    this.#nowMs = endMs;
+  }
+}
+
+/** Promises follow each other without timers; a few turns of the event loop let every chain of them end. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate);
+}
+
+/** Routes and requests in virtual time. What begins on a replica stays with it until it ends. */
+export class VirtualTraffic implements Traffic {
+  readonly routes = new Map<string, Route>();
+  readonly #clock: Clock;
+  readonly #inFlight = new Map<string, number>();
+  readonly #lastAtMs = new Map<string, number>();
+  readonly #idleCalls = new Set<{ replicaId: string; call: () => void }>();
+  #wake: (deploymentId: string) => void = () => {};
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  setRoute(route: Route): void {
+    this.routes.set(route.slug, route);
+  }
+
+  removeRoute(slug: string): void {
+    this.routes.delete(slug);
+  }
+
+  inFlight(replicaId: string): number {
+    return this.#inFlight.get(replicaId) ?? 0;
+  }
+
+  lastRequestAt(slug: string): Date | null {
+    const atMs = this.#lastAtMs.get(slug);
+    return atMs === undefined ? null : new Date(atMs);
+  }
+
+  onWake(wake: (deploymentId: string) => void): void {
+    this.#wake = wake;
+  }
+
+  async drained(
+    replicaId: string,
+    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+  ): Promise<boolean> {
+    if (this.inFlight(replicaId) === 0) return true;
+    return new Promise((resolve, reject) => {
+      const waiting = { replicaId, call: () => end(() => resolve(true)) };
+      const cancel = this.#clock.setTimeout(() => end(() => resolve(false)), timeoutMs);
+      const end = (act: () => void) => {
+        cancel();
+        this.#idleCalls.delete(waiting);
+        act();
+      };
+      this.#idleCalls.add(waiting);
+      signal.addEventListener("abort", () => end(() => reject(signal.reason)), { once: true });
+    });
+  }
+
+  /** A request arrives, and if a replica takes it, it lasts this long. */
+  request(slug: string, lastsMs: number): void {
+    const route = this.routes.get(slug);
+    if (route === undefined) return;
+    this.#lastAtMs.set(slug, this.#clock.now());
+    if (route.state === "asleep") this.#wake(route.deploymentId);
+    const replicaId = route.targets[0]?.replicaId;
+    if (route.state !== "open" || replicaId === undefined) return;
+    this.#inFlight.set(replicaId, this.inFlight(replicaId) + 1);
+    this.#clock.setTimeout(() => {
+      this.#lastAtMs.set(slug, this.#clock.now());
+      this.#inFlight.set(replicaId, this.inFlight(replicaId) - 1);
+      if (this.inFlight(replicaId) > 0) return;
+      for (const waiting of [...this.#idleCalls]) if (waiting.replicaId === replicaId) waiting.call();
+    }, lastsMs);
+  }
+}
+
+export interface VirtualProcess {
+  listener: Listener;
+  traffic: VirtualTraffic;
+  /** As `kill -9`: no timer fires, no call is answered, nothing is said to anybody. */
+  kill(): void;
+}
+
+/** A listener process on virtual time. */
+export function startVirtualProcess(clock: VirtualClock, world: SimulatedWorld, send: Send): VirtualProcess {
+  let isKilled = false;
+  const own: Clock = {
+    now: clock.now,
+    random: clock.random,
+    setTimeout: (run, delayMs) => clock.setTimeout(() => void (isKilled || run()), delayMs),
+  };
+  const never = new Promise<never>(() => {});
+  const alive = <T>(call: () => Promise<T>): Promise<T> => {
+    if (isKilled) return never;
+    return call().then(
+      (value) => (isKilled ? never : value),
+      (error) => (isKilled ? never : Promise.reject(error)),
+    );
+  };
+  const engine = openSimulatedCompute({ world });
+  let hasObserved = false;
+  const compute: Compute = {
+    type: engine.type,
+    ensure: (spec, signal) => alive(() => engine.ensure(spec, signal)),
+    async observe(signal) {
+      // A driver that has just been opened has nothing old to answer with.
+      while (!hasObserved) hasObserved = (await engine.observe(signal).catch(() => null)) === world.snapshot();
+      return alive(() => engine.observe(signal));
+    },
+    remove: (replicaId, options) => alive(() => engine.remove(replicaId, options)),
+    removeState: (deploymentId) => alive(() => engine.removeState(deploymentId)),
+    onChange: (look) => engine.onChange(() => void (isKilled || look())),
+    close: () => engine.close(),
+  };
+  const traffic = new VirtualTraffic(own);
+  const listener = createListener({
+    client: createListenerClient((request) => alive(() => send(request))),
+    compute,
+    traffic,
+    logger: createLogger("silent"),
+    instanceId: randomUUID(),
+    version: "0.0.0",
+    clock: own,
+  });
+  listener.start();
+  return {
+    listener,
+    traffic,
+    kill() {
+      isKilled = true;
+      void engine.close();
+    },
+  };
+}
