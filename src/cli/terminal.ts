@@ -61,7 +61,7 @@ export function createTerminal(
       isDrawn = true;
     },
     erase,
-    width: () => stderr.columns ?? 100,
+    width: () => stderr.columns || 100,
     paintOut: paint(stdout),
     paintErr: paint(stderr),
     isLive: stderr.isTTY === true && !isPlain,
