@@ -7,6 +7,7 @@ import { loadEnvFile } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { environmentOf, type LanggraphConfig, openHealthPath, serverOptions } from "./langgraph-js-options.ts";
+import { hardenPersistence } from "./langgraph-js-persistence.ts";
 import { lockState, repairState } from "./langgraph-js-state.ts";
 import type { ShimReport } from "./replica-files.ts";
 
@@ -38,7 +39,11 @@ interface LanggraphServer {
  */
 async function main(optionsFile: string): Promise<void> {
   const options = JSON.parse(readFileSync(optionsFile, "utf8")) as LaunchOptions;
-  process.on("exit", (code) => writeFileSync(options.exitCodeFile, String(code)));
+  let isListening = false;
+  process.on("exit", (code) => {
+    if (!isListening && code === 0) sayNeverListened();
+    writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
+  });
   const lock = await lockState(options.stateDir);
   process.on("exit", () => lock.release());
   for (const done of repairState(options.stateDir)) console.warn(`warning: pierhead: ${done}`);
@@ -49,13 +54,18 @@ async function main(optionsFile: string): Promise<void> {
   const exchanges = countExchanges();
   const server = await startServer(options, config, directory);
   const { port } = new URL(`http://${server.host}`);
+  isListening = true;
   process.env["PORT"] = port;
 
   // From here on the server lives on with what it could not handle, as it does when it is started by its own CLI.
   process.removeListener("uncaughtException", fail);
   process.on("uncaughtException", (error) => console.error(`error: uncaught: ${describe(error)}`));
-  const end = () => void drain(server, { port, config, exchanges, drainTimeoutMs: options.drainTimeoutMs });
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, end).on(signal, () => {});
+  let isDraining = false;
+  const end = () => {
+    if (!isDraining) void drain(server, { port, config, exchanges, drainTimeoutMs: options.drainTimeoutMs });
+    isDraining = true;
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, end);
   report(options, {
     pid: process.pid,
     port: Number(port),
@@ -78,6 +88,7 @@ async function startServer(
   // The loader of TypeScript graphs is a dependency of the server, not ours.
   const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
   loader.register();
+  await hardenPersistence(api);
   const { startServer: start } = (await import(pathToFileURL(api).href)) as {
     startServer(options: object): Promise<LanggraphServer>;
   };
@@ -143,7 +154,7 @@ async function drain(
     exchanges,
     drainTimeoutMs,
   }: { port: string; config: LanggraphConfig; exchanges: Exchanges; drainTimeoutMs: number },
-): Promise<void> {
+): Promise<never> {
   const end = Date.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - lastWordsMs);
   try {
     while (Date.now() < end && (await isBusy(port, config, exchanges))) await sleep(100);
@@ -170,6 +181,14 @@ async function isBusy(port: string, config: LanggraphConfig, exchanges: Exchange
   if (answer === undefined) return true; // too busy to answer
   const found: unknown = answer.ok ? await answer.json().catch(() => null) : null;
   return Array.isArray(found) ? found.length > 0 : exchanges.open > 0;
+}
+
+/** Node ends with code 0 when nothing is left to wait for, whatever a graph still awaits. */
+function sayNeverListened(): void {
+  console.error(
+    "error: pierhead: the agent server ended before it listened: a graph ends the process, or awaits what never comes",
+  );
+  process.exitCode = 1;
 }
 
 const describe = (error: unknown) => (error instanceof Error ? (error.stack ?? error.message) : String(error));

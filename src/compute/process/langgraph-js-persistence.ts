@@ -1,0 +1,103 @@
+import { open, rename } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+/** What is used of `FileSystemPersistence` in `dist/storage/persist.mjs` of the open LangGraph.js server (1.5.1). */
+interface Persistence {
+  filepath: string | null;
+  data: unknown;
+  flushTimeout: NodeJS.Timeout | undefined;
+  /** Writes now; `flush` of a clean end is this, too. */
+  persist(): Promise<void>;
+  /** Called after every access. */
+  schedulePersist(): void;
+}
+
+interface PersistenceModule {
+  FileSystemPersistence: { prototype: Persistence };
+  serialize(data: unknown): string;
+}
+
+/** As the server does it: a quiet moment is the cheapest to write in. */
+const quietMs = 3_000;
+
+/** It waits for that moment without an end, so that a busy server killed after a day had written nothing of the day. */
+const unwrittenMs = 5_000;
+
+/** All of the state is written each time: of a big one less often, so that at most a twentieth of the time goes there. */
+const pausePerWrite = 20;
+
+interface Writing {
+  /** When the oldest change that is not in the file was made. */
+  changedAt: number | undefined;
+  lastWriteMs: number;
+  turn: Promise<void>;
+}
+
+/**
+ * Changes how the server writes its state: within seconds under any traffic, one write at a time, and so that a file
+ * has its old content or all of the new one. A server of another make is left as it is.
+ * @param serverModule file that `@langchain/langgraph-api/server` resolves to
+ */
+export async function hardenPersistence(serverModule: string): Promise<void> {
+  const file = fileURLToPath(new URL("./storage/persist.mjs", pathToFileURL(serverModule)));
+  const found: unknown = await import(pathToFileURL(file).href).catch(() => undefined);
+  if (!isPersistenceModule(found)) {
+    console.warn(`warning: pierhead: ${path.basename(file)} is not as known; state is written as the server does it`);
+    return;
+  }
+  const { serialize, FileSystemPersistence } = found;
+  const writings = new WeakMap<Persistence, Writing>();
+  const writingOf = (persistence: Persistence): Writing => {
+    const writing = writings.get(persistence) ?? { changedAt: undefined, lastWriteMs: 0, turn: Promise.resolve() };
+    writings.set(persistence, writing);
+    return writing;
+  };
+
+  FileSystemPersistence.prototype.schedulePersist = function () {
+    const writing = writingOf(this);
+    const now = Date.now();
+    writing.changedAt ??= now;
+    const latest = writing.changedAt + Math.max(unwrittenMs, writing.lastWriteMs * pausePerWrite);
+    clearTimeout(this.flushTimeout);
+    this.flushTimeout = setTimeout(
+      () => {
+        this.persist().catch((error: unknown) => console.error(`error: pierhead: state was not written: ${error}`));
+      },
+      Math.max(0, Math.min(now + quietMs, latest) - now),
+    );
+  };
+
+  FileSystemPersistence.prototype.persist = function () {
+    const writing = writingOf(this);
+    clearTimeout(this.flushTimeout);
+    const write = async () => {
+      if (this.data == null || this.filepath === null) return;
+      const begin = Date.now();
+      writing.changedAt = undefined;
+      await replaceFile(this.filepath, serialize(this.data));
+      writing.lastWriteMs = Date.now() - begin;
+    };
+    const written = writing.turn.then(write);
+    writing.turn = written.catch(() => {});
+    return written;
+  };
+}
+
+function isPersistenceModule(found: unknown): found is PersistenceModule {
+  const { FileSystemPersistence, serialize } = (found ?? {}) as Partial<PersistenceModule>;
+  const { persist, schedulePersist } = FileSystemPersistence?.prototype ?? {};
+  return [serialize, persist, schedulePersist].every((part) => typeof part === "function");
+}
+
+async function replaceFile(file: string, text: string): Promise<void> {
+  const draft = `${file}.draft`;
+  const handle = await open(draft, "w", 0o600);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(draft, file);
+}
