@@ -2,11 +2,14 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import type { Writable } from "node:stream";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { identify, isRunning, type ProcessIdentity } from "../../src/compute/process/processes.ts";
+import type { ReplicaSpec } from "../../src/compute/compute.ts";
+import { findProcesses, identify, isRunning, type ProcessIdentity } from "../../src/compute/process/processes.ts";
+import { dataDirIdOf } from "../../src/compute/process/replica-files.ts";
 import { eventually } from "./eventually.ts";
 import { ask, isAlive, ProcessWorld, soon } from "./process-world.ts";
 
@@ -19,6 +22,10 @@ describe("process compute: the life of a replica", () => {
   });
   after(() => world?.[Symbol.asyncDispose]());
 
+  const startServer = (spec: ReplicaSpec) =>
+    spawn(process.execPath, [serverProcess, world.dataDir, JSON.stringify(spec)], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
   const pidOf = async (spec: { replicaId: string }): Promise<ProcessIdentity> =>
     JSON.parse(await readFile(path.join(world.dataDir, "replicas", spec.replicaId, "replica.json"), "utf8")).process;
 
@@ -68,9 +75,7 @@ describe("process compute: the life of a replica", () => {
   test("a replica outlives a server killed by SIGKILL, and the next one finds it with the same pid", async () => {
     const spec = await world.agent("healthy");
     await world.reopen(async () => {
-      const server = spawn(process.execPath, [serverProcess, world.dataDir, JSON.stringify(spec)], {
-        stdio: ["ignore", "pipe", "inherit"],
-      });
+      const server = startServer(spec);
       await once(server.stdout, "data");
       server.kill("SIGKILL");
       await once(server, "exit");
@@ -82,17 +87,52 @@ describe("process compute: the life of a replica", () => {
     assert.equal(identify(pid), undefined);
   });
 
-  test("a server killed before it opened the gate leaves no process", async () => {
-    const spec = await world.agent("healthy");
+  test("a server killed at any moment of a start leaves a replica that the next one knows, or nothing", async () => {
+    const dataDirId = await dataDirIdOf(world.dataDir);
+    const marked = async (spec: { replicaId: string }) => findProcesses({ dataDirId, replicaId: spec.replicaId });
+    const moments: Record<string, (spec: ReplicaSpec) => Promise<boolean>> = {
+      "it has a directory": async (spec) => existsSync(world.directoryOf(spec)),
+      "its gate runs": async (spec) => (await marked(spec)).length > 0,
+      "it is recorded": async (spec) => existsSync(path.join(world.directoryOf(spec), "replica.json")),
+      "it is ready": async (spec) => existsSync(path.join(world.directoryOf(spec), "ready.json")),
+    };
+    for (const [moment, hasCome] of Object.entries(moments)) {
+      const spec = await world.agent("healthy");
+      await world.reopen(async () => {
+        const server = startServer(spec);
+        await eventually(
+          () => hasCome(spec),
+          (has) => has,
+        );
+        server.kill("SIGKILL");
+        await once(server, "exit");
+      });
+      const state = await world.stateOf(spec);
+      if (state === undefined) {
+        assert.deepEqual(await marked(spec), [], `killed when ${moment}`);
+        assert.ok(!existsSync(world.directoryOf(spec)), `killed when ${moment}`);
+      } else {
+        // Its gate was opened, and it gets ready; or it was not, and the replica has exited.
+        await eventually(
+          () => world.stateOf(spec),
+          (seen) => seen?.phase === "ready" || seen?.phase === "exited",
+        );
+        await world.remove(spec);
+      }
+    }
+  });
+
+  test("a gate that is told half of what to start ends without a word of it", async () => {
     const gate = fileURLToPath(new URL("../../src/compute/process/gate.ts", import.meta.url));
-    const waiting = spawn(process.execPath, [gate], { stdio: ["ignore", "ignore", "inherit", "pipe"], detached: true });
-    waiting.stdio[3]?.destroy();
-    const [code] = await once(waiting, "exit");
-    assert.equal(code, 0);
-    await mkdir(world.directoryOf(spec), { recursive: true });
-    await world.reopen();
-    assert.equal(await world.stateOf(spec), undefined);
-    assert.ok(!existsSync(world.directoryOf(spec)), "a directory without a record is removed");
+    for (const text of ["", '{"argv":["node"],"env":{"TOKEN":"hu']) {
+      const waiting = spawn(process.execPath, [gate], { stdio: ["ignore", "pipe", "pipe", "pipe"], detached: true });
+      const said: Buffer[] = [];
+      for (const output of [waiting.stdout, waiting.stderr]) output?.on("data", (chunk: Buffer) => said.push(chunk));
+      (waiting.stdio[3] as Writable).end(text);
+      const [code] = await once(waiting, "close");
+      assert.equal(code, 0);
+      assert.equal(Buffer.concat(said).toString(), "");
+    }
   });
 
   test("an exit that nobody saw is found by the next server, with its last lines", async () => {

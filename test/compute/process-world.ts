@@ -3,7 +3,10 @@ import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import { findCgroups, listCgroups } from "../../src/compute/process/cgroup.ts";
 import { openProcessCompute, type ProcessComputeDriver } from "../../src/compute/process/process-compute.ts";
+import { findProcesses } from "../../src/compute/process/processes.ts";
+import { dataDirIdOf } from "../../src/compute/process/replica-files.ts";
 import type { Artifact } from "../../src/contract/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents, writeAgent } from "./agents.ts";
@@ -91,8 +94,17 @@ export class ProcessWorld implements AsyncDisposable {
     const states = await this.compute.observe(soon());
     await Promise.all(states.map(({ replicaId }) => this.compute.remove(replicaId, { graceMs: 0, signal: soon() })));
     await this.compute.close();
+    await assertNothingLeft(this.dataDir);
     await rm(this.root, { recursive: true, force: true });
   }
+}
+
+/** No process and no cgroup of a data directory. */
+export async function assertNothingLeft(dataDir: string): Promise<void> {
+  const dataDirId = await dataDirIdOf(dataDir);
+  if (process.platform === "linux") assert.deepEqual(await findProcesses({ dataDirId }), []);
+  const cgroups = await findCgroups(`pierhead-${dataDirId}-probe`);
+  assert.deepEqual([...(await listCgroups(cgroups, `pierhead-${dataDirId}-`)).keys()], []);
 }
 
 /** GET from a replica; undefined when it does not answer (to the end). */

@@ -6,6 +6,7 @@ import { openProcessCompute } from "../../src/compute/process/process-compute.ts
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents, writeAgent } from "./agents.ts";
 import { anySpec, computeConformance } from "./conformance.ts";
+import { assertNothingLeft } from "./process-world.ts";
 
 const answers = ({ address }: ReplicaState) =>
   fetch(`http://${address?.host}:${address?.port}/ok`).then(
@@ -25,6 +26,9 @@ computeConformance("process", async () => {
     open: () => openProcessCompute(options),
     spec: (kind) => anySpec(artifacts[kind]),
     answers,
-    end: () => rm(root, { recursive: true, force: true }),
+    async end() {
+      await assertNothingLeft(options.dataDir);
+      await rm(root, { recursive: true, force: true });
+    },
   };
 });
