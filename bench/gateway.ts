@@ -5,23 +5,24 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createGateway } from "../src/gateway/gateway.ts";
 import { createLogger } from "../src/telemetry/log.ts";
-import { type BenchLine, benchLine, median, percentile, printLine } from "./line.ts";
+import type { BenchRun } from "./installation.ts";
+import { type BenchLine, benchLine, median, percentile } from "./line.ts";
 import { runLoad } from "./load.ts";
 
 const rounds = 3;
-const roundMs = 2_000;
+const roundMs = { small: 1_000, full: 2_000 };
 const connections = 16;
 
 /**
  * What the gateway adds to a request, to an event of a stream, and to a cold start. The bare server answers from
- * memory in about 10 us, a tenth of what an agent server needs for its cheapest answer. About 30 s.
+ * memory in about 10 us, a tenth of what an agent server needs for its cheapest answer.
  */
-export async function gatewayBench(): Promise<BenchLine[]> {
+export async function gatewayBench({ size }: Pick<BenchRun, "size">): Promise<BenchLine[]> {
   const agent = await startParty("agent");
   const proxy = await startParty("proxy", agent.port);
   const gateway = await startParty("gateway", agent.port);
   try {
-    const measured = await measureRounds({ agent, proxy, gateway });
+    const measured = await measureRounds({ agent, proxy, gateway }, roundMs[size]);
     return [...requestLines(measured), await eventLine(agent.port, gateway.port), await coldStartLine()];
   } finally {
     for (const { child } of [gateway, proxy, agent]) child.kill();
@@ -49,21 +50,21 @@ interface Round {
 type Rounds = Record<keyof Parties, Round[]>;
 
 /** The three in turn, several times: whatever disturbs the machine disturbs all of them. The first turn warms up. */
-async function measureRounds(parties: Parties): Promise<Rounds> {
+async function measureRounds(parties: Parties, durationMs: number): Promise<Rounds> {
   const measured: Rounds = { agent: [], proxy: [], gateway: [] };
   for (let round = 0; round <= rounds; round += 1) {
     for (const name of ["agent", "proxy", "gateway"] as const) {
-      const result = await measureRound(parties[name], name === "gateway" ? "/d/demo/ok" : "/ok");
+      const result = await measureRound(parties[name], name === "gateway" ? "/d/demo/ok" : "/ok", durationMs);
       if (round > 0) measured[name].push(result);
     }
   }
   return measured;
 }
 
-async function measureRound({ child, port }: Party, path: string): Promise<Round> {
+async function measureRound({ child, port }: Party, path: string, durationMs: number): Promise<Round> {
   const before = await cpuMicros(child);
   const request = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nUser-Agent: bench\r\n\r\n`;
-  const load = await runLoad({ port, request, connections, durationMs: roundMs });
+  const load = await runLoad({ port, request, connections, durationMs });
   if (load.failed > 0) throw new Error(`${load.failed} of ${load.requests} requests failed`);
   const cpuMicrosPerRequest = ((await cpuMicros(child)) - before) / load.requests;
   return { requestsPerS: load.requestsPerS, p99Ms: percentile(load.latenciesMs, 99), cpuMicrosPerRequest };
@@ -194,8 +195,4 @@ async function answerOf(port: number, path: string): Promise<void> {
   const [answer] = await once(get({ host: "127.0.0.1", port, path, agent: false }), "response");
   if (answer.statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}`);
   await answer.resume().toArray();
-}
-
-if (import.meta.main) {
-  for (const line of await gatewayBench()) printLine(line);
 }

@@ -3,24 +3,29 @@ export interface BenchLine {
   /** Number of the goal, such as `G13`. */
   goal: string;
   name: string;
-  /** What the bare engine takes or gives without us. */
-  floor: number;
+  /** What the bare engine takes or gives without us; null: there is none to compare with. */
+  floor: number | null;
   ours: number;
   /** ours / floor. */
-  ratio: number;
+  ratio: number | null;
   unit: string;
   /** In words, such as `ratio <= 1.5`. */
   target: string;
   met: boolean;
 }
 
-/** What must hold. `addedMax` bounds ours minus floor, in the line's unit. */
-export type BenchTarget = { ratioMin: number } | { ratioMax: number } | { addedMax: number } | { oursMax: number };
+/** What must hold; a ratio that nobody took does not hold. `addedMax` bounds ours minus floor, in the line's unit. */
+export type BenchTarget =
+  | { ratioMin: number }
+  | { ratioMax: number }
+  | { addedMax: number }
+  | { oursMin: number }
+  | { oursMax: number };
 
 export interface Measured {
   goal: string;
   name: string;
-  floor: number;
+  floor: number | null;
   ours: number;
   unit: string;
   target: BenchTarget;
@@ -28,12 +33,15 @@ export interface Measured {
 
 export function benchLine({ target, ...measured }: Measured): BenchLine {
   const { floor, ours, unit } = measured;
-  const ratio = rounded(ours / floor);
-  const rest = { floor: rounded(floor), ours: rounded(ours), ratio };
+  const ratio = floor === null ? null : rounded(ours / floor);
+  const rest = { floor: floor === null ? null : rounded(floor), ours: rounded(ours), ratio };
   const line = (words: string, met: boolean) => ({ ...measured, ...rest, target: words, met });
-  if ("ratioMin" in target) return line(`ratio >= ${target.ratioMin}`, ratio >= target.ratioMin);
-  if ("ratioMax" in target) return line(`ratio <= ${target.ratioMax}`, ratio <= target.ratioMax);
-  if ("addedMax" in target) return line(`ours <= floor + ${target.addedMax} ${unit}`, ours <= floor + target.addedMax);
+  if ("ratioMin" in target) return line(`ratio >= ${target.ratioMin}`, ratio !== null && ratio >= target.ratioMin);
+  if ("ratioMax" in target) return line(`ratio <= ${target.ratioMax}`, ratio !== null && ratio <= target.ratioMax);
+  if ("addedMax" in target) {
+    return line(`ours <= floor + ${target.addedMax} ${unit}`, ours <= (floor ?? 0) + target.addedMax);
+  }
+  if ("oursMin" in target) return line(`ours >= ${target.oursMin} ${unit}`, ours >= target.oursMin);
   return line(`ours <= ${target.oursMax} ${unit}`, ours <= target.oursMax);
 }
 

@@ -3,8 +3,8 @@ import { connect, type Socket } from "node:net";
 
 export interface Load {
   port: number;
-  /** The whole request, written again and again. */
-  request: string;
+  /** The whole request, written again and again; a function makes a new one each time. */
+  request: string | (() => string);
   connections: number;
   durationMs: number;
 }
@@ -31,12 +31,19 @@ export async function runLoad({ port, request, connections, durationMs }: Load):
   return result;
 }
 
-async function askUntil(end: number, { port, request, result }: { port: number; request: string; result: LoadResult }) {
+/** A server that is silent for this long is broken, not slow. */
+const answerTimeoutMs = 30_000;
+
+type Asking = Pick<Load, "port" | "request"> & { result: LoadResult };
+
+async function askUntil(end: number, { port, request, result }: Asking): Promise<void> {
   const socket = connect({ port, host: "127.0.0.1", noDelay: true });
   await once(socket, "connect");
+  socket.setTimeout(answerTimeoutMs, () => socket.destroy());
   while (performance.now() < end) {
+    const text = typeof request === "string" ? request : request();
     const sentAt = performance.now();
-    socket.write(request);
+    socket.write(text);
     const status = await readAnswer(socket);
     result.latenciesMs.push(performance.now() - sentAt);
     result.requests += 1;

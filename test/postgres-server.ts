@@ -12,8 +12,11 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** A PostgreSQL server of our own in a temporary directory, or undefined where none is installed. */
-export async function startPostgresServer(): Promise<PostgresServer | undefined> {
+/**
+ * A PostgreSQL server of our own in a temporary directory, or undefined where none is installed. Tests need not wait for
+ * the disk; `durable` waits, as a server with real data does.
+ */
+export async function startPostgresServer({ durable = false } = {}): Promise<PostgresServer | undefined> {
   const binaries = findBinaries();
   if (binaries === undefined) return undefined;
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-pg-"));
@@ -27,7 +30,8 @@ export async function startPostgresServer(): Promise<PostgresServer | undefined>
     { ...user, cwd: directory, encoding: "utf8" },
   );
   if (initdb.status !== 0) throw new Error(`initdb failed: ${initdb.stderr}${initdb.error?.message ?? ""}`);
-  const server = spawnServer(path.join(binaries, "postgres"), directory, data, user);
+  const fsync = durable ? "on" : "off";
+  const server = spawnServer(path.join(binaries, "postgres"), { directory, data, fsync, user });
   const url = `postgresql://postgres@${encodeURIComponent(directory)}/postgres`;
   const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
   const killAtExit = () => server.kill("SIGQUIT");
@@ -48,8 +52,16 @@ export async function startPostgresServer(): Promise<PostgresServer | undefined>
   };
 }
 
-function spawnServer(postgres: string, directory: string, data: string, user: object | undefined): ChildProcess {
-  const settings = ["listen_addresses=", `unix_socket_directories=${directory}`, "fsync=off", "max_connections=300"];
+function spawnServer(
+  postgres: string,
+  { directory, data, fsync, user }: { directory: string; data: string; fsync: string; user: object | undefined },
+): ChildProcess {
+  const settings = [
+    "listen_addresses=",
+    `unix_socket_directories=${directory}`,
+    `fsync=${fsync}`,
+    "max_connections=300",
+  ];
   const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
   // When a test process is killed, its server must go too: the kernel sends the signal. Only Linux has this.
   const setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].find((file) => existsSync(file));

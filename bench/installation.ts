@@ -1,0 +1,184 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import pg from "pg";
+import { bootstrap } from "../src/server/bootstrap.ts";
+import { readConfig } from "../src/server/config.ts";
+import { type Db, openDatabase } from "../src/store/database.ts";
+import { ensureTemplate } from "../src/store/embedded/prepare-directory.ts";
+import { readOrCreateMasterKey } from "../src/store/master-key.ts";
+import { migrate } from "../src/store/migrate.ts";
+import { openSealer, type Sealer } from "../src/store/seal.ts";
+import { createLogger } from "../src/telemetry/log.ts";
+import { type PostgresServer, startPostgresServer } from "../test/postgres-server.ts";
+import type { Question, Usage } from "./server-process.ts";
+
+export type DatabaseKind = Db["kind"];
+
+/** What one run of benches shares. */
+export interface BenchRun extends AsyncDisposable {
+  /** `small` ends within two minutes for all benches together. */
+  size: "small" | "full";
+  /** Databases of this machine. */
+  kinds: DatabaseKind[];
+  /** The same in words, with their versions. */
+  database: string;
+  /** A migrated database of its own with a workspace, a key and the built-in listener; nothing runs on it yet. */
+  install(kind: DatabaseKind): Promise<Installation>;
+}
+
+export interface Installation extends AsyncDisposable {
+  kind: DatabaseKind;
+  databaseUrl: string | undefined;
+  dataDir: string;
+  adminKey: string;
+  workspaceId: string;
+  listenerId: string;
+  /** Of the embedded database there is one opener at a time: close it before a server starts. */
+  open(): Promise<{ db: Db; sealer: Sealer; close(): Promise<void> }>;
+  start(role: "server" | "api", environment?: Record<string, string>): Promise<BenchServer>;
+}
+
+export interface BenchServer {
+  url: string;
+  port: number;
+  usage(): Promise<Usage>;
+  /** First row of a query that the server runs on its own database. */
+  row<T>(text: string): Promise<T>;
+  stop(): Promise<void>;
+}
+
+const cacheDir = path.resolve("node_modules/.cache/pierhead");
+
+/** @param databaseUrl a PostgreSQL to use in place of one of our own; it needs the right to create databases. */
+export async function startBenchRun(size: "small" | "full", databaseUrl: string | undefined): Promise<BenchRun> {
+  await ensureTemplate(cacheDir);
+  // With fsync: a create that need not reach the disk would measure another thing.
+  const postgres: PostgresServer | undefined =
+    databaseUrl === undefined
+      ? await startPostgresServer({ durable: true })
+      : { url: databaseUrl, stop: async () => undefined };
+  return {
+    size,
+    kinds: postgres === undefined ? ["embedded"] : ["postgres", "embedded"],
+    database: [...(postgres === undefined ? [] : [await versionOf(postgres.url)]), "embedded database"].join(" and "),
+    install: (kind) => install(kind === "embedded" ? undefined : (postgres as PostgresServer)),
+    [Symbol.asyncDispose]: async () => postgres?.stop(),
+  };
+}
+
+async function versionOf(url: string): Promise<string> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query("show server_version").finally(() => client.end());
+  return `PostgreSQL ${rows[0].server_version.split(" ")[0]}`;
+}
+
+async function install(postgres: PostgresServer | undefined): Promise<Installation> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-bench-"));
+  const made = postgres === undefined ? undefined : await createDatabase(postgres.url);
+  const environment = {
+    PORT: "0",
+    PIERHEAD_DATA_DIR: dataDir,
+    PIERHEAD_CACHE_DIR: cacheDir,
+    PIERHEAD_DATABASE_TEMPLATE_DIR: cacheDir,
+    PIERHEAD_ADMIN_KEY: `bench-${randomUUID()}`,
+    ...(made === undefined ? {} : { DATABASE_URL: made.url }),
+  };
+  const config = readConfig(environment);
+  const open = async () => {
+    const logger = createLogger("warn");
+    const db = await openDatabase({ databaseUrl: made?.url, dataDir, logger, templateDirectory: cacheDir });
+    await migrate(db);
+    const sealer = await openSealer(db, await readOrCreateMasterKey(path.join(dataDir, "master.key")));
+    const close = async () => {
+      sealer.close();
+      await db.close();
+    };
+    return { db, sealer, close };
+  };
+  const first = await open();
+  const { workspaceId, listenerId } = await bootstrap(first.db, config);
+  await first.close();
+  return {
+    kind: made === undefined ? "embedded" : "postgres",
+    databaseUrl: made?.url,
+    dataDir,
+    adminKey: environment.PIERHEAD_ADMIN_KEY,
+    workspaceId,
+    listenerId,
+    open,
+    start: (role, more = {}) => startServerProcess(role, dataDir, { ...environment, ...more }),
+    async [Symbol.asyncDispose]() {
+      await made?.drop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The embedded database once more, for a second program that works on the same rows. @returns its data directory. */
+export async function copyEmbedded(installation: Installation): Promise<string> {
+  const copy = path.join(installation.dataDir, "copy");
+  await cp(path.join(installation.dataDir, "database"), path.join(copy, "database"), { recursive: true });
+  return copy;
+}
+
+async function createDatabase(serverUrl: string): Promise<{ url: string; drop(): Promise<void> }> {
+  const name = `bench_${randomUUID().replaceAll("-", "")}`;
+  const administrate = async (statement: string) => {
+    const client = new pg.Client({ connectionString: serverUrl });
+    await client.connect();
+    await client.query(statement).finally(() => client.end());
+  };
+  await administrate(`create database ${name}`);
+  return {
+    url: serverUrl.replace(/\/[^/]*$/, `/${name}`),
+    drop: () => administrate(`drop database ${name} with (force)`),
+  };
+}
+
+/** Its log goes to a file at the level that operators have: writing it is part of what a request costs. */
+async function startServerProcess(
+  role: string,
+  dataDir: string,
+  environment: Record<string, string>,
+): Promise<BenchServer> {
+  const logFile = path.join(dataDir, "server.log");
+  const log = openSync(logFile, "a");
+  const child = fork(fileURLToPath(new URL("server-process.ts", import.meta.url)), [role], {
+    env: { ...process.env, DATABASE_URL: undefined, ...environment },
+    stdio: ["ignore", log, log, "ipc"],
+  });
+  closeSync(log);
+  const ended = once(child, "exit");
+  const url = await Promise.race([firstMessage<{ url: string }>(child).then((message) => message.url), ended]);
+  if (typeof url !== "string") {
+    throw new Error(`the server ended before it was ready:\n${(await readFile(logFile, "utf8")).slice(-4_000)}`);
+  }
+  return {
+    url,
+    port: Number(new URL(url).port),
+    usage: () => ask<Usage>(child, { ask: "usage" }),
+    row: <T>(text: string) => ask<T>(child, { ask: "row", text }),
+    async stop() {
+      if (child.connected) child.disconnect();
+      await ended;
+    },
+  };
+}
+
+function ask<T>(child: ChildProcess, question: Question): Promise<T> {
+  const reply = firstMessage<T>(child);
+  child.send(question);
+  return reply;
+}
+
+async function firstMessage<T>(child: ChildProcess): Promise<T> {
+  const [message] = await once(child, "message");
+  return message as T;
+}

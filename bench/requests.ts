@@ -1,0 +1,69 @@
+import { randomUUID } from "node:crypto";
+import type { ApiDeps, ApiSettings } from "../src/api/app.ts";
+import { createFromRequest } from "../src/api/create.ts";
+import { templatesDirectory } from "../src/builds/templates.ts";
+import type { CreateDeployment } from "../src/contract/deployment.ts";
+import { readConfig } from "../src/server/config.ts";
+import type { Db } from "../src/store/database.ts";
+import type { DeploymentRow } from "../src/store/deployments.ts";
+import type { Sealer } from "../src/store/seal.ts";
+
+/** Rows that a new deployment belongs to. */
+export interface Owner {
+  workspaceId: string;
+  listenerId: string;
+}
+
+/** A deployment of an image with two secrets: what a CI job sends. */
+export const createBody = (name: string): CreateDeployment => ({
+  name,
+  source: "external_docker",
+  source_config: { resource_spec: { cpu: 1, memory_mb: 1024, min_scale: 1, max_scale: 1 } },
+  source_revision_config: { image_uri: "registry.example/team/agent:1.4.2" },
+  secrets: [
+    { name: "OPENAI_API_KEY", value: "sk-0123456789abcdef0123456789abcdef0123456789abcdef" },
+    { name: "SEARCH_URL", value: "https://agent:password@search.example:9200/index" },
+  ],
+});
+
+/** Does what the API does with such a request, without HTTP: same rules, same rows. */
+export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal">, owner: Owner): Promise<DeploymentRow> {
+  const unique = randomUUID();
+  const principal = {
+    organizationId: owner.workspaceId,
+    tenantId: owner.workspaceId,
+    role: "admin" as const,
+    keyId: unique,
+    actor: `key:${owner.workspaceId}`,
+  };
+  const deps = { db, sealer, listenerId: owner.listenerId, settings: apiSettings } as unknown as ApiDeps;
+  return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), idempotencyKey: randomUUID() });
+}
+
+const { mode, region, regions, basePath, dataDir } = readConfig({});
+
+/** Those of an API without a server around it: the defaults. */
+export const apiSettings: ApiSettings = {
+  mode,
+  region,
+  regions,
+  basePath,
+  dataDir,
+  version: "bench",
+  publicUrl: null,
+  ownUrl: () => "http://127.0.0.1",
+  templatesDir: templatesDirectory,
+  allowLocalSources: true,
+  allowPrivateNetwork: true,
+  uncappedResources: false,
+  hasBuiltinDataPlane: true,
+};
+
+/** The bytes of one HTTP request. */
+export function httpRequest(verb: string, path: string, apiKey: string, body?: object): string {
+  const head = `${verb} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nUser-Agent: bench\r\nX-Api-Key: ${apiKey}\r\n`;
+  if (body === undefined) return `${head}\r\n`;
+  const text = JSON.stringify(body);
+  const ours = `Content-Type: application/json\r\nIdempotency-Key: ${randomUUID()}\r\n`;
+  return `${head}${ours}Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
+}

@@ -1,0 +1,47 @@
+import { parseArgs } from "node:util";
+import { apiBench } from "./api.ts";
+import { deployBench } from "./deploy.ts";
+import { gatewayBench } from "./gateway.ts";
+import { type BenchRun, startBenchRun } from "./installation.ts";
+import { type BenchLine, printLine } from "./line.ts";
+import { reconcileBench } from "./reconcile.ts";
+import { saveResults, tableOf } from "./report.ts";
+
+/**
+ * `npm run bench -- [NAME...] [--size small|full] [--json] [--save]`: runs the named benches, or all. The table goes to
+ * stdout; with `--json` to stderr, and one JSON object a line to stdout. `--save` writes it into `bench/results.md`.
+ * `PIERHEAD_TEST_DATABASE_URL` names a PostgreSQL to use in place of one of our own.
+ */
+const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
+  api: apiBench,
+  deploy: deployBench,
+  gateway: gatewayBench,
+  reconcile: reconcileBench,
+};
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    json: { type: "boolean", default: false },
+    save: { type: "boolean", default: false },
+    size: { type: "string", default: "full" },
+  },
+});
+const { size } = options;
+const unknown = positionals.find((name) => !(name in benches));
+if (unknown !== undefined) fail(`There is no bench '${unknown}'; there are ${Object.keys(benches).join(", ")}.`);
+if (size !== "small" && size !== "full") fail(`--size is small or full, not '${size}'.`);
+
+await using run = await startBenchRun(size, process.env["PIERHEAD_TEST_DATABASE_URL"]);
+if (!run.kinds.includes("postgres")) process.stderr.write("SKIPPED postgres: it is not installed\n");
+for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
+  const lines = (await benches[name]?.(run)) ?? [];
+  if (options.json) for (const line of lines) printLine(line);
+  (options.json ? process.stderr : process.stdout).write(`${name}\n${tableOf(lines)}\n`);
+  if (options.save) await saveResults(name, lines, { size, database: run.database });
+}
+
+function fail(message: string): never {
+  process.stderr.write(`${message}\n`);
+  process.exit(2);
+}

@@ -1,0 +1,89 @@
+import path from "node:path";
+import { sql } from "kysely";
+import pg from "pg";
+import { createApi } from "../src/api/app.ts";
+import { createGateway } from "../src/gateway/gateway.ts";
+import { bootstrap } from "../src/server/bootstrap.ts";
+import { type Config, readConfig } from "../src/server/config.ts";
+import { listen } from "../src/server/listen.ts";
+import { startServer } from "../src/server/start.ts";
+import { type Db, openDatabase } from "../src/store/database.ts";
+import { readOrCreateMasterKey } from "../src/store/master-key.ts";
+import { openSealer } from "../src/store/seal.ts";
+import { createLogger, type Logger } from "../src/telemetry/log.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { apiSettings } from "./requests.ts";
+
+/** What the parent may ask: what was used so far, or one row of the database, which has one opener if it is embedded. */
+export type Question = { ask: "usage" } | { ask: "row"; text: string };
+
+export interface Usage {
+  /** Of all threads. */
+  cpuMs: number;
+  /** Statements sent to the database. */
+  queries: number;
+}
+
+/**
+ * A server in a process of its own, configured by its environment as any other. Argument: `server` for all of it, `api`
+ * for the API alone, as on a machine whose reconciler works elsewhere. Tells its URL once it answers; ends cleanly when
+ * its parent lets go of it.
+ */
+const startAs = { server: startServer, api: startApi };
+const usage = { queries: 0 };
+countQueries();
+const config = readConfig(process.env);
+const logger = createLogger(config.logLevel);
+const { url, db, close } = await startAs[process.argv[2] as keyof typeof startAs](config, { logger });
+process.send?.({ url });
+process.on("message", (question: Question) => void answer(question).then((reply) => process.send?.(reply)));
+process.on("disconnect", () => void close().then(() => process.exit(0)));
+
+async function answer(question: Question): Promise<unknown> {
+  if (question.ask === "row") return (await sql.raw(question.text).execute(db.kysely)).rows[0];
+  const { user, system } = process.cpuUsage();
+  return { cpuMs: (user + system) / 1_000, queries: usage.queries } satisfies Usage;
+}
+
+function countQueries(): void {
+  const { prototype } = pg.Client;
+  const { query } = prototype;
+  prototype.query = function counted(this: pg.Client, ...args: never[]) {
+    usage.queries += 1;
+    return Reflect.apply(query, this, args);
+  } as typeof query;
+}
+
+interface Started {
+  url: string;
+  db: Db;
+  close(): Promise<void>;
+}
+
+/** Sockets, gateway in front, routes, checks, store: everything that a request meets in a whole server. */
+async function startApi(config: Config, { logger }: { logger: Logger }): Promise<Started> {
+  const db = await openDatabase({ databaseUrl: config.databaseUrl, dataDir: config.dataDir, logger });
+  const { listenerId } = await bootstrap(db, config);
+  const sealer = await openSealer(db, await readOrCreateMasterKey(path.join(config.dataDir, "master.key")));
+  const api = await createApi({
+    db,
+    sealer,
+    logger,
+    listenerId,
+    metrics: createMetrics(),
+    settings: apiSettings,
+    readiness: () => [],
+    explain: async () => undefined,
+  });
+  const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+  const listening = await listen(api, gateway, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
+  return {
+    url: listening.url,
+    db,
+    async close() {
+      await listening.close();
+      sealer.close();
+      await db.close();
+    },
+  };
+}
