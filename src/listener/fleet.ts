@@ -5,9 +5,11 @@ import { explain, type Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import type { Operations } from "./operations.ts";
 import type { Action } from "./pass.ts";
+import { PassQueue } from "./pass-queue.ts";
 import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
 import type { Snapshot } from "./report.ts";
+import { Routes } from "./routes.ts";
 import type { Sightings } from "./sightings.ts";
 
 /** One deployment as this listener holds it. */
@@ -22,9 +24,6 @@ interface Member {
   readonly drains: Map<string, AbortController>;
   cancelWake: () => void;
 }
-
-/** Passes in one go, about 30 us each: requests of the same process wait no longer than 6 ms for them. */
-const slicePassesMax = 200;
 
 /** A pass that throws is our bug; the deployment is tried again, the others are not held up. */
 const brokenPassRetryMs = 30_000;
@@ -45,15 +44,12 @@ export class Fleet {
   readonly #report: (snapshot: Snapshot) => void;
   readonly #look: () => void;
   readonly #members = new Map<string, Member>();
-  readonly #dirty = new Set<string>();
-  /** Every slug that was ever given a route, whoever led then. */
-  readonly #slugs = new Set<string>();
+  readonly #queue: PassQueue;
+  readonly #routes: Routes;
   /** Whether the replicas were seen at all, and whether the control plane has named all deployments it knows. */
   #hasSeen = false;
   #isListComplete = false;
   #isActing = false;
-  #isPassing = false;
-  #cancelPass = () => {};
   #cancelResync = () => {};
 
   constructor(options: {
@@ -72,6 +68,8 @@ export class Fleet {
     this.#operations = options.operations;
     this.#report = options.report;
     this.#look = options.look;
+    this.#routes = new Routes(options.traffic);
+    this.#queue = new PassQueue({ clock: this.#clock, pass: (deploymentId) => this.#pass(deploymentId) });
     options.traffic.onWake((deploymentId) => this.#wake(deploymentId));
   }
 
@@ -82,6 +80,7 @@ export class Fleet {
   /** This instance acts for its listener from now on. */
   lead(): void {
     this.#isActing = true;
+    if (this.#hasSeen) this.#queue.open();
     this.#resyncLater();
   }
 
@@ -89,10 +88,8 @@ export class Fleet {
   standBack(reason: Error): void {
     this.#isActing = false;
     this.#isListComplete = false;
-    this.#cancelPass();
+    this.#queue.close();
     this.#cancelResync();
-    this.#isPassing = false;
-    this.#dirty.clear();
     for (const member of this.#members.values()) this.#letGo(member);
     this.#members.clear();
     this.#operations.abandon(reason);
@@ -120,13 +117,13 @@ export class Fleet {
     }
     this.#adoptOrphans(this.#sightings.deploymentIds());
     const wanted = new Set(Array.from(this.#members.values(), ({ assignment }) => assignment?.slug));
-    for (const slug of this.#slugs) if (!wanted.has(slug)) this.#removeRoute(slug);
+    this.#routes.keepOnly(wanted);
   }
 
   /** Replicas were observed; `changed` names the deployments for which it matters. */
   seen(changed: ReadonlySet<string>): void {
-    const isFirst = !this.#hasSeen;
     this.#hasSeen = true;
+    if (this.#isActing) this.#queue.open();
     for (const deploymentId of changed) {
       for (const { phase, replicaId } of this.#sightings.of(deploymentId)) {
         if (phase !== "starting") this.#operations.givePlaceBack(replicaId);
@@ -134,7 +131,6 @@ export class Fleet {
       this.#mark(deploymentId);
     }
     if (this.#isListComplete) this.#adoptOrphans(changed);
-    if (isFirst) this.#markAll();
   }
 
   ended(deploymentId: string): void {
@@ -198,34 +194,16 @@ export class Fleet {
   }
 
   #mark(deploymentId: string): void {
-    this.#dirty.add(deploymentId);
-    if (this.#isPassing || !this.#isActing || !this.#hasSeen) return;
-    this.#isPassing = true;
-    // Whatever else happens in this moment belongs to the same passes.
-    queueMicrotask(() => this.#pass());
+    if (this.#isActing) this.#queue.mark(deploymentId);
   }
 
-  #pass(): void {
-    let left = slicePassesMax;
-    for (const deploymentId of this.#dirty) {
-      if (!this.#isActing) return;
-      left -= 1;
-      if (left < 0) {
-        this.#cancelPass = this.#clock.setTimeout(() => this.#pass(), 0);
-        return;
-      }
-      this.#dirty.delete(deploymentId);
-      const member = this.#members.get(deploymentId);
-      if (member !== undefined) this.#tryConverge(member);
-    }
-    this.#isPassing = false;
-  }
-
-  #tryConverge(member: Member): void {
+  #pass(deploymentId: string): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined) return;
     try {
       this.#converge(member);
     } catch (error) {
-      this.#logger.error({ deployment_id: member.deploymentId, error: explain(error) }, "pass failed");
+      this.#logger.error({ deployment_id: deploymentId, error: explain(error) }, "pass failed");
       this.#wakeAt(member, this.#clock.now() + brokenPassRetryMs);
     }
   }
@@ -233,7 +211,8 @@ export class Fleet {
   #converge(member: Member): void {
     const plan = planReplicas(this.#factsOf(member), member.memory, this.#clock.now());
     member.memory = plan.memory;
-    this.#setRoute(member, plan.route);
+    this.#routes.set(member.route, plan.route);
+    member.route = plan.route;
     for (const action of plan.actions) this.#act(member, action);
     if (plan.report !== null) this.#report(plan.report);
     this.#wakeAt(member, plan.wakeAtMs);
@@ -278,20 +257,6 @@ export class Fleet {
   #factsOfReplica({ startedAt, deploymentId: _, ...state }: ReplicaState): ReplicaFacts {
     const inFlight = this.#traffic.inFlight(state.replicaId);
     return { ...state, startedAtMs: startedAt.getTime(), isBeingRemoved: false, inFlight };
-  }
-
-  #setRoute(member: Member, route: Route | null): void {
-    const before = member.route;
-    if (before !== null && before.slug !== route?.slug) this.#removeRoute(before.slug);
-    member.route = route;
-    if (route === null || isSameRoute(before, route)) return;
-    this.#slugs.add(route.slug);
-    this.#traffic.setRoute(route);
-  }
-
-  #removeRoute(slug: string): void {
-    this.#slugs.delete(slug);
-    this.#traffic.removeRoute(slug);
   }
 
   #act(member: Member, action: Action): void {
@@ -384,12 +349,3 @@ export class Fleet {
 }
 
 const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
-
-function isSameRoute(a: Route | null, b: Route): boolean {
-  if (a === null || a.state !== b.state || a.revisionId !== b.revisionId || a.because !== b.because) return false;
-  if (a.deploymentId !== b.deploymentId || a.slug !== b.slug || a.targets.length !== b.targets.length) return false;
-  return a.targets.every((target, index) => {
-    const other = b.targets[index];
-    return target.replicaId === other?.replicaId && target.host === other.host && target.port === other.port;
-  });
-}

@@ -84,9 +84,8 @@ export class Leadership {
   }
 
   start(): void {
-    this.#ended = this.#run().catch((error) => {
-      if (!this.#stopping.signal.aborted) this.#logger.error({ error: explain(error) }, "listener stopped by a bug");
-    });
+    // Its only rejection is the word to stop.
+    this.#ended = this.#run().catch(() => {});
   }
 
   /** Another instance leads: stops acting in this very moment. */
@@ -119,7 +118,7 @@ export class Leadership {
       this.#session = session;
       this.#onGained(session);
       await this.#keep(session);
-      if (signal.aborted) return;
+      signal.throwIfAborted();
       this.#logger.warn({ epoch: session.epoch, retry_ms: session.lease_ttl_s * 1_000 }, "another instance leads");
       // As long as that one is alive it renews its lease; taking it away from each other helps nobody.
       await sleep(this.#clock, session.lease_ttl_s * 1_000, signal);
@@ -203,7 +202,7 @@ export class Leadership {
         return answer;
       } catch (error) {
         signal.throwIfAborted();
-        if (error instanceof StaleEpoch || error instanceof Gone) throw error;
+        if (this.#session !== null && (error instanceof StaleEpoch || error instanceof Gone)) throw error;
         if (this.#poll.signal.aborted) {
           this.#poll = new AbortController();
           continue;

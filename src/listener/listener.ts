@@ -100,6 +100,7 @@ function assemble(options: ListenerOptions) {
     ...common,
     compute,
     onSeen(states, number) {
+      if (number === 1) cursors.keepOnly(new Set(states.map(({ replicaId }) => replicaId)));
       const { changed, isUncertain } = sightings.see(states, number);
       for (const deploymentId of changed) for (const state of sightings.of(deploymentId)) shipper?.track(state);
       fleet.seen(changed);

@@ -46,6 +46,11 @@ export class LogCursors {
     if (this.#cursors.delete(replicaId)) this.#saveLater();
   }
 
+  /** Forgets replicas that were removed while nobody looked. */
+  keepOnly(replicaIds: ReadonlySet<string>): void {
+    for (const replicaId of this.#cursors.keys()) if (!replicaIds.has(replicaId)) this.delete(replicaId);
+  }
+
   async close(): Promise<void> {
     this.#cancelSave();
     if (this.#isDue) this.#save();

@@ -143,7 +143,8 @@ export class Reporter {
 
   #nextDelayMs(): number {
     if (this.#failures > 0) return jitteredMs(this.#clock, this.#failures, retryBounds);
-    return this.#urgent.size > 0 || this.#pending.size >= batchMax ? urgentDelayMs : ordinaryDelayMs;
+    if (this.#pending.size >= batchMax) return 0;
+    return this.#urgent.size > 0 ? urgentDelayMs : ordinaryDelayMs;
   }
 
   #noteStored(batch: Pending[]): void {

@@ -1,210 +1,213 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { test } from "node:test";
+import { suite, test } from "node:test";
 import { openSimulatedCompute } from "../../src/compute/simulated.ts";
 import { deployed, eventually, newRun, settled, startSite } from "./harness.ts";
 
-test("a restarted listener opens the route to the replica it finds and starts nothing", async () => {
-  await using site = await startSite();
-  const first = await site.startProcess();
-  const { slug, run, deployment_id } = await deployed(site);
-  const before = site.world.snapshot().map(({ replicaId }) => replicaId);
-  await first.stop();
-  const second = await site.startProcess();
-  await eventually(
-    () => second.gateway.health().routes.open,
-    (open) => open === 1,
-  );
-  assert.equal((await second.request(slug)).revision, run.revision_id);
-  await settled(site, deployment_id, run.revision_id);
-  assert.deepEqual(
-    site.world.snapshot().map(({ replicaId }) => replicaId),
-    before,
-  );
-});
-
-for (const rollout of ["rolling", "handover"] as const) {
-  test(`a ${rollout} update that was half done when the listener died is finished by the next one`, async () => {
-    await using site = await startSite({ faults: { startDelayMs: { min: 400, max: 400 } } });
+// Each test has a world of its own and mostly waits.
+suite("over restarts, partitions and changes of leadership", { concurrency: true }, () => {
+  test("a restarted listener opens the route to the replica it finds and starts nothing", async () => {
+    await using site = await startSite();
     const first = await site.startProcess();
-    const { deployment_id, slug } = await deployed(site, newRun({ rollout }));
-    const next = newRun({ rollout });
-    site.controlPlane.assign({ deployment_id, target: next });
-    await eventually(site.replicas, (replicas) => replicas.includes(`${next.revision_id} starting`));
+    const { slug, run, deployment_id } = await deployed(site);
+    const before = site.world.snapshot().map(({ replicaId }) => replicaId);
     await first.stop();
-    const started = site.world.snapshot().find(({ revisionId }) => revisionId === next.revision_id)?.replicaId;
     const second = await site.startProcess();
+    await eventually(
+      () => second.gateway.health().routes.open,
+      (open) => open === 1,
+    );
+    assert.equal((await second.request(slug)).revision, run.revision_id);
+    await settled(site, deployment_id, run.revision_id);
+    assert.deepEqual(
+      site.world.snapshot().map(({ replicaId }) => replicaId),
+      before,
+    );
+  });
+
+  for (const rollout of ["rolling", "handover"] as const) {
+    test(`a ${rollout} update that was half done when the listener died is finished by the next one`, async () => {
+      await using site = await startSite({ faults: { startDelayMs: { min: 400, max: 400 } } });
+      const first = await site.startProcess();
+      const { deployment_id, slug } = await deployed(site, newRun({ rollout }));
+      const next = newRun({ rollout });
+      site.controlPlane.assign({ deployment_id, target: next });
+      await eventually(site.replicas, (replicas) => replicas.includes(`${next.revision_id} starting`));
+      await first.stop();
+      const started = site.world.snapshot().find(({ revisionId }) => revisionId === next.revision_id)?.replicaId;
+      const second = await site.startProcess();
+      await settled(site, deployment_id, next.revision_id);
+      await eventually(site.replicas, (replicas) => replicas.join() === `${next.revision_id} ready`);
+      assert.equal(site.world.snapshot()[0]?.replicaId, started, "the start was taken over, not repeated");
+      assert.equal((await second.request(slug)).revision, next.revision_id);
+    });
+
+    test(`a ${rollout} update whose target died while no listener ran falls back`, async () => {
+      await using site = await startSite({ faults: { startDelayMs: { min: 100, max: 100 } } });
+      const first = await site.startProcess();
+      const { deployment_id, slug, run } = await deployed(site, newRun({ rollout }));
+      const broken = newRun({ rollout, env: { SIMULATE_START: "hang" } });
+      site.controlPlane.assign({ deployment_id, target: broken });
+      await eventually(site.replicas, (replicas) => replicas.includes(`${broken.revision_id} starting`));
+      await first.stop();
+      const dying = site.world.snapshot().find(({ revisionId }) => revisionId === broken.revision_id);
+      site.world.crash(dying?.replicaId ?? "");
+      const second = await site.startProcess();
+      await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+      await settled(site, deployment_id, run.revision_id);
+      assert.equal((await second.request(slug)).revision, run.revision_id);
+    });
+  }
+
+  test("a delete that was half done when the listener died is finished by the next one", async () => {
+    await using site = await startSite({ faults: { stopDelayMs: { min: 300, max: 300 } } });
+    const first = await site.startProcess();
+    const { deployment_id } = await deployed(site, newRun({ min_replicas: 2 }));
+    site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+    await eventually(site.replicas, (replicas) => replicas.some((replica) => replica.endsWith("stopping")));
+    await first.stop();
+    await site.startProcess();
+    await site.reported(deployment_id, ({ deleted }) => deleted);
+    assert.deepEqual(site.replicas(), []);
+  });
+
+  test("while the control plane is away nothing stops, a dead replica is started again, and one snapshot waits", async () => {
+    await using site = await startSite();
+    const process = await site.startProcess();
+    const { deployment_id, slug, run } = await deployed(site);
+    site.controlPlane.goAway();
+    const [replica] = site.world.snapshot();
+    site.world.crash(replica?.replicaId ?? "");
+    await eventually(
+      () => site.world.snapshot(),
+      ([other]) => other?.phase === "ready" && other.replicaId !== replica?.replicaId,
+    );
+    assert.equal((await process.request(slug)).revision, run.revision_id);
+    const { reportsPending, isLeading } = process.listener.health();
+    assert.deepEqual({ reportsPending, isLeading }, { reportsPending: 1, isLeading: true });
+    const batchesBefore = site.controlPlane.batches.length;
+    site.controlPlane.isAway = false;
+    const report = await site.reported(deployment_id, ({ replicas }) => replicas[0]?.restarts === 1);
+    assert.equal(report.target_phase, "ready");
+    assert.equal(site.controlPlane.batches.length, batchesBefore + 1, "what happened in between is one snapshot");
+  });
+
+  test("an instance that learns of a newer session stops acting at once, and leads again after the lease", async () => {
+    await using site = await startSite();
+    const process = await site.startProcess();
+    const { deployment_id, slug, run } = await deployed(site);
+    site.controlPlane.leaseTtlS = 1;
+    site.controlPlane.epoch += 1;
+    await eventually(
+      () => process.listener.health().isLeading,
+      (isLeading) => !isLeading,
+    );
+    assert.deepEqual(site.replicas(), [`${run.revision_id} ready`]);
+    assert.equal((await process.request(slug)).status, 200, "what ran goes on running");
+    const [replica] = site.world.snapshot();
+    site.world.crash(replica?.replicaId ?? "");
+    assert.deepEqual(site.replicas(), [`${run.revision_id} exited`], "only the leader repairs");
+    await eventually(
+      () => process.listener.health().isLeading,
+      (isLeading) => isLeading,
+    );
+    await eventually(site.replicas, (replicas) => replicas.join() === `${run.revision_id} ready`);
+    await settled(site, deployment_id, run.revision_id);
+  });
+
+  test("of two instances only one acts", async () => {
+    await using site = await startSite();
+    const first = await site.startProcess();
+    const { deployment_id } = await deployed(site);
+    site.controlPlane.leaseTtlS = 30;
+    const second = await site.startProcess();
+    await eventually(
+      () => [first.listener.health().isLeading, second.listener.health().isLeading] as const,
+      ([isFirst, isSecond]) => !isFirst && isSecond,
+    );
+    const next = newRun();
+    site.controlPlane.assign({ deployment_id, target: next });
     await settled(site, deployment_id, next.revision_id);
     await eventually(site.replicas, (replicas) => replicas.join() === `${next.revision_id} ready`);
-    assert.equal(site.world.snapshot()[0]?.replicaId, started, "the start was taken over, not repeated");
-    assert.equal((await second.request(slug)).revision, next.revision_id);
+    const stale = site.controlPlane.calls.filter(({ epoch }) => epoch !== null && epoch < site.controlPlane.epoch);
+    assert.ok(stale.length > 0);
   });
 
-  test(`a ${rollout} update whose target died while no listener ran falls back`, async () => {
-    await using site = await startSite({ faults: { startDelayMs: { min: 100, max: 100 } } });
+  test("replicas of a deployment nobody knows are removed, but only once all deployments have been named", async () => {
+    await using site = await startSite();
     const first = await site.startProcess();
-    const { deployment_id, slug, run } = await deployed(site, newRun({ rollout }));
-    const broken = newRun({ rollout, env: { SIMULATE_START: "hang" } });
-    site.controlPlane.assign({ deployment_id, target: broken });
-    await eventually(site.replicas, (replicas) => replicas.includes(`${broken.revision_id} starting`));
+    const known = await deployed(site);
+    const other = await deployed(site);
+    const orphan = await deployed(site);
     await first.stop();
-    const dying = site.world.snapshot().find(({ revisionId }) => revisionId === broken.revision_id);
-    site.world.crash(dying?.replicaId ?? "");
+    site.controlPlane.forget(orphan.deployment_id);
+    site.controlPlane.pageMax = 1;
+    site.controlPlane.isListHeld = true;
     const second = await site.startProcess();
-    await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
-    await settled(site, deployment_id, run.revision_id);
-    assert.equal((await second.request(slug)).revision, run.revision_id);
+    await eventually(
+      () =>
+        site.controlPlane.calls.filter(
+          ({ path, epoch }) => path.endsWith("/desired") && epoch === site.controlPlane.epoch,
+        ).length,
+      (asked) => asked === 2,
+    );
+    await eventually(
+      () => second.gateway.health().routes.open,
+      (open) => open === 1,
+    );
+    assert.equal(site.replicas().length, 3, "nothing is removed on half a list");
+    await second.stop();
+    site.controlPlane.isListHeld = false;
+    await site.startProcess();
+    await eventually(site.replicas, (replicas) => replicas.length === 2);
+    const left = new Set(site.world.snapshot().map(({ deploymentId }) => deploymentId));
+    assert.deepEqual(left, new Set([known.deployment_id, other.deployment_id]));
   });
-}
 
-test("a delete that was half done when the listener died is finished by the next one", async () => {
-  await using site = await startSite({ faults: { stopDelayMs: { min: 300, max: 300 } } });
-  const first = await site.startProcess();
-  const { deployment_id } = await deployed(site, newRun({ min_replicas: 2 }));
-  site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
-  await eventually(site.replicas, (replicas) => replicas.some((replica) => replica.endsWith("stopping")));
-  await first.stop();
-  await site.startProcess();
-  await site.reported(deployment_id, ({ deleted }) => deleted);
-  assert.deepEqual(site.replicas(), []);
-});
+  test("a cursor that is too old is followed by a full list, and what is no longer on it goes", async () => {
+    await using site = await startSite();
+    const process = await site.startProcess();
+    const kept = await deployed(site);
+    const gone = await deployed(site);
+    site.controlPlane.forget(gone.deployment_id);
+    site.controlPlane.rvMin = 1_000_000;
+    site.controlPlane.assign({ deployment_id: kept.deployment_id });
+    await eventually(site.replicas, (replicas) => replicas.join() === `${kept.run.revision_id} ready`);
+    assert.equal((await process.request(gone.slug)).status, 404);
+    site.controlPlane.rvMin = 0;
+  });
 
-test("while the control plane is away nothing stops, a dead replica is started again, and one snapshot waits", async () => {
-  await using site = await startSite();
-  const process = await site.startProcess();
-  const { deployment_id, slug, run } = await deployed(site);
-  site.controlPlane.goAway();
-  const [replica] = site.world.snapshot();
-  site.world.crash(replica?.replicaId ?? "");
-  await eventually(
-    () => site.world.snapshot(),
-    ([other]) => other?.phase === "ready" && other.replicaId !== replica?.replicaId,
-  );
-  assert.equal((await process.request(slug)).revision, run.revision_id);
-  const { reportsPending, isLeading } = process.listener.health();
-  assert.deepEqual({ reportsPending, isLeading }, { reportsPending: 1, isLeading: true });
-  const batchesBefore = site.controlPlane.batches.length;
-  site.controlPlane.isAway = false;
-  const report = await site.reported(deployment_id, ({ replicas }) => replicas[0]?.restarts === 1);
-  assert.equal(report.target_phase, "ready");
-  assert.equal(site.controlPlane.batches.length, batchesBefore + 1, "what happened in between is one snapshot");
-});
+  test("secrets reach the replica under what the control plane injects, and PORT and PATH never", async () => {
+    await using site = await startSite();
+    const seen: Record<string, string>[] = [];
+    const compute = openSimulatedCompute({ world: site.world });
+    const { ensure } = compute;
+    compute.ensure = (spec, signal) => {
+      seen.push(spec.env);
+      return ensure(spec, signal);
+    };
+    await site.startProcess({ compute });
+    const secret_set_id = randomUUID();
+    site.controlPlane.secrets.set(secret_set_id, { API_KEY: "s", LOG_JSON: "false", PORT: "1", PATH: "/evil" });
+    await deployed(site, newRun({ secret_set_id, env: { LOG_JSON: "true" } }));
+    assert.deepEqual(seen, [{ API_KEY: "s", LOG_JSON: "true" }]);
+  });
 
-test("an instance that learns of a newer session stops acting at once, and leads again after the lease", async () => {
-  await using site = await startSite();
-  const process = await site.startProcess();
-  const { deployment_id, slug, run } = await deployed(site);
-  site.controlPlane.leaseTtlS = 1;
-  site.controlPlane.epoch += 1;
-  await eventually(
-    () => process.listener.health().isLeading,
-    (isLeading) => !isLeading,
-  );
-  assert.deepEqual(site.replicas(), [`${run.revision_id} ready`]);
-  assert.equal((await process.request(slug)).status, 200, "what ran goes on running");
-  const [replica] = site.world.snapshot();
-  site.world.crash(replica?.replicaId ?? "");
-  assert.deepEqual(site.replicas(), [`${run.revision_id} exited`], "only the leader repairs");
-  await eventually(
-    () => process.listener.health().isLeading,
-    (isLeading) => isLeading,
-  );
-  await eventually(site.replicas, (replicas) => replicas.join() === `${run.revision_id} ready`);
-  await settled(site, deployment_id, run.revision_id);
-});
-
-test("of two instances only one acts", async () => {
-  await using site = await startSite();
-  const first = await site.startProcess();
-  const { deployment_id } = await deployed(site);
-  site.controlPlane.leaseTtlS = 30;
-  const second = await site.startProcess();
-  await eventually(
-    () => [first.listener.health().isLeading, second.listener.health().isLeading] as const,
-    ([isFirst, isSecond]) => !isFirst && isSecond,
-  );
-  const next = newRun();
-  site.controlPlane.assign({ deployment_id, target: next });
-  await settled(site, deployment_id, next.revision_id);
-  await eventually(site.replicas, (replicas) => replicas.join() === `${next.revision_id} ready`);
-  const stale = site.controlPlane.calls.filter(({ epoch }) => epoch !== null && epoch < site.controlPlane.epoch);
-  assert.ok(stale.length > 0);
-});
-
-test("replicas of a deployment nobody knows are removed, but only once all deployments have been named", async () => {
-  await using site = await startSite();
-  const first = await site.startProcess();
-  const known = await deployed(site);
-  const other = await deployed(site);
-  const orphan = await deployed(site);
-  await first.stop();
-  site.controlPlane.forget(orphan.deployment_id);
-  site.controlPlane.pageMax = 1;
-  site.controlPlane.isListHeld = true;
-  const second = await site.startProcess();
-  await eventually(
-    () =>
-      site.controlPlane.calls.filter(
-        ({ path, epoch }) => path.endsWith("/desired") && epoch === site.controlPlane.epoch,
-      ).length,
-    (asked) => asked === 2,
-  );
-  await eventually(
-    () => second.gateway.health().routes.open,
-    (open) => open === 1,
-  );
-  assert.equal(site.replicas().length, 3, "nothing is removed on half a list");
-  await second.stop();
-  site.controlPlane.isListHeld = false;
-  await site.startProcess();
-  await eventually(site.replicas, (replicas) => replicas.length === 2);
-  const left = new Set(site.world.snapshot().map(({ deploymentId }) => deploymentId));
-  assert.deepEqual(left, new Set([known.deployment_id, other.deployment_id]));
-});
-
-test("a cursor that is too old is followed by a full list, and what is no longer on it goes", async () => {
-  await using site = await startSite();
-  const process = await site.startProcess();
-  const kept = await deployed(site);
-  const gone = await deployed(site);
-  site.controlPlane.forget(gone.deployment_id);
-  site.controlPlane.rvMin = 1_000_000;
-  site.controlPlane.assign({ deployment_id: kept.deployment_id });
-  await eventually(site.replicas, (replicas) => replicas.join() === `${kept.run.revision_id} ready`);
-  assert.equal((await process.request(gone.slug)).status, 404);
-  site.controlPlane.rvMin = 0;
-});
-
-test("secrets reach the replica under what the control plane injects, and PORT and PATH never", async () => {
-  await using site = await startSite();
-  const seen: Record<string, string>[] = [];
-  const compute = openSimulatedCompute({ world: site.world });
-  const { ensure } = compute;
-  compute.ensure = (spec, signal) => {
-    seen.push(spec.env);
-    return ensure(spec, signal);
-  };
-  await site.startProcess({ compute });
-  const secret_set_id = randomUUID();
-  site.controlPlane.secrets.set(secret_set_id, { API_KEY: "s", LOG_JSON: "false", PORT: "1", PATH: "/evil" });
-  await deployed(site, newRun({ secret_set_id, env: { LOG_JSON: "true" } }));
-  assert.deepEqual(seen, [{ API_KEY: "s", LOG_JSON: "true" }]);
-});
-
-test("a settled fleet sends no reports and takes no actions", async () => {
-  await using site = await startSite();
-  const process = await site.startProcess();
-  for (let count = 0; count < 20; count++) await deployed(site);
-  await eventually(
-    () => process.listener.health().reportsPending,
-    (pending) => pending === 0,
-  );
-  const batches = site.controlPlane.batches.length;
-  const before = site.world.snapshot();
-  // A heartbeat later, which shows that the listener was alive meanwhile.
-  const beats = () => site.controlPlane.calls.filter(({ path }) => path.endsWith("/heartbeat")).length;
-  const seen = beats();
-  await eventually(beats, (count) => count >= seen + 2);
-  assert.equal(site.controlPlane.batches.length, batches);
-  assert.equal(site.world.snapshot(), before, "nothing was touched");
+  test("a settled fleet sends no reports and takes no actions", async () => {
+    await using site = await startSite();
+    const process = await site.startProcess();
+    for (let count = 0; count < 20; count++) await deployed(site);
+    await eventually(
+      () => process.listener.health().reportsPending,
+      (pending) => pending === 0,
+    );
+    const batches = site.controlPlane.batches.length;
+    const before = site.world.snapshot();
+    // A heartbeat later, which shows that the listener was alive meanwhile.
+    const beats = () => site.controlPlane.calls.filter(({ path }) => path.endsWith("/heartbeat")).length;
+    const seen = beats();
+    await eventually(beats, (count) => count >= seen + 2);
+    assert.equal(site.controlPlane.batches.length, batches);
+    assert.equal(site.world.snapshot(), before, "nothing was touched");
+  });
 });

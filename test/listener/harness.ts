@@ -24,8 +24,8 @@ export interface Process {
 export interface Site extends AsyncDisposable {
   controlPlane: ControlPlane;
   world: SimulatedWorld;
-  /** How long the agent server takes for `/slow`. */
-  slowMs: number;
+  /** Lets the agent server answer requests for `/slow`, those that wait and those that come. */
+  answerSlow(): void;
   startProcess(options?: Partial<ListenerOptions> & { compute?: Compute }): Promise<Process>;
   /** Waits until the last report of a deployment is as wanted. */
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
@@ -35,9 +35,9 @@ export interface Site extends AsyncDisposable {
 export async function startSite(options: { faults?: Partial<Faults> } = {}): Promise<Site> {
   const controlPlane = new ControlPlane();
   const served = await serveControlPlane(controlPlane);
-  const site = { slowMs: 300 };
+  const slow = Promise.withResolvers<void>();
   const agent = createServer(async (request, response) => {
-    if (request.url === "/slow") await sleep(site.slowMs);
+    if (request.url === "/slow") await slow.promise;
     response.end(`answer to ${request.url}`);
   });
   agent.listen(0, "127.0.0.1");
@@ -46,9 +46,10 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
   const world = new SimulatedWorld({ seed: 7, faults: options.faults ?? {}, address });
   const processes = new Set<Process>();
 
-  return Object.assign(site, {
+  return {
     controlPlane,
     world,
+    answerSlow: slow.resolve,
     async startProcess(parts: Partial<ListenerOptions> = {}) {
       const process = await startProcess(served.url, world, parts);
       processes.add(process);
@@ -61,12 +62,13 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
       ) as Promise<DeploymentReport>,
     replicas: () => world.snapshot().map(({ revisionId, phase }) => `${revisionId} ${phase}`),
     async [Symbol.asyncDispose]() {
+      slow.resolve();
       for (const process of processes) await process.stop();
       await served.close();
       agent.closeAllConnections();
       agent.close();
     },
-  });
+  };
 }
 
 async function startProcess(url: string, world: SimulatedWorld, parts: Partial<ListenerOptions>): Promise<Process> {
