@@ -251,7 +251,7 @@ function droppedLine(stream: LogStream, from: number, to: number, prefix: string
     timestamp: new Date(),
     stream: stream.name,
     level: "WARNING",
-    message: `pierhead: ${mib} MiB of output were dropped here: the replica writes faster than its log is read.`,
+    message: `pierhead: ${mib} MiB of output were dropped here: written faster than read, or the disk was full.`,
   };
 }
 
