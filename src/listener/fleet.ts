@@ -42,6 +42,7 @@ export class Fleet {
   readonly #sightings: Sightings;
   readonly #operations: Operations;
   readonly #report: (snapshot: Snapshot) => void;
+  readonly #forget: (deploymentId: string) => void;
   readonly #look: () => void;
   readonly #members = new Map<string, Member>();
   readonly #queue: PassQueue;
@@ -59,6 +60,8 @@ export class Fleet {
     sightings: Sightings;
     operations: Operations;
     report: (snapshot: Snapshot) => void;
+    /** Nothing more is to be said about a deployment. */
+    forget: (deploymentId: string) => void;
     look: () => void;
   }) {
     this.#traffic = options.traffic;
@@ -67,6 +70,7 @@ export class Fleet {
     this.#sightings = options.sightings;
     this.#operations = options.operations;
     this.#report = options.report;
+    this.#forget = options.forget;
     this.#look = options.look;
     this.#routes = new Routes(options.traffic);
     this.#queue = new PassQueue({ clock: this.#clock, pass: (deploymentId) => this.#pass(deploymentId) });
@@ -180,6 +184,7 @@ export class Fleet {
   #drop(member: Member): void {
     this.#letGo(member);
     this.#members.delete(member.deploymentId);
+    this.#forget(member.deploymentId);
   }
 
   #wake(deploymentId: string): void {

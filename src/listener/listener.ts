@@ -122,7 +122,8 @@ function assemble(options: ListenerOptions) {
     },
   });
   const report = (snapshot: Snapshot) => reporter.put(snapshot);
-  const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, look });
+  const forget = (deploymentId: string) => reporter.forget(deploymentId);
+  const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look });
   const leadership: Leadership = new Leadership({
     ...common,
     client,

@@ -64,6 +64,7 @@ export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan 
   const goal = goalOf(pass);
   if (goal === null) {
     pass.memory.currentRevisionId = null;
+    pass.memory.heldSinceMs = null;
     for (const replica of facts.replicas) drain(pass, replica);
   } else {
     sleepWhenIdle(pass, goal.revision_id);
