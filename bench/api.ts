@@ -13,7 +13,8 @@ import { createStatement, pgbenchScript, readStatement, type Statement } from ".
 const rounds = 3;
 const connections = 16;
 const pgbenchClients = 8;
-const roundS = { small: 1, full: 3 };
+/** pgbench counts in whole seconds. */
+const roundS = { small: { load: 0.5, pgbench: 1 }, full: { load: 3, pgbench: 3 } };
 
 /** What HTTP, keys, tenants, rules and serialising add to the SQL of one read and one create: G1 and G2. */
 export async function apiBench(run: BenchRun): Promise<BenchLine[]> {
@@ -62,18 +63,18 @@ async function startFloor(settings: FloorSettings): Promise<Floor> {
 interface Against {
   settings: FloorSettings;
   floor: Floor;
-  seconds: number;
+  seconds: { load: number; pgbench: number };
 }
 
 async function readLines(installation: Installation, { settings, floor, seconds }: Against): Promise<BenchLine[]> {
   const server = await installation.start("server", { PIERHEAD_COMPUTE: "none" });
   try {
     const request = httpRequest("GET", `/v2/deployments/${settings.deploymentId}`, installation.adminKey);
-    const pgbench = pgbenchOf(installation, await readStatement(installation, settings.deploymentId), seconds);
+    const pgbench = pgbenchOf(installation, await readStatement(installation, settings.deploymentId), seconds.pgbench);
     const measured = await measureRounds({
       pgbench,
-      floor: () => loadRound(floor.port, request, seconds),
-      ours: () => loadRound(server.port, request, seconds),
+      floor: () => loadRound(floor.port, request, seconds.load),
+      ours: () => loadRound(server.port, request, seconds.load),
     });
     const on = `on ${installation.kind}`;
     const ours = measured.ours.perS;
@@ -113,9 +114,9 @@ async function createLine(installation: Installation, { settings, floor, seconds
       floor: bare,
       ours,
     } = await measureRounds({
-      pgbench: pgbenchOf(installation, await createStatement(installation, settings.dataKeyId), seconds),
-      floor: () => loadRound(floor.port, request, seconds),
-      ours: () => loadRound(server.port, request, seconds),
+      pgbench: pgbenchOf(installation, await createStatement(installation, settings.dataKeyId), seconds.pgbench),
+      floor: () => loadRound(floor.port, request, seconds.load),
+      ours: () => loadRound(server.port, request, seconds.load),
     });
     const than = pgbench === undefined ? "node:http + pg" : "pgbench writing the same rows";
     return benchLine({

@@ -19,6 +19,9 @@ const samples = { small: 6, full: 20 };
 const warmUps = 1;
 
 const pollMs = 10;
+
+/** Before each sample, so that none pays for the drain of the one before. */
+const restMs = 250;
 const settleTimeoutMs = 60_000;
 
 /** What Pierhead adds to the start of an agent server, when its artifact is there: G5, G6; and to its failure: G11. */
@@ -160,6 +163,7 @@ function linesOf(taken: Samples, on: string): BenchLine[] {
 }
 
 async function timed<T>(act: () => Promise<T>, after?: (result: T) => Promise<void>): Promise<number> {
+  await sleep(restMs);
   const start = performance.now();
   const result = await act();
   const tookMs = performance.now() - start;

@@ -10,7 +10,7 @@ import { type BenchLine, benchLine, median, percentile } from "./line.ts";
 import { runLoad } from "./load.ts";
 
 const rounds = 3;
-const roundMs = { small: 1_000, full: 2_000 };
+const roundMs = { small: 500, full: 2_000 };
 const connections = 16;
 
 /**
