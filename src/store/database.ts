@@ -20,6 +20,8 @@ import { insideTransaction, statementPool } from "./statement-pool.ts";
 export interface Db {
   readonly kysely: Kysely<Database>;
   readonly kind: "embedded" | "postgres";
+  /** The engine behind it, for those who watch it; undefined on PostgreSQL. */
+  readonly engine: EmbeddedEngine | undefined;
   /** Wakes those who follow changes; call it after the commit. */
   readonly changes: ChangeFeed;
   /**
@@ -65,6 +67,9 @@ const statementTimeoutMs = 30_000;
 /** Counted by the client, in case the server is gone without a word: above the server's own limit. */
 const answerTimeoutMs = statementTimeoutMs + 5_000;
 
+/** The embedded database has no such limit of its own; this one reopens it, so it is for statements that never end. */
+const embeddedAnswerTimeoutMs = 120_000;
+
 const triesMax = 5;
 
 const serverVersionMin = 140_000;
@@ -81,7 +86,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
           directory: path.join(options.dataDir, "database"),
           durable: options.durable ?? true,
           templateDirectory: options.templateDirectory,
-          answerTimeoutMs,
+          answerTimeoutMs: embeddedAnswerTimeoutMs,
           logger,
         })
       : undefined;
@@ -124,6 +129,7 @@ function assemble(
   return {
     kysely,
     kind: engine === undefined ? "postgres" : "embedded",
+    engine,
     changes,
     transaction: (act, limits = {}) => transact(kysely, act, { ...limits, isPostgres: engine === undefined }),
     reached: (point) => options.onReached?.(point),

@@ -24,7 +24,7 @@ interface Holder {
 const renewIntervalMs = 2_000;
 
 /** Five renewals missed: its holder is gone, or stands still and has not written either. */
-const silentMs = 10_000;
+const silentMsDefault = 10_000;
 
 /** Takeovers that died half-way may be nested; each is a crash within a millisecond, so more than a few is a loop. */
 const takeoverDepthMax = 5;
@@ -34,7 +34,7 @@ const takeoverDepthMax = 5;
  * a lock left by a process that is gone is taken over. Two openers of one embedded database would lose rows without a word.
  * @throws DatabaseUnusable naming the process that holds it.
  */
-export async function lockDirectory(file: string, logger: Logger): Promise<DirectoryLock> {
+export async function lockDirectory(file: string, logger: Logger, silentMs = silentMsDefault): Promise<DirectoryLock> {
   await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
   const holder: Holder = {
     nonce: randomUUID(),
@@ -42,7 +42,7 @@ export async function lockDirectory(file: string, logger: Logger): Promise<Direc
     startedAt: startOf(process.pid) ?? "",
     scope: scope(),
   };
-  await acquire(file, holder, logger, 0);
+  await acquire(file, holder, (lock, found) => waitUntilGone(lock, found, { silentMs, logger }), 0);
   const renewal = setInterval(() => void renew(file, logger), renewIntervalMs).unref();
   return {
     async release() {
@@ -52,7 +52,10 @@ export async function lockDirectory(file: string, logger: Logger): Promise<Direc
   };
 }
 
-async function acquire(file: string, holder: Holder, logger: Logger, depth: number): Promise<void> {
+/** Resolves once the holder of a lock file is certainly gone; rejects when it is certainly there. */
+type Gone = (file: string, holder: Holder) => Promise<void>;
+
+async function acquire(file: string, holder: Holder, gone: Gone, depth: number): Promise<void> {
   if (depth > takeoverDepthMax) throw new DatabaseUnusable(`too many stale lock files: remove ${file}`);
   const draft = `${file}.${holder.nonce}.draft`;
   await writeFile(draft, JSON.stringify(holder), { mode: 0o600 });
@@ -60,10 +63,10 @@ async function acquire(file: string, holder: Holder, logger: Logger, depth: numb
     while (!(await isLinked(draft, file))) {
       const found = await read(file);
       if (found === undefined) continue;
-      await waitUntilGone(file, found, logger);
+      await gone(file, found);
       // The right to replace exactly this stale lock is a lock itself: two who saw it cannot both replace it.
       const takeover = `${file}.${found.nonce}`;
-      await acquire(takeover, holder, logger, depth + 1);
+      await acquire(takeover, holder, gone, depth + 1);
       try {
         if ((await read(file))?.nonce === found.nonce) {
           await rename(draft, file);
@@ -88,8 +91,12 @@ async function isLinked(draft: string, file: string): Promise<boolean> {
   }
 }
 
-/** Resolves once the holder is certainly gone. In our own process table that is known at once. */
-async function waitUntilGone(file: string, holder: Holder, logger: Logger): Promise<void> {
+/** In our own process table the answer is known at once; elsewhere only the renewals tell. */
+async function waitUntilGone(
+  file: string,
+  holder: Holder,
+  { silentMs, logger }: { silentMs: number; logger: Logger },
+): Promise<void> {
   if (holder.scope === scope()) {
     if (startOf(holder.pid) !== holder.startedAt) return;
     throw new DatabaseUnusable(

@@ -156,20 +156,18 @@ class WorkerEngine implements EmbeddedEngine {
   /** The worker is gone: whatever waited for it learns so, and the next connection starts a new one. */
   #ended(running: Running, cause: string): void {
     if (this.#running === running) this.#running = undefined;
-    if (this.#closing !== undefined && running.waiting.size === 0) return;
-    this.#options.logger.error(
-      { error: cause, statements: running.waiting.size },
-      "embedded database ended and will be reopened",
-    );
-    const error = new DatabaseRestarted("the embedded database was reopened; try again");
+    if (this.#closing === undefined) {
+      const fields = { error: cause, statements: running.waiting.size };
+      this.#options.logger.error(fields, "embedded database ended and will be reopened");
+    }
+    const error = reopened();
     for (const { reject } of running.waiting.values()) reject(error);
     running.waiting.clear();
     for (const bridge of this.#bridges) bridge.destroy(error);
   }
 
   #exchange(running: Running, message: { connection: number; bytes: Uint8Array<ArrayBuffer> }): ReturnType<Exchange> {
-    if (this.#running !== running)
-      return Promise.reject(new DatabaseRestarted("the embedded database was reopened; try again"));
+    if (this.#running !== running) return Promise.reject(reopened());
     this.#requests += 1;
     const id = this.#requests;
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -189,6 +187,8 @@ class WorkerEngine implements EmbeddedEngine {
     return promise;
   }
 }
+
+const reopened = () => new DatabaseRestarted("the embedded database was reopened; try again");
 
 function settle(running: Running, answer: { id: number; bytes: Uint8Array }): void {
   running.waiting.get(answer.id)?.resolve(answer.bytes);

@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import pg from "pg";
+import { type Db, openDatabase } from "../../src/store/database.ts";
+import { DatabaseRestarted } from "../../src/store/database-errors.ts";
+import { openEmbeddedEngine } from "../../src/store/embedded/engine.ts";
+import { keepUp } from "../../src/store/embedded/upkeep.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { templateDirectory } from "../database.ts";
+import { eventually } from "../eventually.ts";
+
+const logger = createLogger("silent");
+const template = await templateDirectory();
+const root = await mkdtemp(path.join(tmpdir(), "pierhead-embedded-"));
+let opened: Promise<Db> | undefined;
+after(async () => {
+  await (await opened)?.close();
+  await rm(root, { recursive: true, force: true });
+});
+
+test("every commit reaches the disk, unless durability is switched off", async () => {
+  for (const durable of [true, false]) {
+    const engine = await openEmbeddedEngine({
+      directory: path.join(root, `durable-${durable}`),
+      durable,
+      templateDirectory: template,
+      answerTimeoutMs: 60_000,
+      logger,
+    });
+    const client = new pg.Client({ user: "postgres", database: "postgres", stream: () => engine.connect() });
+    await client.connect();
+    await client.query("create table t (i int)");
+    const before = engine.fsyncs;
+    for (let i = 0; i < 20; i += 1) await client.query("insert into t values ($1)", [i]);
+    if (durable) assert.ok(engine.fsyncs - before >= 20, `${engine.fsyncs - before} fsyncs for 20 commits`);
+    else assert.equal(engine.fsyncs, 0);
+    await client.end();
+    await engine.close();
+  }
+});
+
+test("when the worker dies, the query in flight fails as retryable and the next one finds everything committed", async () => {
+  const { db } = await shared();
+  await sql`create table t (i int)`.execute(db.kysely);
+  await sql`insert into t values (${1})`.execute(db.kysely);
+  const inFlight = sql`select count(*) from generate_series(1, 1000000000)`.execute(db.kysely);
+  const waiting = sql<{ i: number }>`select i from t`.execute(db.kysely);
+  const failed = assert.rejects(inFlight, (error) => error instanceof DatabaseRestarted && error.isRetryable);
+  await db.engine?.crash();
+  await failed;
+  assert.deepEqual((await waiting).rows, [{ i: 1 }]);
+});
+
+test("when the worker dies in a transaction, the transaction fails as retryable and nothing of it stays", async () => {
+  const { db } = await shared();
+  await sql`create table t (i int)`.execute(db.kysely);
+  const lost = db.transaction(async (trx) => {
+    await sql`insert into t values (1)`.execute(trx.kysely);
+    await db.engine?.crash();
+    await sql`insert into t values (2)`.execute(trx.kysely);
+  });
+  await assert.rejects(lost, DatabaseRestarted);
+  assert.deepEqual((await sql`select i from t`.execute(db.kysely)).rows, []);
+});
+
+test("a statement that never ends is given up, and the database answers again", async () => {
+  const engine = await openEmbeddedEngine({
+    directory: path.join(root, "endless"),
+    durable: false,
+    templateDirectory: template,
+    answerTimeoutMs: 2_000,
+    logger,
+  });
+  const pool = new pg.Pool({ user: "postgres", database: "postgres", max: 1, stream: () => engine.connect() });
+  pool.on("error", () => {});
+  await assert.rejects(pool.query("select count(*) from generate_series(1, 1000000000000)"), DatabaseRestarted);
+  assert.equal((await pool.query("select 1 as one")).rows[0].one, 1);
+  await pool.end();
+  await engine.close();
+});
+
+test("a connection never sees the transaction or the names of the one before", async () => {
+  const { engine } = (await shared()).db;
+  assert.ok(engine);
+  const connect = async () => {
+    const client = new pg.Client({ user: "postgres", database: "postgres", stream: () => engine.connect() });
+    await client.connect();
+    return client;
+  };
+  const first = await connect();
+  await first.query("create table t (i int)");
+  await first.query({ name: "s1", text: "select $1::int", values: [1] });
+  await first.query("begin");
+  await first.query("insert into t values (1)");
+  await first.end();
+  const second = await connect();
+  await second.query({ name: "s1", text: "select $1::text", values: ["a"] });
+  assert.equal((await second.query("select count(*)::int as n from t")).rows[0].n, 0);
+  await second.end();
+});
+
+test("a directory that is no database any more is refused with the reason, and nothing hangs", async () => {
+  const dataDir = path.join(root, "broken");
+  const first = await openDatabase({ dataDir, templateDirectory: template, logger });
+  await first.close();
+  await rm(path.join(dataDir, "database", "global", "pg_control"));
+  await assert.rejects(openDatabase({ dataDir, templateDirectory: template, logger }), /did not open: .+/);
+});
+
+test("large parameters and large answers cross the bridge whole", async () => {
+  const { db } = await shared();
+  const text = "äöü€".repeat(500_000);
+  const { rows } = await sql<{ text: string }>`select ${text}::text || 'end' as text`.execute(db.kysely);
+  assert.equal(rows[0]?.text, `${text}end`);
+});
+
+test("upkeep recycles the write-ahead log and frees dead rows", async () => {
+  const { db } = await shared();
+  const walAhead = async () => {
+    const { rows } = await sql<{ bytes: number }>`
+      select (pg_current_wal_insert_lsn() - redo_lsn)::float8 as bytes from pg_control_checkpoint()`.execute(db.kysely);
+    return rows[0]?.bytes ?? 0;
+  };
+  await sql`create table t (i int, filler text)`.execute(db.kysely);
+  await sql`insert into t select i, repeat('x', 1000) from generate_series(1, 80000) i`.execute(db.kysely);
+  assert.ok((await walAhead()) > 64 * 1024 * 1024);
+  await keepUp(db.kysely);
+  assert.ok((await walAhead()) < 1024 * 1024);
+  await sql`delete from t where i % 2 = 0`.execute(db.kysely);
+  const vacuumed = async () => {
+    await keepUp(db.kysely);
+    const { rows } = await sql<{ count: number }>`
+      select vacuum_count as count from pg_stat_user_tables where relname = 't'`.execute(db.kysely);
+    return rows[0]?.count ?? 0;
+  };
+  await eventually(vacuumed, (count) => count > 0, { what: "vacuum" });
+});
+
+test("closing twice is closing once, and a closed database refuses at once", async () => {
+  const db = await openDatabase({ dataDir: path.join(root, "closed"), templateDirectory: template, logger });
+  await Promise.all([db.close(), db.close()]);
+  await db.close();
+  await assert.rejects(sql`select 1`.execute(db.kysely), /end|destroyed|closed/);
+});
+
+/** One database for the tests that leave it in order; opening takes a second. */
+async function shared(): Promise<{ db: Db }> {
+  opened ??= openDatabase({ dataDir: path.join(root, "shared"), templateDirectory: template, logger });
+  const db = await opened;
+  await sql`drop table if exists t`.execute(db.kysely);
+  return { db };
+}

@@ -1,0 +1,39 @@
+import { sql } from "kysely";
+import { openDatabase } from "../../src/store/database.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+
+/**
+ * A program of its own for tests that need a process to kill: `engine-child.ts MODE DATA_DIR TEMPLATE_DIR`.
+ *   write  two rows per transaction for ever, with updates, checkpoints and vacuums between; prints each committed number
+ *   hold   opens and waits
+ *   close  writes, closes, and has nothing left to do
+ *   leave  writes and forgets to close
+ */
+const [mode = "", dataDir = "", templateDirectory = ""] = process.argv.slice(2);
+const db = await openDatabase({ dataDir, templateDirectory, logger: createLogger("silent") });
+await sql`create table if not exists writes (id bigint primary key, half text not null, touched integer not null default 0)`.execute(
+  db.kysely,
+);
+await sql`create table if not exists halves (id bigint primary key)`.execute(db.kysely);
+process.stdout.write("open\n");
+
+if (mode === "write") {
+  const { rows } = await sql<{ next: number }>`select coalesce(max(id), 0) + 1 as next from writes`.execute(db.kysely);
+  for (let id = rows[0]?.next ?? 1; ; id += 1) {
+    await write(id);
+    process.stdout.write(`${id}\n`);
+    if (id % 50 === 0) await sql`checkpoint`.execute(db.kysely);
+    if (id % 80 === 0) await sql`vacuum writes`.execute(db.kysely);
+  }
+}
+if (mode === "hold") setInterval(() => {}, 60_000);
+if (mode === "close" || mode === "leave") await write(Date.now());
+if (mode === "close") await db.close();
+
+async function write(id: number): Promise<void> {
+  await db.transaction(async (trx) => {
+    await sql`insert into writes (id, half) values (${id}, repeat('x', 2000))`.execute(trx.kysely);
+    await sql`update writes set touched = touched + 1 where id > ${id - 5}`.execute(trx.kysely);
+    await sql`insert into halves (id) values (${id})`.execute(trx.kysely);
+  });
+}
