@@ -2,4 +2,10 @@
 import { node, runOrExit } from "./ensure.mjs";
 
 runOrExit(node, ["node_modules/typescript/bin/tsc", "--pretty"]);
-runOrExit(node, ["node_modules/@biomejs/biome/bin/biome", "ci", "--error-on-warnings", "."]);
+runOrExit(node, [
+  "node_modules/@biomejs/biome/bin/biome",
+  "ci",
+  "--error-on-warnings",
+  ...(process.env.CI ? ["--colors=off"] : []),
+  ".",
+]);

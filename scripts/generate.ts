@@ -1,11 +1,15 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { openapiDocument } from "../src/api/openapi.ts";
+import { cliReference } from "../src/cli/reference.ts";
 import { operations } from "../src/contract/operations.ts";
+import { configurationReference } from "../src/server/config-reference.ts";
 
 /** npm run generate: writes what is made from the code. A guard fails when a file is older than the code it is made from. */
 const generated: Record<string, () => string> = {
   "docs/reference/openapi.json": () => `${JSON.stringify(openapiDocument(Object.values(operations)), null, 2)}\n`,
+  "docs/reference/cli.md": cliReference,
+  "docs/reference/configuration.md": configurationReference,
 };
 
 for (const [file, make] of Object.entries(generated)) {

@@ -1,6 +1,5 @@
 // npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
 import { spawnSync } from "node:child_process";
-import { globSync } from "node:fs";
 import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
 
 ensureInstalled();
@@ -8,6 +7,8 @@ if (process.execPath !== node && !process.versions.node.startsWith("24.")) {
   const again = spawnSync(node, ["scripts/test.mjs", ...process.argv.slice(2)], { cwd: root, stdio: "inherit" });
   process.exit(again.status ?? 1);
 }
+// Node 20, which may have started this, has no globSync.
+const { globSync } = await import("node:fs");
 const chosen = process.argv.slice(2);
 if (chosen.length === 0) {
   runOrExit(node, ["scripts/check.mjs"]);

@@ -89,6 +89,9 @@ export function createGateway(options: GatewayOptions): Gateway {
 /** Attempts per request: the first, and two more while repeating it can do no harm. */
 const attemptsMax = 3;
 
+/** The exit of a replica is noticed within a second; half as much again for the route to follow. */
+const routePatienceMs = 1_500;
+
 /** At the end, for refusals to reach their clients. */
 const farewellMs = 1_000;
 
@@ -282,7 +285,22 @@ class HttpGateway implements Gateway {
     if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.push(replica);
     const canRepeat = failure.kind !== "broken" && exchange.attempts < attemptsMax && !this.#isClosing;
     if (canRepeat && deployment.hasAnother(exchange)) this.#admit(deployment, exchange);
-    else this.#giveUp(exchange, replica, failure);
+    else if (canRepeat && failure.kind === "neverSent") {
+      this.#awaitAnother(deployment, exchange, performance.now() + routePatienceMs, () =>
+        this.#giveUp(exchange, replica, failure),
+      );
+    } else this.#giveUp(exchange, replica, failure);
+  }
+
+  /** A replica that refuses connections has just ended: whoever writes the routes is about to say what comes instead. */
+  #awaitAnother(deployment: Deployment, exchange: Exchange, untilMs: number, giveUp: () => void): void {
+    const timer = setTimeout(() => {
+      if (exchange.isSettled) return;
+      if (deployment.hasAnother(exchange)) this.#admit(deployment, exchange);
+      else if (performance.now() > untilMs || this.#isClosing) giveUp();
+      else this.#awaitAnother(deployment, exchange, untilMs, giveUp);
+    }, 50);
+    timer.unref();
   }
 
   #giveUp(exchange: Exchange, replica: Replica, { kind, reason }: Failure): void {

@@ -1,3 +1,4 @@
+import type { Cause } from "../contract/assignment.ts";
 import type { RevisionStatus } from "../contract/revision.ts";
 import { isBeingDeleted } from "../domain/deployment-status.ts";
 import { holdsSlot } from "../domain/revision-status.ts";
@@ -127,10 +128,14 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
     report?.target_revision_id === revision.id;
   if (isAnswer && report?.target_phase === "ready") return { kind: "finishRollout", revisionId: revision.id };
   if (isAnswer && report?.target_phase === "failed") {
-    return { kind: "failRollout", revisionId: revision.id, message: report.cause?.message ?? "The replicas failed." };
+    return {
+      kind: "failRollout",
+      revisionId: revision.id,
+      message: describeCause(report.cause) ?? "The replicas failed.",
+    };
   }
   if (isOverdue(revision, now)) {
-    const message = report?.cause?.message ?? overdue("healthy replicas");
+    const message = describeCause(report?.cause ?? null) ?? overdue("healthy replicas");
     return { kind: "failRollout", revisionId: revision.id, message };
   }
   return { kind: "wait", until: revision.deadlineAt, because: "the listener is starting the replicas" };
@@ -145,6 +150,12 @@ function planSettled(state: DeploymentState): Step {
     assignment.targetRevisionId === activeRevisionId &&
     assignment.servingRevisionId === activeRevisionId;
   return isSettled ? { kind: "none" } : { kind: "settleAssignment", revisionId: activeRevisionId };
+}
+
+/** What happened, and the log lines that say why: a user should not have to go and look for them. */
+function describeCause(cause: Cause | null): string | null {
+  if (cause === null) return null;
+  return cause.last_lines.length === 0 ? cause.message : `${cause.message}\n${cause.last_lines.join("\n")}`;
 }
 
 const isOverdue = (revision: RevisionFacts, now: Date) => revision.deadlineAt !== null && revision.deadlineAt <= now;

@@ -1,7 +1,6 @@
-import { stat } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { artifactKey } from "../builds/artifact.ts";
+import { artifactKey, readArtifact } from "../builds/artifact.ts";
 import type { BuildSource } from "../builds/build.ts";
 import { findTemplate } from "../builds/templates.ts";
 import type { Artifact } from "../contract/assignment.ts";
@@ -107,12 +106,9 @@ async function keptArtifact(deps: ReconcilerDeps, revision: RevisionRow): Promis
   return artifact !== undefined && (await exists(artifact.manifest)) ? artifact.id : null;
 }
 
+/** Its files are there, and so is what they need beside themselves. */
 async function exists(artifact: Artifact): Promise<boolean> {
-  if (artifact.kind === "image") return true;
-  return stat(artifact.path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
+  return artifact.kind === "image" || (await readArtifact(artifact.path)) !== undefined;
 }
 
 async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: string): Promise<Resolution> {

@@ -1,4 +1,4 @@
-import { availableParallelism, homedir } from "node:os";
+import { homedir } from "node:os";
 import path from "node:path";
 import type { Region } from "../contract/info.ts";
 import {
@@ -85,7 +85,7 @@ export const settings = {
   uncappedResources: flag("PIERHEAD_UNCAPPED_RESOURCES", false, "Lifts the CPU bounds of resource_spec."),
   buildConcurrencyMax: whole(
     "PIERHEAD_BUILD_CONCURRENCY",
-    Math.min(buildConcurrencyMax, availableParallelism()),
+    buildConcurrencyMax,
     1,
     64,
     "Builds at the same time on this server.",
