@@ -41,7 +41,7 @@ export interface ReconcilerSettings {
 }
 
 export interface DeploymentFiles {
-  removeUploads(objectPaths: string[]): Promise<void>;
+  removeUploads(deploymentId: string): Promise<void>;
   removeArtifact(path: string): Promise<void>;
 }
 

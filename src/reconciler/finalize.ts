@@ -1,6 +1,5 @@
 import { dropArtifactsOf } from "../store/artifacts.ts";
 import { deleteDeploymentRow, moveDeployment } from "../store/deployments.ts";
-import { listUploadPaths } from "../store/uploads.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
@@ -8,7 +7,7 @@ import type { Performed } from "./steps.ts";
 /** The data plane is done with it: what is left are files. Removing what is gone already is no error. */
 export async function finalizeDeployment(deps: ReconcilerDeps, state: DeploymentState): Promise<Performed> {
   const { db, files } = deps;
-  await files.removeUploads(await listUploadPaths(db, state.id));
+  await files.removeUploads(state.id);
   const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));
   for (const { manifest } of doomed) {
     if (manifest.kind === "directory") await files.removeArtifact(manifest.path);

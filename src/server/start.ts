@@ -161,9 +161,7 @@ async function startReconciler({ config, logger, db, metrics, address }: Ground,
   const builds = new BuildRunner({ db, logger }, settings);
   const uploads = path.join(config.dataDir, "uploads");
   const files = {
-    removeUploads: async (paths: string[]) => {
-      for (const one of paths) await removeInside(uploads, path.join(config.dataDir, one));
-    },
+    removeUploads: (deploymentId: string) => removeInside(uploads, path.join(uploads, deploymentId)),
     removeArtifact,
   };
   const deps: ReconcilerDeps = {

@@ -60,12 +60,6 @@ export async function findFinishedUpload(
   return rows[0];
 }
 
-export async function listUploadPaths(db: Db, deploymentId: string): Promise<string[]> {
-  const { rows } = await sql<{ object_path: string }>`
-    select object_path from uploads where deployment_id = ${deploymentId}`.execute(db.kysely);
-  return rows.map((row) => row.object_path);
-}
-
 /** Was a revision made of it? Then its content is settled. */
 export async function isUploadUsed(db: Db, upload: { deployment_id: string; object_path: string }): Promise<boolean> {
   const { rows } = await sql`
