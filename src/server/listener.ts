@@ -1,5 +1,3 @@
-import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createListenerClient } from "../client/listener-client.ts";
@@ -7,7 +5,6 @@ import type { Compute } from "../compute/compute.ts";
 import type { Traffic } from "../gateway/route.ts";
 import { createListener } from "../listener/listener.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { writeDurably } from "./files.ts";
 import { inProcessSend } from "./listener-transport.ts";
 import { version } from "./version.ts";
 
@@ -29,6 +26,8 @@ export async function startListener(parts: {
   logger: Logger;
   listenerKey: string;
   dataDir: string;
+  /** The session is taken over at once after a crash of the same installation (decision 0007). */
+  installationId: string;
 }): Promise<RunningListener> {
   const { compute, api, gateway, logger, listenerKey, dataDir } = parts;
   const listener = createListener({
@@ -36,7 +35,7 @@ export async function startListener(parts: {
     compute,
     traffic: gateway,
     logger,
-    instanceId: await instanceIdOf(dataDir),
+    instanceId: parts.installationId,
     version,
     logCursorsPath: path.join(dataDir, "log-cursors.json"),
   });
@@ -58,14 +57,4 @@ export async function startListener(parts: {
       await Promise.all(replicas.map(({ replicaId }) => compute.remove(replicaId, { graceMs: stopGraceMs, signal })));
     },
   };
-}
-
-/** The same over all starts on one data directory: after a crash the session is taken over at once (decision 0007). */
-async function instanceIdOf(dataDir: string): Promise<string> {
-  const file = path.join(dataDir, "instance-id");
-  const known = await readFile(file, "utf8").catch(() => "");
-  if (known.trim() !== "") return known.trim();
-  const made = randomUUID();
-  await writeDurably(file, `${made}\n`, 0o600);
-  return made;
 }

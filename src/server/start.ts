@@ -14,6 +14,8 @@ import { explainDeployment } from "../reconciler/explain.ts";
 import { ReconcilerLoop } from "../reconciler/loop.ts";
 import { findLiveBuilds } from "../store/builds.ts";
 import { type Db, openDatabase } from "../store/database.ts";
+import { lockDirectory } from "../store/embedded/directory-lock.ts";
+import { takeOverLeases } from "../store/installation.ts";
 import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
 import { migrate } from "../store/migrate.ts";
 import { openSealer, type Sealer } from "../store/seal.ts";
@@ -25,6 +27,7 @@ import { openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
 import { dieAt } from "./fault-point.ts";
 import { removeInside } from "./files.ts";
+import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { version } from "./version.ts";
@@ -98,6 +101,7 @@ interface Ground {
   sealer: Sealer;
   metrics: Metrics;
   installed: Bootstrapped;
+  installationId: string;
   /** Parts that do not run yet; `GET /ready` names them. */
   waitingFor: Set<string>;
   /** Base of the addresses that are given out when there is no request to take it from. */
@@ -106,6 +110,9 @@ interface Ground {
 
 async function openGround(config: Config, logger: Logger, closing: Closing): Promise<Ground> {
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  // Replicas, artifacts and state lie there: one server at a time, whichever database it uses.
+  const lock = await lockDirectory(path.join(config.dataDir, "server.lock"), logger);
+  closing.add("data directory", () => lock.release());
   const db = await openDatabase({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,
@@ -132,6 +139,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     sealer: await openSealer(db, masterKey),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
+    installationId: await installationIdOf(config.dataDir),
     waitingFor: new Set(["reconciler", "listener"]),
     address,
   };
@@ -154,8 +162,12 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
   return api;
 }
 
-async function startReconciler({ config, logger, db, metrics, address }: Ground, closing: Closing): Promise<void> {
-  const owner = `${process.pid}-${randomUUID()}`;
+async function startReconciler(
+  { config, logger, db, metrics, address, installationId }: Ground,
+  closing: Closing,
+): Promise<void> {
+  const owner = `${installationId}:${process.pid}-${randomUUID()}`;
+  await takeOverLeases(db, installationId);
   await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const builds = new BuildRunner({ db, logger }, settings);
@@ -179,7 +191,7 @@ async function startReconciler({ config, logger, db, metrics, address }: Ground,
 }
 
 async function startBuiltinListener(
-  { config, logger, installed }: Ground,
+  { config, logger, installed, installationId }: Ground,
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
@@ -192,6 +204,7 @@ async function startBuiltinListener(
     logger,
     listenerKey: installed.listenerKey,
     dataDir: config.dataDir,
+    installationId,
   }).catch(async (error: unknown) => {
     await compute.close();
     throw new Error(`the listener could not be started: ${explain(error)}`, { cause: error });

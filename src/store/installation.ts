@@ -1,0 +1,18 @@
+import { sql } from "kysely";
+import type { Db } from "./database.ts";
+
+/**
+ * Ends the leases that an earlier process of this installation left behind, so that its work goes on at once instead of
+ * after the leases. Only for the one process that holds the installation's directory: no other can still be at work.
+ * @param installation beginning of the owner names it used, up to a `:`.
+ */
+export async function takeOverLeases(db: Db, installation: string): Promise<void> {
+  const mine = `${installation}:`;
+  await sql`
+    with passes as (
+      update reconcile_queue set lease_owner = null, lease_until = null, run_at = now()
+       where lease_owner is not null and starts_with(lease_owner, ${mine})
+    )
+    update builds set lease_until = now() - interval '1 second'
+     where status = 'running' and starts_with(owner, ${mine})`.execute(db.kysely);
+}
