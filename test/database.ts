@@ -10,7 +10,7 @@ import { type Db, openDatabase } from "../src/store/database.ts";
 import { ensureTemplate } from "../src/store/embedded/prepare-directory.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { createLogger } from "../src/telemetry/log.ts";
-import { type PostgresServer, startPostgresServer } from "./postgres-server.ts";
+import { type PostgresServer, postgresSkipped, startPostgresServer } from "./postgres-server.ts";
 
 export type DatabaseKind = Db["kind"];
 
@@ -116,9 +116,10 @@ async function openPostgres(): Promise<TestDatabase | undefined> {
 
 async function findServer(): Promise<PostgresServer | undefined> {
   const given = process.env["PIERHEAD_TEST_DATABASE_URL"];
+  if (given === "none") return undefined; // said already by the one who started us
   const found = given === undefined ? await startPostgresServer() : { url: given, stop: async () => {} };
   if (found === undefined) {
-    console.log("SKIPPED postgres: no PostgreSQL server is installed (initdb and postgres)");
+    console.log(postgresSkipped);
     return undefined;
   }
   closers.push(() => found.stop());

@@ -6,6 +6,9 @@ import path from "node:path";
 import pg from "pg";
 import { eventually } from "./eventually.ts";
 
+/** The one line that stands for all tests on PostgreSQL where there is none. */
+export const postgresSkipped = "SKIPPED postgres: no PostgreSQL server is installed (initdb and postgres)";
+
 export interface PostgresServer {
   /** Of its maintenance database, over a unix socket. */
   url: string;

@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
+import { postgresSkipped, startPostgresServer } from "./postgres-server.ts";
 
 /**
  * Runs the given test files, each in a process of its own, and ends with the line `N passed, N failed`.
@@ -9,6 +10,11 @@ import { spec } from "node:test/reporters";
 const files = process.argv.slice(2);
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
+
+// One PostgreSQL for all files that want one (test/database.ts); alone, a file starts its own.
+const server = process.env["PIERHEAD_TEST_DATABASE_URL"] === undefined ? await startPostgresServer() : undefined;
+process.env["PIERHEAD_TEST_DATABASE_URL"] ??= server?.url ?? "none";
+if (process.env["PIERHEAD_TEST_DATABASE_URL"] === "none") console.log(postgresSkipped);
 
 const stream = run({ files, concurrency: Math.max(2, Math.floor(availableParallelism() / 2)), timeout: 600_000 });
 stream.on("test:pass", (event) => {
@@ -24,7 +30,8 @@ stream.on("test:fail", (event) => {
 stream.compose(new spec()).pipe(process.stdout);
 stream.on("end", () => {
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
-  setImmediate(() => {
+  setImmediate(async () => {
+    await server?.stop();
     for (const failure of failures) console.log(`FAILED ${failure}`);
     console.log(
       `${counts.passed} passed, ${counts.failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ""}`,

@@ -23,6 +23,8 @@ export interface Sealer {
   rotateDataKey(): Promise<string>;
   /** Wraps every data key by another master key, in one transaction. Start servers with the new one from then on. */
   rewrapMasterKey(newMasterKey: Buffer): Promise<void>;
+  /** Reads the list of data keys now; on PostgreSQL it is read every 10 s anyway. */
+  refresh(): Promise<void>;
   close(): void;
 }
 
@@ -51,8 +53,11 @@ export async function openSealer(db: Db, masterKey: Buffer): Promise<Sealer> {
   const ring = new KeyRing(db, masterKey);
   await ring.ensureFirst();
   await ring.refresh();
-  const timer =
-    db.kind === "postgres" ? setInterval(() => ring.refresh().catch(() => {}), refreshIntervalMs).unref() : undefined;
+  const refresh = () =>
+    ring.refresh().catch(() => {
+      // The database is away, or a key is under a newer master key: what this server knows already goes on working.
+    });
+  const timer = db.kind === "postgres" ? setInterval(refresh, refreshIntervalMs).unref() : undefined;
   return {
     seal: (plaintext, boundTo) => ({ keyId: ring.active.id, sealed: encrypt(ring.active.key, plaintext, boundTo) }),
     open: (value, boundTo) => decrypt(ring.find(value.keyId), value.sealed, boundTo),
@@ -61,6 +66,7 @@ export async function openSealer(db: Db, masterKey: Buffer): Promise<Sealer> {
     },
     rotateDataKey: () => ring.rotate(),
     rewrapMasterKey: (newMasterKey) => ring.rewrap(newMasterKey),
+    refresh: () => ring.refresh(),
     close: () => clearInterval(timer),
   };
 }

@@ -9,7 +9,7 @@ import { isConflict } from "./database-errors.ts";
  */
 const namedStatementsMax = 500;
 
-const triesMax = 3;
+const triesMax = 5;
 
 /** Set while a transaction's callback runs. */
 const transactions = new AsyncLocalStorage<{ isRunning: boolean; timeoutMs: number | undefined }>();

@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { tmpdir } from "node:os";
+import { test } from "node:test";
+import { sql } from "kysely";
+import pg from "pg";
+import { isUniqueViolation, openDatabase } from "../../src/store/database.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
+
+eachDatabase("values arrive as numbers, dates, buffers and parsed JSON", async (db) => {
+  const at = new Date("2026-01-02T03:04:05.678Z");
+  const bytes = Buffer.from([0, 1, 254, 255]);
+  const { rows } = await sql`
+    select 9007199254740991::bigint as int8, array[1, null, 3]::bigint[] as int8s, ${at}::timestamptz as at,
+           ${JSON.stringify({ a: [1, "ü"] })}::jsonb as json, ${bytes}::bytea as bytes, ${["a", 'b,"c']}::text[] as texts,
+           count(*) as counted from generate_series(1, 3)`.execute(db.kysely);
+  assert.deepEqual(rows, [
+    { int8: 9007199254740991, int8s: [1, null, 3], at, json: { a: [1, "ü"] }, bytes, texts: ["a", 'b,"c'], counted: 3 },
+  ]);
+});
+
+eachDatabase(
+  "statements of templates and of the query builder are prepared once, and only the first 500 texts",
+  async (db) => {
+    await db.transaction(async (trx) => {
+      const prepared = async (part: string) => {
+        const { rows } = await sql<{ n: number }>`
+        select count(*)::int as n from pg_prepared_statements where strpos(statement, ${part}) > 0`.execute(trx.kysely);
+        return rows[0]?.n;
+      };
+      for (let i = 0; i < 3; i += 1) {
+        await sql`select ${i}::int as template_statement`.execute(trx.kysely);
+        await trx.kysely.selectFrom("leases").select("owner").where("name", "=", `builder ${i}`).execute();
+      }
+      assert.equal(await prepared("as template_statement"), 1);
+      assert.equal(await prepared('from "leases"'), 1);
+      for (let i = 0; i < 600; i += 1) await sql`select ${i}::int as ${sql.ref(`many_${i}`)}`.execute(trx.kysely);
+      const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_prepared_statements`.execute(
+        trx.kysely,
+      );
+      assert.ok((rows[0]?.n ?? 0) <= 500, `${rows[0]?.n} prepared statements`);
+    });
+  },
+);
+
+eachDatabase(
+  "asking for a second connection inside a transaction is refused at once instead of waiting for ever",
+  async (db) => {
+    await assert.rejects(
+      db.transaction(() => sql`select 1`.execute(db.kysely)),
+      /inside a transaction/,
+    );
+    await assert.rejects(
+      db.transaction(() => db.transaction(async () => {})),
+      /inside a transaction/,
+    );
+    const { rows } = await sql<{ one: number }>`select 1 as one`.execute(db.kysely);
+    assert.deepEqual(rows, [{ one: 1 }]);
+  },
+);
+
+eachDatabase("a wake inside a transaction lets its listener use the database", async (db) => {
+  const woken = Promise.withResolvers<unknown>();
+  const stop = db.changes.onWake(() => sql`select 1`.execute(db.kysely).then(woken.resolve, woken.reject));
+  await db.transaction(async () => db.changes.wake());
+  stop();
+  await woken.promise;
+});
+
+eachDatabase("a transaction that throws leaves nothing, and its error is the caller's", async (db) => {
+  const error = new Error("mine");
+  const undone = db.transaction(async (trx) => {
+    await sql`insert into leases (name, owner, lease_until) values ('a', 'b', now())`.execute(trx.kysely);
+    throw error;
+  });
+  await assert.rejects(undone, error);
+  assert.deepEqual(await db.kysely.selectFrom("leases").select("name").execute(), []);
+});
+
+eachDatabase("a broken unique constraint is known by its name", async (db) => {
+  const insert = () => sql`insert into leases (name, owner, lease_until) values ('a', 'b', now())`.execute(db.kysely);
+  await insert();
+  await assert.rejects(insert, (error) => isUniqueViolation(error) && isUniqueViolation(error, "leases_pkey"));
+  await assert.rejects(insert, (error) => !isUniqueViolation(error, "another"));
+  assert.equal(isUniqueViolation(new Error("x")), false);
+});
+
+eachDatabase(
+  "of two transactions that deadlock, both succeed",
+  async (db) => {
+    await sql`insert into leases (name, owner, lease_until) values ('a', '', now()), ('b', '', now())`.execute(
+      db.kysely,
+    );
+    const held = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    let tries = 0;
+    const cross = (first: string, second: string, mine: 0 | 1) =>
+      db.transaction(async (trx) => {
+        tries += 1;
+        await sql`update leases set owner = owner || ${first} where name = ${first}`.execute(trx.kysely);
+        held[mine].resolve();
+        await held[1 - mine]?.promise;
+        await sql`update leases set owner = owner || ${first} where name = ${second}`.execute(trx.kysely);
+      });
+    await Promise.all([cross("a", "b", 0), cross("b", "a", 1)]);
+    assert.ok(tries > 2, "they did not deadlock");
+    const rows = await db.kysely.selectFrom("leases").select("owner").execute();
+    assert.deepEqual(
+      rows.map((row) => [...row.owner].sort().join("")),
+      ["ab", "ab"],
+    );
+  },
+  { kinds: ["postgres"] },
+);
+
+eachDatabase(
+  "a single statement that loses a deadlock is run again",
+  async (db) => {
+    await sql`insert into leases (name, owner, lease_until) values ('a', '', now()), ('b', '', now())`.execute(
+      db.kysely,
+    );
+    await sql`
+      create function cross_update(first text, second text) returns void language plpgsql as $$
+      begin
+        update leases set owner = owner || 'x' where name = first;
+        perform pg_sleep(0.7);
+        update leases set owner = owner || 'x' where name = second;
+      end $$`.execute(db.kysely);
+    const cross = (first: string, second: string) => sql`select cross_update(${first}, ${second})`.execute(db.kysely);
+    await Promise.all([cross("a", "b"), cross("b", "a")]);
+    const rows = await db.kysely.selectFrom("leases").select("owner").distinct().execute();
+    assert.deepEqual(rows, [{ owner: "xx" }]);
+  },
+  { kinds: ["postgres"] },
+);
+
+eachDatabase(
+  "a connection that the server ends costs its statement, and the next one works",
+  async (db, { databaseUrl }) => {
+    const sleeping = sql`select pg_sleep(60)`.execute(db.kysely);
+    const failed = assert.rejects(sleeping, /terminat/);
+    const killer = new pg.Client({ connectionString: databaseUrl });
+    await killer.connect();
+    await eventually(
+      async () =>
+        (
+          await killer.query(
+            "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(60)%' and pid <> pg_backend_pid()",
+          )
+        ).rowCount ?? 0,
+      (killed) => killed > 0,
+    );
+    await killer.end();
+    await failed;
+    await sql`select 1`.execute(db.kysely);
+  },
+  { kinds: ["postgres"] },
+);
+
+eachDatabase(
+  "a statement may run longer only in a transaction that says so",
+  async (db) => {
+    const limit = async (read: () => Promise<unknown>) => JSON.stringify(await read());
+    const { rows } = await sql<{ t: string }>`select current_setting('statement_timeout') as t`.execute(db.kysely);
+    assert.deepEqual(rows, [{ t: "30s" }]);
+    const inside = await limit(() =>
+      db.transaction(
+        async (trx) => (await sql`select current_setting('statement_timeout') as t`.execute(trx.kysely)).rows,
+        { timeoutMs: 600_000 },
+      ),
+    );
+    assert.equal(inside, '[{"t":"10min"}]');
+  },
+  { kinds: ["postgres"] },
+);
+
+test("a server that is not there is an error, not a wait", async () => {
+  const logger = createLogger("silent");
+  const databaseUrl = "postgresql://postgres@127.0.0.1:1/nowhere";
+  await assert.rejects(openDatabase({ databaseUrl, dataDir: tmpdir(), logger }), /ECONNREFUSED/);
+});

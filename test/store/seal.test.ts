@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { openDatabase } from "../../src/store/database.ts";
+import { parseMasterKey, readOrCreateMasterKey } from "../../src/store/master-key.ts";
+import { openSealer, SealError } from "../../src/store/seal.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eachDatabase } from "../database.ts";
+
+const secret = Buffer.from("correct horse battery staple");
+const boundTo = "secrets/tenant/deployment";
+const directory = await mkdtemp(path.join(tmpdir(), "pierhead-keys-"));
+after(() => rm(directory, { recursive: true, force: true }));
+
+eachDatabase("what is sealed opens where it belongs, in this server and the next", async (db) => {
+  const masterKey = randomBytes(32);
+  const sealer = await openSealer(db, masterKey);
+  const sealed = sealer.seal(secret, boundTo);
+  assert.deepEqual(sealer.open(sealed, boundTo), secret);
+  assert.ok(!sealed.sealed.includes(secret));
+  assert.notDeepEqual(sealer.seal(secret, boundTo).sealed, sealed.sealed, "the same value never looks the same");
+  const next = await openSealer(db, masterKey);
+  assert.deepEqual(next.open(sealed, boundTo), secret);
+  assert.deepEqual(next.open(next.seal(Buffer.alloc(0), boundTo), boundTo), Buffer.alloc(0));
+  sealer.close();
+  next.close();
+});
+
+eachDatabase("a sealed value opens nowhere else: not for another owner, not after any change of a bit", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  const { keyId, sealed } = sealer.seal(secret, boundTo);
+  assert.throws(() => sealer.open({ keyId, sealed }, "secrets/tenant/another"), SealError);
+  for (let bit = 0; bit < sealed.length * 8; bit += 1) {
+    const changed = Buffer.from(sealed);
+    changed[bit >> 3] = (changed[bit >> 3] as number) ^ (1 << (bit & 7));
+    assert.throws(() => sealer.open({ keyId, sealed: changed }, boundTo), SealError, `bit ${bit}`);
+  }
+  for (let length = 0; length < sealed.length; length += 1) {
+    assert.throws(
+      () => sealer.open({ keyId, sealed: sealed.subarray(0, length) }, boundTo),
+      SealError,
+      `${length} bytes`,
+    );
+  }
+  assert.throws(() => sealer.open({ keyId: "another", sealed }, boundTo), SealError);
+  sealer.close();
+});
+
+eachDatabase(
+  "another master key is refused at start, and the message says which one and never what it is",
+  async (db) => {
+    const masterKey = randomBytes(32);
+    (await openSealer(db, masterKey)).close();
+    const other = randomBytes(32);
+    await assert.rejects(openSealer(db, other), (error) => {
+      assert.ok(error instanceof SealError);
+      assert.match(error.message, /PIERHEAD_MASTER_KEY/);
+      for (const key of [masterKey, other]) {
+        assert.ok(!error.message.includes(key.toString("hex")) && !error.message.includes(key.toString("base64")));
+      }
+      return true;
+    });
+    await assert.rejects(openSealer(db, randomBytes(16)), /32 bytes/);
+  },
+);
+
+eachDatabase("a wrapped data key that was put under another id does not open", async (db) => {
+  const masterKey = randomBytes(32);
+  (await openSealer(db, masterKey)).close();
+  await sql`insert into data_keys (id, wrapped, master_key_id)
+            select '00000000-0000-4000-8000-000000000000', wrapped, master_key_id from data_keys`.execute(db.kysely);
+  await assert.rejects(openSealer(db, masterKey), SealError);
+});
+
+eachDatabase(
+  "after a rotation new values are under the new key, old ones still open, and the old key is retired",
+  async (db) => {
+    const sealer = await openSealer(db, randomBytes(32));
+    const old = sealer.seal(secret, boundTo);
+    const newKeyId = await sealer.rotateDataKey();
+    assert.deepEqual(sealer.open(old, boundTo), secret);
+    const retired = await db.kysely.selectFrom("data_keys").select("id").where("retired_at", "is not", null).execute();
+    assert.deepEqual(retired, [{ id: old.keyId }]);
+    if (db.kind === "postgres") {
+      assert.equal(sealer.activeKeyId, old.keyId, "not used before every server has read it");
+      await sql`update data_keys set created_at = created_at - interval '1 minute'`.execute(db.kysely);
+      await sealer.refresh();
+    }
+    assert.equal(sealer.activeKeyId, newKeyId);
+    assert.equal(sealer.seal(secret, boundTo).keyId, newKeyId);
+    sealer.close();
+  },
+);
+
+eachDatabase("a new master key opens everything, and the old one nothing any more", async (db) => {
+  const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+  const sealer = await openSealer(db, oldKey);
+  const before = sealer.seal(secret, boundTo);
+  await sealer.rotateDataKey();
+  await sealer.rewrapMasterKey(newKey);
+  await sealer.rotateDataKey();
+  assert.deepEqual(sealer.open(before, boundTo), secret);
+  const next = await openSealer(db, newKey);
+  assert.deepEqual(next.open(before, boundTo), secret);
+  await assert.rejects(openSealer(db, oldKey), SealError);
+  sealer.close();
+  next.close();
+});
+
+eachDatabase(
+  "servers that start at once on an empty database agree on one data key",
+  async (db, { databaseUrl }) => {
+    const masterKey = randomBytes(32);
+    const logger = createLogger("silent");
+    const servers = await Promise.all(
+      Array.from({ length: 4 }, () => openDatabase({ databaseUrl, dataDir: tmpdir(), poolMax: 2, logger })),
+    );
+    const sealers = await Promise.all([db, ...servers].map((server) => openSealer(server, masterKey)));
+    assert.equal(new Set(sealers.map((sealer) => sealer.activeKeyId)).size, 1);
+    for (const sealer of sealers) sealer.close();
+    await Promise.all(servers.map((server) => server.close()));
+  },
+  { kinds: ["postgres"] },
+);
+
+test("the master key file is made once, for its owner only, and many starts at once read the same key", async () => {
+  const file = path.join(directory, "new", "master.key");
+  const keys = await Promise.all(Array.from({ length: 10 }, () => readOrCreateMasterKey(file)));
+  assert.equal(new Set(keys.map((key) => key.toString("hex"))).size, 1);
+  assert.equal(keys[0]?.length, 32);
+  assert.equal((await stat(file)).mode & 0o777, 0o600);
+  assert.deepEqual(await readdir(path.dirname(file)), ["master.key"]);
+  assert.deepEqual(parseMasterKey(await readFile(file, "utf8"), file), keys[0]);
+});
+
+test("a master key is 32 bytes of base64 or hex; anything else is refused without repeating it", async () => {
+  const key = randomBytes(32);
+  for (const text of [
+    key.toString("hex"),
+    key.toString("hex").toUpperCase(),
+    key.toString("base64"),
+    `${key.toString("base64url")}\n`,
+  ]) {
+    assert.deepEqual(parseMasterKey(text, "x"), key);
+  }
+  for (const text of [
+    "",
+    "short",
+    key.toString("hex").slice(1),
+    `${key.toString("base64")}AAAA`,
+    `${"é".repeat(43)}`,
+    "z".repeat(64),
+  ]) {
+    assert.throws(
+      () => parseMasterKey(text, "PIERHEAD_MASTER_KEY"),
+      (error: Error) => {
+        return error.message.includes("PIERHEAD_MASTER_KEY") && (text === "" || !error.message.includes(text));
+      },
+    );
+  }
+  const file = path.join(directory, "bad.key");
+  await writeFile(file, "not a key");
+  await chmod(file, 0o600);
+  await assert.rejects(readOrCreateMasterKey(file), /bad\.key/);
+  assert.equal(await readFile(file, "utf8"), "not a key");
+});
