@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
@@ -54,46 +56,60 @@ async function attempt(title: string, point: string | null, random: number | nul
   }
 }
 
-/** One life of one deployment on a server that dies once (at `point`) or several times (at random). */
+/** One life of one deployment on a server that dies once (at `point`) or several times (at random), and always comes back. */
 async function liveOnce(point: string | null, random: number | null): Promise<number> {
   let deaths = 0;
-  const environment = point === null ? {} : { PIERHEAD_FAULT_POINT: point };
-  let current = await begin(environment, () => {
-    deaths += 1;
-  });
-  const survivor: Survivor = {
-    current: () => current,
-    async revive() {
-      await current.ended;
+  let isOver = false;
+  // One port for the whole life: clients that wait for the server to come back find it.
+  const environment = { ...shared, PORT: String(await freePort()) };
+  const fault = point === null ? {} : { PIERHEAD_FAULT_POINT: point };
+
+  /** A start may itself reach the point; the one after it may not. */
+  async function begin(faults: Record<string, string>): Promise<ServerProcess> {
+    const started = await startServerProcess(dataDir, { ...environment, ...faults });
+    if (started === undefined) {
       deaths += 1;
-      current = await restart();
-      if (deaths < randomDeathsMax) killLater(current, random);
+      return begin({});
+    }
+    if (deaths < randomDeathsMax) killLater(started, random);
+    void started.ended.then(() => {
+      if (isOver) return;
+      deaths += 1;
+      current = begin({});
+      // Whoever asks next sees the failure.
+      current.catch(() => {});
+    });
+    return started;
+  }
+
+  let current = begin(fault);
+  let server = await current;
+  const survivor: Survivor = {
+    current: () => server,
+    async revive() {
+      await server.ended;
+      server = await current;
     },
   };
-  killLater(current, random);
   await using repository = await createAgentRepository();
   try {
     await liveThrough(survivor, repository, `storm-${process.pid}-${Date.now().toString(36)}`);
     if (point !== null) assert.ok(deaths > 0, `the server never reached "${point}"`);
     await nothingLeft();
   } finally {
-    await current.stop();
+    isOver = true;
+    await (await current).stop();
   }
   return deaths;
 }
 
-/** A start may itself reach the point; the one after it may not. */
-async function begin(environment: Record<string, string>, onDeath: () => void): Promise<ServerProcess> {
-  const started = await startServerProcess(dataDir, { ...shared, ...environment });
-  if (started !== undefined) return started;
-  onDeath();
-  return restart();
-}
-
-async function restart(): Promise<ServerProcess> {
-  const started = await startServerProcess(dataDir, shared);
-  assert.ok(started, "the server did not come back");
-  return started;
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
 }
 
 /** Somewhere in the first seconds, where most of a life happens. */
