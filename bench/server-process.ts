@@ -65,18 +65,23 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
   const db = await openDatabase({ databaseUrl: config.databaseUrl, dataDir: config.dataDir, logger });
   const { listenerId } = await bootstrap(db, config);
   const sealer = await openSealer(db, await readOrCreateMasterKey(path.join(config.dataDir, "master.key")));
+  const metrics = createMetrics();
   const api = await createApi({
     db,
     sealer,
     logger,
     listenerId,
-    metrics: createMetrics(),
+    metrics,
     settings: apiSettings,
     readiness: () => [],
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
-  const listening = await listen(api, gateway, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
+  const listening = await listen(api, gateway, metrics.registry, {
+    host: "127.0.0.1",
+    port: 0,
+    gatewayPort: undefined,
+  });
   return {
     url: listening.url,
     db,

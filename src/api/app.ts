@@ -92,17 +92,18 @@ function sentId(header: string | string[] | undefined): string | undefined {
 function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps): void {
   server.addHook("onRequest", async (request, reply) => {
     reply.headers({ "x-request-id": request.id, "x-content-type-options": "nosniff", "cache-control": "no-store" });
-    reply.raw.once("close", () => observe(request, reply));
+    const beganMs = performance.now();
+    reply.raw.once("close", () => observe(request, reply, performance.now() - beganMs));
   });
 
-  function observe(request: FastifyRequest, reply: FastifyReply): void {
+  function observe(request: FastifyRequest, reply: FastifyReply, durationMs: number): void {
     const operation = request.routeOptions.config?.operation ?? "unknown";
     const status = reply.raw.writableEnded ? reply.statusCode : clientGone;
     metrics.requests.inc({ operation, status });
-    metrics.requestSeconds.observe({ operation }, reply.elapsedTime / 1_000);
+    metrics.requestSeconds.observe({ operation }, durationMs / 1_000);
     const level = probes.has(operation) ? "debug" : "info";
     const fields = { request_id: request.id, operation, verb: request.method, status, ...callerOf(request) };
-    logger[level]({ ...fields, duration_ms: Math.round(reply.elapsedTime * 10) / 10 }, "request answered");
+    logger[level]({ ...fields, duration_ms: Math.round(durationMs * 10) / 10 }, "request answered");
   }
 }
 

@@ -1,6 +1,7 @@
-import { createServer, type Server as HttpServer } from "node:http";
+import { createServer, type Server as HttpServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
+import type { Registry } from "prom-client";
 import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
 
 export interface Listening {
@@ -16,11 +17,13 @@ export interface Listening {
 export async function listen(
   api: FastifyInstance,
   gateway: Gateway,
+  metrics: Registry,
   wish: { host: string; port: number; gatewayPort: number | undefined },
 ): Promise<Listening> {
   await api.ready();
   const main = createServer(gatewayServerOptions, (request, response) => {
     if (gateway.matches(request)) gateway.handle(request, response);
+    else if (request.url === "/metrics") void answerMetrics(metrics, response);
     else api.routing(request, response);
   });
   const servers = [main];
@@ -38,6 +41,12 @@ export async function listen(
   const { port } = main.address() as AddressInfo;
   const host = wish.host.includes(":") ? `[${wish.host}]` : wish.host === "0.0.0.0" ? "127.0.0.1" : wish.host;
   return { url: `http://${host}:${port}`, close: async () => void (await Promise.all(servers.map(end))) };
+}
+
+/** For Prometheus: counts and times only, nothing of any tenant. */
+async function answerMetrics(metrics: Registry, response: ServerResponse): Promise<void> {
+  const text = await metrics.metrics();
+  response.writeHead(200, { "content-type": metrics.contentType }).end(text);
 }
 
 function bind(server: HttpServer, host: string, port: number): Promise<void> {

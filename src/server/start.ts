@@ -59,7 +59,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     });
     const api = await openApi(ground, closing);
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
-    const listening = await listen(api, gateway, config);
+    const listening = await listen(api, gateway, ground.metrics.registry, config);
     closing.add("sockets", () => listening.close());
     ground.address.own = listening.url;
 

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createAgentRepository } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { startTestServer } from "../server.ts";
+
+test("agents go on answering while Pierhead restarts, and are found again by the next one", async () => {
+  await using pierhead = await startTestServer();
+  await using repository = await createAgentRepository();
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name: "agent",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const revision = await pierhead.client.waitForRevision({ ...ids, revision_id: made.latest_revision_id as string });
+  assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+  const ask = async () => {
+    const { url } = await pierhead.client.getDeployment(ids);
+    return (await fetch(`${url}/version`)).json() as Promise<{ version: string; pid: number }>;
+  };
+  const before = await ask();
+  await pierhead.restart();
+  const after = await eventually(ask, (answer) => answer.pid !== undefined, { what: "the route of the agent" });
+  assert.deepEqual(after, before, "the same process answers");
+});
+
+test("a deployment of a scale-to-zero type sleeps, and the next request wakes it", async () => {
+  await using pierhead = await startTestServer({ PIERHEAD_IDLE_AFTER_MS: "1000" });
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name: "sleeper",
+      source: "internal_template",
+      source_config: { template_id: "node-server", deployment_type: "dev_zero" },
+      source_revision_config: {},
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const revision = await pierhead.client.waitForRevision({ ...ids, revision_id: made.latest_revision_id as string });
+  assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+  const observed = async () =>
+    (await pierhead.client.debugDeployment(ids)).observed as { asleep: boolean; replicas: unknown[] };
+  await eventually(observed, (report) => report.asleep && report.replicas.length === 0, { what: "asleep" });
+  const { url } = await pierhead.client.getDeployment(ids);
+  assert.equal((await fetch(`${url}/ok`)).status, 200);
+  assert.equal((await observed()).replicas !== undefined, true);
+});
+
+test("the counter of lost changes is shown, and is 0", async () => {
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_RESYNC_INTERVAL_MS: "200" });
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name: "agent",
+      source: "internal_docker",
+      source_config: { deployment_type: "dev" },
+      source_revision_config: { image_uri: "example/agent:1" },
+    },
+  });
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
+  assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
+  const text = await fetch(`${pierhead.url}/metrics`).then((answer) => answer.text());
+  assert.match(text, /^pierhead_resync_corrections_total 0$/m);
+  assert.match(text, /^pierhead_reconcile_passes_total\{outcome="converged"\} [1-9]/m);
+});
