@@ -1,14 +1,17 @@
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { createListenerClient } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
-import type { Traffic } from "../gateway/route.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { inProcessSend } from "./listener-transport.ts";
 import { version } from "./version.ts";
 
 export interface RunningListener {
+  /** Resolves once every deployment has its route again, at the latest after `routedTimeoutMs`. */
+  routed(): Promise<void>;
   /** Agents go on running. */
   stop(): Promise<void>;
   /** Stops every agent of this installation; the next start brings them up again. */
@@ -18,11 +21,14 @@ export interface RunningListener {
 /** Long enough for an idle agent server to write its state down. */
 const stopGraceMs = 10_000;
 
+/** Reading assignments and looking at all replicas takes 0.1 s; a database that is slow must not keep the API away. */
+const routedTimeoutMs = 3_000;
+
 /** The listener inside this server: the same as a remote one, with a transport that needs no socket. */
 export async function startListener(parts: {
   compute: Compute;
   api: FastifyInstance;
-  gateway: Traffic;
+  gateway: Gateway;
   logger: Logger;
   listenerKey: string;
   dataDir: string;
@@ -46,6 +52,15 @@ export async function startListener(parts: {
     return stopped;
   };
   return {
+    async routed() {
+      const end = Date.now() + routedTimeoutMs;
+      while (Date.now() < end) {
+        const { isListed, deployments } = listener.health();
+        const routes = Object.values(gateway.health().routes).reduce((sum, count) => sum + count, 0);
+        if (isListed && routes >= deployments) return;
+        await sleep(10);
+      }
+    },
     async stop() {
       await stopListener();
       await compute.close();

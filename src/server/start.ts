@@ -59,15 +59,17 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     });
     const api = await openApi(ground, closing);
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
+    // Agents may run since before this start: their routes come first, so that nobody is told that they are not there.
+    const listener = await startBuiltinListener(ground, api, gateway);
+    if (listener !== null) closing.add("listener", () => listener.stop());
+    await listener?.routed();
+    ground.waitingFor.delete("listener");
     const listening = await listen(api, gateway, ground.metrics.registry, config);
     closing.add("sockets", () => listening.close());
     ground.address.own = listening.url;
 
     await startReconciler(ground, closing);
     ground.waitingFor.delete("reconciler");
-    const listener = await startBuiltinListener(ground, api, gateway);
-    if (listener !== null) closing.add("listener", () => listener.stop());
-    ground.waitingFor.delete("listener");
 
     await writeCredentials(config, {
       url: listening.url,

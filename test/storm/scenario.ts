@@ -46,6 +46,14 @@ export async function liveThrough(survivor: Survivor, repository: AgentRepositor
   await expectStatus(call, id, await call((api) => patchOnce(api, id, dying)), "DEPLOY_FAILED");
   await expectVersion(survivor, call, id, `${name}-2`);
 
+  // A rollout that is stopped halfway: the data plane goes back to the revision that serves.
+  const mute = await repository.commit({ ...nodeAgent("x"), "server.js": "setInterval(() => {}, 1000)" });
+  const halfway = await call((api) => patchOnce(api, id, mute));
+  await eventuallyStatus(call, id, halfway, ["DEPLOYING"]);
+  await call((api) => interruptOnce(api, id, halfway));
+  await expectStatus(call, id, halfway, "INTERRUPTED");
+  await expectVersion(survivor, call, id, `${name}-2`);
+
   // A build that takes long: two revisions queue behind it, then it is stopped. The older queued one is skipped.
   const slow = await repository.commit({
     ...nodeAgent("x"),
@@ -74,7 +82,7 @@ export async function liveThrough(survivor: Survivor, repository: AgentRepositor
   await expectVersion(survivor, call, id, `${name}-1`);
 
   const all = await call((api) => api.listRevisions({ deployment_id: id, limit: 100 }));
-  assert.equal(all.resources.length, 8, `revisions were lost or made twice: ${all.resources.map((one) => one.status)}`);
+  assert.equal(all.resources.length, 9, `revisions were lost or made twice: ${all.resources.map((one) => one.status)}`);
 
   await call((api) => api.deleteDeployment({ deployment_id: id }).catch(ignoreGone));
   await call((api) => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));

@@ -27,7 +27,7 @@ export async function startServerProcess(
   const child = spawn(process.execPath, [path.resolve("src/main.ts"), "up"], {
     env: {
       ...process.env,
-     
+
       PIERHEAD_DATA_DIR: dataDir,
       PIERHEAD_LOG_LEVEL: "warn",
       NO_COLOR: "1",
