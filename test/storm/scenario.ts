@@ -112,7 +112,7 @@ async function createOnce(api: Client, repository: AgentRepository, name: string
         source: "github",
         source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
         source_revision_config: { repo_ref: ref, langgraph_config_path: "pierhead.json" },
-        secrets: [{ name: "TOKEN", value: "s3cret" }],
+        secrets: [{ name: "TOKEN", value: "storm-token" }],
       },
     }));
   assert.ok(deployment.latest_revision_id);
