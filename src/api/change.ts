@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import type { Principal } from "../auth/principal.ts";
 import type { PatchDeployment } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
+import { changesBetween, secretChangesBetween } from "../domain/audit.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../domain/settings.ts";
+import type { AuditNote } from "../store/audit.ts";
 import type { Trx } from "../store/database.ts";
 import {
   changeDeployment,
@@ -11,8 +13,9 @@ import {
   findDeployment,
   lockDeployment,
 } from "../store/deployments.ts";
-import { findRevision, type RevisionRow } from "../store/revisions.ts";
-import { sealSecrets } from "../store/secrets.ts";
+import { findRevision, type NewRevision, type RevisionRow } from "../store/revisions.ts";
+import type { Sealer } from "../store/seal.ts";
+import { openSecrets, sealSecrets } from "../store/secrets.ts";
 import { findFinishedUpload } from "../store/uploads.ts";
 import type { ApiDeps } from "./app.ts";
 import { currentOf, newRevision, ruleContext } from "./settings-of.ts";
@@ -68,7 +71,8 @@ export async function changeSettings(
     const revision = changed.revision === null ? null : newRevision(changed.revision, made);
     const change = changeOf(row, changed, request.plain);
     if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };
-    await changeDeployment(trx, row, { change, secrets, revision, actor, action: request.action });
+    const audit = { actor, action: request.action, ...auditOf(row, { change, changed, revision, sealer }) };
+    await changeDeployment(trx, row, { change, secrets, revision, audit });
     return {
       row: (await findDeployment(trx, tenantId, id)) as DeploymentRow,
       revision:
@@ -80,6 +84,21 @@ export async function changeSettings(
   db.reached("settings changed");
   db.changes.wake();
   return done;
+}
+
+function auditOf(
+  row: DeploymentRow,
+  made: { change: DeploymentChange; changed: ChangedDeployment; revision: NewRevision | null; sealer: Sealer },
+): Pick<AuditNote, "changes" | "secrets" | "details"> {
+  const { change, changed, revision, sealer } = made;
+  const before = Object.fromEntries(
+    Object.keys(change).map((column) => [column, row[column as keyof DeploymentChange]]),
+  );
+  return {
+    changes: changesBetween(before, change),
+    secrets: changed.secrets && secretChangesBetween(openSecrets(sealer, row, row), changed.secrets),
+    details: revision === null ? {} : { revision_id: revision.id, triggered_by: revision.triggered_by },
+  };
 }
 
 async function findLatestRevision(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { DeploymentStatus, SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
+import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 import { isUniqueViolation } from "./database.ts";
@@ -113,10 +114,7 @@ export async function createDeployment(db: Db, made: NewDeployment): Promise<voi
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
-    ), audit as (
-      insert into audit_log (tenant_id, actor, action, deployment_id, data)
-      select tenant_id, ${made.actor}, 'deployment.create', deployment_id, ${JSON.stringify({ name: made.name, source: made.source })}
-        from deployment
+    ), audit as (${auditedDeployment("deployment", createNote(made), made.name)}
     ), ${announced("deployment")}
     select deployment_id from deployment`;
   try {
@@ -158,8 +156,7 @@ export async function changeDeployment(
     change: DeploymentChange;
     secrets: SealedSet | null;
     revision: NewRevision | null;
-    actor: string;
-    action: string;
+    audit: AuditNote;
   },
 ): Promise<void> {
   const assignments = Object.entries(made.change).map(([column, value]) => sql`${sql.ref(column)} = ${encoded(value)}`);
@@ -171,9 +168,7 @@ export async function changeDeployment(
       returning id as deployment_id, tenant_id
     ), secret_set as (${insertedSecretSet(made.secrets, deployment)}
     ), revision as (${insertedRevision(made.revision, deployment)}
-    ), audit as (
-      insert into audit_log (tenant_id, actor, action, deployment_id, data)
-      select tenant_id, ${made.actor}, ${made.action}, deployment_id, ${JSON.stringify(audited(made.change))} from deployment
+    ), audit as (${auditedDeployment("deployment", made.audit)}
     ), ${announced("deployment")}
     select deployment_id from deployment`.execute(trx.kysely);
 }
@@ -205,9 +200,7 @@ export async function requestDelete(
          and r.status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
     ), event as (
       insert into events (tenant_id, deployment_id, kind) select tenant_id, deployment_id, 'deployment.delete_requested' from deployment
-    ), audit as (
-      insert into audit_log (tenant_id, actor, action, deployment_id, data)
-      select tenant_id, ${options.actor}, 'deployment.delete', deployment_id, ${JSON.stringify({ force: options.force })} from deployment
+    ), audit as (${auditedDeployment("deployment", deleteNote(options))}
     ), ${announced("deployment")}
     select deployment_id from deployment`.execute(db.kysely);
   if (rows.length === 0) return false;
@@ -259,5 +252,14 @@ export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> 
 const json = (value: unknown) => (value === null || value === undefined ? null : JSON.stringify(value));
 const encoded = (value: unknown) => (typeof value === "object" ? json(value) : value);
 
-/** Secrets never reach this: they are no part of DeploymentChange. */
-const audited = (change: DeploymentChange) => change;
+const createNote = ({ actor, source, revision }: NewDeployment): AuditNote => ({
+  actor,
+  action: "deployment.create",
+  details: { source, ...(revision !== null && { revision_id: revision.id }) },
+});
+
+const deleteNote = ({ actor, force }: { actor: string; force: boolean }): AuditNote => ({
+  actor,
+  action: "deployment.delete",
+  details: { force },
+});

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
 import { canMoveRevision } from "../domain/revision-status.ts";
+import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 import type { FaultPoint } from "./fault-points.ts";
@@ -112,6 +113,8 @@ export interface RevisionMove {
   /** Shown to users as `status_message`; every failure has one. */
   message?: string | null;
   deadlineAt: Date | null;
+  /** When somebody asked for it. */
+  audit?: AuditNote;
   /** Further facts that are settled by this move. */
   set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
 }
@@ -143,6 +146,7 @@ export async function moveRevision(
       select tenant_id, deployment_id, id, 'revision.status',
              ${JSON.stringify({ from: move.from, to: move.to, because: move.because, message: move.message ?? null })}
         from moved
+    ), audit as (${move.audit === undefined ? sql`select 1` : auditedDeployment("moved", move.audit)}
     ), ${announced("moved")}
     select id from moved`.execute(db.kysely);
   if (rows.length === 0) return false;
@@ -188,6 +192,7 @@ export async function interruptRevision(
     because: `interrupted by ${revision.actor}`,
     message: "Stopped on request.",
     deadlineAt: null,
+    audit: { actor: revision.actor, action: "revision.interrupt", details: { revision_id: revision.id } },
   });
   if (!isMoved) return interruptRevision(db, revision);
   db.changes.wake();

@@ -28,6 +28,12 @@ export interface Database {
   log_entries: LogEntryTable;
   events: EventTable;
   audit_log: AuditLogTable;
+  members: MemberTable;
+  tag_keys: TagKeyTable;
+  tag_values: TagValueTable;
+  deployment_tags: DeploymentTagTable;
+  quotas: QuotaTable;
+  build_usage: BuildUsageTable;
 }
 
 type Json<T = unknown> = ColumnType<T, string, string>;
@@ -55,6 +61,7 @@ interface ApiKeyTable {
   listener_id: string | null;
   name: string;
   role: "reader" | "deployer" | "listener" | "admin";
+  is_operator: Generated<boolean>;
   prefix: string;
   hash: Buffer;
   created_at: Generated<Date>;
@@ -271,10 +278,58 @@ interface EventTable {
 
 interface AuditLogTable {
   id: GeneratedAlways<number>;
-  tenant_id: string;
+  organization_id: string;
+  tenant_id: string | null;
   actor: string;
   action: string;
   deployment_id: string | null;
+  subject_id: string | null;
+  subject_name: string | null;
   data: GeneratedJson;
   created_at: Generated<Date>;
+}
+
+interface MemberTable {
+  id: string;
+  organization_id: string;
+  workspace_id: string | null;
+  email: string;
+  name: string | null;
+  role: "reader" | "deployer" | "admin";
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+}
+
+interface TagKeyTable {
+  id: string;
+  tenant_id: string;
+  name: string;
+  description: string | null;
+  created_at: Generated<Date>;
+}
+
+interface TagValueTable {
+  id: string;
+  tag_key_id: string;
+  name: string;
+  created_at: Generated<Date>;
+}
+
+interface DeploymentTagTable {
+  deployment_id: string;
+  tag_value_id: string;
+}
+
+interface QuotaTable {
+  tenant_id: string;
+  deployments_max: number | null;
+  replicas_max: number | null;
+  build_minutes_max: number | null;
+  updated_at: Generated<Date>;
+}
+
+interface BuildUsageTable {
+  tenant_id: string;
+  month: string;
+  build_ms: Generated<number>;
 }

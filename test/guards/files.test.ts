@@ -80,3 +80,10 @@ test("no lock file records where packages were downloaded", () => {
     [],
   );
 });
+
+test("rows of the audit log are written by src/store/audit.ts alone: auditedDeployment, audited", () => {
+  assert.deepEqual(
+    ours.filter((file) => file !== "src/store/audit.ts" && /insert into audit_log/.test(read(file))),
+    [],
+  );
+});

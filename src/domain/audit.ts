@@ -1,0 +1,56 @@
+import { isDeepStrictEqual } from "node:util";
+
+/** Fields that changed, each with its value before and after; absent before or after is null. */
+export type Changes = Record<string, { before: unknown; after: unknown }>;
+
+/** Which secrets changed: names, never values. */
+export interface SecretChanges {
+  added: string[];
+  removed: string[];
+  changed: string[];
+}
+
+/**
+ * What the audit log says of a change of plain settings. Objects are compared field by field, so that one changed number
+ * does not hide in a large spec: `{"source_config.build_on_push": {"before": false, "after": true}}`.
+ */
+export function changesBetween(before: object, after: object): Changes {
+  const found: Changes = {};
+  compare(found, "", before, after);
+  return found;
+}
+
+export function secretChangesBetween(before: Record<string, string>, after: Record<string, string>): SecretChanges {
+  const names = { before: Object.keys(before), after: Object.keys(after) };
+  return {
+    added: names.after.filter((name) => !(name in before)).sort(),
+    removed: names.before.filter((name) => !(name in after)).sort(),
+    changed: names.after.filter((name) => name in before && before[name] !== after[name]).sort(),
+  };
+}
+
+function compare(found: Changes, path: string, before: unknown, after: unknown): void {
+  if (isDeepStrictEqual(before, after)) return;
+  if (!isPlain(before) || !isPlain(after)) {
+    found[path] = { before: withoutValues(before ?? null), after: withoutValues(after ?? null) };
+    return;
+  }
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    compare(found, path === "" ? key : `${path}.${key}`, before[key] ?? null, after[key] ?? null);
+  }
+}
+
+/** Environment variables of sidecars (`env: [{name, value}]`) often hold what should not be read here. */
+function withoutValues(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutValues);
+  if (!isPlain(value)) return value instanceof Date ? value.toISOString() : value;
+  const isVariable = typeof value["name"] === "string" && typeof value["value"] === "string";
+  const shown = isVariable ? { ...value, value: mask } : value;
+  return Object.fromEntries(Object.entries(shown).map(([key, inner]) => [key, withoutValues(inner)]));
+}
+
+const mask = "**********";
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changesBetween, secretChangesBetween } from "../../src/domain/audit.ts";
+
+test("a change names each field that differs with its value before and after, and no other", () => {
+  const before = { name: "a", spec: { cpu: 1, labels: { team: "x" } }, kept: [1], gone: 1 };
+  const after = { name: "b", spec: { cpu: 2, labels: { team: "x" } }, kept: [1], added: null };
+  assert.deepEqual(changesBetween(before, after), {
+    name: { before: "a", after: "b" },
+    "spec.cpu": { before: 1, after: 2 },
+    gone: { before: 1, after: null },
+  });
+});
+
+test("values of environment variables in containers are masked, however deep they stand", () => {
+  const after = { spec: { sidecars: [{ name: "proxy", env: [{ name: "TOKEN", value: "sk-hidden" }] }] } };
+  const changes = changesBetween({ spec: null }, after);
+  assert.ok(!JSON.stringify(changes).includes("sk-hidden"));
+  assert.match(JSON.stringify(changes), /TOKEN/);
+});
+
+test("of secrets the names alone are said", () => {
+  const changes = secretChangesBetween({ A: "1", B: "2", C: "3" }, { D: "4", B: "2", C: "5" });
+  assert.deepEqual(changes, { added: ["D"], removed: ["A"], changed: ["C"] });
+});
