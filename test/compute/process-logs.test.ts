@@ -5,7 +5,7 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import fc from "fast-check";
 import type { ReplicaLogChunk, ReplicaSpec } from "../../src/compute/compute.ts";
-import { readLogLine } from "../../src/compute/process/log-line.ts";
+import { readLogLine } from "../../src/compute/log-line.ts";
 import { ReplicaLog } from "../../src/compute/process/replica-log.ts";
 import { writeAgent } from "./agents.ts";
 import { eventually } from "./eventually.ts";

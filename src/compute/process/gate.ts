@@ -23,7 +23,7 @@ try {
   if (process.execve === undefined) throw new Error("this system cannot replace a process by a program");
   process.execve(program, go.argv, go.env);
 } catch (error) {
-  // Prefix and exit code as in exit-cause.ts, which this program does not import: it has to be light.
+  // Prefix and exit code as in start-failure.ts, which this program does not import: it has to be light.
   console.error(`pierhead: cannot start ${go.argv[0]}: ${(error as Error).message}`);
   process.exit(127);
 }

@@ -5,10 +5,11 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Artifact } from "../../contract/assignment.ts";
 import type { ReplicaSpec } from "../compute.ts";
+import { writeJson } from "../json-file.ts";
 import type { Go } from "./gate.ts";
 import type { LaunchOptions } from "./langgraph-js-shim.ts";
 import { dataDirIdVariable, identify, type ProcessIdentity, replicaIdVariable } from "./processes.ts";
-import { type ReplicaFiles, stateDirectory, writeJson } from "./replica-files.ts";
+import { type ReplicaFiles, stateDirectory } from "./replica-files.ts";
 
 export interface LaunchPlace {
   dataDir: string;

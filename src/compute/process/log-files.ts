@@ -11,7 +11,7 @@ import { open, readdir, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { ReplicaLogChunk } from "../compute.ts";
-import { readLogLine } from "./log-line.ts";
+import { readLogLine } from "../log-line.ts";
 
 /**
  * Output of one replica, which it writes itself into files that outlive us. Each stream has the file it is written to

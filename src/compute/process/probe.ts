@@ -1,6 +1,7 @@
-import { get, readServerVersion } from "./health.ts";
+import { get, readServerVersion } from "../health.ts";
+import { readJson } from "../json-file.ts";
 import { type ReplicaProcesses, whoListens } from "./processes.ts";
-import { type ReadyRecord, type ReplicaFiles, type ReplicaRecord, readJson, type ShimReport } from "./replica-files.ts";
+import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./replica-files.ts";
 
 /**
  * Asks a replica once whether it can serve. An answer counts only when this very replica gave it: the host shim proves

@@ -4,6 +4,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import { explain } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
 import type { Compute, ReplicaLogs, ReplicaPreparation, ReplicaSpec } from "../compute.ts";
+import { readJson } from "../json-file.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
 import { checkSpec, UnusableSpec } from "./launch.ts";
 import { segmentBytesMax } from "./log-files.ts";
@@ -14,7 +15,6 @@ import {
   dataDirIdOf,
   listReplicaIds,
   type ReplicaRecord,
-  readJson,
   removeReplicaFiles,
   replicaFiles,
   replicasDirectory,

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { open, readdir, readFile, realpath, rename, rm } from "node:fs/promises";
+import { readdir, realpath, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { ReplicaSpec } from "../compute.ts";
 import type { ProcessIdentity } from "./processes.ts";
@@ -123,28 +123,6 @@ export async function dataDirIdOf(dataDir: string): Promise<string> {
     .update(await realpath(dataDir))
     .digest("hex")
     .slice(0, 12);
-}
-
-/** The file has its old content or all of the new one, also after a power cut. */
-export async function writeJson(file: string, value: unknown): Promise<void> {
-  const draft = `${file}.draft`;
-  const handle = await open(draft, "w", 0o600);
-  try {
-    await handle.writeFile(JSON.stringify(value));
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(draft, file);
-}
-
-/** @returns undefined when there is no such file, or nothing readable in it. */
-export async function readJson<T>(file: string): Promise<T | undefined> {
-  try {
-    return JSON.parse(await readFile(file, "utf8")) as T;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Forgets a replica in one step, whatever happens while its files are being deleted. */

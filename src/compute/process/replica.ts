@@ -3,6 +3,8 @@ import { mkdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../compute.ts";
+import { explainExit, lost, type Verdict } from "../exit-cause.ts";
+import { readJson, writeJson } from "../json-file.ts";
 import {
   type CgroupHome,
   countOutOfMemoryKills,
@@ -11,8 +13,7 @@ import {
   listCgroupProcesses,
   removeCgroup,
 } from "./cgroup.ts";
-import { explainExit, lost, notHealthy, portTaken, type Verdict } from "./exit-cause.ts";
-import { findFreePort } from "./health.ts";
+import { findFreePort } from "./free-port.ts";
 import { checkSpec, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
 import { probe } from "./probe.ts";
 import {
@@ -29,12 +30,11 @@ import {
   type ReadyRecord,
   type ReplicaFiles,
   type ReplicaRecord,
-  readJson,
   removeReplicaFiles,
   replicaFiles,
-  writeJson,
 } from "./replica-files.ts";
 import { ReplicaLog } from "./replica-log.ts";
+import { explainStartFailure, notHealthy, portTaken } from "./start-failure.ts";
 
 /** What all replicas of one driver share. */
 export interface ReplicaGround extends LaunchPlace {
@@ -289,15 +289,18 @@ export class Replica {
     const { record, files } = this;
     this.#releasePort();
     const leftCode = signal === null ? await readFile(files.exitCode, "utf8").catch(() => "") : "";
-    const exit = explainExit({
-      wasReady: this.#ready !== undefined,
-      exitCode: exitCode ?? (/^\d+$/.test(leftCode) ? Number(leftCode) : null),
-      signal,
-      outOfMemoryKills: await countOutOfMemoryKills(record.cgroups),
-      memoryLimitMib: record.memoryLimitMib,
-      verdict,
-      lastLines: await this.log.lastLines(lastLinesMax).catch(() => []),
-    });
+    const exit = explainExit(
+      {
+        wasReady: this.#ready !== undefined,
+        exitCode: exitCode ?? (/^\d+$/.test(leftCode) ? Number(leftCode) : null),
+        signal,
+        outOfMemoryKills: await countOutOfMemoryKills(record.cgroups),
+        memoryLimitMib: record.memoryLimitMib,
+        verdict,
+        lastLines: await this.log.lastLines(lastLinesMax).catch(() => []),
+      },
+      explainStartFailure,
+    );
     await this.#keep(files.exit, exit);
     if (this.#isStopping()) return;
     this.#exit = exit;

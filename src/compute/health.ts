@@ -1,5 +1,4 @@
 import { request } from "node:http";
-import { createServer } from "node:net";
 
 /** A server that is busy starting answers late; a healthy one answers within milliseconds. */
 const answerTimeoutMs = 2_000;
@@ -40,23 +39,4 @@ export async function readServerVersion(port: number): Promise<string | null> {
   } catch {
     return null;
   }
-}
-
-/** A port that was free a moment ago and that none of our other starts has been given. */
-export async function findFreePort(taken: ReadonlySet<number>): Promise<number> {
-  for (;;) {
-    const port = await listenOnce();
-    if (!taken.has(port)) return port;
-  }
-}
-
-async function listenOnce(): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const server = createServer();
-  server.on("error", reject);
-  server.listen(0, "127.0.0.1", () => {
-    const address = server.address();
-    server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-  });
-  return promise;
 }
