@@ -96,5 +96,15 @@ export const commandLengthMax = 4_096;
 /** Replicas of one deployment. */
 export const replicasMax = 100;
 
-/** Artifacts kept per deployment for a redeploy without a build. */
+/** Artifacts kept per deployment for a redeploy without a build (contract 4.7). */
 export const artifactsKeptMax = 10;
+
+/** What is of no more use is looked for this often: minutes of work a day at most, and nothing grows far meanwhile. */
+export const housekeepingIntervalMs = 10 * minute;
+
+/** Log lines of agents are kept this long, and the newest million of a deployment: about 200 MiB of table. */
+export const logRetentionDays = 14;
+export const logLinesKeptMax = 1_000_000;
+
+/** The timeline of what happened to a deployment. */
+export const eventRetentionDays = 90;

@@ -17,6 +17,8 @@ const nextStatuses = {
   INTERRUPTED: [],
 } as const satisfies Record<RevisionStatus, readonly RevisionStatus[]>;
 
+export const finalStatuses = (Object.keys(nextStatuses) as RevisionStatus[]).filter(isFinal);
+
 export function canMoveRevision(from: RevisionStatus, to: RevisionStatus): boolean {
   const allowed: readonly RevisionStatus[] = nextStatuses[from];
   return allowed.includes(to);

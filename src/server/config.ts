@@ -6,7 +6,9 @@ import {
   buildTimeoutMs,
   deployTimeoutMs,
   drainTimeoutMs,
+  eventRetentionDays,
   idleAfterMs,
+  logRetentionDays,
   resyncIntervalMs,
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
@@ -118,6 +120,20 @@ export const settings = {
     100,
     3_600_000,
     "How often lost changes are looked for.",
+  ),
+  logRetentionDays: whole(
+    "PIERHEAD_LOG_RETENTION_DAYS",
+    logRetentionDays,
+    1,
+    3_650,
+    "How long the log lines of agents are kept; build logs stay with their revision.",
+  ),
+  eventRetentionDays: whole(
+    "PIERHEAD_EVENT_RETENTION_DAYS",
+    eventRetentionDays,
+    1,
+    3_650,
+    "How long the events of deployments are kept.",
   ),
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",

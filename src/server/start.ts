@@ -11,6 +11,7 @@ import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { BuildRunner } from "../reconciler/build-runner.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
 import { explainDeployment } from "../reconciler/explain.ts";
+import { Housekeeping } from "../reconciler/housekeeping.ts";
 import { ReconcilerLoop } from "../reconciler/loop.ts";
 import { findLiveBuilds } from "../store/builds.ts";
 import { type Db, openDatabase } from "../store/database.ts";
@@ -128,6 +129,8 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     config.masterKey === undefined
       ? await readOrCreateMasterKey(config.masterKeyFile ?? path.join(config.dataDir, "master.key"))
       : parseMasterKey(config.masterKey, "PIERHEAD_MASTER_KEY");
+  const sealer = await openSealer(db, masterKey);
+  closing.add("sealer", async () => sealer.close());
   const address = {
     own: "",
     get public() {
@@ -138,7 +141,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     config,
     logger,
     db,
-    sealer: await openSealer(db, masterKey),
+    sealer,
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
     installationId: await installationIdOf(config.dataDir),
@@ -188,8 +191,16 @@ async function startReconciler(
   };
   const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
   loop.start();
+  const housekeeping = new Housekeeping({
+    db,
+    logger,
+    settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
+    removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
+  });
+  housekeeping.start();
   closing.add("builds", () => builds.close());
   closing.add("reconciler", () => loop.stop());
+  closing.add("housekeeping", () => housekeeping.stop());
 }
 
 async function startBuiltinListener(

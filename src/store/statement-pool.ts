@@ -83,6 +83,8 @@ function statementClient(client: pg.PoolClient, nameOf: (text: string) => string
     } catch (error) {
       // Its answer may still come and would be taken for the next one's.
       if (error instanceof Error && error.message === "Query read timeout") broken ??= error;
+      // The server is about to close this connection; the socket's end may come after the next statement was sent.
+      if ((error as pg.DatabaseError).severity === "FATAL") broken ??= error;
       // After the connection broke, pg only says "not queryable"; why it broke is what the caller can act on.
       throw broken ?? error;
     }

@@ -1,0 +1,124 @@
+import { listArtifacts, removeArtifact } from "../builds/artifact.ts";
+import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../domain/limits.ts";
+import { trimChanges } from "../store/changes.ts";
+import type { Db } from "../store/database.ts";
+import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
+import {
+  dropSupersededArtifacts,
+  dropUnusedUploads,
+  findKnownArtifactKeys,
+  trimEvents,
+  trimLogEntries,
+} from "../store/retention.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+
+export interface HousekeepingDeps {
+  db: Db;
+  logger: Logger;
+  settings: {
+    /** Unique to this start of this server. */
+    owner: string;
+    artifactsDir: string;
+    logRetentionDays: number;
+    eventRetentionDays: number;
+  };
+  /** @param objectPath as in the row of the upload. */
+  removeUpload(objectPath: string): Promise<void>;
+}
+
+/** One kind of rubbish: removes what is there and says how much that was. */
+type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
+
+/** What lies in the database; one server at a time sees to it. */
+const sharedChores: Record<string, Chore> = {
+  changes: ({ db }) => trimChanges(db),
+  events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
+  "log entries": ({ db, settings }, signal) =>
+    trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
+  artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
+  uploads: async ({ db, removeUpload }) => {
+    const unused = await dropUnusedUploads(db);
+    for (const objectPath of unused) await removeUpload(objectPath);
+    return unused.length;
+  },
+};
+
+/** What lies on the disk of this server. */
+const ownChores: Record<string, Chore> = { "artifact directories": sweepArtifacts };
+
+const leaseName = "housekeeping";
+const leaseMs = 60_000;
+
+/** Removes, every few minutes, what has grown old or belongs to nobody any more. Each chore fails alone. */
+export class Housekeeping {
+  readonly #deps: HousekeepingDeps;
+  readonly #stopping = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(deps: HousekeepingDeps) {
+    this.#deps = deps;
+  }
+
+  start(intervalMs = housekeepingIntervalMs): void {
+    this.#timer = setInterval(() => {
+      this.#running = this.#running.then(() => this.tidy());
+    }, intervalMs).unref();
+  }
+
+  /** One round of everything. Another server may be at the database's part: then only our own disk is tidied. */
+  async tidy(): Promise<void> {
+    const { db, logger, settings } = this.#deps;
+    const lease = { name: leaseName, owner: settings.owner };
+    try {
+      if (await acquireLease(db, { ...lease, leaseMs })) {
+        const renewal = setInterval(() => void renewLease(db, { ...lease, leaseMs }).catch(() => {}), leaseMs / 3);
+        await this.#doAll(sharedChores).finally(() => clearInterval(renewal));
+        await releaseLease(db, lease);
+      }
+      await this.#doAll(ownChores);
+    } catch (error) {
+      if (!this.#stopping.signal.aborted) logger.warn({ error: explain(error) }, "housekeeping failed");
+    }
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopping.abort(new Error("the server is stopping"));
+    await this.#running;
+  }
+
+  async #doAll(chores: Record<string, Chore>): Promise<void> {
+    for (const [chore, act] of Object.entries(chores)) {
+      if (this.#stopping.signal.aborted) return;
+      try {
+        const removed = await act(this.#deps, this.#stopping.signal);
+        if (removed > 0) this.#deps.logger.info({ chore, removed }, "housekeeping removed what was not needed");
+      } catch (error) {
+        if (this.#stopping.signal.aborted) return;
+        this.#deps.logger.warn({ chore, error: explain(error) }, "a chore of housekeeping failed");
+      }
+    }
+  }
+}
+
+/** A build that found its artifact in place may not have noted it yet: directories younger than this stay. */
+const artifactAgeMinMs = 3_600_000;
+
+/** Directories of artifacts that no row names: of deployments that are gone, of revisions that were superseded. */
+async function sweepArtifacts({ db, settings }: HousekeepingDeps, signal: AbortSignal): Promise<number> {
+  const old = (await listArtifacts(settings.artifactsDir)).filter(
+    ({ builtAt }) => Date.now() - builtAt.getTime() > artifactAgeMinMs,
+  );
+  const known = await findKnownArtifactKeys(
+    db,
+    old.map(({ key }) => key),
+  );
+  let removed = 0;
+  for (const { key, directory } of old) {
+    if (known.has(key) || signal.aborted) continue;
+    await removeArtifact(directory);
+    removed += 1;
+  }
+  return removed;
+}

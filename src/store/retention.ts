@@ -1,0 +1,130 @@
+import { sql } from "kysely";
+import { finalStatuses } from "../domain/revision-status.ts";
+import type { Db } from "./database.ts";
+
+/** Rows that one statement deletes: about 0.1 s, so that nobody waits for a lock or a checkpoint. */
+const batchRows = 5_000;
+
+const dayMs = 86_400_000;
+
+/** Deletes batch by batch until nothing more is found or `signal` aborts. @returns how many rows went. */
+async function inBatches(deleteSome: () => Promise<bigint | undefined>, signal: AbortSignal): Promise<number> {
+  let total = 0;
+  while (!signal.aborted) {
+    const count = Number((await deleteSome()) ?? 0);
+    total += count;
+    if (count < batchRows) break;
+  }
+  return total;
+}
+
+/** Forgets events of the timeline older than this. @returns how many. */
+export function trimEvents(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
+  const before = new Date(Date.now() - days * dayMs);
+  return inBatches(async () => {
+    const { numAffectedRows } = await sql`
+      delete from events where ctid = any(array(
+        select ctid from events where created_at < ${before} limit ${batchRows}))`.execute(db.kysely);
+    return numAffectedRows;
+  }, signal);
+}
+
+/**
+ * Forgets what agents logged longer ago than `days`, and of each deployment all but its newest `linesMax` lines. Build
+ * logs stay as long as their revision. @returns how many lines.
+ */
+export async function trimLogEntries(
+  db: Db,
+  { days, linesMax }: { days: number; linesMax: number },
+  signal: AbortSignal,
+): Promise<number> {
+  const before = new Date(Date.now() - days * dayMs);
+  const old = await inBatches(async () => {
+    const { numAffectedRows } = await sql`
+      delete from log_entries where ctid = any(array(
+        select ctid from log_entries where logged_at < ${before} and kind = 'deploy' limit ${batchRows}))`.execute(
+      db.kysely,
+    );
+    return numAffectedRows;
+  }, signal);
+  return old + (await trimLongLogs(db, linesMax, signal));
+}
+
+/** Deployments that are looked at in one statement; each costs a walk over at most `linesMax` entries of an index. */
+const deploymentsPage = 200;
+
+async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Promise<number> {
+  let total = 0;
+  let after = "00000000-0000-0000-0000-000000000000";
+  while (!signal.aborted) {
+    const { rows } = await sql<{ id: string; last_doomed: number | null }>`
+      select d.id, (select id from log_entries where deployment_id = d.id and kind = 'deploy'
+                     order by id desc offset ${linesMax} limit 1) as last_doomed
+        from (select id from deployments where id > ${after} order by id limit ${deploymentsPage}) d order by d.id`.execute(
+      db.kysely,
+    );
+    for (const { id, last_doomed } of rows) {
+      if (last_doomed === null) continue;
+      total += await inBatches(async () => {
+        const { numAffectedRows } = await sql`
+          delete from log_entries where id = any(array(
+            select id from log_entries where deployment_id = ${id} and kind = 'deploy' and id <= ${last_doomed}
+             order by id limit ${batchRows}))`.execute(db.kysely);
+        return numAffectedRows;
+      }, signal);
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < deploymentsPage) break;
+    after = last.id;
+  }
+  return total;
+}
+
+/**
+ * Forgets the artifacts no deployment needs any more: it keeps those of its `keptMax` newest revisions that have one,
+ * of the active one, and of all that are not settled. A revision without an artifact is built again when it is asked
+ * for. @returns how many artifacts.
+ */
+export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    with ranked as (
+      select r.id, r.artifact_id, r.status, r.id = d.active_revision_id as is_active,
+             row_number() over (partition by r.deployment_id order by r.seq desc) as age
+        from revisions r join deployments d on d.id = r.deployment_id where r.artifact_id is not null
+    ), kept as (
+      select distinct artifact_id from ranked
+       where age <= ${keptMax} or is_active
+          or status <> all(${finalStatuses}::text[])
+    ), doomed as (
+      select a.id from artifacts a
+       where a.last_used_at < now() - interval '1 hour' and not exists (select 1 from kept k where k.artifact_id = a.id)
+       limit ${batchRows}
+    ), freed as (
+      update revisions set artifact_id = null where artifact_id in (select id from doomed)
+    )
+    delete from artifacts where id in (select id from doomed)`.execute(db.kysely);
+  return Number(numAffectedRows ?? 0);
+}
+
+/** Which of these artifact keys are still known. */
+export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set<string>> {
+  const { rows } = await sql<{ key: string }>`select key from artifacts where key = any(${keys}::text[])`.execute(
+    db.kysely,
+  );
+  return new Set(rows.map((row) => row.key));
+}
+
+/**
+ * Forgets uploads that nobody made a revision of within a day: those that broke off, and those that were left.
+ * @returns their object paths, so that the files can go.
+ */
+export async function dropUnusedUploads(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ object_path: string }>`
+    delete from uploads u
+     where u.created_at < now() - interval '1 day'
+       and not exists (
+         select 1 from revisions r where r.deployment_id = u.deployment_id
+            and r.source_revision_config ->> 'source_tarball_path' = u.object_path)
+    returning object_path`.execute(db.kysely);
+  return rows.map((row) => row.object_path);
+}

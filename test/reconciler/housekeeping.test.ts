@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { sql } from "kysely";
+import { artifactManifestName } from "../../src/builds/artifact.ts";
+import { Housekeeping } from "../../src/reconciler/housekeeping.ts";
+import { saveArtifact } from "../../src/store/artifacts.ts";
+import type { Db } from "../../src/store/database.ts";
+import { acquireLease } from "../../src/store/leases.ts";
+import { appendLogEntries } from "../../src/store/log-entries.ts";
+import { dropSupersededArtifacts, trimLogEntries } from "../../src/store/retention.ts";
+import { beginUpload } from "../../src/store/uploads.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld, type World } from "../store/fixtures.ts";
+
+const never = new AbortController().signal;
+
+eachDatabase("lines of agents go by age and by number, build logs stay", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const line = (kind: "build" | "deploy", ageDays: number, message: string) => ({
+    deployment_id: id,
+    revision_id: revisionId,
+    kind,
+    replica_id: null,
+    stream: "stdout",
+    level: "INFO" as const,
+    logged_at: new Date(Date.now() - ageDays * 86_400_000),
+    message,
+    line_key: null,
+  });
+  await appendLogEntries(db, [line("build", 30, "built"), line("deploy", 30, "old")]);
+  await appendLogEntries(
+    db,
+    Array.from({ length: 5 }, (_, index) => line("deploy", 1, `new ${index}`)),
+  );
+  assert.equal(await trimLogEntries(db, { days: 14, linesMax: 3 }, never), 3);
+  const { rows } = await sql<{ message: string }>`select message from log_entries order by id`.execute(db.kysely);
+  assert.deepEqual(
+    rows.map(({ message }) => message),
+    ["built", "new 2", "new 3", "new 4"],
+  );
+});
+
+eachDatabase(
+  "the artifacts of the newest revisions, the active one and all that move are kept, others go",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id } = await makeDeployment(db, world);
+    const [moving, active, superseded, kept, newest] = await Promise.all(
+      ["moving", "active", "superseded", "kept", "newest"].map((key) => artifact(db, world, key, 2)),
+    );
+    const revisions = [
+      await revision(db, { world, deploymentId: id, artifactId: moving, status: "BUILDING" }),
+      await revision(db, { world, deploymentId: id, artifactId: active, status: "DEPLOYED" }),
+      await revision(db, { world, deploymentId: id, artifactId: superseded, status: "DEPLOYED" }),
+      await revision(db, { world, deploymentId: id, artifactId: kept, status: "DEPLOY_FAILED" }),
+      await revision(db, { world, deploymentId: id, artifactId: newest, status: "DEPLOYED" }),
+    ];
+    await sql`update deployments set active_revision_id = ${revisions[1]} where id = ${id}`.execute(db.kysely);
+    await artifact(db, world, "used a moment ago", 0);
+    assert.equal(await dropSupersededArtifacts(db, 2), 1);
+    const { rows } = await sql<{ key: string }>`select key from artifacts order by key`.execute(db.kysely);
+    assert.deepEqual(
+      rows.map(({ key }) => key),
+      ["active", "kept", "moving", "newest", "used a moment ago"],
+    );
+  },
+);
+
+eachDatabase("a round removes uploads nobody used and directories nobody names, and leaves the rest", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-housekeeping-"));
+  try {
+    await artifact(db, world, "known", 0);
+    await Promise.all([
+      artifactDirectory(directory, "known", 2),
+      artifactDirectory(directory, "orphan", 2),
+      artifactDirectory(directory, "fresh", 0),
+    ]);
+    const owner = { id, tenantId: world.tenantId };
+    const left = await beginUpload(db, owner, new Date());
+    const used = await beginUpload(db, owner, new Date());
+    const young = await beginUpload(db, owner, new Date());
+    await sql`update uploads set created_at = now() - interval '2 days' where id <> ${young.id}`.execute(db.kysely);
+    await sql`update revisions set source_revision_config = source_revision_config || jsonb_build_object('source_tarball_path', ${used.object_path}::text)
+               where deployment_id = ${id}`.execute(db.kysely);
+    const gone: string[] = [];
+    const housekeeping = keeper(db, directory, gone);
+    await housekeeping.tidy();
+    assert.deepEqual((await readdir(directory)).sort(), ["fresh", "known"]);
+    assert.deepEqual(gone, [left.object_path]);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+});
+
+eachDatabase("one server at a time sees to the database", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const left = await beginUpload(db, { id, tenantId: world.tenantId }, new Date());
+  await sql`update uploads set created_at = now() - interval '2 days'`.execute(db.kysely);
+  await acquireLease(db, { name: "housekeeping", owner: "another server", leaseMs: 60_000 });
+  const gone: string[] = [];
+  const housekeeping = keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), gone);
+  await housekeeping.tidy();
+  assert.deepEqual(gone, []);
+  await sql`update leases set lease_until = now() - interval '1 second'`.execute(db.kysely);
+  await housekeeping.tidy();
+  assert.deepEqual(gone, [left.object_path]);
+});
+
+function keeper(db: Db, artifactsDir: string, gone: string[]): Housekeeping {
+  return new Housekeeping({
+    db,
+    logger: createLogger("silent"),
+    settings: { owner: "this server", artifactsDir, logRetentionDays: 14, eventRetentionDays: 90 },
+    removeUpload: async (objectPath) => {
+      gone.push(objectPath);
+    },
+  });
+}
+
+async function artifact(db: Db, world: World, key: string, ageHours: number): Promise<string> {
+  const manifest = { kind: "image" as const, image_uri: `registry.invalid/${key}` };
+  const id = await saveArtifact(db, world.tenantId, key, manifest as never);
+  await sql`update artifacts set last_used_at = now() - ${ageHours} * interval '1 hour' where id = ${id}`.execute(
+    db.kysely,
+  );
+  return id;
+}
+
+async function revision(
+  db: Db,
+  row: { world: World; deploymentId: string; artifactId: string | undefined; status: string },
+): Promise<string> {
+  const id = randomUUID();
+  await sql`
+    insert into revisions (id, tenant_id, deployment_id, status, source, source_config, source_revision_config, artifact_id)
+    values (${id}, ${row.world.tenantId}, ${row.deploymentId}, ${row.status}, 'github', '{}', '{}', ${row.artifactId})`.execute(
+    db.kysely,
+  );
+  return id;
+}
+
+async function artifactDirectory(parent: string, key: string, ageHours: number): Promise<void> {
+  await mkdir(path.join(parent, key));
+  const manifest = path.join(parent, key, artifactManifestName);
+  await writeFile(manifest, "{}");
+  const builtAt = new Date(Date.now() - ageHours * 3_600_000);
+  await utimes(manifest, builtAt, builtAt);
+}
