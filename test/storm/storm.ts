@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
@@ -12,15 +13,17 @@ import { liveThrough, type Survivor } from "./scenario.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
 /**
- * npm run storm [-- --runs N] [--points a,b] [--random N]: kills the server with SIGKILL at every step it persists, in
+ * npm run storm [-- --runs N] [--points a,b] [--random N] [--lanes N]: kills the server with SIGKILL at every step it persists, in
  * the middle of a deployment's life, N times each, and then at random moments. After each life nothing may be lost, done
- * twice or left over. Ends with the line `N passed, N failed`.
+ * twice or left over. Several lives go on at a time, each on a server of its own: a life mostly waits. Ends with the line
+ * `N passed, N failed`.
  */
 const { values: options } = parseArgs({
   options: {
     runs: { type: "string", default: "3" },
     points: { type: "string" },
     random: { type: "string", default: "5" },
+    lanes: { type: "string", default: "3" },
   },
 });
 
@@ -29,25 +32,39 @@ const randomDeathsMax = 6;
 
 const shared = { PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"), PIERHEAD_DRAIN_TIMEOUT_MS: "5000" };
 const counts = { passed: 0, failed: 0 };
-const wanted = options.points?.split(",") ?? [...faultPoints];
-
-const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-storm-"));
-try {
-  for (const point of wanted) {
-    for (let run = 1; run <= Number(options.runs); run += 1)
-      await attempt(`killed at "${point}", run ${run}`, point, null);
-  }
-  for (let run = 1; run <= Number(options.random); run += 1) await attempt(`killed at random, run ${run}`, null, run);
-} finally {
-  await rm(dataDir, { recursive: true, force: true });
+interface Life {
+  title: string;
+  point: string | null;
+  random: number | null;
 }
+
+const points = options.points?.split(",") ?? [...faultPoints];
+const numbered = (count: string) => Array.from({ length: Number(count) }, (_, index) => index + 1);
+const lives: Life[] = [
+  ...points.flatMap((point) =>
+    numbered(options.runs).map((run) => ({ title: `killed at "${point}", run ${run}`, point, random: null })),
+  ),
+  ...numbered(options.random).map((run) => ({ title: `killed at random, run ${run}`, point: null, random: run })),
+];
+
+await Promise.all(numbered(options.lanes).map(lane));
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
-async function attempt(title: string, point: string | null, random: number | null): Promise<void> {
+/** Lives one after the other in one data directory: what one leaves behind, the next would meet. */
+async function lane(): Promise<void> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-storm-"));
+  try {
+    for (let life = lives.shift(); life !== undefined; life = lives.shift()) await attempt(life, dataDir);
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function attempt({ title, point, random }: Life, dataDir: string): Promise<void> {
   const began = performance.now();
   try {
-    const deaths = await liveOnce(point, random);
+    const deaths = await liveOnce(dataDir, point, random);
     counts.passed += 1;
     console.log(`ok   ${title} (${deaths} deaths, ${Math.round(performance.now() - began)} ms)`);
   } catch (error) {
@@ -57,7 +74,7 @@ async function attempt(title: string, point: string | null, random: number | nul
 }
 
 /** One life of one deployment on a server that dies once (at `point`) or several times (at random), and always comes back. */
-async function liveOnce(point: string | null, random: number | null): Promise<number> {
+async function liveOnce(dataDir: string, point: string | null, random: number | null): Promise<number> {
   let deaths = 0;
   let isOver = false;
   // One port for the whole life: clients that wait for the server to come back find it.
@@ -93,9 +110,9 @@ async function liveOnce(point: string | null, random: number | null): Promise<nu
   };
   await using repository = await createAgentRepository();
   try {
-    await liveThrough(survivor, repository, `storm-${process.pid}-${Date.now().toString(36)}`);
+    await liveThrough(survivor, repository, `storm-${randomUUID().slice(0, 8)}`);
     if (point !== null) assert.ok(deaths > 0, `the server never reached "${point}"`);
-    await nothingLeft();
+    await nothingLeft(dataDir);
   } finally {
     isOver = true;
     await (await current).stop();
@@ -120,7 +137,7 @@ function killLater(server: ServerProcess, random: number | null): void {
 }
 
 /** No process, directory or file without an owner. */
-async function nothingLeft(): Promise<void> {
+async function nothingLeft(dataDir: string): Promise<void> {
   for (const directory of ["replicas", "state", "builds", "artifacts", "uploads"]) {
     await eventually(
       () => readdir(path.join(dataDir, directory)).catch(() => []),
@@ -128,11 +145,15 @@ async function nothingLeft(): Promise<void> {
       { what: `an empty ${directory} directory` },
     );
   }
-  await eventually(strayProcesses, (left) => left.length === 0, { what: "no stray process" });
+  await eventually(
+    () => strayProcesses(dataDir),
+    (left) => left.length === 0,
+    { what: "no stray process" },
+  );
 }
 
 /** Processes that carry our marks: replicas of this data directory, and builds. */
-async function strayProcesses(): Promise<string[]> {
+async function strayProcesses(dataDir: string): Promise<string[]> {
   const left: string[] = [];
   for (const pid of await readdir("/proc").catch(() => [])) {
     if (!/^\d+$/.test(pid)) continue;
