@@ -94,6 +94,12 @@ function describeOperation(operation: Operation, components: Map<string, Json>):
         response.schema === null
           ? { description: "Done" }
           : { description: "Done", content: jsonContent(collect(response.schema, components)) },
+      ...(response.partly !== undefined && {
+        [response.partly]: {
+          description: "Some of them failed; the body says which and why.",
+          content: jsonContent(collect(response.schema as TSchema, components)),
+        },
+      }),
       ...refusalsOf(operation),
     },
   };

@@ -34,6 +34,8 @@ export interface Call<O extends Operation, P> {
   query: Part<O["query"]>;
   body: Part<O["body"]>;
   request: FastifyRequest;
+  /** Answers with the operation's other status: some of many things failed. */
+  answerPartly(): void;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
 }
@@ -92,7 +94,7 @@ function register<O extends Operation, P extends Principal | ListenerPrincipal |
   admit: (request: FastifyRequest) => Promise<P>,
 ): void {
   const read = compileRequest(operation, api.deps.settings);
-  const { status, schema } = operation.response;
+  const { status, partly = status, schema } = operation.response;
   api.registered.push(operation);
   api.server.route({
     method: operation.verb,
@@ -106,18 +108,19 @@ function register<O extends Operation, P extends Principal | ListenerPrincipal |
       const principal = principals.get(request) as P;
       const { params, query, body } = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
       let signal: AbortSignal | undefined;
+      reply.code(status);
       const answer = await handler({
         principal,
         params,
         query,
         body,
         request,
+        answerPartly: () => void reply.code(partly),
         get signal() {
           signal ??= signalOf(reply);
           return signal;
         },
       });
-      reply.code(status);
       return schema === null ? reply.send() : answer;
     },
   });

@@ -137,12 +137,12 @@ export const commandTable: readonly CommandSpec[] = [
   },
   {
     name: "delete",
-    summary: "Delete a deployment and everything that was made for it",
-    args: [deployment],
+    summary: "Delete deployments and everything that was made for them",
+    args: [["<deployment...>", "names, ids, or unique beginnings of ids"]],
     options: [yes, ["--force", "forget one whose deletion hangs, without its data plane"], ...waiting],
-    examples: ["pierhead delete support", "pierhead delete support --yes --no-wait"],
-    json: '{"deployment_id": string, "deleted": boolean}',
-    load: async () => (await import("./commands/delete.ts")).deleteDeployment,
+    examples: ["pierhead delete support", "pierhead delete pr-1 pr-2 pr-3 --yes --no-wait"],
+    json: '{"deployment_id": string, "deleted": boolean}; of several: {"deployments": [...]}',
+    load: async () => (await import("./commands/delete.ts")).deleteDeployments,
   },
   {
     name: "why",

@@ -35,6 +35,8 @@ export const routes: Record<keyof ClientOperations, Route> = {
   listDeployments: get("/v2/deployments"),
   // Sent with an idempotency key: the second answer repeats the first.
   createDeployment: { verb: "POST", path: "/v2/deployments", isRepeatable: true },
+  deleteDeployments: { verb: "DELETE", path: "/v2/deployments", isRepeatable: true },
+  countFreeDeployments: get("/v2/deployments/free-count"),
   getDeployment: get("/v2/deployments/{deployment_id}"),
   patchDeployment: { verb: "PATCH", path: "/v2/deployments/{deployment_id}", isRepeatable: false },
   deleteDeployment: { verb: "DELETE", path: "/v2/deployments/{deployment_id}", isRepeatable: true },

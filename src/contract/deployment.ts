@@ -228,6 +228,9 @@ export const PatchDeployment = Type.Object(
 );
 export type PatchDeployment = Static<typeof PatchDeployment>;
 
+/** Deployments that one call can delete (contract 4.7). */
+export const bulkDeleteMax = 100;
+
 /** D7. */
 export const DeleteDeploymentQuery = Type.Object({
   delete_tracing_project: Type.Boolean({
@@ -240,3 +243,37 @@ export const DeleteDeploymentQuery = Type.Object({
   }),
 });
 export type DeleteDeploymentQuery = Static<typeof DeleteDeploymentQuery>;
+
+/** D3. */
+export const DeleteDeploymentsQuery = Type.Object({
+  deployment_ids: Type.Array(uuid(), {
+    minItems: 1,
+    maxItems: bulkDeleteMax,
+    description: "Repeated, or separated by commas.",
+  }),
+  ...DeleteDeploymentQuery.properties,
+});
+export type DeleteDeploymentsQuery = Static<typeof DeleteDeploymentsQuery>;
+
+/** What became of each of several deletes. */
+export const DeletedDeployments = Type.Object(
+  {
+    deleted: Type.Array(uuid(), { description: "Accepted; they answer 404 once everything of theirs is gone." }),
+    failed: Type.Array(
+      Type.Object({
+        deployment_id: uuid(),
+        status_code: Type.Integer({ description: "What deleting this one alone would have answered." }),
+        detail: Type.String(),
+      }),
+    ),
+  },
+  { $id: "DeletedDeployments" },
+);
+export type DeletedDeployments = Static<typeof DeletedDeployments>;
+
+/** D4. */
+export const FreeCount = Type.Object(
+  { count: Type.Integer({ description: "Deployments of the types dev_free and dev_free_zero in the organization." }) },
+  { $id: "FreeCount" },
+);
+export type FreeCount = Static<typeof FreeCount>;

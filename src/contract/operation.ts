@@ -27,8 +27,8 @@ export interface Operation {
   bodyRequired: boolean;
   /** Content type of a body that is a stream of bytes instead of JSON. */
   stream: string | null;
-  /** What success answers; a null schema means an empty body. */
-  response: { status: number; schema: TSchema | null };
+  /** What success answers; a null schema means an empty body. `partly`: the status when some of many things failed. */
+  response: { status: number; partly?: number; schema: TSchema | null };
   /** Refusals this operation adds to those every operation can answer (`commonErrors`). */
   errors: readonly ErrorCode[];
   role: Role;
@@ -41,7 +41,7 @@ type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "ta
     params?: P;
     query?: Q;
     body?: B;
-    response: { status: number; schema: R };
+    response: { status: number; partly?: number; schema: R };
   };
 
 /** Fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */

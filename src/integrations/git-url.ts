@@ -29,6 +29,13 @@ export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
       `${shownUrl(repoUrl)} is a path on this server, which only an operator can allow (PIERHEAD_ALLOW_LOCAL_SOURCES=true).`,
     );
   }
+  const asHttps = httpsFormOf(repoUrl);
+  if (asHttps !== null) {
+    throw new GitFailure(
+      "AccessDenied",
+      `${shownUrl(repoUrl)} needs an SSH key, and integrations hold no keys, only a user name with a password or token. Use ${asHttps}; for a private repository name an integration in integration_id.`,
+    );
+  }
   const url = URL.canParse(repoUrl) ? new URL(repoUrl) : null;
   if (url === null || !["https:", "http:"].includes(url.protocol)) {
     throw refused(`'${shownUrl(repoUrl)}' is not a repository URL that can be used here. Use https://<host>/<path>.`);
@@ -58,6 +65,15 @@ async function pin(url: URL): Promise<string> {
       cause: error,
     });
   }
+}
+
+/** What an SSH address (`ssh://user@host/path`, `user@host:path`) most likely is over https; null: it is none. */
+function httpsFormOf(repoUrl: string): string | null {
+  const [, host, path] =
+    /^ssh:\/\/(?:[\w.-]+@)?([a-z0-9][\w.-]*)(?::\d+)?\/([^\s?#]+)$/i.exec(repoUrl) ??
+    /^[a-z0-9_][\w.-]*@([a-z0-9][a-z0-9.-]*):([^\s:/-][^\s?#]*)$/i.exec(repoUrl) ??
+    [];
+  return host === undefined ? null : `https://${host}/${path}`;
 }
 
 function localPath(repoUrl: string): string | null {

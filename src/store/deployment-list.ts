@@ -38,6 +38,15 @@ export async function listDeployments(
   return rows;
 }
 
+/** Those being deleted no longer count: their place is free at once. */
+export async function countFreeDeployments(db: Db, organizationId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from deployments d join workspaces w on w.id = d.tenant_id
+     where w.organization_id = ${organizationId} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
+       and d.source_config ->> 'deployment_type' in ('dev_free', 'dev_free_zero')`.execute(db.kysely);
+  return rows[0]?.count ?? 0;
+}
+
 function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
   const { name, nameContains, status, isRemote, imageVersion, deploymentType, ids, address } = filter;
   const { agentId, agentEnvironment } = filter;

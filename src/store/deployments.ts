@@ -86,7 +86,11 @@ export interface NewDeployment
 export const deploymentColumns = sql.raw(
   [
     "d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config",
-    "d.source_revision_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status",
+    // The commit is known once the revision is resolved; read there, so that nobody has to lock this row for it.
+    `d.source_revision_config || jsonb_build_object('repo_commit_sha', (
+       select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
+     )) as source_revision_config`,
+    "d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status",
     "d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id",
     "d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id",
     "d.tracer_session_id, d.created_at, d.updated_at, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id",
@@ -174,7 +178,8 @@ export async function changeDeployment(
 }
 
 /**
- * Accepts a delete: the deployment and its unsettled revisions move in one statement. Repeating it changes nothing.
+ * Accepts a delete: the deployment, its previews and their unsettled revisions move in one statement. Repeating it
+ * changes nothing.
  * @returns false when there is no such deployment of this tenant.
  */
 export async function requestDelete(
@@ -190,7 +195,8 @@ export async function requestDelete(
              status_since = case when status in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') then status_since else now() end,
              delete_tracing_project = delete_tracing_project or ${options.deleteTracingProject},
              force_delete = force_delete or ${options.force}, updated_at = now()
-       where id = ${id} and tenant_id = ${tenantId}
+       where (id = ${id} or parent_deployment_id = ${id}) and tenant_id = ${tenantId}
+         and exists (select 1 from deployments d where d.id = ${id} and d.tenant_id = ${tenantId})
       returning id as deployment_id, tenant_id
     ), interrupted as (
       update revisions r set status = 'INTERRUPTED', status_since = now(), updated_at = now(), deadline_at = null,

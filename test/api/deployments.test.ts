@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { sql } from "kysely";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -140,6 +141,22 @@ test("each filter of the list counts", async () => {
     [bad.status, bad.body.detail[0].loc, bad.body.detail[0].type],
     [422, ["query", "deployment_ids"], "uuid_parsing"],
   );
+});
+
+test("a deployment shows the commit of its latest revision as soon as that is resolved", async () => {
+  const { body } = await create(bodyOf("github", "committed"));
+  const commitOf = async () => (await t.ask({ url: `/v2/deployments/${body.id}` })).body.source_revision_config;
+  assert.equal((await commitOf()).repo_commit_sha, null);
+  const sha = "0123456789abcdef0123456789abcdef01234567";
+  await sql`update revisions set source_revision_config = source_revision_config || ${JSON.stringify({ repo_commit_sha: sha })}::jsonb
+             where id = ${body.latest_revision_id}`.execute(t.db.kysely);
+  assert.equal((await commitOf()).repo_commit_sha, sha);
+  const listed = await t.ask({ url: "/v2/deployments?name=committed" });
+  assert.equal(listed.body.resources[0].source_revision_config.repo_commit_sha, sha);
+  const quiet = await patch(body.id, { display_name: "x" });
+  assert.equal(quiet.body.source_revision_config.repo_commit_sha, sha);
+  const next = await patch(body.id, { source_revision_config: { repo_ref: "next" } });
+  assert.equal(next.body.source_revision_config.repo_commit_sha, null);
 });
 
 test("readers see names of secrets, not values", async () => {

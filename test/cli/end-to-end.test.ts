@@ -177,6 +177,20 @@ test("a deleted deployment is gone, and its name is unknown afterwards", async (
   assert.equal((await cli(["status", "doomed"])).code, 1);
 });
 
+test("several deployments are deleted by one command; an unknown name among them deletes none", async () => {
+  for (const name of ["bulk-1", "bulk-2"]) await followed(["deploy", "node-server", "--name", name]);
+  assert.equal((await cli(["delete", "bulk-1", "no-such-one", "--yes"])).code, 1);
+  assert.equal((await cli(["status", "bulk-1"])).code, 0);
+  const { code, stdout, stderr } = await cli(["delete", "bulk-1", "bulk-2", "bulk-1", "--yes", "--json"]);
+  assert.equal(code, 0, stderr);
+  const { deployments } = JSON.parse(stdout) as { deployments: { deleted: boolean }[] };
+  assert.deepEqual(
+    deployments.map(({ deleted }) => deleted),
+    [true, true],
+  );
+  assert.equal((await cli(["status", "bulk-2"])).code, 1);
+});
+
 test("doctor finds nothing wrong with a running server; a wrong key ends with 4", async () => {
   const healthy = await cli(["doctor"]);
   assert.equal(healthy.code, 0, healthy.stdout);

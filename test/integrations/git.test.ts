@@ -52,6 +52,14 @@ test("a branch, a tag, an annotated tag and a commit resolve to the commit they 
   });
 });
 
+test("an SSH address says which credential is missing and what to use instead", async () => {
+  for (const repoUrl of ["git@code.invalid:acme/bot.git", "ssh://git@code.invalid:22/acme/bot.git"]) {
+    const failure = await failureOf(resolveRef({ ...local(repoUrl), ref: "main" }));
+    assert.equal(failure.reason, "AccessDenied");
+    assert.match(failure.message, /needs an SSH key.*Use https:\/\/code\.invalid\/acme\/bot\.git;.*integration_id/);
+  }
+});
+
 test("a branch whose name looks like a commit is a branch", async () => {
   await using place = await scratch();
   const repository = await gitRepository(place.dir);
