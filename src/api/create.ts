@@ -8,8 +8,8 @@ import { slugOf } from "../domain/names.ts";
 import type { RuleContext } from "../domain/settings.ts";
 import { createDeployment, type DeploymentRow, findDeployment } from "../store/deployments.ts";
 import { findIdempotencyKey, type IdempotencyKey } from "../store/idempotency-keys.ts";
-import { listListenerPlaces } from "../store/listener-places.ts";
 import { sealSecrets } from "../store/secrets.ts";
+import { listListenerPlaces } from "../store/workspace-listeners.ts";
 import type { ApiDeps } from "./app.ts";
 import { newRevision, ruleContext } from "./settings-of.ts";
 

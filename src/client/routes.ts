@@ -1,5 +1,6 @@
 import type { debugOperations } from "../contract/operations-debug.ts";
 import type { deploymentOperations } from "../contract/operations-deployments.ts";
+import type { listenerOperations } from "../contract/operations-listeners.ts";
 import type { logOperations } from "../contract/operations-logs.ts";
 import type { revisionOperations } from "../contract/operations-revisions.ts";
 import type { serverOperations } from "../contract/operations-server.ts";
@@ -10,6 +11,7 @@ export type ClientOperations = Omit<
     typeof deploymentOperations &
     typeof revisionOperations &
     typeof logOperations &
+    typeof listenerOperations &
     typeof debugOperations,
   "putUpload"
 >;
@@ -66,6 +68,12 @@ export const routes: Record<keyof ClientOperations, Route> = {
   readBuildLogs: read("/v1/projects/{deployment_id}/revisions/{revision_id}/build_logs"),
   readRevisionDeployLogs: read("/v1/projects/{deployment_id}/revisions/{revision_id}/deploy_logs"),
   readDeployLogs: read("/v1/projects/{deployment_id}/deploy_logs"),
+  listListeners: get("/v2/listeners"),
+  createListener: { verb: "POST", path: "/v2/listeners", isRepeatable: false },
+  getListener: get("/v2/listeners/{listener_id}"),
+  patchListener: { verb: "PATCH", path: "/v2/listeners/{listener_id}", isRepeatable: true },
+  deleteListener: { verb: "DELETE", path: "/v2/listeners/{listener_id}", isRepeatable: false },
+  replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key", isRepeatable: false },
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
 };
 

@@ -190,5 +190,6 @@ export type ErrorCode = keyof typeof errors;
 function part(field: string): string {
   if (field.startsWith("source_revision_config")) return "Source revision configuration error";
   if (field.startsWith("source_config")) return "Source configuration error";
+  if (field.startsWith("compute_config")) return "Listener configuration error";
   return "Deployment error";
 }

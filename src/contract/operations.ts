@@ -3,6 +3,7 @@ import type { Operation } from "./operation.ts";
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
+import { listenerOperations } from "./operations-listeners.ts";
 import { logOperations } from "./operations-logs.ts";
 import { revisionOperations } from "./operations-revisions.ts";
 import { serverOperations } from "./operations-server.ts";
@@ -13,6 +14,7 @@ export const operations = {
   ...deploymentOperations,
   ...revisionOperations,
   ...logOperations,
+  ...listenerOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
 } as const satisfies Record<string, Operation>;

@@ -64,6 +64,9 @@ export const listenerLeaseMs = 30 * second;
 /** A listener silent for this long makes its deployments UNKNOWN; they keep serving. */
 export const listenerSilentMs = 5 * minute;
 
+/** A listener's key is good this much longer once it has another one: time to restart the program with it. */
+export const listenerKeyGraceMs = 60 * minute;
+
 /** Long poll of a listener: below the 30 s at which clients and proxies commonly give up. */
 export const desiredPollMs = 25 * second;
 

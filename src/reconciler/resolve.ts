@@ -112,8 +112,8 @@ async function exists(artifact: Artifact): Promise<boolean> {
 }
 
 async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: string): Promise<Resolution> {
-  const { computeType } = deps.settings;
-  if (computeType === "process") {
+  const isBuiltin = revision.source_config.listener_id === null;
+  if (isBuiltin && deps.settings.computeType === "process") {
     const message = `Image ${uri} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or deploy from git, an upload or a template.`;
     return { ok: false, message };
   }

@@ -111,6 +111,11 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
+export function isForeignKeyViolation(error: unknown, constraint?: string): boolean {
+  if (sqlState(error) !== "23503") return false;
+  return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
+}
+
 function assemble(
   pool: pg.Pool,
   engine: EmbeddedEngine | undefined,

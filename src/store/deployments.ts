@@ -5,7 +5,7 @@ import { canMoveDeployment } from "../domain/deployment-status.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
-import { isUniqueViolation } from "./database.ts";
+import { isForeignKeyViolation, isUniqueViolation } from "./database.ts";
 import type { IdempotencyKey } from "./idempotency-keys.ts";
 import { insertedIdempotencyKey } from "./idempotency-keys.ts";
 import type { NewRevision } from "./revisions.ts";
@@ -127,6 +127,9 @@ export async function createDeployment(db: Db, made: NewDeployment): Promise<voi
     if (isUniqueViolation(error, "deployments_tenant_id_name_key")) throw errors.nameTaken(made.name);
     if (isUniqueViolation(error, "idempotency_keys_pkey")) throw errors.idempotencyKeyReused();
     if (isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
+    if (isForeignKeyViolation(error, "deployments_listener_id_fkey")) {
+      throw errors.invalidField("source_config.listener_id", `${made.listener_id} was deleted in the meantime.`);
+    }
     throw error;
   }
   db.reached("deployment created");

@@ -26,9 +26,17 @@ const bodies: Partial<Record<string, object>> = {
   createDeployment: { name: "x", source: "internal_docker", source_config: {}, source_revision_config: {} },
 };
 
+const listenerAnswer = await t.ask({
+  method: "POST",
+  url: "/v2/listeners",
+  payload: { compute_type: "k8s", compute_id: "cluster", compute_config: {} },
+});
+const listenerId: string = listenerAnswer.body.id;
+
 function callOf({ id, verb, path, query, body }: Operation, deploymentId: string, revisionId: string): InjectOptions {
   const named = JSON.stringify(query).includes('"deployment_id"') ? `deployment_id=${deploymentId}` : "";
-  const url = path.replace("{deployment_id}", deploymentId).replace("{revision_id}", revisionId);
+  const ids = { deployment_id: deploymentId, revision_id: revisionId, listener_id: listenerId };
+  const url = path.replaceAll(/\{(\w+)\}/g, (_, name: keyof typeof ids) => ids[name]);
   return {
     method: verb as "GET",
     url: `${url}?${queries[id] ?? named}`,

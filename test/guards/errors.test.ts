@@ -31,21 +31,8 @@ test("every refusal is thrown somewhere or promised by an operation", () => {
   const unused = Object.keys(errors).filter(
     (code) => !promised.has(code as keyof typeof errors) && !sources.includes(`errors.${code}(`),
   );
-  assert.deepEqual(
-    unused.filter((code) => !comingWithTheirRoutes.has(code)),
-    [],
-  );
+  assert.deepEqual(unused, []);
 });
-
-/** Outside the table of operations, or of routes that follow. This list may only shrink. */
-const comingWithTheirRoutes = new Set([
-  "routeNotFound",
-  "methodNotAllowed",
-  "listenerNotFound",
-  "listenersNotAllowed",
-  "listenerTaken",
-  "listenerInUse",
-]);
 
 /** Texts are made from strings, numbers or lists; one of the two samples fits each. */
 function refuse(code: keyof typeof errors): ApiError {

@@ -3,6 +3,7 @@ import { addDebugRoutes } from "./debug.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
 import { addInfoRoutes } from "./info.ts";
 import { addListenerProtocol } from "./listener-protocol.ts";
+import { addListenerRoutes } from "./listeners.ts";
 import { addLogRoutes } from "./logs.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addUploadRoutes } from "./uploads.ts";
@@ -14,6 +15,7 @@ export function addRoutes(api: Api): void {
   addRevisionRoutes(api);
   addUploadRoutes(api);
   addLogRoutes(api);
+  addListenerRoutes(api);
   addListenerProtocol(api);
   addDebugRoutes(api);
 }

@@ -1,0 +1,99 @@
+import { mintApiKey } from "../../auth/api-key.ts";
+import type { Principal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import type { Listener, ListenerStatus } from "../../contract/listener.ts";
+import { operations } from "../../contract/operations.ts";
+import { listenerKeyGraceMs } from "../../domain/limits.ts";
+import { checkNamespaces } from "../../domain/listener-namespaces.ts";
+import { mayHaveListeners } from "../../domain/mode.ts";
+import {
+  changeListener,
+  createListener,
+  deleteListener,
+  findListener,
+  type ListenerRow,
+  listListeners,
+  replaceListenerKey,
+} from "../../store/workspace-listeners.ts";
+import { type Api, route } from "../route.ts";
+
+/** Data planes of a workspace: L1 to L5 (contract 3.5), and the keys their programs call with. */
+export function addListenerRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  route(api, operations.listListeners, async ({ principal, query }) => {
+    await checkPlan(api, principal);
+    const rows = await listListeners(db, principal.tenantId, query);
+    return { resources: rows.map(listenerOf), offset: query.offset + rows.length };
+  });
+
+  route(api, operations.createListener, async ({ principal, body }) => {
+    await checkPlan(api, principal);
+    const key = mintApiKey();
+    const row = await createListener(db, principal, {
+      computeId: body.compute_id,
+      k8sNamespaces: namespacesIn(body),
+      version: body.version ?? null,
+      key,
+    });
+    return { ...listenerOf(row), listener_key: key.key };
+  });
+
+  route(api, operations.getListener, async ({ principal, params }) => {
+    await checkPlan(api, principal);
+    const row = await findListener(db, principal.tenantId, params.listener_id);
+    if (row === undefined) throw errors.listenerNotFound(params.listener_id);
+    return listenerOf(row);
+  });
+
+  route(api, operations.patchListener, async ({ principal, params, body }) => {
+    await checkPlan(api, principal);
+    const change = { version: body.version ?? null, k8sNamespaces: namespacesIn(body) };
+    return listenerOf(await changeListener(db, principal, params.listener_id, change));
+  });
+
+  route(api, operations.deleteListener, async ({ principal, params }) => {
+    await checkPlan(api, principal);
+    await deleteListener(db, principal, params.listener_id);
+  });
+
+  route(api, operations.replaceListenerKey, async ({ principal, params }) => {
+    await checkPlan(api, principal);
+    const key = mintApiKey();
+    await replaceListenerKey(db, principal, params.listener_id, { key, graceMs: listenerKeyGraceMs });
+    return { listener_key: key.key };
+  });
+}
+
+/** @throws ApiError 403 `listenersNotAllowed` where the organization's plan has no listeners. */
+async function checkPlan({ keyring, deps }: Api, { tenantId }: Principal): Promise<void> {
+  const workspace = await keyring.findWorkspace(tenantId);
+  const isAllowed = workspace !== undefined && mayHaveListeners(deps.settings.mode, workspace.plan);
+  if (!isAllowed) throw errors.listenersNotAllowed(tenantId);
+}
+
+function namespacesIn(body: {
+  compute_config?: { k8s_namespaces?: string[] | null } | null | undefined;
+}): string[] | null {
+  const sent = body.compute_config?.k8s_namespaces ?? null;
+  return sent === null ? null : checkNamespaces(sent);
+}
+
+function listenerOf(row: ListenerRow): Listener {
+  return {
+    id: row.id,
+    version: row.version,
+    compute_type: "k8s",
+    compute_id: row.compute_id,
+    compute_config: { k8s_namespaces: row.k8s_namespaces },
+    status: statusOf(row),
+    last_seen_at: row.last_seen_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}
+
+function statusOf({ last_seen_at: seenAt, lease_until: leaseUntil }: ListenerRow): ListenerStatus {
+  if (seenAt === null) return "NEW";
+  return leaseUntil !== null && leaseUntil.getTime() > Date.now() ? "CONNECTED" : "DISCONNECTED";
+}
