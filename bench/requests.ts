@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { ApiDeps, ApiSettings } from "../src/api/app.ts";
 import { createFromRequest } from "../src/api/create.ts";
+import { deploymentOf } from "../src/api/present.ts";
 import { templatesDirectory } from "../src/builds/templates.ts";
 import type { CreateDeployment } from "../src/contract/deployment.ts";
 import { readConfig } from "../src/server/config.ts";
 import type { Db } from "../src/store/database.ts";
 import type { DeploymentRow } from "../src/store/deployments.ts";
+import { sealAnswer } from "../src/store/idempotency-keys.ts";
 import type { Sealer } from "../src/store/seal.ts";
 
 /** Rows that a new deployment belongs to. */
@@ -20,14 +22,16 @@ export const createBody = (name: string): CreateDeployment => ({
   source: "external_docker",
   source_config: { resource_spec: { cpu: 1, memory_mb: 1024, min_scale: 1, max_scale: 1 } },
   source_revision_config: { image_uri: "registry.example/team/agent:1.4.2" },
-  secrets: [
-    { name: "OPENAI_API_KEY", value: "sk-0123456789abcdef0123456789abcdef0123456789abcdef" },
-    { name: "SEARCH_URL", value: "https://agent:password@search.example:9200/index" },
-  ],
+  secrets: Object.entries(secretValues).map(([name, value]) => ({ name, value })),
 });
 
+export const secretValues = {
+  OPENAI_API_KEY: "sk-0123456789abcdef0123456789abcdef0123456789abcdef",
+  SEARCH_URL: "https://agent:password@search.example:9200/index",
+};
+
 /** Does what the API does with such a request, without HTTP: same rules, same rows. */
-export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal">, owner: Owner): Promise<DeploymentRow> {
+export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">, owner: Owner): Promise<DeploymentRow> {
   const unique = randomUUID();
   const principal = {
     organizationId: owner.workspaceId,
@@ -37,7 +41,13 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal">, owner: O
     actor: `key:${owner.workspaceId}`,
   };
   const deps = { db, sealer, listenerId: owner.listenerId, settings: apiSettings } as unknown as ApiDeps;
-  return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), idempotencyKey: randomUUID() });
+  const showing = { sealer: deps.sealer, principal, deploymentsUrl: "http://127.0.0.1/d/" };
+  const keep = (row: DeploymentRow) => {
+    const text = JSON.stringify(deploymentOf(row, showing));
+    const answer = { requestDigest: randomUUID(), status: 201, headers: {}, text };
+    return sealAnswer(sealer, { scopeId: owner.workspaceId, key: unique }, answer);
+  };
+  return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), keep });
 }
 
 const { mode, region, regions, basePath, dataDir } = readConfig({});

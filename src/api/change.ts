@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import type { FastifyRequest } from "fastify";
 import type { Principal } from "../auth/principal.ts";
 import type { PatchDeployment } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
@@ -18,6 +19,8 @@ import type { Sealer } from "../store/seal.ts";
 import { openSecrets, sealSecrets } from "../store/secrets.ts";
 import { findFinishedUpload } from "../store/uploads.ts";
 import type { ApiDeps } from "./app.ts";
+import { refuseIfChanged } from "./etag.ts";
+import { deploymentOf } from "./present.ts";
 import { currentOf, newRevision, ruleContext } from "./settings-of.ts";
 
 export interface ChangeRequest {
@@ -30,6 +33,8 @@ export interface ChangeRequest {
   action: string;
   /** Settings that no rule looks at; written as they are. */
   plain?: Partial<Pick<PatchDeployment, "display_name" | "shareable" | "route_through_gateway">>;
+  /** The request whose `If-Match` must still hold. */
+  ifMatch: FastifyRequest;
   /** Applies the rules. What it reads beside the deployment goes through `trx`. */
   decide(current: CurrentDeployment, context: RuleContext, trx: Trx): Promise<Decided> | Decided;
 }
@@ -45,7 +50,7 @@ export interface Decided {
  * writes nothing.
  *
  * @returns the deployment afterwards, and the revision that was made.
- * @throws ApiError 404, and what the rules refuse.
+ * @throws ApiError 404, 412 when it is not as the request says, and what the rules refuse.
  */
 export async function changeSettings(
   { db, sealer, settings }: ApiDeps,
@@ -61,6 +66,7 @@ export async function changeSettings(
   const done = await db.transaction(async (trx) => {
     const row = await lockDeployment(trx, tenantId, id);
     if (row === undefined) throw errors.deploymentNotFound(id);
+    refuseIfChanged(request.ifMatch, () => deploymentOf(row, { ...request, sealer }));
     const latest = await findLatestRevision(trx, row);
     const facts = { latestRevisionSource: latest?.source ?? null, sealer, deploymentsUrl: request.deploymentsUrl };
     const { changed, again } = await request.decide(currentOf(row, facts), context, trx);

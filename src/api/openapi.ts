@@ -1,6 +1,7 @@
 import type { TSchema } from "typebox";
 import { type ApiError, type ErrorCode, errors } from "../contract/error.ts";
-import type { Operation } from "../contract/operation.ts";
+import { requestHeadersOf } from "../contract/headers.ts";
+import { keepsAnswer, type Operation } from "../contract/operation.ts";
 import { commonErrors } from "../contract/operations.ts";
 
 type Json = Record<string, unknown>;
@@ -79,6 +80,7 @@ function describeOperation(operation: Operation, components: Map<string, Json>):
   const parameters = [
     ...parametersOf(operation.params, "path", components),
     ...parametersOf(operation.query, "query", components),
+    ...parametersOf(requestHeadersOf(operation), "header", components),
     ...(role === "none" ? [] : [{ $ref: "#/components/parameters/TenantId" }]),
   ];
   const body = bodyOf(operation, components);
@@ -90,22 +92,32 @@ function describeOperation(operation: Operation, components: Map<string, Json>):
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && { requestBody: body }),
     responses: {
-      [response.status]:
-        response.schema === null
-          ? { description: "Done" }
-          : { description: "Done", content: jsonContent(collect(response.schema, components)) },
+      [response.status]: {
+        description: "Done",
+        ...(operation.hasEtag && { headers: etagHeader }),
+        ...(response.schema !== null && { content: jsonContent(collect(response.schema, components)) }),
+      },
       ...(response.partly !== undefined && {
         [response.partly]: {
           description: "Some of them failed; the body says which and why.",
           content: jsonContent(collect(response.schema as TSchema, components)),
         },
       }),
+      ...(operation.hasEtag && operation.verb === "GET" && { 304: { description: "Still the answer before." } }),
       ...refusalsOf(operation),
     },
   };
 }
 
-function parametersOf(schema: TSchema | null, place: "path" | "query", components: Map<string, Json>): Json[] {
+const etagHeader = {
+  ETag: { description: "Names this answer, for `If-None-Match` and `If-Match`.", schema: { type: "string" } },
+};
+
+function parametersOf(
+  schema: TSchema | null,
+  place: "path" | "query" | "header",
+  components: Map<string, Json>,
+): Json[] {
   const { properties = {}, required = [] } = (schema ?? {}) as {
     properties?: Record<string, TSchema & { default?: unknown; description?: string }>;
     required?: string[];
@@ -129,9 +141,14 @@ const jsonContent = (schema: Json) => ({ "application/json": { schema } });
 
 /** Refusals by status, each with its code of the catalogue and an example of its text. */
 function refusalsOf(operation: Operation): Json {
-  const hasInput = operation.params !== null || operation.query !== null || operation.body !== null;
+  const inputs = [operation.params, operation.query, operation.body, requestHeadersOf(operation)];
+  const hasInput = inputs.some((part) => part !== null);
   const usual = operation.role === "none" ? (["invalidRequest"] as const) : commonErrors;
-  const codes = [...operation.errors, ...usual].filter((code) => code !== "invalidRequest" || hasInput);
+  const ofHeaders: ErrorCode[] = [
+    ...(keepsAnswer(operation) ? (["idempotencyKeyReused"] as const) : []),
+    ...(operation.takesIfMatch ? (["changedMeanwhile"] as const) : []),
+  ];
+  const codes = [...operation.errors, ...ofHeaders, ...usual].filter((code) => code !== "invalidRequest" || hasInput);
   const byStatus = Map.groupBy(new Set(codes), (code) => exampleOf(code).status);
   return Object.fromEntries(
     [...byStatus].map(([status, found]) => [

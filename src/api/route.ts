@@ -2,9 +2,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Static, TSchema } from "typebox";
 import { createKeyring, type Keyring } from "../auth/keyring.ts";
 import { findListenerPrincipal, findPrincipal, type ListenerPrincipal, type Principal } from "../auth/principal.ts";
-import type { Operation } from "../contract/operation.ts";
+import { keepsAnswer, type Operation } from "../contract/operation.ts";
+import type { KeptAnswer } from "../store/idempotency-keys.ts";
+import { type Answered, answerOnce, type Keep, onceRequestOf } from "./answer-once.ts";
 import type { ApiDeps } from "./app.ts";
 import { credentialsOf } from "./authenticate.ts";
+import { etagOf, hasAnswer } from "./etag.ts";
 import { compileRequest } from "./request-parts.ts";
 
 declare module "fastify" {
@@ -38,6 +41,11 @@ export interface Call<O extends Operation, P> {
   answerPartly(): void;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
+  /**
+   * For an operation registered with `keepsItself`: the row that keeps this answer for when the request is sent again,
+   * to be written together with its effect; null when it has no `Idempotency-Key`.
+   */
+  keep(body: Answer<O>): KeptAnswer | null;
 }
 
 type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;
@@ -54,11 +62,21 @@ type Nothing = ReturnType<() => void>;
 
 export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O>> | Answer<O>;
 
-/** An operation on things of a workspace. */
-export function route<O extends Operation>(api: Api, operation: O, handler: Handler<O, Principal>): void {
-  register(api, operation, handler, (request) =>
-    findPrincipal(api.keyring, credentialsOf(request.headers), operation.role),
-  );
+/**
+ * An operation on things of a workspace. One that changes something and comes with an `Idempotency-Key` is run within a
+ * transaction (`Db.atomically`) that keeps its answer too, unless `keepsItself` says that the handler sees to that.
+ */
+export function route<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, Principal>,
+  { keepsItself = false } = {},
+): void {
+  const admit = (request: FastifyRequest) => findPrincipal(api.keyring, credentialsOf(request.headers), operation.role);
+  register(api, operation, handler, {
+    admit,
+    ...(keepsAnswer(operation) && { once: { keepsItself, scopeOf: ({ tenantId }) => tenantId } }),
+  });
 }
 
 /** An operation of the listener protocol. */
@@ -67,12 +85,14 @@ export function listenerRoute<O extends Operation>(
   operation: O,
   handler: Handler<O, ListenerPrincipal>,
 ): void {
-  register(api, operation, handler, (request) => findListenerPrincipal(api.keyring, credentialsOf(request.headers)));
+  register(api, operation, handler, {
+    admit: (request) => findListenerPrincipal(api.keyring, credentialsOf(request.headers)),
+  });
 }
 
 /** An operation that needs no key. */
 export function openRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, null>): void {
-  register(api, operation, handler, async () => null);
+  register(api, operation, handler, { admit: async () => null });
 }
 
 /** Who was admitted, for the handler and for the log line at the end. */
@@ -87,11 +107,17 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
     : { key_id: principal.keyId };
 }
 
+interface Rules<P> {
+  admit(request: FastifyRequest): Promise<P>;
+  /** Present when the operation takes an `Idempotency-Key`: keys of different scopes know nothing of each other. */
+  once?: { keepsItself: boolean; scopeOf(principal: P): string };
+}
+
 function register<O extends Operation, P extends Principal | ListenerPrincipal | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,
-  admit: (request: FastifyRequest) => Promise<P>,
+  { admit, once: rules }: Rules<P>,
 ): void {
   const read = compileRequest(operation, api.deps.settings);
   const { status, partly = status, schema } = operation.response;
@@ -106,24 +132,48 @@ function register<O extends Operation, P extends Principal | ListenerPrincipal |
     },
     handler: async (request, reply) => {
       const principal = principals.get(request) as P;
-      const { params, query, body } = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
-      let signal: AbortSignal | undefined;
+      const parts = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
       reply.code(status);
-      const answer = await handler({
-        principal,
-        params,
-        query,
-        body,
-        request,
-        answerPartly: () => void reply.code(partly),
-        get signal() {
-          signal ??= signalOf(reply);
-          return signal;
-        },
-      });
-      return schema === null ? reply.send() : answer;
+      const answerPartly = () => void reply.code(partly);
+      const shared = { principal, ...parts, request, answerPartly };
+      const answer = (keep: Call<O, P>["keep"]) => handler(callOf({ ...shared, keep }, reply));
+      const written = (body: unknown) => textOf(operation, body, reply.statusCode);
+      const once = rules && onceRequestOf(request, { scopeId: rules.scopeOf(principal), operation, parts });
+      if (once !== undefined) {
+        const act = async (keep: Keep) => written(await answer((body) => keep(written(body))));
+        const done = await answerOnce(api.deps, { once, keepsItself: rules?.keepsItself === true, act });
+        if (done.isRepeated) reply.header("idempotency-replayed", "true");
+        return send(request, reply, done.answer);
+      }
+      const body = await answer(() => null);
+      if (operation.hasEtag) return send(request, reply, written(body));
+      return schema === null ? reply.send() : body;
     },
   });
+}
+
+function callOf<O extends Operation, P>(parts: Omit<Call<O, P>, "signal">, reply: FastifyReply): Call<O, P> {
+  let signal: AbortSignal | undefined;
+  return {
+    ...parts,
+    get signal() {
+      signal ??= signalOf(reply);
+      return signal;
+    },
+  };
+}
+
+/** The answer as it goes out, and is kept: equal answers are equal bytes. */
+function textOf({ response, hasEtag }: Operation, body: unknown, status: number): Answered {
+  const text = response.schema === null ? "" : JSON.stringify(body);
+  return { status, headers: hasEtag ? { etag: etagOf(text) } : {}, text };
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, { status, headers, text }: Answered): FastifyReply {
+  reply.code(status).headers(headers);
+  const isReading = request.method === "GET" || request.method === "HEAD";
+  if (isReading && headers["etag"] !== undefined && hasAnswer(request, headers["etag"])) return reply.code(304).send();
+  return text === "" ? reply.send() : reply.type("application/json; charset=utf-8").send(text);
 }
 
 function signalOf(reply: FastifyReply): AbortSignal {

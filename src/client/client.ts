@@ -73,7 +73,8 @@ const uploadDeadlineMs = 300_000;
  * A client of the deployment API. No dependencies: it runs wherever `fetch` does, browsers included.
  *
  * Every call throws ApiFailure when the server refuses, ServerUnreachable when it does not answer, and the signal's
- * reason when it is aborted. Calls that may be repeated are, up to three times within their deadline.
+ * reason when it is aborted. A call that fails in passing is repeated, up to three times within its deadline; what
+ * changes something carries an `Idempotency-Key`, so that it is done once however often it was sent.
  */
 export function createClient(options: ClientOptions): Client {
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
@@ -83,7 +84,7 @@ export function createClient(options: ClientOptions): Client {
     ...(options.workspaceId === undefined ? {} : { "x-tenant-id": options.workspaceId }),
   };
 
-  const send = (route: Route, path: string, body: unknown, call: CallOptions = {}, headers = {}) =>
+  const send = (route: Route, path: string, body: unknown, call: CallOptions = {}) =>
     exchange(transport, {
       verb: route.verb,
       url: baseUrl + path,
@@ -91,11 +92,10 @@ export function createClient(options: ClientOptions): Client {
       headers: {
         accept: "application/json",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(route.verb === "GET" ? {} : { "idempotency-key": randomKey() }),
         ...identity,
-        ...headers,
       },
       body: body === undefined ? null : { json: body },
-      isRepeatable: route.isRepeatable,
       deadlineMs: call.deadlineMs ?? callDeadlineMs,
       signal: call.signal,
     });
@@ -105,8 +105,7 @@ export function createClient(options: ClientOptions): Client {
       id,
       (input: Record<string, unknown> = {}, call?: CallOptions) => {
         const { body, ...rest } = input;
-        const headers = id === "createDeployment" ? { "idempotency-key": randomKey() } : {};
-        return send(route, fillPath(route.path, rest), body, call, headers);
+        return send(route, fillPath(route.path, rest), body, call);
       },
     ]),
   ) as unknown as { [Id in keyof ClientOperations]: Client[Id] };
@@ -127,7 +126,6 @@ export function createClient(options: ClientOptions): Client {
         // The URL carries its own signature: it never gets the key.
         headers: { "content-type": "application/gzip" },
         body: { blob: archive },
-        isRepeatable: true,
         deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
         signal: call.signal,
       })) as UploadReceipt,
@@ -136,7 +134,7 @@ export function createClient(options: ClientOptions): Client {
     followLogs: (question, follow) => followLogs(readLogPage, question, follow),
     tailLogs: (question, count, signal) => readTail(readLogPage, question, count, signal),
     request: (verb, path, body, call) => {
-      const route = { verb: verb.toUpperCase() as Route["verb"], path, isRepeatable: verb.toUpperCase() === "GET" };
+      const route = { verb: verb.toUpperCase() as Route["verb"], path };
       return send(route, path.startsWith("/") ? path : `/${path}`, body, call);
     },
   };

@@ -25,7 +25,6 @@ export interface Exchange {
   headers: Record<string, string>;
   /** A value to send as JSON, or bytes as they are. */
   body: { json: unknown } | { blob: Blob } | null;
-  isRepeatable: boolean;
   /** For all tries together. */
   deadlineMs: number;
   signal: AbortSignal | undefined;
@@ -41,8 +40,8 @@ const attemptsMax = 4;
 const backOffMs = 200;
 
 /**
- * Sends one request, again when that is safe and promising: transport errors, 429 and 5xx of repeatable calls; 429 of
- * all others too, since it was refused before anything happened. `Retry-After` is obeyed within the deadline.
+ * Sends one request, again when that is promising: after transport errors, 429 and 5xx. Sending it twice must be safe.
+ * `Retry-After` is obeyed within the deadline.
  *
  * @returns The parsed JSON of a 2xx answer; undefined when its body is empty.
  * @throws ApiFailure, ServerUnreachable; the signal's reason when it was aborted.
@@ -54,10 +53,8 @@ export async function exchange(transport: Transport, request: Exchange): Promise
     const answer = await attemptOnce(transport, request, attempt, deadlineAt);
     if ("value" in answer) return answer.value;
     const { failure, retryAfterMs } = answer;
-    const isRefusedUnseen = failure instanceof ApiFailure && failure.status === 429;
-    const isWorthIt = isPassing(failure) && (request.isRepeatable || isRefusedUnseen);
     const pauseMs = retryAfterMs ?? backOffMs * 2 ** (attempt - 1) * (0.5 + Math.random() / 2);
-    if (!isWorthIt || attempt === attemptsMax || Date.now() + pauseMs >= deadlineAt) throw failure;
+    if (!isPassing(failure) || attempt === attemptsMax || Date.now() + pauseMs >= deadlineAt) throw failure;
     await pause(pauseMs, request.signal);
   }
 }

@@ -20,8 +20,6 @@ export interface Route {
   verb: "GET" | "POST" | "PATCH" | "DELETE";
   /** Parameters in braces. */
   path: string;
-  /** May be sent twice: the second time changes nothing that the first did not. */
-  isRepeatable: boolean;
 }
 
 /**
@@ -35,32 +33,27 @@ export const routes: Record<keyof ClientOperations, Route> = {
   getInfo: get("/info"),
   getOpenapi: get("/openapi.json"),
   listDeployments: get("/v2/deployments"),
-  // Sent with an idempotency key: the second answer repeats the first.
-  createDeployment: { verb: "POST", path: "/v2/deployments", isRepeatable: true },
-  deleteDeployments: { verb: "DELETE", path: "/v2/deployments", isRepeatable: true },
+  createDeployment: { verb: "POST", path: "/v2/deployments" },
+  deleteDeployments: { verb: "DELETE", path: "/v2/deployments" },
   countFreeDeployments: get("/v2/deployments/free-count"),
   getDeployment: get("/v2/deployments/{deployment_id}"),
-  patchDeployment: { verb: "PATCH", path: "/v2/deployments/{deployment_id}", isRepeatable: false },
-  deleteDeployment: { verb: "DELETE", path: "/v2/deployments/{deployment_id}", isRepeatable: true },
-  // An upload URL that nobody uses expires.
-  createUploadUrl: { verb: "POST", path: "/v2/deployments/{deployment_id}/upload-url", isRepeatable: true },
+  patchDeployment: { verb: "PATCH", path: "/v2/deployments/{deployment_id}" },
+  deleteDeployment: { verb: "DELETE", path: "/v2/deployments/{deployment_id}" },
+  createUploadUrl: { verb: "POST", path: "/v2/deployments/{deployment_id}/upload-url" },
   listRevisions: get("/v2/deployments/{deployment_id}/revisions"),
-  createRevision: { verb: "POST", path: "/v2/deployments/{deployment_id}/revisions", isRepeatable: false },
+  createRevision: { verb: "POST", path: "/v2/deployments/{deployment_id}/revisions" },
   getRevision: get("/v2/deployments/{deployment_id}/revisions/{revision_id}"),
   redeployRevision: {
     verb: "POST",
     path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/redeploy",
-    isRepeatable: false,
   },
   interruptRevision: {
     verb: "POST",
     path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/interrupt",
-    isRepeatable: true,
   },
   interruptRevisionAlias: {
     verb: "POST",
     path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/interruption",
-    isRepeatable: true,
   },
   getRevisionLogs: get("/v2/deployments/{deployment_id}/revisions/{revision_id}/logs"),
   listDeploymentLogs: get("/v2/deployment-logs"),
@@ -69,19 +62,19 @@ export const routes: Record<keyof ClientOperations, Route> = {
   readRevisionDeployLogs: read("/v1/projects/{deployment_id}/revisions/{revision_id}/deploy_logs"),
   readDeployLogs: read("/v1/projects/{deployment_id}/deploy_logs"),
   listListeners: get("/v2/listeners"),
-  createListener: { verb: "POST", path: "/v2/listeners", isRepeatable: false },
+  createListener: { verb: "POST", path: "/v2/listeners" },
   getListener: get("/v2/listeners/{listener_id}"),
-  patchListener: { verb: "PATCH", path: "/v2/listeners/{listener_id}", isRepeatable: true },
-  deleteListener: { verb: "DELETE", path: "/v2/listeners/{listener_id}", isRepeatable: false },
-  replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key", isRepeatable: false },
+  patchListener: { verb: "PATCH", path: "/v2/listeners/{listener_id}" },
+  deleteListener: { verb: "DELETE", path: "/v2/listeners/{listener_id}" },
+  replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key" },
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
 };
 
 function get(path: string): Route {
-  return { verb: "GET", path, isRepeatable: true };
+  return { verb: "GET", path };
 }
 
 /** A question that older clients put into a body. */
 function read(path: string): Route {
-  return { verb: "POST", path, isRepeatable: true };
+  return { verb: "POST", path };
 }

@@ -66,6 +66,12 @@ export const errors = {
     new ApiError("bodyTooLarge", 413, `The request body is larger than ${bytesMax} bytes.`),
   idempotencyKeyReused: () =>
     new ApiError("idempotencyKeyReused", 409, "This Idempotency-Key was used for a different request."),
+  changedMeanwhile: () =>
+    new ApiError(
+      "changedMeanwhile",
+      412,
+      "The deployment is no longer as it was read (If-Match): read it again and repeat the change with its new ETag.",
+    ),
   unavailable: (because: string, retryAfterS: number) =>
     new ApiError("unavailable", 503, because, { headers: { "retry-after": String(retryAfterS) } }),
 

@@ -33,11 +33,15 @@ export interface Operation {
   errors: readonly ErrorCode[];
   role: Role;
   audience: Audience;
+  /** The answer carries an ETag; a GET with the same one in `If-None-Match` answers 304. */
+  hasEtag: boolean;
+  /** A change of a deployment that is held back when its ETag is not the one in `If-Match`. */
+  takesIfMatch: boolean;
 }
 
 /** The parts of an operation that differ from the usual: a public JSON call without parameters. */
 type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
-  Partial<Pick<Operation, "errors" | "audience" | "bodyRequired" | "stream">> & {
+  Partial<Pick<Operation, "errors" | "audience" | "bodyRequired" | "stream" | "hasEtag" | "takesIfMatch">> & {
     params?: P;
     query?: Q;
     body?: B;
@@ -56,6 +60,8 @@ export function operation<
     audience: "public" as Audience,
     errors: [] as readonly ErrorCode[],
     stream: null,
+    hasEtag: false,
+    takesIfMatch: false,
     bodyRequired: (written.body ?? null) !== null,
     ...written,
     id,
@@ -63,4 +69,12 @@ export function operation<
     query: (written.query ?? null) as Q,
     body: (written.body ?? null) as B,
   } satisfies Operation;
+}
+
+/**
+ * Whether the operation takes an `Idempotency-Key`: everything that changes things of a workspace. What only reads, as
+ * some older clients do by POST, and what listeners say, may be repeated anyway.
+ */
+export function keepsAnswer({ verb, role }: Pick<Operation, "verb" | "role">): boolean {
+  return verb !== "GET" && (role === "deployer" || role === "admin");
 }

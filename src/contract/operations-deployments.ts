@@ -54,7 +54,6 @@ export const deploymentOperations = {
       "nameTaken",
       "agentEnvironmentTaken",
       "tracingProjectTaken",
-      "idempotencyKeyReused",
       "bodyTooLarge",
     ],
     role: "deployer",
@@ -88,6 +87,7 @@ export const deploymentOperations = {
     params: DeploymentPath,
     response: { status: 200, schema: Deployment },
     errors: ["deploymentNotFound"],
+    hasEtag: true,
     role: "reader",
   }),
   patchDeployment: operation("patchDeployment", {
@@ -107,6 +107,8 @@ export const deploymentOperations = {
       "revisionSourceUnusable",
       "bodyTooLarge",
     ],
+    hasEtag: true,
+    takesIfMatch: true,
     role: "deployer",
   }),
   deleteDeployment: operation("deleteDeployment", {
@@ -119,6 +121,7 @@ export const deploymentOperations = {
     query: DeleteDeploymentQuery,
     response: { status: 204, schema: null },
     errors: ["deploymentNotFound", "forceNeedsDelete"],
+    takesIfMatch: true,
     role: "deployer",
   }),
   createUploadUrl: operation("createUploadUrl", {

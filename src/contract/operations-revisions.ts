@@ -44,6 +44,7 @@ export const revisionOperations = {
       "revisionSourceUnusable",
       "bodyTooLarge",
     ],
+    takesIfMatch: true,
     role: "deployer",
   }),
   getRevision: operation("getRevision", {
@@ -55,6 +56,7 @@ export const revisionOperations = {
     params: RevisionPath,
     response: { status: 200, schema: Revision },
     errors: ["deploymentNotFound", "revisionNotFound"],
+    hasEtag: true,
     role: "reader",
   }),
   redeployRevision: operation("redeployRevision", {
@@ -66,6 +68,8 @@ export const revisionOperations = {
     params: RevisionPath,
     response: { status: 200, schema: Deployment },
     errors: ["deploymentNotFound", "revisionNotFound", "beingDeleted", "revisionInProgress"],
+    hasEtag: true,
+    takesIfMatch: true,
     role: "deployer",
   }),
   interruptRevision: operation("interruptRevision", {

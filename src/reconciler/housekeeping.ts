@@ -2,6 +2,7 @@ import { listArtifacts, removeArtifact } from "../builds/artifact.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../domain/limits.ts";
 import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
+import { trimAnswers } from "../store/idempotency-keys.ts";
 import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
 import {
   dropSupersededArtifacts,
@@ -32,6 +33,7 @@ type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 /** What lies in the database; one server at a time sees to it. */
 const sharedChores: Record<string, Chore> = {
   changes: ({ db }) => trimChanges(db),
+  "kept answers": ({ db }) => trimAnswers(db),
   events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),

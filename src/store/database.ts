@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Kysely, PostgresDialect, sql, type Transaction } from "kysely";
 import pg from "pg";
 import type { Logger } from "../telemetry/log.ts";
+import { afterCommit, currentUnit, runUnit } from "./atomic-unit.ts";
 import { type ChangeFeed, createChangeFeed } from "./change-feed.ts";
 import { columnParsers } from "./column-parsers.ts";
 import { DatabaseUnusable, isConflict, sqlState } from "./database-errors.ts";
@@ -30,6 +31,13 @@ export interface Db {
    * this one for ever, so asking for one throws. `timeoutMs` replaces the limit of 30 s on each of its statements.
    */
   transaction<T>(act: (trx: Trx) => Promise<T>, options?: { timeoutMs?: number }): Promise<T>;
+  /**
+   * Runs `act` so that every statement that it, or whatever it calls, sends over this `Db` is part of one transaction:
+   * all of it happens, or nothing. `transaction` inside of it joins it; `reached` and `changes.wake` wait for the commit.
+   * An error must not be caught inside and passed over. May run `act` again as `transaction` does, so the same holds:
+   * it changes nothing but the database, and waits for nothing but the database, whose one connection it may hold.
+   */
+  atomically<T>(act: () => Promise<T>): Promise<T>;
   /** Says that a step is durable; tests kill the process at chosen ones. */
   reached(point: FaultPoint): void;
   /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
@@ -131,13 +139,23 @@ function assemble(
     await pool.end();
     await engine?.close();
   };
+  const isPostgres = engine === undefined;
   return {
-    kysely,
-    kind: engine === undefined ? "postgres" : "embedded",
+    get kysely() {
+      return currentUnit() ?? kysely;
+    },
+    kind: isPostgres ? "postgres" : "embedded",
     engine,
-    changes,
-    transaction: (act, limits = {}) => transact(kysely, act, { ...limits, isPostgres: engine === undefined }),
-    reached: (point) => options.onReached?.(point),
+    changes: { ...changes, wake: () => afterCommit(changes.wake) },
+    transaction(act, limits = {}) {
+      const unit = currentUnit();
+      return unit === undefined ? transact(kysely, act, { ...limits, isPostgres }) : act({ kysely: unit });
+    },
+    atomically: (act) =>
+      currentUnit() === undefined
+        ? runUnit((unit) => transact(kysely, (trx) => unit(trx.kysely), { isPostgres }), act)
+        : act(),
+    reached: (point) => afterCommit(() => options.onReached?.(point)),
     close: () => {
       closing ??= close();
       return closing;

@@ -6,8 +6,8 @@ import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 import { isForeignKeyViolation, isUniqueViolation } from "./database.ts";
-import type { IdempotencyKey } from "./idempotency-keys.ts";
-import { insertedIdempotencyKey } from "./idempotency-keys.ts";
+import type { KeptAnswer } from "./idempotency-keys.ts";
+import { insertedAnswer } from "./idempotency-keys.ts";
 import type { NewRevision } from "./revisions.ts";
 import { insertedRevision } from "./revisions.ts";
 import type { SealedSet } from "./secrets.ts";
@@ -77,8 +77,6 @@ export interface NewDeployment
   secrets: SealedSet | null;
   /** Written in the same statement; null for sources that still wait for an image or a tarball. */
   revision: NewRevision | null;
-  /** Under which the client may send the same request again. */
-  idempotency?: IdempotencyKey | null;
   actor: string;
 }
 
@@ -99,22 +97,30 @@ export const deploymentColumns = sql.raw(
 
 /**
  * Writes a deployment, its first revision, secrets, event, audit row and change in one statement: one commit, one fsync.
- * @throws ApiError 409 when the name, the agent environment or the idempotency key is taken.
+ * @param keep makes the answer that the same request gets when it is sent again; written in that statement too.
+ * @returns the row as it was written; it may have moved on since.
+ * @throws ApiError 409 when the name or the agent environment is taken.
  */
-export async function createDeployment(db: Db, made: NewDeployment): Promise<void> {
+export async function createDeployment(
+  db: Db,
+  made: NewDeployment,
+  keep: (row: DeploymentRow) => KeptAnswer | null = () => null,
+): Promise<DeploymentRow> {
+  const row = newRow(made);
   const statement = sql`
     with deployment as (
       insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
         tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
-        agent_id, agent_environment)
+        agent_id, agent_environment, created_at, updated_at)
       values (${made.id}, ${made.tenant_id}, ${made.listener_id}, ${made.name}, ${made.slug}, ${made.source},
         ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.tracked_ref},
-        ${json(made.secret_references)}, ${made.secrets?.id ?? null}, 'AWAITING_DATABASE', ${made.revision?.id ?? null},
-        ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment})
+        ${json(made.secret_references)}, ${row.secret_set_id}, ${row.status}, ${row.latest_revision_id},
+        ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment},
+        ${row.created_at}, ${row.updated_at})
       returning id as deployment_id, tenant_id
     ), secret_set as (${insertedSecretSet(made.secrets, made)}
     ), revision as (${insertedRevision(made.revision, made)}
-    ), idempotency as (${insertedIdempotencyKey(made.idempotency ?? null, made)}
+    ), answer as (${insertedAnswer(keep(row))}
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
@@ -125,7 +131,6 @@ export async function createDeployment(db: Db, made: NewDeployment): Promise<voi
     await statement.execute(db.kysely);
   } catch (error) {
     if (isUniqueViolation(error, "deployments_tenant_id_name_key")) throw errors.nameTaken(made.name);
-    if (isUniqueViolation(error, "idempotency_keys_pkey")) throw errors.idempotencyKeyReused();
     if (isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
     if (isForeignKeyViolation(error, "deployments_listener_id_fkey")) {
       throw errors.invalidField("source_config.listener_id", `${made.listener_id} was deleted in the meantime.`);
@@ -134,6 +139,32 @@ export async function createDeployment(db: Db, made: NewDeployment): Promise<voi
   }
   db.reached("deployment created");
   db.changes.wake();
+  return row;
+}
+
+/** Known before it is written, so that its answer can be kept in the same statement: hence a time of ours. */
+function newRow({ secrets, revision, actor: _, ...made }: NewDeployment): DeploymentRow {
+  const now = new Date();
+  return {
+    ...made,
+    display_name: null,
+    tracked_packages: null,
+    secret_set_id: secrets?.id ?? null,
+    status: "AWAITING_DATABASE",
+    latest_revision_id: revision?.id ?? null,
+    active_revision_id: null,
+    image_version: null,
+    deployment_tier: null,
+    compute_tier: null,
+    database_tier: null,
+    is_preview: false,
+    parent_deployment_id: null,
+    tracer_session_id: null,
+    created_at: now,
+    updated_at: now,
+    sealed_secrets: secrets?.sealed ?? null,
+    secrets_key_id: secrets?.dataKeyId ?? null,
+  };
 }
 
 /** Another tenant's deployment answers undefined, exactly as an unknown one. */

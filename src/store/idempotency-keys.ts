@@ -1,32 +1,60 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "./database.ts";
+import type { Sealed, Sealer } from "./seal.ts";
 
-/** What a client sent to say "this is the same request": its key, and a digest of the request to check that it is. */
-export interface IdempotencyKey {
+/** Under which name an answer is kept: a text the client chose, within a workspace (or an organization). */
+export interface AnswerKey {
+  scopeId: string;
   key: string;
-  requestHash: Buffer;
 }
 
-export async function findIdempotencyKey(
-  db: Db,
-  tenantId: string,
-  key: string,
-): Promise<{ requestHash: Buffer; deploymentId: string } | undefined> {
-  const { rows } = await sql<{ request_hash: Buffer; deployment_id: string }>`
-    select request_hash, deployment_id from idempotency_keys where tenant_id = ${tenantId} and key = ${key}`.execute(
+/** What was answered, and to which request: `requestDigest` tells another one that uses the same key. */
+export interface Answer {
+  requestDigest: string;
+  status: number;
+  headers: Record<string, string>;
+  text: string;
+}
+
+/** An answer ready to be written. Answers carry secrets, and a digest of few unknown bits is one: both are sealed. */
+export interface KeptAnswer extends AnswerKey, Sealed {}
+
+/** How long an answer is kept at least. */
+export const answerLifeMs = 24 * 3_600_000;
+
+export function sealAnswer(sealer: Pick<Sealer, "seal">, key: AnswerKey, { text, ...head }: Answer): KeptAnswer {
+  return { ...key, ...sealer.seal(Buffer.from(`${JSON.stringify(head)}\n${text}`), boundTo(key)) };
+}
+
+/** CTE body, or a statement of its own, that keeps an answer, or nothing. A key in use fails: `isAnswerKept`. */
+export function insertedAnswer(kept: KeptAnswer | null): RawBuilder<unknown> {
+  if (kept === null) return sql`select 1`;
+  return sql`
+      insert into idempotency_keys (scope_id, key, data_key_id, sealed)
+      values (${kept.scopeId}, ${kept.key}, ${kept.keyId}, ${kept.sealed})`;
+}
+
+export async function keepAnswer(db: Db, kept: KeptAnswer): Promise<void> {
+  await insertedAnswer(kept).execute(db.kysely);
+}
+
+export async function findAnswer(db: Db, sealer: Sealer, key: AnswerKey): Promise<Answer | undefined> {
+  const { rows } = await sql<{ data_key_id: string; sealed: Buffer }>`
+    select data_key_id, sealed from idempotency_keys where scope_id = ${key.scopeId} and key = ${key.key}`.execute(
     db.kysely,
   );
   const row = rows[0];
-  return row && { requestHash: row.request_hash, deploymentId: row.deployment_id };
+  if (row === undefined) return undefined;
+  const opened = sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(key)).toString();
+  const end = opened.indexOf("\n");
+  return { ...(JSON.parse(opened.slice(0, end)) as Omit<Answer, "text">), text: opened.slice(end + 1) };
 }
 
-/** CTE body that remembers the key with the deployment it made, or nothing. */
-export function insertedIdempotencyKey(
-  used: IdempotencyKey | null,
-  deployment: { id: string; tenant_id: string },
-): RawBuilder<unknown> {
-  if (used === null) return sql`select 1`;
-  return sql`
-      insert into idempotency_keys (tenant_id, key, request_hash, deployment_id)
-      values (${deployment.tenant_id}, ${used.key}, ${used.requestHash}, ${deployment.id})`;
+/** Forgets answers whose time is over. @returns how many went. */
+export async function trimAnswers(db: Db, lifeMs = answerLifeMs): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from idempotency_keys where created_at < now() - ${lifeMs} * interval '1 millisecond'`.execute(db.kysely);
+  return Number(numAffectedRows ?? 0);
 }
+
+const boundTo = ({ scopeId, key }: AnswerKey) => `answer/${scopeId}/${key}`;

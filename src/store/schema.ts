@@ -201,10 +201,10 @@ interface UploadTable {
 }
 
 interface IdempotencyKeyTable {
-  tenant_id: string;
+  scope_id: string;
   key: string;
-  request_hash: Buffer;
-  deployment_id: string;
+  data_key_id: string;
+  sealed: Buffer;
   created_at: Generated<Date>;
 }
 

@@ -56,36 +56,44 @@ export async function startApi(
   replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness">> = {},
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
-  const logger = createLogger("silent");
   await mkdir(templateDirectory, { recursive: true });
   await ensureTemplate(templateDirectory);
-  const db = await openDatabase({ dataDir, logger, durable: false, templateDirectory });
+  const db = await openDatabase({ dataDir, logger: createLogger("silent"), durable: false, templateDirectory });
   await migrate(db);
-  const sealer = await openSealer(db, randomBytes(32));
+  const made = await startApiOn(db, { ...settings, dataDir }, replaced);
+  after(async () => {
+    await made.api.close();
+    await db.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  return made;
+}
+
+/** An API on a migrated database that its caller closes, after `api.close()`. */
+export async function startApiOn(
+  db: Db,
+  settings: Partial<ApiSettings> & Pick<ApiSettings, "dataDir">,
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "sealer">> = {},
+): Promise<TestApi> {
   const deps: ApiDeps = {
     db,
-    sealer,
-    logger,
+    sealer: await openSealer(db, randomBytes(32)),
+    logger: createLogger("silent"),
     metrics: createMetrics(),
     listenerId: await ensureBuiltinListener(db, "process"),
-    settings: { ...defaultSettings, dataDir, ...settings },
+    settings: { ...defaultSettings, ...settings },
     readiness: () => [],
     explain: async () => undefined,
     ...replaced,
   };
   const api = await createApi(deps);
-  after(async () => {
-    await api.close();
-    await db.close();
-    await rm(dataDir, { recursive: true, force: true });
-  });
   const tenant = await makeTenant(db, "acme");
   const stranger = await makeTenant(db, "other");
   return {
     api,
     db,
     deps,
-    dataDir,
+    dataDir: settings.dataDir,
     tenant,
     stranger,
     mintKey: (options = {}) => mintKey(db, options.tenant ?? tenant, options),

@@ -6,11 +6,12 @@ import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { applyPatch } from "../../domain/patch.ts";
 import type { Db } from "../../store/database.ts";
 import { countFreeDeployments, type DeploymentFilter, listDeployments } from "../../store/deployment-list.ts";
-import { type DeploymentRow, findDeployment, requestDelete } from "../../store/deployments.ts";
+import { type DeploymentRow, findDeployment, lockDeployment, requestDelete } from "../../store/deployments.ts";
 import { changeSettings } from "../change.ts";
 import { createFromRequest } from "../create.ts";
+import { refuseIfChanged } from "../etag.ts";
 import { deploymentOf } from "../present.ts";
-import { type Api, route } from "../route.ts";
+import { type Api, type Handler, route } from "../route.ts";
 import { deploymentsUrlOf } from "../urls.ts";
 import { readUuid } from "../uuid-text.ts";
 
@@ -28,14 +29,12 @@ export function addDeploymentRoutes(api: Api): void {
     };
   });
 
-  route(api, operations.createDeployment, async ({ principal, body, request }) => {
-    const row = await createFromRequest(api.deps, {
-      principal,
-      body,
-      idempotencyKey: request.headers["idempotency-key"],
-    });
-    return deploymentOf(row, { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) });
-  });
+  const create: Handler<typeof operations.createDeployment, Principal> = async ({ principal, body, request, keep }) => {
+    const showing = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
+    const shown = (row: DeploymentRow) => deploymentOf(row, showing);
+    return shown(await createFromRequest(api.deps, { principal, body, keep: (row) => keep(shown(row)) }));
+  };
+  route(api, operations.createDeployment, create, { keepsItself: true });
 
   route(api, operations.countFreeDeployments, async ({ principal }) => {
     return { count: await countFreeDeployments(db, principal.organizationId) };
@@ -55,13 +54,28 @@ export function addDeploymentRoutes(api: Api): void {
       tarballPath: body.source_revision_config?.source_tarball_path,
       action: "deployment.patch",
       plain: body,
+      ifMatch: request,
       decide: (current, context) => ({ changed: applyPatch(current, body, context) }),
     });
     return deploymentOf(row, { sealer, principal, deploymentsUrl });
   });
 
-  route(api, operations.deleteDeployment, ({ principal, params, query }) => {
-    return deleteOne(db, principal, params.deployment_id, query);
+  addDeleteRoutes(api);
+}
+
+function addDeleteRoutes(api: Api): void {
+  const { db, sealer, settings } = api.deps;
+
+  route(api, operations.deleteDeployment, async ({ principal, params, query, request }) => {
+    const id = params.deployment_id;
+    if (request.headers["if-match"] === undefined) return deleteOne(db, principal, id, query);
+    const showing = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
+    return db.atomically(async () => {
+      const row = await db.transaction((trx) => lockDeployment(trx, principal.tenantId, id));
+      if (row === undefined) throw errors.deploymentNotFound(id);
+      refuseIfChanged(request, () => deploymentOf(row, showing));
+      await deleteOne(db, principal, id, query);
+    });
   });
 
   route(api, operations.deleteDeployments, async ({ principal, query, answerPartly }) => {

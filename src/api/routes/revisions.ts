@@ -36,6 +36,7 @@ export function addRevisionRoutes(api: Api): void {
       deploymentsUrl: deploymentsUrlOf(request.raw, settings),
       tarballPath: body.source_revision_config?.source_tarball_path,
       action: "revision.create",
+      ifMatch: request,
       decide: (current, context) => ({ changed: applyNewRevision(current, body, context) }),
     });
     return revisionOf(revision as RevisionRow);
@@ -52,6 +53,7 @@ export function addRevisionRoutes(api: Api): void {
       deploymentId: params.deployment_id,
       deploymentsUrl,
       action: "revision.redeploy",
+      ifMatch: request,
       decide: (current, _context, trx) => decideRedeploy(trx, principal, params.revision_id, current),
     });
     return deploymentOf(row, { sealer, principal, deploymentsUrl });

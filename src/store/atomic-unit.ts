@@ -1,0 +1,47 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Transaction } from "kysely";
+import type { Database } from "./schema.ts";
+
+/** A transaction in which all statements take part that are sent while it runs, by whomever it called. */
+interface AtomicUnit {
+  trx: Transaction<Database>;
+  isRunning: boolean;
+  afterCommit: (() => void)[];
+}
+
+const units = new AsyncLocalStorage<AtomicUnit>();
+
+/** The transaction that statements sent from here belong to; undefined outside of a unit. */
+export function currentUnit(): Transaction<Database> | undefined {
+  const unit = units.getStore();
+  return unit?.isRunning === true ? unit.trx : undefined;
+}
+
+/** Inside of a unit: when it has committed, and never when it is undone. Elsewhere at once. */
+export function afterCommit(act: () => void): void {
+  const unit = units.getStore();
+  if (unit?.isRunning === true) unit.afterCommit.push(act);
+  else act();
+}
+
+/**
+ * Runs `act` as a unit.
+ * @param transact runs its argument as one transaction, perhaps more than once.
+ */
+export async function runUnit<T>(
+  transact: (act: (trx: Transaction<Database>) => Promise<T>) => Promise<T>,
+  act: () => Promise<T>,
+): Promise<T> {
+  let committed: AtomicUnit["afterCommit"] = [];
+  const result = await transact(async (trx) => {
+    const unit: AtomicUnit = { trx, isRunning: true, afterCommit: [] };
+    committed = unit.afterCommit;
+    try {
+      return await units.run(unit, act);
+    } finally {
+      unit.isRunning = false;
+    }
+  });
+  for (const one of committed) one();
+  return result;
+}

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { announceChange } from "../../src/store/changes.ts";
+import type { Db } from "../../src/store/database.ts";
+import { eachDatabase } from "../database.ts";
+
+const tenantId = randomUUID();
+const announce = (db: Db) => announceChange(db, { id: randomUUID(), tenantId });
+
+async function count(db: Db): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*) as count from deployment_changes`.execute(db.kysely);
+  return rows[0]?.count ?? Number.NaN;
+}
+
+eachDatabase("a unit commits everything that was sent while it ran, or nothing of it", async (db) => {
+  const act = async () => {
+    await announce(db);
+    await db.transaction((trx) => announceChange(trx, { id: randomUUID(), tenantId }));
+    await db.atomically(() => announce(db));
+    assert.equal(await count(db), 3);
+  };
+  const undone = db.atomically(async () => {
+    await act();
+    throw new Error("undo");
+  });
+  await assert.rejects(undone, /undo/);
+  assert.equal(await count(db), 0);
+  await db.atomically(act);
+  assert.equal(await count(db), 3);
+});
+
+eachDatabase("nobody is woken by a unit before it has committed, and nobody by one that is undone", async (db) => {
+  const seen: Promise<number>[] = [];
+  const stop = db.changes.onWake(() => seen.push(count(db)));
+  await db.atomically(async () => {
+    await announce(db);
+    assert.equal(seen.length, 0);
+  });
+  assert.deepEqual(await Promise.all(seen), [1]);
+  await assert.rejects(
+    db.atomically(async () => {
+      await announce(db);
+      throw new Error("undo");
+    }),
+  );
+  stop();
+  assert.equal(seen.length, 1);
+});
+
+eachDatabase("a statement that fails undoes the unit, and the next one begins afresh", async (db) => {
+  const failing = () => sql`select 1 / ${0}::int`.execute(db.kysely);
+  await assert.rejects(
+    db.atomically(async () => {
+      await announce(db);
+      await failing();
+    }),
+    /division by zero/,
+  );
+  await assert.rejects(
+    db.atomically(async () => {
+      await announce(db);
+      await failing().catch(() => undefined);
+    }),
+  );
+  await db.atomically(() => announce(db));
+  assert.equal(await count(db), 1);
+});
+
+eachDatabase("what a unit left running goes on with connections of its own", async (db) => {
+  let late: Promise<void> | undefined;
+  let begin = () => {};
+  const ended = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
+  await db.atomically(async () => {
+    await announce(db);
+    late = ended.then(() => announce(db));
+  });
+  begin();
+  await late;
+  assert.equal(await count(db), 2);
+});
+
+eachDatabase(
+  "a unit that PostgreSQL undid because another one blocked it is run again",
+  async (db) => {
+    await sql`create table counters (id integer primary key, value integer not null)`.execute(db.kysely);
+    await sql`insert into counters values (1, 0), (2, 0)`.execute(db.kysely);
+    const raise = (id: number) => sql`update counters set value = value + 1 where id = ${id}`.execute(db.kysely);
+    let runs = 0;
+    const holding = Promise.withResolvers<void>();
+    const both = (first: number, second: number) =>
+      db.atomically(async () => {
+        await raise(first);
+        runs += 1;
+        if (runs === 2) holding.resolve();
+        await holding.promise;
+        await raise(second);
+      });
+    await Promise.all([both(1, 2), both(2, 1)]);
+    const { rows } = await sql<{ value: number }>`select value from counters order by id`.execute(db.kysely);
+    assert.deepEqual([runs, ...rows.map(({ value }) => value)], [3, 2, 2]);
+  },
+  { kinds: ["postgres"] },
+);
