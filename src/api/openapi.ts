@@ -1,13 +1,19 @@
 import type { TSchema } from "typebox";
-import { type ApiError, type ErrorCode, errors } from "../contract/error.ts";
 import { requestHeadersOf } from "../contract/headers.ts";
-import { keepsAnswer, type Operation } from "../contract/operation.ts";
-import { commonErrors } from "../contract/operations.ts";
+import type { Operation } from "../contract/operation.ts";
+import { type ExampleSchema, exampleOf } from "./example.ts";
+import { headersNamed, refusalComponents, responsesOfRefusals } from "./openapi-refusals.ts";
 
 type Json = Record<string, unknown>;
 
 /** Version of the API that the document describes, as the original announces it; not that of the program. */
 const apiVersion = "0.1.0";
+
+/** What operations refer to by name. */
+interface Components {
+  schemas: Record<string, Json>;
+  examples: Record<string, Json>;
+}
 
 /**
  * The OpenAPI 3.1 document of the public operations. Schemas with an `$id` become components, so that generated clients
@@ -16,15 +22,14 @@ const apiVersion = "0.1.0";
  * @param prefix Path the API is served under, "" for none; becomes `servers[0].url`.
  */
 export function openapiDocument(operations: readonly Operation[], prefix = ""): Json {
-  const components = new Map<string, Json>();
+  const made: Components = { schemas: {}, examples: {} };
   const shown = operations.filter(({ audience }) => audience === "public");
   const paths: Record<string, Json> = {};
   for (const operation of shown) {
-    paths[operation.path] = {
-      ...paths[operation.path],
-      [operation.verb.toLowerCase()]: describeOperation(operation, components),
-    };
+    const described = describeOperation(operation, made);
+    paths[operation.path] = { ...paths[operation.path], [operation.verb.toLowerCase()]: described };
   }
+  const refusals = refusalComponents(shown);
   return {
     openapi: "3.1.0",
     info: {
@@ -34,92 +39,69 @@ export function openapiDocument(operations: readonly Operation[], prefix = ""): 
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: prefix === "" ? "/" : prefix }],
+    security: keyed,
     tags: [...new Set(shown.map(({ tag }) => tag))].map((name) => ({ name })),
     paths,
     components: {
-      securitySchemes: {
-        ApiKey: { type: "apiKey", in: "header", name: "X-Api-Key" },
-        Bearer: { type: "http", scheme: "bearer", description: "The API key, as a bearer token." },
-      },
-      parameters: { TenantId: tenantHeader },
-      schemas: { ...Object.fromEntries([...components].sort(([a], [b]) => (a < b ? -1 : 1))), ...errorSchemas },
+      securitySchemes,
+      headers: refusals.headers,
+      responses: refusals.responses,
+      examples: { ...sorted(made.examples), ...refusals.examples },
+      schemas: { ...sorted(made.schemas), ...refusals.schemas },
     },
   };
 }
 
-const tenantHeader = {
-  name: "X-Tenant-Id",
-  in: "header",
-  required: false,
-  description: "Workspace to act in; needed with a key of an organization.",
-  schema: { type: "string" },
-};
-
-const errorSchemas = {
-  Problem: { type: "object", required: ["detail"], properties: { detail: { type: "string" } } },
-  ValidationError: {
-    type: "object",
-    required: ["type", "loc", "msg", "input"],
-    properties: {
-      type: { type: "string" },
-      loc: { type: "array", items: { anyOf: [{ type: "string" }, { type: "integer" }] } },
-      msg: { type: "string" },
-      input: { description: "What was sent there; secrets are masked." },
-      ctx: { type: "object" },
-    },
-  },
-  HTTPValidationError: {
-    type: "object",
-    required: ["detail"],
-    properties: { detail: { type: "array", items: { $ref: "#/components/schemas/ValidationError" } } },
+const securitySchemes = {
+  ApiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "A key of a workspace or an organization." },
+  Bearer: { type: "http", scheme: "bearer", description: "The API key, as a bearer token." },
+  TenantId: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Tenant-Id",
+    description: "Workspace to act in. Needed beside a key of an organization; any other key knows its own.",
   },
 };
 
-function describeOperation(operation: Operation, components: Map<string, Json>): Json {
-  const { operationId, summary, tag, response, role } = operation;
+/** Either form of the key, alone or with a workspace. */
+const keyed = [{ ApiKey: [] }, { ApiKey: [], TenantId: [] }, { Bearer: [] }, { Bearer: [], TenantId: [] }];
+
+function describeOperation(operation: Operation, made: Components): Json {
+  const { operationId, summary, tag, role } = operation;
   const parameters = [
-    ...parametersOf(operation.params, "path", components),
-    ...parametersOf(operation.query, "query", components),
-    ...parametersOf(requestHeadersOf(operation), "header", components),
-    ...(role === "none" ? [] : [{ $ref: "#/components/parameters/TenantId" }]),
+    ...parametersOf(operation.params, "path", made),
+    ...parametersOf(operation.query, "query", made),
+    ...parametersOf(requestHeadersOf(operation), "header", made),
   ];
-  const body = bodyOf(operation, components);
+  const body = bodyOf(operation, made);
   return {
     operationId,
     summary,
     tags: [tag],
-    ...(role === "none" ? { security: [] } : { security: [{ ApiKey: [] }, { Bearer: [] }] }),
+    ...(role === "none" && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && { requestBody: body }),
-    responses: {
-      [response.status]: {
-        description: "Done",
-        ...(operation.hasEtag && { headers: etagHeader }),
-        ...(response.schema !== null && { content: jsonContent(collect(response.schema, components)) }),
-      },
-      ...(response.partly !== undefined && {
-        [response.partly]: {
-          description: "Some of them failed; the body says which and why.",
-          content: jsonContent(collect(response.schema as TSchema, components)),
-        },
-      }),
-      ...(operation.hasEtag && operation.verb === "GET" && { 304: { description: "Still the answer before." } }),
-      ...refusalsOf(operation),
-    },
+    responses: { ...successesOf(operation, made), ...responsesOfRefusals(operation) },
   };
 }
 
-const etagHeader = {
-  ETag: { description: "Names this answer, for `If-None-Match` and `If-Match`.", schema: { type: "string" } },
-};
+function successesOf({ response, hasEtag, verb }: Operation, made: Components): Json {
+  const { status, partly, schema } = response;
+  const headers = headersNamed(hasEtag ? ["X-Request-Id", "ETag"] : ["X-Request-Id"]);
+  const content = schema !== null && { content: jsonContent(schema, made) };
+  const description = schema === null ? "Done; the body is empty." : "Done.";
+  return {
+    [status]: { description, headers, ...content },
+    ...(partly !== undefined && {
+      [partly]: { description: "Some of them failed; the body says which and why.", headers, ...content },
+    }),
+    ...(hasEtag && verb === "GET" && { 304: { description: "Still the answer before.", headers } }),
+  };
+}
 
-function parametersOf(
-  schema: TSchema | null,
-  place: "path" | "query" | "header",
-  components: Map<string, Json>,
-): Json[] {
+function parametersOf(schema: TSchema | null, place: "path" | "query" | "header", made: Components): Json[] {
   const { properties = {}, required = [] } = (schema ?? {}) as {
-    properties?: Record<string, TSchema & { default?: unknown; description?: string }>;
+    properties?: Record<string, TSchema & { default?: unknown; description?: string; format?: string }>;
     required?: string[];
   };
   return Object.entries(properties).map(([name, field]) => ({
@@ -127,73 +109,57 @@ function parametersOf(
     in: place,
     required: required.includes(name) && field.default === undefined,
     ...(field.description !== undefined && { description: field.description }),
-    schema: collect(field, components),
+    schema: collect(field, made),
+    ...(required.includes(name) && { example: exampleOf(field as ExampleSchema) }),
   }));
 }
 
-function bodyOf(operation: Operation, components: Map<string, Json>): Json | undefined {
-  const { body, stream, bodyRequired: required } = operation;
-  if (stream !== null) return { required, content: { [stream]: { schema: { type: "string", format: "binary" } } } };
-  return body === null ? undefined : { required, content: jsonContent(collect(body, components)) };
+function bodyOf({ body, stream, bodyRequired: required }: Operation, made: Components): Json | undefined {
+  // How bytes are said in 3.1: a media type without a schema.
+  if (stream !== null) return { required, content: { [stream]: {} } };
+  return body === null ? undefined : { required, content: jsonContent(body, made) };
 }
 
-const jsonContent = (schema: Json) => ({ "application/json": { schema } });
-
-/** Refusals by status, each with its code of the catalogue and an example of its text. */
-function refusalsOf(operation: Operation): Json {
-  const inputs = [operation.params, operation.query, operation.body, requestHeadersOf(operation)];
-  const hasInput = inputs.some((part) => part !== null);
-  const usual = operation.role === "none" ? (["invalidRequest"] as const) : commonErrors;
-  const ofHeaders: ErrorCode[] = [
-    ...(keepsAnswer(operation) ? (["idempotencyKeyReused"] as const) : []),
-    ...(operation.takesIfMatch ? (["changedMeanwhile"] as const) : []),
-  ];
-  const codes = [...operation.errors, ...ofHeaders, ...usual].filter((code) => code !== "invalidRequest" || hasInput);
-  const byStatus = Map.groupBy(new Set(codes), (code) => exampleOf(code).status);
-  return Object.fromEntries(
-    [...byStatus].map(([status, found]) => [
-      status,
-      {
-        description: found
-          .map((code) => (status === 422 ? "The request has another shape." : `${code}: ${exampleOf(code).message}`))
-          .join("\n\n"),
-        content: jsonContent({ $ref: `#/components/schemas/${status === 422 ? "HTTPValidationError" : "Problem"}` }),
-      },
-    ]),
-  );
-}
-
-/** A refusal with dots for what varies. Its parts are strings or lists: of the ways to call it, one fits. */
-function exampleOf(code: ErrorCode): ApiError {
-  const make = errors[code] as (...details: unknown[]) => ApiError;
-  for (const details of [["...", "...", "..."], ["...", "...", ["..."]], ["...", ["..."]], [["..."]], [[]]]) {
-    try {
-      return make(...details);
-    } catch {
-      // A list where a string was wanted, or the other way round.
-    }
-  }
-  throw new RangeError(`no example of the refusal ${code}`);
+/** The schema, and an example of it: by name if the schema has one. */
+function jsonContent(schema: TSchema, made: Components): Json {
+  const { $id } = schema as { $id?: string };
+  const example = exampleOf(schema as ExampleSchema);
+  if ($id === undefined) return { "application/json": { schema: collect(schema, made), example } };
+  made.examples[$id] = { value: example };
+  const examples = { [$id]: { $ref: `#/components/examples/${$id}` } };
+  return { "application/json": { schema: collect(schema, made), examples } };
 }
 
 /** Plain JSON Schema of a contract schema; parts with an `$id` go to `components` and are referred to. */
-function collect(schema: TSchema, components: Map<string, Json>): Json {
-  const plain = plainOf(JSON.parse(JSON.stringify(schema)), components);
-  return plain as Json;
+function collect(schema: TSchema, made: Components): Json {
+  return plainOf(JSON.parse(JSON.stringify(schema)), made) as Json;
 }
 
 /** Words of ours that mean something to the validator alone. */
 const ownKeywords: ReadonlySet<string> = new Set(["$id", "uncappable", "requiredUnless"]);
 
-function plainOf(node: unknown, components: Map<string, Json>): unknown {
-  if (Array.isArray(node)) return node.map((item) => plainOf(item, components));
+/** Hold values, not schemas. */
+const valueKeywords: ReadonlySet<string> = new Set(["examples", "default", "enum", "const"]);
+
+function plainOf(node: unknown, made: Components): unknown {
+  if (Array.isArray(node)) return node.map((item) => plainOf(item, made));
   if (typeof node !== "object" || node === null) return node;
   const schema = node as Json;
-  const fields = Object.entries(schema).filter(([key]) => !ownKeywords.has(key) || typeof schema[key] === "object");
-  const plain: Json = Object.fromEntries(fields.map(([key, value]) => [key, plainOf(value, components)]));
-  if (Array.isArray(schema["enum"]) && schema["type"] === undefined) plain["type"] = "string";
   const id = schema["$id"];
-  if (typeof id !== "string") return plain;
-  components.set(id, plain);
+  const isNamed = typeof id === "string";
+  const plain: Json = {};
+  for (const [key, value] of Object.entries(schema)) {
+    if (ownKeywords.has(key) && typeof value !== "object") continue;
+    // Examples of named schemas are components of their own.
+    if (key === "examples" && isNamed) continue;
+    plain[key] = valueKeywords.has(key) && Array.isArray(value) ? value : plainOf(value, made);
+  }
+  if (Array.isArray(schema["enum"]) && schema["type"] === undefined) plain["type"] = "string";
+  if (!isNamed) return plain;
+  made.schemas[id] = plain;
   return { $ref: `#/components/schemas/${id}` };
+}
+
+function sorted(components: Record<string, Json>): Record<string, Json> {
+  return Object.fromEntries(Object.entries(components).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

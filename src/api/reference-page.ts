@@ -1,7 +1,6 @@
 type Json = Record<string, unknown>;
 
 interface Parameter {
-  $ref?: string;
   name: string;
   in: string;
   required: boolean;
@@ -13,17 +12,32 @@ interface DocumentedOperation {
   operationId: string;
   summary: string;
   tags: string[];
-  security: unknown[];
+  security?: unknown[];
   parameters?: Parameter[];
-  requestBody?: { required: boolean; content: Record<string, { schema: Json }> };
-  responses: Record<string, { description: string; content?: Record<string, { schema: Json }> }>;
+  requestBody?: { required: boolean; content: Record<string, Media> };
+  responses: Record<string, Answer | { $ref: string }>;
+}
+
+interface Answer {
+  description: string;
+  content?: Record<string, Media>;
+}
+
+interface Media {
+  schema?: Json;
+  example?: unknown;
+  examples?: Record<string, { $ref: string }>;
 }
 
 interface Document {
   info: { title: string; version: string; description: string };
   tags: { name: string }[];
   paths: Record<string, Record<string, DocumentedOperation>>;
-  components: { schemas: Record<string, Json> };
+  components: {
+    schemas: Record<string, Json>;
+    responses: Record<string, Answer>;
+    examples: Record<string, { value: unknown }>;
+  };
 }
 
 /** One page for people, made of an OpenAPI document: operations by tag, then the schemas. No script, nothing loaded. */
@@ -34,7 +48,7 @@ export function referencePage(openapi: object, prefix: string): string {
   );
   const groups = tags.map(({ name }) => {
     const own = operations.filter(({ operation }) => operation.tags.includes(name));
-    return `<section><h2 id="${text(name)}">${text(name)}</h2>${own.map(operationBlock).join("")}</section>`;
+    return `<section><h2 id="${text(name)}">${text(name)}</h2>${own.map((one) => operationBlock(one, components)).join("")}</section>`;
   });
   const schemas = Object.entries(components.schemas).map(([name, schema]) => schemaBlock(name, schema));
   return `<!doctype html>
@@ -59,32 +73,56 @@ summary .verb { display: inline-block; min-width: 4.2rem; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; width: 100%; }
 th, td { border-top: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
 code { background: var(--soft); border-radius: 4px; font-size: .92em; padding: .05rem .25rem; }
+pre { background: var(--soft); border-radius: 4px; max-height: 16rem; overflow: auto; padding: .4rem .6rem; }
 h4 { margin: .8rem 0 .2rem; }
 .note { opacity: .7; }
 `;
 
-function operationBlock({
-  path,
-  verb,
-  operation,
-}: {
+interface Shown {
   path: string;
   verb: string;
   operation: DocumentedOperation;
-}): string {
-  const own = (operation.parameters ?? []).filter((parameter) => parameter.$ref === undefined);
-  const bodies = Object.entries(operation.requestBody?.content ?? {});
-  const answers = Object.entries(operation.responses).map(([status, { description, content }]) => {
-    const schema = Object.values(content ?? {})[0]?.schema;
-    const lines = description.split("\n\n").map(text).join("<br>");
-    return `<tr><td>${status}</td><td>${schema === undefined ? "" : typeText(schema)}</td><td>${lines}</td></tr>`;
+}
+
+function operationBlock({ path, verb, operation }: Shown, components: Document["components"]): string {
+  const { operationId, summary, security, parameters = [], requestBody, responses } = operation;
+  const bodies = Object.entries(requestBody?.content ?? {});
+  const answers = Object.entries(responses).map(([status, written]) => {
+    const answer = "$ref" in written ? components.responses[nameIn(written.$ref)] : written;
+    return answer === undefined ? "" : answerRow(status, answer, components);
   });
-  return `<details id="${text(operation.operationId)}"><summary><span class="verb">${verb.toUpperCase()}</span> <code>${text(path)}</code> ${text(operation.summary)}</summary>
-${operation.security.length === 0 ? `<p class="note">No key needed.</p>` : ""}
-${own.length === 0 ? "" : `<h4>Parameters</h4><table>${own.map(parameterRow).join("")}</table>`}
-${bodies.map(([type, { schema }]) => `<h4>Body</h4><p><code>${text(type)}</code> ${typeText(schema)}</p>`).join("")}
+  return `<details id="${text(operationId)}"><summary><span class="verb">${verb.toUpperCase()}</span> <code>${text(path)}</code> ${text(summary)}</summary>
+${security?.length === 0 ? `<p class="note">No key needed.</p>` : ""}
+${parameters.length === 0 ? "" : `<h4>Parameters</h4><table>${parameters.map(parameterRow).join("")}</table>`}
+${bodies.map(([type, media]) => `<h4>Body</h4><p><code>${text(type)}</code> ${mediaText(media, components)}</p>`).join("")}
 <h4>Answers</h4><table>${answers.join("")}</table></details>`;
 }
+
+function answerRow(status: string, { description, content }: Answer, components: Document["components"]): string {
+  const media = Object.values(content ?? {})[0];
+  const isRefusal = Number(status) >= 400;
+  const what = media === undefined ? "" : isRefusal ? refusalsText(media, components) : mediaText(media, components);
+  return row([text(status), what, isRefusal ? "" : text(description)]);
+}
+
+/** The type, and under it an example. */
+function mediaText(media: Media, components: Document["components"]): string {
+  const [named] = Object.values(media.examples ?? {});
+  const example = named === undefined ? media.example : components.examples[nameIn(named.$ref)]?.value;
+  const shown = example === undefined ? "" : `<pre>${text(JSON.stringify(example, null, 2))}</pre>`;
+  return `${media.schema === undefined ? "bytes" : typeText(media.schema)}${shown}`;
+}
+
+/** Code and text of each refusal. */
+function refusalsText({ examples = {} }: Media, components: Document["components"]): string {
+  const lines = Object.entries(examples).map(([code, { $ref }]) => {
+    const detail = (components.examples[nameIn($ref)]?.value as { detail: unknown } | undefined)?.detail;
+    return `<code>${text(code)}</code> ${text(typeof detail === "string" ? detail : JSON.stringify(detail))}`;
+  });
+  return lines.join("<br>");
+}
+
+const nameIn = ($ref: string) => $ref.split("/").at(-1) ?? "";
 
 function parameterRow(parameter: Parameter): string {
   const need = parameter.required ? "required" : "";
@@ -117,7 +155,7 @@ const row = (cells: string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).
 function typeText(schema: Json): string {
   const { $ref, anyOf, type, items, format, additionalProperties, minimum, maximum, minLength } = schema;
   if (typeof $ref === "string") {
-    const name = text($ref.split("/").at(-1) ?? "");
+    const name = text(nameIn($ref));
     return `<a href="#schema-${name}">${name}</a>`;
   }
   if (Array.isArray(anyOf)) return anyOf.map((member: Json) => typeText(member)).join(" or ");

@@ -1,4 +1,10 @@
 import { type Static, Type } from "typebox";
+import {
+  createDeploymentExample,
+  deletedDeploymentsExample,
+  deploymentExample,
+  patchDeploymentExample,
+} from "./examples.ts";
 import { offsetQuery, resourcePage } from "./page.ts";
 import { ResourceSpec } from "./resource-spec.ts";
 import { given, literals, nullable, timestamp, uuid } from "./schema.ts";
@@ -154,14 +160,18 @@ export const Deployment = Type.Object(
     tracked_packages: nullable(Type.Array(Type.String())),
     parent_deployment_id: nullable(uuid(), "The deployment a preview belongs to."),
   },
-  { $id: "Deployment", description: "A named agent server: what should run, and the revisions that make it run." },
+  {
+    $id: "Deployment",
+    description: "A named agent server: what should run, and the revisions that make it run.",
+    examples: [deploymentExample],
+  },
 );
 export type Deployment = Static<typeof Deployment>;
 
 export const DeploymentPage = resourcePage(Deployment, "DeploymentPage");
 export type DeploymentPage = Static<typeof DeploymentPage>;
 
-export const DeploymentPath = Type.Object({ deployment_id: uuid() });
+export const DeploymentPath = Type.Object({ deployment_id: uuid("Deployment of your workspace.") });
 export type DeploymentPath = Static<typeof DeploymentPath>;
 
 /** D1. An empty text means no filter; unknown statuses and tags match nothing. */
@@ -175,11 +185,11 @@ export const ListDeploymentsQuery = Type.Object({
   ),
   tag_value_ids: Type.Optional(Type.String({ description: "Resource-tag value ids, separated by commas." })),
   image_version: Type.Optional(Type.String({ description: "Exact." })),
-  deployment_type: Type.Optional(DeploymentType),
+  deployment_type: Type.Optional(literals(DeploymentType.enum, { description: "Exact." })),
   deployment_ids: Type.Optional(Type.String({ description: "Deployment ids, separated by commas." })),
   url: Type.Optional(Type.String({ description: "Exact serving URL." })),
-  agent_id: Type.Optional(uuid()),
-  agent_environment: Type.Optional(AgentEnvironment),
+  agent_id: Type.Optional(uuid("Agent that deployments were made for.")),
+  agent_environment: Type.Optional(literals(AgentEnvironment.enum, { description: "Environment of that agent." })),
 });
 export type ListDeploymentsQuery = Static<typeof ListDeploymentsQuery>;
 
@@ -196,7 +206,7 @@ export const CreateDeployment = Type.Object(
     route_through_gateway: given(Type.Boolean(), "Default false."),
     agent: given(AgentRef),
   },
-  { $id: "CreateDeployment" },
+  { $id: "CreateDeployment", examples: [createDeploymentExample] },
 );
 export type CreateDeployment = Static<typeof CreateDeployment>;
 
@@ -224,7 +234,7 @@ export const PatchDeployment = Type.Object(
       "`<package>:<version>` each; belongs to the revision this call makes.",
     ),
   },
-  { $id: "PatchDeployment" },
+  { $id: "PatchDeployment", examples: [patchDeploymentExample] },
 );
 export type PatchDeployment = Static<typeof PatchDeployment>;
 
@@ -267,7 +277,7 @@ export const DeletedDeployments = Type.Object(
       }),
     ),
   },
-  { $id: "DeletedDeployments" },
+  { $id: "DeletedDeployments", examples: [deletedDeploymentsExample] },
 );
 export type DeletedDeployments = Static<typeof DeletedDeployments>;
 

@@ -5,14 +5,14 @@ import { literals } from "./schema.ts";
 export const Mode = literals(["standalone", "cloud", "self_hosted"]);
 export type Mode = Static<typeof Mode>;
 
-export const Ok = Type.Object({ ok: Type.Boolean() }, { $id: "Ok" });
+export const Ok = Type.Object({ ok: Type.Boolean({ examples: [true] }) }, { $id: "Ok" });
 export type Ok = Static<typeof Ok>;
 
 /** `GET /ready`: 200 when migrations are done and the loops run, 503 otherwise. */
 export const Readiness = Type.Object(
   {
-    ready: Type.Boolean(),
-    waiting_for: Type.Array(Type.String(), { description: "What is still missing; [] when ready." }),
+    ready: Type.Boolean({ examples: [true] }),
+    waiting_for: Type.Array(Type.String(), { description: "What is still missing; [] when ready.", examples: [[]] }),
   },
   { $id: "Readiness" },
 );
@@ -33,6 +33,17 @@ export const Info = Type.Object(
     regions: Type.Array(Region),
     sources: Type.Array(SourceKind, { description: "Sources a deployment can be created from here." }),
   },
-  { $id: "Info" },
+  {
+    $id: "Info",
+    examples: [
+      {
+        version: "0.1.0",
+        mode: "standalone",
+        region: "local",
+        regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
+        sources: SourceKind.enum,
+      },
+    ],
+  },
 );
 export type Info = Static<typeof Info>;

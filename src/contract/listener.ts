@@ -17,8 +17,10 @@ export const Listener = Type.Object(
     id: uuid(),
     version: nullable(Type.String(), "Of the listener program."),
     compute_type: ListenerComputeType,
-    compute_id: Type.String({ description: "Name of the cluster; unique in the workspace." }),
-    compute_config: Type.Object({ k8s_namespaces: nullable(Type.Array(Type.String()), namespaces) }),
+    compute_id: Type.String({ description: "Name of the cluster; unique in the workspace.", examples: ["cluster-1"] }),
+    compute_config: Type.Object({
+      k8s_namespaces: nullable(Type.Array(Type.String(), { examples: [["agents"]] }), namespaces),
+    }),
     status: ListenerStatus,
     last_seen_at: nullable(timestamp()),
     created_at: timestamp(),
@@ -28,7 +30,10 @@ export const Listener = Type.Object(
 );
 export type Listener = Static<typeof Listener>;
 
-const listenerKey = Type.String({ description: "Key of the listener program. Shown this once, kept as a digest." });
+const listenerKey = Type.String({
+  description: "Key of the listener program. Shown this once, kept as a digest.",
+  examples: ["ph_4f9a1c7e2b3d_example"],
+});
 
 export const NewListener = Type.Object({ ...Listener.properties, listener_key: listenerKey }, { $id: "NewListener" });
 export type NewListener = Static<typeof NewListener>;
@@ -39,7 +44,7 @@ export type ListenerKey = Static<typeof ListenerKey>;
 export const ListenerPage = resourcePage(Listener, "ListenerPage");
 export type ListenerPage = Static<typeof ListenerPage>;
 
-export const ListenerPath = Type.Object({ listener_id: uuid() });
+export const ListenerPath = Type.Object({ listener_id: uuid("Listener of your workspace.") });
 export type ListenerPath = Static<typeof ListenerPath>;
 
 /** L1. */
@@ -47,7 +52,7 @@ export const ListListenersQuery = Type.Object(offsetQuery);
 export type ListListenersQuery = Static<typeof ListListenersQuery>;
 
 const ComputeConfigInput = Type.Object(
-  { k8s_namespaces: given(Type.Array(Type.String()), namespaces) },
+  { k8s_namespaces: given(Type.Array(Type.String(), { examples: [["agents"]] }), namespaces) },
   { $id: "ComputeConfigInput" },
 );
 
@@ -55,7 +60,7 @@ const ComputeConfigInput = Type.Object(
 export const CreateListener = Type.Object(
   {
     compute_type: ListenerComputeType,
-    compute_id: Type.String({ minLength: 1, maxLength: 256 }),
+    compute_id: Type.String({ minLength: 1, maxLength: 256, examples: ["cluster-1"] }),
     compute_config: ComputeConfigInput,
     version: given(Type.String({ maxLength: 64 })),
   },
@@ -66,6 +71,6 @@ export type CreateListener = Static<typeof CreateListener>;
 /** L4. Null and absent leave a field as it is. */
 export const PatchListener = Type.Object(
   { version: given(Type.String({ maxLength: 64 })), compute_config: given(ComputeConfigInput) },
-  { $id: "PatchListener" },
+  { $id: "PatchListener", examples: [{ compute_config: { k8s_namespaces: ["agents", "staging"] } }] },
 );
 export type PatchListener = Static<typeof PatchListener>;

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { logEntryExample } from "./examples.ts";
 import { cursorPage, cursorQuery } from "./page.ts";
 import { given, literals, nullable, timestamp, uuid } from "./schema.ts";
 
@@ -28,7 +29,7 @@ export const LogEntry = Type.Object(
     stream: nullable(literals(["stdout", "stderr"])),
     run_id: nullable(Type.String()),
   },
-  { $id: "LogEntry" },
+  { $id: "LogEntry", examples: [logEntryExample] },
 );
 export type LogEntry = Static<typeof LogEntry>;
 
@@ -47,14 +48,19 @@ const filters = {
   end_time: Type.Optional(timestamp("Exclusive.")),
   query: Type.Optional(Type.String({ description: "Text the message contains, in any case." })),
   level: Type.Optional(literals(LogLevel.enum, { description: "This level or a more severe one." })),
-  run_id: Type.Optional(Type.String()),
+  run_id: Type.Optional(Type.String({ description: "Lines that belong to this run of the agent." })),
 };
 
 /** G1 and G3. */
 export const ReadLogsQuery = Type.Object({
-  type: LogType,
-  order: literals(SortOrder.enum, { default: "asc" }),
-  limit: Type.Integer({ minimum: 1, maximum: logPageSizeMax, default: logPageSizeDefault }),
+  type: literals(LogType.enum, { description: "build: what the builder said. deploy: what the replicas say." }),
+  order: literals(SortOrder.enum, { default: "asc", description: "asc: oldest first." }),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: logPageSizeMax,
+    default: logPageSizeDefault,
+    description: "Lines per page.",
+  }),
   offset: Type.Optional(Type.String({ description: "The `next_offset` of the page before." })),
   ...filters,
 });
@@ -62,10 +68,13 @@ export type ReadLogsQuery = Static<typeof ReadLogsQuery>;
 
 /** G2. */
 export const DeploymentLogsQuery = Type.Object({
-  deployment_id: uuid(),
-  revision_id: Type.Optional(uuid()),
-  log_type: literals(["BUILD", "DEPLOY"], { default: "DEPLOY" }),
-  sort_order: literals(SortOrder.enum, { default: "asc" }),
+  deployment_id: uuid("Deployment of your workspace."),
+  revision_id: Type.Optional(uuid("Only lines of this revision.")),
+  log_type: literals(["BUILD", "DEPLOY"], {
+    default: "DEPLOY",
+    description: "BUILD: what the builder said. DEPLOY: what the replicas say.",
+  }),
+  sort_order: literals(SortOrder.enum, { default: "asc", description: "asc: oldest first." }),
   ...cursorQuery,
   ...filters,
 });
@@ -82,10 +91,6 @@ export const ReadLogsBody = Type.Object(
     start_time: given(timestamp("Inclusive.")),
     end_time: given(timestamp("Exclusive.")),
   },
-  { $id: "ReadLogsBody" },
+  { $id: "ReadLogsBody", examples: [{ order: "desc", limit: 30, level: "ERROR" }] },
 );
 export type ReadLogsBody = Static<typeof ReadLogsBody>;
-
-/** In `/v1/projects/{project_id}` a project is a deployment. */
-export const ProjectPath = Type.Object({ deployment_id: uuid() });
-export type ProjectPath = Static<typeof ProjectPath>;

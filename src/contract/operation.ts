@@ -29,7 +29,7 @@ export interface Operation {
   stream: string | null;
   /** What success answers; a null schema means an empty body. `partly`: the status when some of many things failed. */
   response: { status: number; partly?: number; schema: TSchema | null };
-  /** Refusals this operation adds to those every operation can answer (`commonErrors`). */
+  /** Refusals of its own; those that follow from its role and its input are added by `refusalsOf`. */
   errors: readonly ErrorCode[];
   role: Role;
   audience: Audience;

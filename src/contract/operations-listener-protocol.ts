@@ -74,6 +74,6 @@ export const listenerProtocolOperations = {
     summary: "Log lines of replicas; a line sent twice is stored once",
     body: LogBatch,
     response: { status: 204, schema: null },
-    errors: ["staleEpoch", "bodyTooLarge"],
+    errors: ["staleEpoch"],
   }),
 };

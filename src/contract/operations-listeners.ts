@@ -33,7 +33,7 @@ export const listenerOperations = {
     summary: "Register a data plane; the answer shows its key, once",
     body: CreateListener,
     response: { status: 201, schema: NewListener },
-    errors: ["listenersNotAllowed", "listenerTaken", "invalidField", "bodyTooLarge"],
+    errors: ["listenersNotAllowed", "listenerTaken", "invalidField"],
     role: "admin",
   }),
   getListener: operation("getListener", {
@@ -56,7 +56,7 @@ export const listenerOperations = {
     params: ListenerPath,
     body: PatchListener,
     response: { status: 200, schema: Listener },
-    errors: ["listenersNotAllowed", "listenerNotFound", "invalidField", "bodyTooLarge"],
+    errors: ["listenersNotAllowed", "listenerNotFound", "invalidField"],
     role: "admin",
   }),
   deleteListener: operation("deleteListener", {

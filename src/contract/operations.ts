@@ -1,5 +1,6 @@
 import type { ErrorCode } from "./error.ts";
-import type { Operation } from "./operation.ts";
+import { requestHeadersOf } from "./headers.ts";
+import { keepsAnswer, type Operation } from "./operation.ts";
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
@@ -30,6 +31,22 @@ export const commonErrors: readonly ErrorCode[] = [
   "roleMissing",
   "deploymentsDisabled",
   "tooManyRequests",
-  "invalidRequest",
   "unavailable",
 ];
+
+/** Every refusal an operation can answer: its own, and those that follow from its role and from what it reads. */
+export function refusalsOf(operation: Operation): readonly ErrorCode[] {
+  const { role, verb, params, query, body, stream, takesIfMatch, errors } = operation;
+  const hasInput = [params, query, body, requestHeadersOf(operation)].some((part) => part !== null);
+  return [
+    ...new Set<ErrorCode>([
+      ...errors,
+      ...(role === "none" ? [] : commonErrors),
+      ...(keepsAnswer(operation) ? (["idempotencyKeyReused"] as const) : []),
+      ...(takesIfMatch ? (["changedMeanwhile"] as const) : []),
+      ...(hasInput ? (["invalidRequest"] as const) : []),
+      // Bytes are counted before anybody knows that nothing will be read.
+      ...(verb === "GET" || stream !== null ? [] : (["bodyTooLarge"] as const)),
+    ]),
+  ];
+}

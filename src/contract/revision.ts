@@ -9,6 +9,7 @@ import {
   SourceRevisionConfig,
   SourceRevisionConfigInput,
 } from "./deployment.ts";
+import { createRevisionExample, revisionExample } from "./examples.ts";
 import { offsetQuery, resourcePage } from "./page.ts";
 import { given, literals, nullable, timestamp, uuid } from "./schema.ts";
 
@@ -51,14 +52,21 @@ export const Revision = Type.Object(
       "rolling: new replicas beside the old ones. handover: exclusive local state moves from old to new.",
     ),
   },
-  { $id: "Revision", description: "One immutable version of a deployment and the attempt to run it." },
+  {
+    $id: "Revision",
+    description: "One immutable version of a deployment and the attempt to run it.",
+    examples: [revisionExample],
+  },
 );
 export type Revision = Static<typeof Revision>;
 
 export const RevisionPage = resourcePage(Revision, "RevisionPage");
 export type RevisionPage = Static<typeof RevisionPage>;
 
-export const RevisionPath = Type.Object({ deployment_id: uuid(), revision_id: uuid() });
+export const RevisionPath = Type.Object({
+  deployment_id: uuid("Deployment of your workspace."),
+  revision_id: uuid("Revision of that deployment."),
+});
 export type RevisionPath = Static<typeof RevisionPath>;
 
 /** R1. Newest first. */
@@ -82,6 +90,6 @@ export const CreateRevision = Type.Object(
     secrets: given(Type.Array(Secret), "Replaces all secrets; [] leaves them as they are."),
     secret_references: given(Type.Array(SecretReference), "Replaces all references; [] clears them."),
   },
-  { $id: "CreateRevision" },
+  { $id: "CreateRevision", examples: [createRevisionExample] },
 );
 export type CreateRevision = Static<typeof CreateRevision>;

@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { Check } from "typebox/value";
+import { exampleOf, unknownText } from "../../src/api/example.ts";
 import { openapiDocument } from "../../src/api/openapi.ts";
-import { operations } from "../../src/contract/operations.ts";
+import type { Operation } from "../../src/contract/operation.ts";
+import { operations, refusalsOf } from "../../src/contract/operations.ts";
 import { startApi } from "./harness.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into.
@@ -11,6 +14,8 @@ const document = openapiDocument(Object.values(operations)) as any;
 const documented = Object.entries<Record<string, { operationId: string }>>(document.paths).flatMap(([path, verbs]) =>
   Object.keys(verbs).map((verb) => `${verb.toUpperCase()} ${path}`),
 );
+const isPublic = ({ audience }: Operation) => audience === "public";
+const shown: Operation[] = Object.values(operations).filter(isPublic);
 const t = await startApi();
 
 test("docs/reference/openapi.json is what the code makes (npm run generate)", () => {
@@ -25,9 +30,8 @@ test("every operation of the table has a route", () => {
 });
 
 test("the document has every public operation and no other, under a name of its own", () => {
-  const isPublic = Object.values(operations).filter(({ audience }) => audience === "public");
-  assert.deepEqual(documented.toSorted(), isPublic.map(({ verb, path }) => `${verb} ${path}`).toSorted());
-  const names = isPublic.map(({ operationId }) => operationId);
+  assert.deepEqual(documented.toSorted(), shown.map(({ verb, path }) => `${verb} ${path}`).toSorted());
+  const names = shown.map(({ operationId }) => operationId);
   assert.equal(new Set(names).size, names.length);
 });
 
@@ -39,6 +43,51 @@ test("every reference in the document leads somewhere, and no word of ours is le
   assert.ok(!/"(uncappable|requiredUnless|\$id)"/.test(text));
   for (const name of ["Deployment", "CreateDeployment", "PatchDeployment", "Revision", "HTTPValidationError"]) {
     assert.ok(name in document.components.schemas, name);
+  }
+});
+
+test("names of operations are made as existing clients know them: name, path and verb", () => {
+  for (const { operationId, path, verb } of shown.filter((operation) => /^\/v\d/.test(operation.path))) {
+    const ending = `${path.replaceAll(/\W/g, "_")}_${verb.toLowerCase()}`;
+    assert.ok(operationId.endsWith(ending), `${operationId} should end with ${ending}`);
+  }
+});
+
+test("every body and every answer has an example that its schema takes", () => {
+  for (const { id, body, response } of shown) {
+    for (const schema of [body, response.schema].filter((one) => one !== null)) {
+      const example = exampleOf(schema);
+      assert.ok(Check(schema, example), `${id}: ${JSON.stringify(example)}`);
+      const name = (schema as { $id?: string }).$id;
+      const hint = `give the texts of ${name ?? `what ${id} exchanges`} examples, or the whole one in contract/examples.ts`;
+      assert.ok(!JSON.stringify(example).includes(`"${unknownText}"`), `${id}: ${hint}`);
+    }
+  }
+});
+
+test("every parameter is described", () => {
+  for (const [path, verbs] of Object.entries<Record<string, { parameters?: { name: string; description?: string }[] }>>(
+    document.paths,
+  )) {
+    for (const { name, description } of Object.values(verbs).flatMap(({ parameters = [] }) => parameters)) {
+      assert.ok(description !== undefined && description !== "", `${path}: describe the parameter ${name}`);
+    }
+  }
+});
+
+test("every refusal an operation can give stands under its status, with its body", () => {
+  const pages = readFileSync("docs/reference/errors.md", "utf8");
+  const statusOf = (code: string) => new RegExp(`^## ${code}\n\n(\\d{3})`, "m").exec(pages)?.[1] ?? "";
+  for (const operation of shown) {
+    const { responses } = document.paths[operation.path][operation.verb.toLowerCase()];
+    for (const code of refusalsOf(operation)) {
+      const written = responses[statusOf(code)];
+      const answer =
+        written.$ref === undefined ? written : document.components.responses[written.$ref.split("/").at(-1)];
+      assert.equal(answer.content["application/json"].examples[code].$ref, `#/components/examples/${code}`);
+      assert.ok("detail" in document.components.examples[code].value, code);
+      assert.ok("X-Request-Id" in answer.headers, code);
+    }
   }
 });
 
@@ -58,10 +107,10 @@ test("the page for people shows every operation, runs no script and loads nothin
   for (const url of ["/docs", "/redoc", "/api-host/docs"]) {
     const { text, headers } = await t.ask({ url, key: null });
     assert.match(String(headers["content-type"]), /^text\/html/);
-    for (const { operationId } of Object.values(operations).filter(({ audience }) => audience === "public")) {
+    for (const { operationId } of shown) {
       assert.ok(text.includes(`id="${operationId}"`), operationId);
     }
-    assert.ok(!/<script|\son\w+=|src=|https?:\/\//i.test(text));
+    assert.ok(!/<script|<[^>]*\s(on\w+|src)=|href="(?![#/])/i.test(text));
     const style = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? "";
     const digest = createHash("sha256").update(style).digest("base64");
     assert.match(String(headers["content-security-policy"]), /default-src 'none'/);

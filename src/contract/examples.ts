@@ -1,0 +1,121 @@
+/**
+ * One example of each shape that is too large to be put together from its fields. They stand in the OpenAPI document,
+ * where `examples` of a schema name them; a test checks each against its schema.
+ */
+
+const deploymentId = "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11";
+const revisionId = "b8a14c1e-2a5d-4f6e-8d0b-7c1f3e5a9d42";
+
+const revisionSettings = {
+  repo_ref: "main",
+  langgraph_config_path: "langgraph.json",
+  framework_config_path: "langgraph.json",
+  image_uri: null,
+  source_tarball_path: null,
+  repo_commit_sha: "3f1c9a0b7d2e4f5a6b8c9d0e1f2a3b4c5d6e7f80",
+  deepagents_version: null,
+  tracked_packages: null,
+};
+
+export const deploymentExample = {
+  id: deploymentId,
+  tenant_id: "0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22",
+  name: "support-bot",
+  display_name: "Support bot",
+  source: "github",
+  source_config: {
+    integration_id: null,
+    repo_url: "https://github.com/acme/support-bot",
+    deployment_type: "prod",
+    build_on_push: true,
+    custom_url: "http://127.0.0.1:8124/d/support-bot-6b1f0f64",
+    resource_spec: null,
+    listener_id: null,
+    listener_config: null,
+    install_command: null,
+    build_command: "npm run build",
+    template_id: null,
+    repo_branch: "main",
+  },
+  source_revision_config: revisionSettings,
+  secrets: [{ name: "OPENAI_API_KEY", value: "sk-example" }],
+  secret_references: null,
+  created_at: "2026-11-20T10:00:00.000000Z",
+  updated_at: "2026-11-20T10:04:11.120000Z",
+  status: "READY",
+  latest_revision_id: revisionId,
+  active_revision_id: revisionId,
+  image_version: "1.4.5",
+  url: "http://127.0.0.1:8124/d/support-bot-6b1f0f64",
+  tracer_session_id: null,
+  shareable: false,
+  route_through_gateway: false,
+  is_preview: false,
+  is_managed_deep_agent: false,
+  agent: null,
+  deployment_tier: null,
+  compute_tier: null,
+  database_tier: null,
+  tracked_packages: null,
+  parent_deployment_id: null,
+};
+
+export const createDeploymentExample = {
+  name: "support-bot",
+  source: "github",
+  source_config: {
+    repo_url: "https://github.com/acme/support-bot",
+    deployment_type: "prod",
+    build_on_push: true,
+    build_command: "npm run build",
+  },
+  source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+  secrets: [{ name: "OPENAI_API_KEY", value: "sk-example" }],
+};
+
+export const patchDeploymentExample = {
+  source_revision_config: { repo_ref: "release" },
+  secrets: [{ name: "OPENAI_API_KEY", value: "sk-newer-example" }],
+};
+
+export const deletedDeploymentsExample = {
+  deleted: [deploymentId],
+  failed: [
+    {
+      deployment_id: "2f4e6d8c-1b3a-4c5d-9e7f-a0b1c2d3e4f5",
+      status_code: 404,
+      detail: "Deployment ID 2f4e6d8c-1b3a-4c5d-9e7f-a0b1c2d3e4f5 not found.",
+    },
+  ],
+};
+
+export const createRevisionExample = {
+  source_revision_config: { repo_ref: "refs/tags/v1.2.0" },
+  source_config: { build_on_push: false },
+};
+
+export const revisionExample = {
+  id: revisionId,
+  deployment_id: deploymentId,
+  created_at: "2026-11-20T10:00:00.000000Z",
+  updated_at: "2026-11-20T10:04:11.120000Z",
+  status: "DEPLOYED",
+  status_message: null,
+  source: "github",
+  source_revision_config: revisionSettings,
+  image_version: "1.4.5",
+  triggered_by: "api",
+  rollout: "rolling",
+};
+
+export const logEntryExample = {
+  id: "01JD4Q7Z9X-17",
+  timestamp: "2026-11-20T10:03:02.481000Z",
+  level: "INFO",
+  message: "Server running at 127.0.0.1:41873",
+  source: "deploy",
+  revision_id: revisionId,
+  replica: "support-bot-6b1f0f64-1",
+  stream: "stdout",
+  run_id: null,
+};
