@@ -87,6 +87,9 @@ async function install(postgres: PostgresServer | undefined): Promise<Installati
     PIERHEAD_DATA_DIR: dataDir,
     PIERHEAD_CACHE_DIR: cacheDir,
     PIERHEAD_DATABASE_TEMPLATE_DIR: cacheDir,
+    // Counted, never reached.
+    PIERHEAD_RATE_LIMIT: "1000000",
+    PIERHEAD_RATE_LIMIT_BURST: "1000000",
     PIERHEAD_ADMIN_KEY: `bench-${randomUUID()}`,
     ...(made === undefined ? {} : { DATABASE_URL: made.url }),
   };

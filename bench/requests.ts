@@ -67,6 +67,8 @@ export const apiSettings: ApiSettings = {
   allowPrivateNetwork: true,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
+  // Counted, never reached.
+  rateLimit: { perS: 1_000_000, burst: 1_000_000 },
 };
 
 /** The bytes of one HTTP request. */

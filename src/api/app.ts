@@ -12,6 +12,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { addDocuments } from "./documents.ts";
 import { answerErrors, answerRefused } from "./errors.ts";
 import { createRewrite } from "./mount.ts";
+import type { RateLimit } from "./rate-limit.ts";
 import { parseQuery } from "./request-parts.ts";
 import { type Api, callerOf, createRoutes } from "./route.ts";
 import { addRoutes } from "./routes/all.ts";
@@ -33,6 +34,7 @@ export interface ApiSettings {
   allowPrivateNetwork: boolean;
   uncappedResources: boolean;
   hasBuiltinDataPlane: boolean;
+  rateLimit: RateLimit;
 }
 
 export interface ApiDeps {

@@ -1,13 +1,19 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Static, TSchema } from "typebox";
 import { createKeyring, type Keyring } from "../auth/keyring.ts";
-import { findListenerPrincipal, findPrincipal, type ListenerPrincipal, type Principal } from "../auth/principal.ts";
+import {
+  type Credentials,
+  findListenerPrincipal,
+  findPrincipal,
+  type ListenerPrincipal,
+  type Principal,
+} from "../auth/principal.ts";
 import { keepsAnswer, type Operation } from "../contract/operation.ts";
 import type { KeptAnswer } from "../store/idempotency-keys.ts";
 import { type Answered, answerOnce, type Keep, onceRequestOf } from "./answer-once.ts";
 import type { ApiDeps } from "./app.ts";
-import { credentialsOf } from "./authenticate.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
+import { RequestLimits } from "./rate-limit.ts";
 import { compileRequest } from "./request-parts.ts";
 
 declare module "fastify" {
@@ -22,12 +28,14 @@ export interface Api {
   server: FastifyInstance;
   deps: ApiDeps;
   keyring: Keyring;
+  limits: RequestLimits;
   /** Every operation that has a route; the OpenAPI document and the 405 answers are made of it. */
   registered: Operation[];
 }
 
 export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
-  return { server, deps, keyring: createKeyring(deps.db, deps.logger), registered: [] };
+  const keyring = createKeyring(deps.db, deps.logger);
+  return { server, deps, keyring, limits: new RequestLimits(deps.settings.rateLimit, keyring), registered: [] };
 }
 
 /** One request of one operation, checked and normalised. */
@@ -72,21 +80,25 @@ export function route<O extends Operation>(
   handler: Handler<O, Principal>,
   { keepsItself = false } = {},
 ): void {
-  const admit = (request: FastifyRequest) => findPrincipal(api.keyring, credentialsOf(request.headers), operation.role);
+  const find = (asked: Credentials) => findPrincipal(api.keyring, asked, operation.role);
   register(api, operation, handler, {
-    admit,
+    async admit(request) {
+      const principal = await api.limits.admit(request, find);
+      api.limits.count(principal.keyId);
+      return principal;
+    },
     ...(keepsAnswer(operation) && { once: { keepsItself, scopeOf: ({ tenantId }) => tenantId } }),
   });
 }
 
-/** An operation of the listener protocol. */
+/** An operation of the listener protocol; a data plane may ask as often as it must. */
 export function listenerRoute<O extends Operation>(
   api: Api,
   operation: O,
   handler: Handler<O, ListenerPrincipal>,
 ): void {
   register(api, operation, handler, {
-    admit: (request) => findListenerPrincipal(api.keyring, credentialsOf(request.headers)),
+    admit: (request) => api.limits.admit(request, (asked) => findListenerPrincipal(api.keyring, asked)),
   });
 }
 

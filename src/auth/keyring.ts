@@ -18,6 +18,8 @@ const touchIntervalMs = 60_000;
 export interface Keyring {
   /** undefined: unknown, wrong, expired or revoked; nobody is told which. */
   findKey(key: string): Promise<ApiKeyRow | undefined>;
+  /** Whether this very key was valid when it was last used here; asks nobody. */
+  isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
 }
 
@@ -25,6 +27,13 @@ export function createKeyring(db: Db, logger: Logger): Keyring {
   const keys = new Memo<ApiKeyRow>({ memoryMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
   const workspaces = new Memo<WorkspaceRow>({ memoryMs, rowsMax, read: (id) => findWorkspace(db, id) });
   const touched = new WeakSet<ApiKeyRow>();
+  const familiar = new Map<string, Buffer>();
+
+  function note(prefix: string, hash: Buffer): void {
+    if (familiar.has(prefix)) return;
+    if (familiar.size >= rowsMax) familiar.delete(familiar.keys().next().value as string);
+    familiar.set(prefix, hash);
+  }
 
   function touch(row: ApiKeyRow): void {
     const isRecent = row.last_used_at !== null && Date.now() - row.last_used_at.getTime() < touchIntervalMs;
@@ -37,10 +46,20 @@ export function createKeyring(db: Db, logger: Logger): Keyring {
 
   return {
     async findKey(key) {
-      const row = await keys.find(prefixOf(key));
-      if (row === undefined || !isKeyOf(key, row.hash) || row.revoked_at !== null || hasExpired(row)) return undefined;
+      const prefix = prefixOf(key);
+      const row = await keys.find(prefix);
+      if (row === undefined || row.revoked_at !== null || hasExpired(row)) {
+        familiar.delete(prefix);
+        return undefined;
+      }
+      if (!isKeyOf(key, row.hash)) return undefined;
+      note(prefix, row.hash);
       touch(row);
       return row;
+    },
+    isFamiliar(key) {
+      const hash = familiar.get(prefixOf(key));
+      return hash !== undefined && isKeyOf(key, hash);
     },
     findWorkspace: (id) => workspaces.find(id),
   };

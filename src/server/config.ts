@@ -85,6 +85,20 @@ export const settings = {
     "Git and outbound calls into private address ranges.",
   ),
   uncappedResources: flag("PIERHEAD_UNCAPPED_RESOURCES", false, "Lifts the CPU bounds of resource_spec."),
+  rateLimitPerS: whole(
+    "PIERHEAD_RATE_LIMIT",
+    1_000,
+    0,
+    1_000_000,
+    "Requests per second that one API key may make of this server in the long run, and wrong keys per address; 0: no limit.",
+  ),
+  rateLimitBurst: whole(
+    "PIERHEAD_RATE_LIMIT_BURST",
+    5_000,
+    1,
+    1_000_000,
+    "Requests that one API key may make at once, after a rest.",
+  ),
   buildConcurrencyMax: whole(
     "PIERHEAD_BUILD_CONCURRENCY",
     buildConcurrencyMax,

@@ -261,5 +261,6 @@ function apiSettings({ config, address }: Ground) {
     allowPrivateNetwork: config.allowPrivateNetwork,
     uncappedResources: config.uncappedResources,
     hasBuiltinDataPlane: config.compute !== "none",
+    rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },
   };
 }

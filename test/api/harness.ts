@@ -117,6 +117,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   allowPrivateNetwork: true,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
+  rateLimit: { perS: 0, burst: 1 },
 };
 
 async function makeTenant(db: Db, name: string): Promise<Tenant> {

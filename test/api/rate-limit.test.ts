@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { RateLimiter } from "../../src/api/rate-limit.ts";
+import { mintApiKey } from "../../src/auth/api-key.ts";
+import { eventually } from "../eventually.ts";
+import { startApi } from "./harness.ts";
+
+/** Slow enough that no token comes back while a test runs, unless it waits for it. */
+const t = await startApi({ rateLimit: { perS: 0.5, burst: 6 } });
+const list = (key: string) => t.ask({ url: "/v2/deployments", key });
+
+test("a key that asked for too much is told when to come again, and then may; no other key notices", async () => {
+  const [greedy, modest] = [await t.mintKey(), await t.mintKey()];
+  const answers = [];
+  for (let i = 0; i < 8; i += 1) answers.push(await list(greedy));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [...Array(6).fill(200), 429, 429],
+  );
+  const refused = answers[6];
+  const retryAfterS = Number(refused?.headers["retry-after"]);
+  assert.ok(retryAfterS >= 1 && retryAfterS <= 2);
+  assert.deepEqual(refused?.body, { detail: `Too many requests. Try again in ${retryAfterS} s.` });
+  assert.equal((await list(modest)).status, 200);
+  await eventually(
+    async () => (await list(greedy)).status,
+    (status) => status === 200,
+  );
+});
+
+test("the listener protocol and what needs no key are not limited", async () => {
+  const listenerKey = await t.mintKey({ role: "listener", isOrganizational: true, listenerId: t.deps.listenerId });
+  for (let i = 0; i < 20; i += 1) {
+    assert.equal((await t.ask({ url: "/ok", key: null })).status, 200);
+    const beat = await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key: listenerKey });
+    assert.equal(beat.body.error, "stale_epoch");
+  }
+});
+
+test("an address with many wrong keys is refused before they are looked up, while keys in use go through", async () => {
+  const inUse = await t.mintKey();
+  const from = (remoteAddress: string, key: string) => t.ask({ url: "/v2/deployments", key, remoteAddress });
+  assert.equal((await from("192.0.2.1", inUse)).status, 200);
+  const statuses = new Set<number>();
+  for (let i = 0; i < 260; i += 1) statuses.add((await from("192.0.2.1", mintApiKey().key)).status);
+  assert.deepEqual([...statuses], [401, 429]);
+  const unknownHere = await t.mintKey();
+  const refused = await from("192.0.2.1", unknownHere);
+  assert.deepEqual([refused.status, refused.headers["retry-after"]], [429, "1"]);
+  assert.equal((await from("192.0.2.1", inUse)).status, 200);
+  assert.equal((await from("192.0.2.2", unknownHere)).status, 200);
+  assert.equal((await from("192.0.2.1", unknownHere)).status, 200);
+});
+
+test("of IPv6 the network is one address", async () => {
+  const from = (remoteAddress: string, key: string) => t.ask({ url: "/v2/deployments", key, remoteAddress });
+  for (let i = 0; i < 260; i += 1) await from(`2001:db8:0:1::${i.toString(16)}`, mintApiKey().key);
+  assert.equal((await from("2001:db8:0:1:ffff::1", mintApiKey().key)).status, 429);
+  assert.equal((await from("2001:db8:0:2::1", mintApiKey().key)).status, 401);
+});
+
+test("a limiter remembers no more names than it may, and forgets the oldest", () => {
+  const limiter = new RateLimiter({ perS: 0.001, burst: 2 }, 100);
+  for (let i = 0; i < 1_000; i += 1) assert.equal(limiter.take(`name-${i}`), 0);
+  assert.equal(limiter.take("name-999"), 0);
+  assert.ok(limiter.take("name-999") > 900);
+  assert.ok(limiter.waitS("name-999") > 900);
+  assert.equal(limiter.waitS("name-0"), 0);
+});
