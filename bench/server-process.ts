@@ -74,6 +74,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     metrics,
     settings: apiSettings,
     readiness: () => [],
+    databaseEnvironment: async () => ({}),
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });

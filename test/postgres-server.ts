@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
+import { chmod, chown, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
@@ -19,7 +19,14 @@ export interface PostgresServer {
  * A PostgreSQL server of our own in a temporary directory, or undefined where none is installed. Tests need not wait for
  * the disk; `durable` waits, as a server with real data does.
  */
-export async function startPostgresServer({ durable = false } = {}): Promise<PostgresServer | undefined> {
+export async function startPostgresServer({
+  durable = false,
+  port,
+}: {
+  durable?: boolean;
+  /** Listens on 127.0.0.1 as well, where everybody needs a password. */
+  port?: number;
+} = {}): Promise<PostgresServer | undefined> {
   const binaries = findBinaries();
   if (binaries === undefined) return undefined;
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-pg-"));
@@ -33,9 +40,16 @@ export async function startPostgresServer({ durable = false } = {}): Promise<Pos
     { ...user, cwd: directory, encoding: "utf8" },
   );
   if (initdb.status !== 0) throw new Error(`initdb failed: ${initdb.stderr}${initdb.error?.message ?? ""}`);
-  const fsync = durable ? "on" : "off";
-  const server = spawnServer(path.join(binaries, "postgres"), { directory, data, fsync, user });
-  const url = `postgresql://postgres@${encodeURIComponent(directory)}/postgres`;
+  await writeFile(path.join(data, "pg_hba.conf"), "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+  const settings = [
+    `unix_socket_directories=${directory}`,
+    `fsync=${durable ? "on" : "off"}`,
+    "max_connections=300",
+    ...(port === undefined ? ["listen_addresses="] : ["listen_addresses=127.0.0.1", `port=${port}`]),
+  ];
+  const server = spawnServer(path.join(binaries, "postgres"), { directory, data, settings, user });
+  const socketPort = port === undefined ? "" : `:${port}`;
+  const url = `postgresql://postgres@${encodeURIComponent(directory)}${socketPort}/postgres`;
   const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
   const killAtExit = () => server.kill("SIGQUIT");
   process.once("exit", killAtExit);
@@ -57,14 +71,13 @@ export async function startPostgresServer({ durable = false } = {}): Promise<Pos
 
 function spawnServer(
   postgres: string,
-  { directory, data, fsync, user }: { directory: string; data: string; fsync: string; user: object | undefined },
+  {
+    directory,
+    data,
+    settings,
+    user,
+  }: { directory: string; data: string; settings: string[]; user: object | undefined },
 ): ChildProcess {
-  const settings = [
-    "listen_addresses=",
-    `unix_socket_directories=${directory}`,
-    `fsync=${fsync}`,
-    "max_connections=300",
-  ];
   const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
   // When a test process is killed, its server must go too: the kernel sends the signal. Only Linux has this.
   const setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].find((file) => existsSync(file));

@@ -47,6 +47,11 @@ export interface ApiDeps {
   settings: ApiSettings;
   /** What must still happen before this server is ready; empty when it is. */
   readiness(): string[];
+  /** What an agent server finds its databases by; secret. */
+  databaseEnvironment(
+    deployment: { id: string; tenantId: string },
+    secrets: Record<string, string>,
+  ): Promise<Record<string, string>>;
   /** What the reconciler sees of a deployment; undefined: there is none. */
   explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
 }

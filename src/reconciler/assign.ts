@@ -20,7 +20,8 @@ export async function assign(trx: Trx, settings: ReconcilerSettings, wish: Assig
   const ids = [wish.targetRevisionId, wish.servingRevisionId].filter((id) => id !== null);
   const { rows } = await sql<AssignedRow>`
     select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, r.id as revision_id, r.source_config,
-           r.source_revision_config, r.secret_set_id, a.manifest
+           r.source_revision_config, a.manifest,
+           coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
       from deployments d
       left join revisions r on r.deployment_id = d.id and r.id = any(${ids}::uuid[])
       left join artifacts a on a.id = r.artifact_id

@@ -4,6 +4,7 @@ import type { DeploymentSizes } from "../domain/sizes.ts";
 import type { Db } from "../store/database.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { BuildRunner } from "./build-runner.ts";
+import type { DatabaseServers } from "./databases.ts";
 
 /** What the reconciler is handed; it reads no environment and no global. */
 export interface ReconcilerDeps {
@@ -17,6 +18,8 @@ export interface ReconcilerDeps {
     integrationId: string | null;
     repoUrl: string;
   }): Promise<GitCredential | null>;
+  /** Where deployments get databases of their own; null: nowhere, the agent server keeps its state itself. */
+  databases: DatabaseServers | null;
   /** Deletes what deployments left outside the database. Paths are relative to the data directory. */
   files: DeploymentFiles;
 }

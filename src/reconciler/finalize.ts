@@ -1,12 +1,18 @@
 import { dropArtifactsOf } from "../store/artifacts.ts";
 import { deleteDeploymentRow, moveDeployment } from "../store/deployments.ts";
+import { removeDatabases } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
 
 /** The data plane is done with it: what is left are files. Removing what is gone already is no error. */
-export async function finalizeDeployment(deps: ReconcilerDeps, state: DeploymentState): Promise<Performed> {
+export async function finalizeDeployment(
+  deps: ReconcilerDeps,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<Performed> {
   const { db, files } = deps;
+  await removeDatabases(deps, state, signal);
   await files.removeUploads(state.id);
   const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));
   for (const { manifest } of doomed) {

@@ -5,9 +5,9 @@ import type { Artifact } from "../contract/assignment.ts";
 import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
 import type { Trx } from "../store/database.ts";
-import { moveDeployment } from "../store/deployments.ts";
 import { moveRevision, type RevisionRow, revisionColumns, skipRevisions } from "../store/revisions.ts";
 import { assign } from "./assign.ts";
+import { checkDatabase, provisionDatabase } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
 import type { Step } from "./plan.ts";
@@ -29,10 +29,7 @@ export async function perform(
   const { db } = deps;
   switch (step.kind) {
     case "provision":
-      // Compute that runs plain processes has no database of its own to offer: the agent server keeps its state itself.
-      await moveDeployment(db, state.id, { from: "AWAITING_DATABASE", to: "READY" });
-      db.reached("database provisioned");
-      return done;
+      return provisionDatabase(deps, state, signal);
     case "resolve":
       return resolve(deps, state, step.revisionId, signal);
     case "move":
@@ -53,7 +50,7 @@ export async function perform(
     case "acceptBuild":
       return acceptBuild(deps, state, step.revisionId);
     case "finalize":
-      return finalizeDeployment(deps, state);
+      return finalizeDeployment(deps, state, signal);
     case "deleteRow":
       return forgetDeployment(deps, state);
     default:
@@ -174,7 +171,9 @@ async function resolve(
   const { db } = deps;
   const revision = await readRevision(deps, revisionId);
   if (revision === undefined) return done;
-  const found = await resolveRevision(deps, revision, signal);
+  const refused = await checkDatabase(deps, revision, signal);
+  const found =
+    refused === null ? await resolveRevision(deps, revision, signal) : { ok: false as const, message: refused };
   const at = { id: revisionId, deploymentId: state.id };
   if (!found.ok) {
     await moveRevision(db, at, {

@@ -78,6 +78,26 @@ export const settings = {
     "generated",
     "The first admin key; shown once and kept in credentials.json in the data directory.",
   ),
+  agentPostgresUrl: optional(
+    "PIERHEAD_AGENT_POSTGRES_URL",
+    "none",
+    "PostgreSQL on which every deployment gets a database of its own; a role that may create roles and databases.",
+  ),
+  agentPostgresAddress: optional(
+    "PIERHEAD_AGENT_POSTGRES_ADDRESS",
+    "that of the URL",
+    "`host:port` under which agents reach that server.",
+  ),
+  agentRedisUrl: optional(
+    "PIERHEAD_AGENT_REDIS_URL",
+    "none",
+    "Redis >= 6 on which every deployment gets a user with keys of its own; a user that may manage users.",
+  ),
+  agentRedisAddress: optional(
+    "PIERHEAD_AGENT_REDIS_ADDRESS",
+    "that of the URL",
+    "`host:port` under which agents reach that server.",
+  ),
   compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
   allowLocalSources: optionalFlag("PIERHEAD_ALLOW_LOCAL_SOURCES", "Git URLs into this host's file system."),
   allowPrivateNetwork: optionalFlag(

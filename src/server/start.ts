@@ -8,7 +8,10 @@ import { sweepWorkDirs } from "../builds/start-build.ts";
 import { templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { sharedPostgres } from "../provision/shared-postgres.ts";
+import { sharedRedis } from "../provision/shared-redis.ts";
 import { BuildRunner } from "../reconciler/build-runner.ts";
+import { type DatabaseServers, databaseEnvironment } from "../reconciler/databases.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
 import { explainDeployment } from "../reconciler/explain.ts";
 import { Housekeeping } from "../reconciler/housekeeping.ts";
@@ -102,6 +105,7 @@ interface Ground {
   logger: Logger;
   db: Db;
   sealer: Sealer;
+  databases: DatabaseServers | null;
   metrics: Metrics;
   installed: Bootstrapped;
   installationId: string;
@@ -142,6 +146,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     logger,
     db,
     sealer,
+    databases: databaseServers(config, sealer),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
     installationId: await installationIdOf(config.dataDir),
@@ -150,8 +155,19 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
   };
 }
 
+/** Servers for the databases of deployments, as far as the operator has them. */
+function databaseServers(config: Config, sealer: Sealer): DatabaseServers | null {
+  const { agentPostgresUrl, agentPostgresAddress, agentRedisUrl, agentRedisAddress } = config;
+  if (agentPostgresUrl === undefined && agentRedisUrl === undefined) return null;
+  return {
+    sealer,
+    postgres: agentPostgresUrl ? sharedPostgres({ adminUrl: agentPostgresUrl, address: agentPostgresAddress }) : null,
+    redis: agentRedisUrl ? sharedRedis({ adminUrl: agentRedisUrl, address: agentRedisAddress }) : null,
+  };
+}
+
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, logger, metrics, installed, waitingFor } = ground;
+  const { config, db, sealer, databases, logger, metrics, installed, waitingFor } = ground;
   const api = await createApi({
     db,
     sealer,
@@ -160,6 +176,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
     listenerId: installed.listenerId,
     settings: apiSettings(ground),
     readiness: () => [...waitingFor],
+    databaseEnvironment: (deployment, secrets) => databaseEnvironment(db, databases, deployment, secrets),
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
   });
   closing.add("api", () => api.close());
@@ -168,7 +185,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 }
 
 async function startReconciler(
-  { config, logger, db, metrics, address, installationId }: Ground,
+  { config, logger, db, databases, metrics, address, installationId }: Ground,
   closing: Closing,
 ): Promise<void> {
   const owner = `${installationId}:${process.pid}-${randomUUID()}`;
@@ -187,6 +204,7 @@ async function startReconciler(
     builds,
     settings: reconcilerSettings(config, address),
     findGitCredential: async () => null,
+    databases,
     files,
   };
   const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });

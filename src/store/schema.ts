@@ -19,6 +19,7 @@ export interface Database {
   revisions: RevisionTable;
   builds: BuildTable;
   uploads: UploadTable;
+  deployment_databases: DeploymentDatabaseTable;
   idempotency_keys: IdempotencyKeyTable;
   assignments: AssignmentTable;
   observations: ObservationTable;
@@ -332,4 +333,14 @@ interface BuildUsageTable {
   tenant_id: string;
   month: string;
   build_ms: Generated<number>;
+}
+
+interface DeploymentDatabaseTable {
+  deployment_id: string;
+  tenant_id: string;
+  postgres: "none" | "shared" | "custom";
+  redis: "none" | "shared" | "custom";
+  data_key_id: string;
+  sealed: Buffer;
+  created_at: Generated<Date>;
 }

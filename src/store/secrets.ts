@@ -32,20 +32,24 @@ export function openSecrets(
   );
 }
 
-/** The set of one revision, for the listener that owns the deployment; undefined: no such set there. */
+/**
+ * One set of a deployment. `listenerId` narrows it to the listener that owns the deployment. The deployment's own id
+ * stands for the set of a deployment that has none: empty. undefined: no such set there.
+ */
 export async function findSecretSet(
   db: Db | Trx,
   sealer: Sealer,
-  key: { listenerId: string; deploymentId: string; secretSetId: string },
-): Promise<Record<string, string> | undefined> {
-  const { rows } = await sql<{ tenant_id: string; sealed_secrets: Buffer; secrets_key_id: string }>`
-    select s.tenant_id, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id
-      from secret_sets s join deployments d on d.id = s.deployment_id
-     where s.id = ${key.secretSetId} and d.id = ${key.deploymentId} and d.listener_id = ${key.listenerId}`.execute(
-    db.kysely,
-  );
+  key: { listenerId: string | null; deploymentId: string; secretSetId: string },
+): Promise<{ tenantId: string; values: Record<string, string> } | undefined> {
+  const { rows } = await sql<{ tenant_id: string; sealed_secrets: Buffer | null; secrets_key_id: string | null }>`
+    select d.tenant_id, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id
+      from deployments d left join secret_sets s on s.deployment_id = d.id and s.id = ${key.secretSetId}
+     where d.id = ${key.deploymentId} and (${key.listenerId}::uuid is null or d.listener_id = ${key.listenerId}::uuid)
+       and (s.id is not null or d.id = ${key.secretSetId})`.execute(db.kysely);
   const row = rows[0];
-  return row === undefined ? undefined : openSecrets(sealer, row, { id: key.deploymentId, tenant_id: row.tenant_id });
+  if (row === undefined) return undefined;
+  const owner = { id: key.deploymentId, tenant_id: row.tenant_id };
+  return { tenantId: row.tenant_id, values: openSecrets(sealer, row, owner) };
 }
 
 /** CTE body that writes the set, or nothing. */

@@ -83,6 +83,7 @@ export async function startApiOn(
     listenerId: await ensureBuiltinListener(db, "process"),
     settings: { ...defaultSettings, ...settings },
     readiness: () => [],
+    databaseEnvironment: async () => ({}),
     explain: async () => undefined,
     ...replaced,
   };

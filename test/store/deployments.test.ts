@@ -143,7 +143,7 @@ eachDatabase(
     assert.ok(!found.sealed_secrets?.includes("canary-value"));
     assert.throws(() => openSecrets(sealer, found, { ...found, id: randomUUID() }));
     const key = { listenerId: world.listenerId, deploymentId: made.id, secretSetId: secrets.id };
-    assert.deepEqual(await findSecretSet(db, sealer, key), { TOKEN: "canary-value" });
+    assert.deepEqual((await findSecretSet(db, sealer, key))?.values, { TOKEN: "canary-value" });
     assert.equal(await findSecretSet(db, sealer, { ...key, listenerId: randomUUID() }), undefined);
   },
 );

@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { faultPoints } from "../../src/store/fault-points.ts";
 import { createAgentRepository } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 import { liveThrough, type Survivor } from "./scenario.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
@@ -118,15 +117,6 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
     await (await current).stop();
   }
   return deaths;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** Somewhere in the first seconds, where most of a life happens. */

@@ -60,9 +60,11 @@ export function addListenerProtocol(api: Api): void {
     await checkEpoch(db, session);
     const { listenerId } = session;
     const key = { listenerId, deploymentId: params.deployment_id, secretSetId: query.secret_set_id };
-    const values = await findSecretSet(db, sealer, key);
-    if (values === undefined) throw errors.secretSetNotFound(query.secret_set_id);
-    return { values };
+    const found = await findSecretSet(db, sealer, key);
+    if (found === undefined) throw errors.secretSetNotFound(query.secret_set_id);
+    const { tenantId, values } = found;
+    const injected = await api.deps.databaseEnvironment({ id: params.deployment_id, tenantId }, values);
+    return { values: { ...values, ...injected } };
   });
 
   listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {

@@ -1,0 +1,207 @@
+import { sql } from "kysely";
+import { effectiveSizes } from "../domain/sizes.ts";
+import { type DatabaseCredentials, type DatabaseServer, databaseNameOf } from "../provision/database-server.ts";
+import type { Db } from "../store/database.ts";
+import {
+  type DatabaseKind,
+  type DeploymentDatabase,
+  findDeploymentDatabase,
+  planDeploymentDatabase,
+} from "../store/deployment-databases.ts";
+import { moveDeployment } from "../store/deployments.ts";
+import { moveRevision, type RevisionRow } from "../store/revisions.ts";
+import type { Sealer } from "../store/seal.ts";
+import { findSecretSet } from "../store/secrets.ts";
+import { explain } from "../telemetry/log.ts";
+import type { ReconcilerDeps } from "./deps.ts";
+import type { DeploymentState } from "./state.ts";
+import type { Performed } from "./steps.ts";
+
+/** Servers of the operator's on which deployments get databases of their own; null: none is configured. */
+export interface DatabaseServers {
+  postgres: DatabaseServer | null;
+  redis: DatabaseServer | null;
+  sealer: Sealer;
+}
+
+type Service = "postgres" | "redis";
+const services: readonly Service[] = ["postgres", "redis"];
+
+/** With these among its secrets a deployment brings its own: nothing is created, nothing is ever deleted (contract 4.6). */
+const customNames = { postgres: "POSTGRES_URI_CUSTOM", redis: "REDIS_URI_CUSTOM" } as const;
+
+const retryWhileWaitedForMs = 2_000;
+const retryMs = 30_000;
+
+/** AWAITING_DATABASE -> READY: makes the deployment's databases, however often it has to be tried. */
+export async function provisionDatabase(
+  deps: ReconcilerDeps,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<Performed> {
+  const { db, databases } = deps;
+  if (databases !== null) {
+    const failure = await tryEnsure(deps, databases, state, signal);
+    if (failure !== null) return refuseLate(db, state, failure);
+  }
+  await moveDeployment(db, state.id, { from: "AWAITING_DATABASE", to: "READY" });
+  db.reached("database provisioned");
+  return { kind: "done" };
+}
+
+/**
+ * Before a revision is used: its databases are there (Redis forgets its users when it restarts), and it brings its own
+ * if its deployment did so from the beginning.
+ * @returns why the revision cannot be used; null when it can.
+ */
+export async function checkDatabase(
+  { db, databases }: ReconcilerDeps,
+  revision: RevisionRow,
+  signal: AbortSignal,
+): Promise<string | null> {
+  if (databases === null) return null;
+  const deployment = { id: revision.deployment_id, tenantId: revision.tenant_id };
+  const decided = await findDeploymentDatabase(db, databases.sealer, deployment);
+  if (decided === undefined) return null;
+  const secrets = await secretsOf(db, databases.sealer, deployment.id, revision.secret_set_id);
+  for (const service of services) {
+    const name = customNames[service];
+    if (decided[service] === "custom" && !secrets[name]) {
+      return `This deployment keeps its data where ${name} led when it was created. Set ${name} again: no database is created instead.`;
+    }
+  }
+  await ensureAll(databases, deployment.id, decided, connectionsOf(revision), signal);
+  return null;
+}
+
+/**
+ * Drops what was made for a deployment; what it brought itself is not touched.
+ * @throws DatabaseServerError when a server is away: tried again, unless the delete is forced.
+ */
+export async function removeDatabases(
+  { db, databases, logger }: ReconcilerDeps,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<void> {
+  if (databases === null) return;
+  const decided = await findDeploymentDatabase(db, databases.sealer, state);
+  for (const service of services) {
+    if (decided?.[service] !== "shared") continue;
+    try {
+      await databases[service]?.remove(databaseNameOf(state.id), signal);
+    } catch (error) {
+      if (!state.isDeleteForced || signal.aborted) throw error;
+      logger.warn(
+        { deployment_id: state.id, service, error: explain(error) },
+        "a forced delete left a database behind",
+      );
+    }
+  }
+}
+
+/** What an agent server finds its databases by (contract 7.2): those it brings itself, or those it was given. Secret. */
+export async function databaseEnvironment(
+  db: Db,
+  databases: DatabaseServers | null,
+  deployment: { id: string; tenantId: string },
+  secrets: Record<string, string>,
+): Promise<Record<string, string>> {
+  const { POSTGRES_URI_CUSTOM: postgres, REDIS_URI_CUSTOM: redis } = secrets;
+  const decided = databases === null ? undefined : await findDeploymentDatabase(db, databases.sealer, deployment);
+  const credentials = { name: databaseNameOf(deployment.id), password: decided?.password ?? "" };
+  const given = (service: Service) =>
+    decided?.[service] === "shared" ? databases?.[service]?.environment(credentials) : undefined;
+  return {
+    ...(postgres ? { DATABASE_URI: postgres, POSTGRES_URI: postgres } : given("postgres")),
+    ...(redis ? { REDIS_URI: redis } : given("redis")),
+  };
+}
+
+/** @returns why it did not work this time; null: everything is there. */
+async function tryEnsure(
+  { db, logger }: ReconcilerDeps,
+  databases: DatabaseServers,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<string | null> {
+  try {
+    const first = await readFirst(db, state.id);
+    const secrets = await secretsOf(db, databases.sealer, state.id, first?.secret_set_id ?? null);
+    const kindOf = (service: Service): DatabaseKind =>
+      secrets[customNames[service]] ? "custom" : databases[service] === null ? "none" : "shared";
+    const kinds = { postgres: kindOf("postgres"), redis: kindOf("redis") };
+    const decided = await planDeploymentDatabase(db, databases.sealer, state, kinds);
+    await ensureAll(databases, state.id, decided, connectionsOf(first), signal);
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    logger.warn({ deployment_id: state.id, error: explain(error) }, "a database could not be provisioned");
+    return explain(error);
+  }
+}
+
+/** Tried again for as long as the deployment is there; a revision that waited too long fails with the reason. */
+async function refuseLate(db: Db, state: DeploymentState, failure: string): Promise<Performed> {
+  const late = state.unsettled.filter(({ deadlineAt }) => deadlineAt !== null && deadlineAt.getTime() <= Date.now());
+  for (const revision of late) {
+    if (revision.status !== "CREATING") continue;
+    await moveRevision(
+      db,
+      { id: revision.id, deploymentId: state.id },
+      {
+        from: "CREATING",
+        to: "CREATE_FAILED",
+        because: "deadline",
+        message: `The database could not be provisioned in time: ${failure}`,
+        deadlineAt: null,
+      },
+    );
+  }
+  const isWaitedFor = state.unsettled.length > late.length;
+  return {
+    kind: "later",
+    retryInMs: isWaitedFor ? retryWhileWaitedForMs : retryMs,
+    because: `the database is not there yet: ${failure}`,
+  };
+}
+
+async function ensureAll(
+  databases: DatabaseServers,
+  deploymentId: string,
+  decided: DeploymentDatabase,
+  connectionsMax: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const credentials: DatabaseCredentials = { name: databaseNameOf(deploymentId), password: decided.password };
+  for (const service of services) {
+    if (decided[service] !== "shared") continue;
+    const server = databases[service];
+    if (server === null) {
+      throw new Error(`this deployment has a ${service} of this installation, which is no longer configured`);
+    }
+    await server.ensure(credentials, { connectionsMax }, signal);
+  }
+}
+
+type SizedRow = Pick<RevisionRow, "source_config" | "secret_set_id">;
+
+const connectionsOf = (row: SizedRow | undefined): number =>
+  effectiveSizes(row?.source_config.deployment_type ?? null, row?.source_config.resource_spec ?? null).database
+    .connectionsMax;
+
+/** The first settings a deployment had decide about its databases. */
+async function readFirst(db: Db, deploymentId: string): Promise<SizedRow | undefined> {
+  const { rows } = await sql<SizedRow>`
+    select source_config, secret_set_id from deployments where id = ${deploymentId}`.execute(db.kysely);
+  return rows[0];
+}
+
+async function secretsOf(
+  db: Db,
+  sealer: Sealer,
+  deploymentId: string,
+  secretSetId: string | null,
+): Promise<Record<string, string>> {
+  if (secretSetId === null) return {};
+  return (await findSecretSet(db, sealer, { listenerId: null, deploymentId, secretSetId }))?.values ?? {};
+}

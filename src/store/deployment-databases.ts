@@ -1,0 +1,54 @@
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import type { Db, Trx } from "./database.ts";
+import type { Sealer } from "./seal.ts";
+
+/** none: no server is configured. custom: the deployment brings its own. */
+export type DatabaseKind = "none" | "shared" | "custom";
+
+export interface DeploymentDatabase {
+  postgres: DatabaseKind;
+  redis: DatabaseKind;
+  /** Of the role and user made for this deployment. */
+  password: string;
+}
+
+interface Owner {
+  id: string;
+  tenantId: string;
+}
+
+/** Writes down, before anything is made, what is going to be made; a second call finds what the first decided. */
+export async function planDeploymentDatabase(
+  db: Db,
+  sealer: Sealer,
+  deployment: Owner,
+  kinds: { postgres: DatabaseKind; redis: DatabaseKind },
+): Promise<DeploymentDatabase> {
+  const { keyId, sealed } = sealer.seal(newPassword(), boundTo(deployment));
+  await sql`
+    insert into deployment_databases (deployment_id, tenant_id, postgres, redis, data_key_id, sealed)
+    values (${deployment.id}, ${deployment.tenantId}, ${kinds.postgres}, ${kinds.redis}, ${keyId}, ${sealed})
+    on conflict (deployment_id) do nothing`.execute(db.kysely);
+  return (await findDeploymentDatabase(db, sealer, deployment)) as DeploymentDatabase;
+}
+
+export async function findDeploymentDatabase(
+  db: Db | Trx,
+  sealer: Sealer,
+  deployment: Owner,
+): Promise<DeploymentDatabase | undefined> {
+  const { rows } = await sql<{ postgres: DatabaseKind; redis: DatabaseKind; data_key_id: string; sealed: Buffer }>`
+    select postgres, redis, data_key_id, sealed from deployment_databases where deployment_id = ${deployment.id}`.execute(
+    db.kysely,
+  );
+  const row = rows[0];
+  if (row === undefined) return undefined;
+  const password = sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(deployment)).toString();
+  return { postgres: row.postgres, redis: row.redis, password };
+}
+
+const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;
+
+/** 256 random bits in characters that need no escaping in a URL. */
+const newPassword = () => Buffer.from(randomBytes(32).toString("base64url"));

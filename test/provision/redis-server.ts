@@ -1,0 +1,43 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, constants } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { freePort } from "../free-port.ts";
+
+const program = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((file) => {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+});
+
+/** Why tests with Redis are left out; undefined: it is here. */
+export const redisSkipped = program === undefined ? "redis-server is not installed" : undefined;
+
+export interface RedisServer {
+  url: string;
+  stop(): Promise<void>;
+}
+
+/** A Redis of the test's own, on loopback, that writes nothing to disk. */
+export async function startRedisServer(): Promise<RedisServer> {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-redis-"));
+  const port = await freePort();
+  const flags = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory];
+  const child: ChildProcess = spawn(program as string, flags, { stdio: ["ignore", "pipe", "inherit"] });
+  for await (const chunk of child.stdout as NodeJS.ReadableStream) {
+    if (String(chunk).includes("Ready to accept connections")) break;
+  }
+  return {
+    url: `redis://127.0.0.1:${port}/0`,
+    async stop() {
+      child.kill("SIGKILL");
+      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+      await rm(directory, { recursive: true });
+    },
+  };
+}
