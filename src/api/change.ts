@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import type { Principal } from "../auth/principal.ts";
 import type { PatchDeployment } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
+import type { RevisionTrigger } from "../contract/revision.ts";
 import { changesBetween, secretChangesBetween } from "../domain/audit.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../domain/settings.ts";
 import type { AuditNote } from "../store/audit.ts";
@@ -31,6 +32,8 @@ export interface ChangeRequest {
   tarballPath?: string | null | undefined;
   /** Name of the operation in the audit log. */
   action: string;
+  /** Of the revision, if one is made; default `api`, or `redeploy` of an earlier one. */
+  trigger?: RevisionTrigger;
   /** Settings that no rule looks at; written as they are. */
   plain?: Partial<Pick<PatchDeployment, "display_name" | "shareable" | "route_through_gateway">>;
   /** The request whose `If-Match` must still hold. */
@@ -73,7 +76,8 @@ export async function changeSettings(
     const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
     const secretSetId = secrets?.id ?? row.secret_set_id;
     const awaitsDatabase = row.status === "AWAITING_DATABASE";
-    const made = { secretSetId, awaitsDatabase, ...(again && { again }) };
+    const { trigger } = request;
+    const made = { secretSetId, awaitsDatabase, ...(again && { again }), ...(trigger && { trigger }) };
     const revision = changed.revision === null ? null : newRevision(changed.revision, made);
     const change = changeOf(row, changed, request.plain);
     if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };
@@ -123,7 +127,9 @@ function changeOf(
     source_revision_config: changed.sourceRevisionConfig,
     tracked_ref: changed.trackedRef,
     secret_references: changed.secretReferences,
-    deployment_tier: changed.deploymentTier,
+    deployment_tier: changed.tiers.deployment,
+    compute_tier: changed.tiers.compute,
+    database_tier: changed.tiers.database,
     ...(changed.revision !== null && { tracked_packages: changed.revision.sourceRevisionConfig.tracked_packages }),
     display_name: plain.display_name ?? row.display_name,
     shareable: plain.shareable ?? row.shareable,

@@ -1,10 +1,11 @@
 import { maySeeSecrets } from "../auth/permissions.ts";
 import type { Principal } from "../auth/principal.ts";
-import type { AgentEnvironment, Deployment, DeploymentTier, Secret, SourceConfig } from "../contract/deployment.ts";
+import type { AgentEnvironment, Deployment, Secret, SourceConfig } from "../contract/deployment.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
 import type { Revision } from "../contract/revision.ts";
 import { isTag } from "../domain/refs.ts";
 import { effectiveSizes, shownDeploymentType } from "../domain/sizes.ts";
+import { shownTier } from "../domain/tiers.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { RevisionRow } from "../store/revisions.ts";
 import type { Sealer } from "../store/seal.ts";
@@ -45,7 +46,7 @@ export function deploymentOf(row: DeploymentRow, showing: Showing): Deployment {
     is_managed_deep_agent: false,
     agent:
       row.agent_id === null ? null : { agent_id: row.agent_id, environment: row.agent_environment as AgentEnvironment },
-    deployment_tier: row.deployment_tier as DeploymentTier | null,
+    deployment_tier: shownTier(row.source_config.deployment_type, row.deployment_tier),
     compute_tier: row.compute_tier,
     database_tier: row.database_tier,
     tracked_packages: row.tracked_packages,

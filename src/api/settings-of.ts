@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { DeploymentTier, SourceKind } from "../contract/deployment.ts";
+import type { SourceKind } from "../contract/deployment.ts";
+import type { RevisionTrigger } from "../contract/revision.ts";
 import { databaseTimeoutMs, resolveTimeoutMs } from "../domain/limits.ts";
 import type { CurrentDeployment, RevisionSettings, RuleContext } from "../domain/settings.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
@@ -33,7 +34,7 @@ export function currentOf(
     trackedRef: row.tracked_ref,
     secretNames: Object.keys(openSecrets(facts.sealer, row, row)),
     secretReferences: row.secret_references,
-    deploymentTier: row.deployment_tier as DeploymentTier | null,
+    tiers: { deployment: row.deployment_tier, compute: row.compute_tier, database: row.database_tier },
     latestRevisionSource: facts.latestRevisionSource,
     url: servingUrl(row, facts.deploymentsUrl),
   };
@@ -42,7 +43,7 @@ export function currentOf(
 /** The row of a revision that runs these settings; with `again` it runs that revision's artifact, if there still is one. */
 export function newRevision(
   settings: RevisionSettings,
-  made: { secretSetId: string | null; awaitsDatabase: boolean; again?: RevisionRow },
+  made: { secretSetId: string | null; awaitsDatabase: boolean; again?: RevisionRow; trigger?: RevisionTrigger },
 ): NewRevision {
   const { again } = made;
   const patienceMs = resolveTimeoutMs + (made.awaitsDatabase ? databaseTimeoutMs : 0);
@@ -56,7 +57,8 @@ export function newRevision(
     artifact_id: again?.artifact_id ?? null,
     artifact_key: again?.artifact_key ?? null,
     redeploy_of: again?.id ?? null,
-    triggered_by: again === undefined ? "api" : "redeploy",
+    sizes: settings.sizes,
+    triggered_by: made.trigger ?? (again === undefined ? "api" : "redeploy"),
     tracked_packages: settings.sourceRevisionConfig.tracked_packages,
     deadline_at: new Date(Date.now() + patienceMs),
   };

@@ -39,6 +39,8 @@ export const routes: Record<keyof ClientOperations, Route> = {
   getDeployment: get("/v2/deployments/{deployment_id}"),
   patchDeployment: { verb: "PATCH", path: "/v2/deployments/{deployment_id}" },
   deleteDeployment: { verb: "DELETE", path: "/v2/deployments/{deployment_id}" },
+  patchDeploymentTier: { verb: "PATCH", path: "/v2/deployments/{deployment_id}/deployment-tier" },
+  patchResourceTiers: { verb: "PATCH", path: "/v2/deployments/{deployment_id}/resource-tiers" },
   createUploadUrl: { verb: "POST", path: "/v2/deployments/{deployment_id}/upload-url" },
   listRevisions: get("/v2/deployments/{deployment_id}/revisions"),
   createRevision: { verb: "POST", path: "/v2/deployments/{deployment_id}/revisions" },

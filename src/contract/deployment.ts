@@ -34,15 +34,19 @@ export const DeploymentStatus = literals([
 ]);
 export type DeploymentStatus = Static<typeof DeploymentStatus>;
 
-export const DeploymentTier = literals([
-  "SERVERLESS_S",
-  "SERVERLESS_M",
-  "SERVERLESS_L",
-  "DEDICATED_S",
-  "DEDICATED_M",
-  "DEDICATED_L",
-]);
+const tiers = ["SERVERLESS_S", "SERVERLESS_M", "SERVERLESS_L", "DEDICATED_S", "DEDICATED_M", "DEDICATED_L"] as const;
+
+/** Size of a whole deployment (contract 6.1). */
+export const DeploymentTier = literals(tiers);
 export type DeploymentTier = Static<typeof DeploymentTier>;
+
+/** Size of a part of one: its runtime or its database. */
+export const Size = literals(["S", "M", "L"]);
+export type Size = Static<typeof Size>;
+
+/** A size as requests may name it: by its letter or by the tier that ends in it. */
+export const SizeName = literals(["S", "M", "L", ...tiers]);
+export type SizeName = Static<typeof SizeName>;
 
 export const ListenerConfig = Type.Object(
   { k8s_namespace: given(Type.String(), "One of the listener's namespaces; the only one when absent.") },
@@ -154,9 +158,9 @@ export const Deployment = Type.Object(
     is_preview: Type.Boolean({ description: "Made for a pull request." }),
     is_managed_deep_agent: Type.Boolean(),
     agent: nullable(AgentRef),
-    deployment_tier: nullable(DeploymentTier),
-    compute_tier: nullable(Type.String()),
-    database_tier: nullable(Type.String()),
+    deployment_tier: nullable(DeploymentTier, "Size of the whole; null for types of one size."),
+    compute_tier: nullable(Size, "Size of the runtime, where it differs from the tier."),
+    database_tier: nullable(Size, "Size of the database, where it differs from the tier."),
     tracked_packages: nullable(Type.Array(Type.String())),
     parent_deployment_id: nullable(uuid(), "The deployment a preview belongs to."),
   },
@@ -237,6 +241,17 @@ export const PatchDeployment = Type.Object(
   { $id: "PatchDeployment", examples: [patchDeploymentExample] },
 );
 export type PatchDeployment = Static<typeof PatchDeployment>;
+
+/** D8. */
+export const PatchDeploymentTier = Type.Object({ deployment_tier: DeploymentTier }, { $id: "PatchDeploymentTier" });
+export type PatchDeploymentTier = Static<typeof PatchDeploymentTier>;
+
+/** D9. At least one of them. */
+export const PatchResourceTiers = Type.Object(
+  { compute_tier: given(SizeName), database_tier: given(SizeName, "Dedicated deployments only.") },
+  { $id: "PatchResourceTiers" },
+);
+export type PatchResourceTiers = Static<typeof PatchResourceTiers>;
 
 /** Deployments that one call can delete (contract 4.7). */
 export const bulkDeleteMax = 100;

@@ -13,6 +13,7 @@ import {
   lacksArtifactSource,
   sourceConfigRules,
 } from "./source-rules.ts";
+import { sizesOf } from "./tiers.ts";
 import { checkTracking } from "./tracking.ts";
 
 /**
@@ -50,6 +51,7 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
     shareable: body.shareable ?? false,
     routeThroughGateway: body.route_through_gateway ?? false,
     agent: body.agent ?? null,
+    sizes: sizesOf(sourceConfig.deployment_type, { deployment: null, compute: null, database: null }),
     createsRevision,
   };
 }

@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import type {
-  DeploymentTier,
   PatchDeployment,
+  PatchResourceTiers,
   SourceConfig,
   SourceKind,
   SourceRevisionConfig,
@@ -22,7 +23,7 @@ import { chooseRevisionSource } from "./revision-source.ts";
 import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "./settings.ts";
 import { checkRevisionConfig, checkSourceConfig, lacksArtifactSource, sourceConfigRules } from "./source-rules.ts";
-import { checkTier } from "./tiers.ts";
+import { mergeTiers, sizesOf } from "./tiers.ts";
 import { checkTracking } from "./tracking.ts";
 
 /**
@@ -31,15 +32,30 @@ import { checkTracking } from "./tracking.ts";
  *
  * @throws ApiError 400 with the rule that was broken; 422 for two different config paths.
  */
-export function applyPatch(
+export function applyPatch(current: CurrentDeployment, patch: Patch, context: RuleContext): ChangedDeployment {
+  checkImmutables(current, patch);
+  const wish = wantsRevision(current, patch) ? "ifPossible" : isResized(current, patch) ? "sameCode" : "no";
+  return change(current, patch, context, wish);
+}
+
+/** Everything that a client may change; sizes of parts have an operation of their own. */
+export type Patch = PatchDeployment & PatchResourceTiers;
+
+/** @throws ApiError 400 `invalidField` for no size at all, or one that the type does not have. */
+export function applyResourceTiers(
   current: CurrentDeployment,
-  patch: PatchDeployment,
+  tiers: PatchResourceTiers,
   context: RuleContext,
 ): ChangedDeployment {
-  checkImmutables(current, patch);
-  const isTierChanged = isGiven(patch.deployment_tier) && patch.deployment_tier !== current.deploymentTier;
-  const wish = wantsRevision(current, patch) || isTierChanged ? "ifPossible" : "no";
-  return change(current, patch, context, wish);
+  if (!isGiven(tiers.compute_tier) && !isGiven(tiers.database_tier)) {
+    throw errors.invalidField("compute_tier", "or 'database_tier' must be given.");
+  }
+  return applyPatch(current, tiers, context);
+}
+
+function isResized(current: CurrentDeployment, patch: Patch): boolean {
+  const type = current.sourceConfig.deployment_type;
+  return !isDeepStrictEqual(sizesOf(type, mergeTiers(current.tiers, type, patch)), sizesOf(type, current.tiers));
 }
 
 /**
@@ -67,19 +83,20 @@ export function applyPush(current: CurrentDeployment, context: RuleContext): Cha
   );
 }
 
-function change(
-  current: CurrentDeployment,
-  patch: PatchDeployment,
-  context: RuleContext,
-  wish: "no" | "ifPossible" | "always",
-): ChangedDeployment {
+/**
+ * `no`: settings only. `ifPossible`: a revision, unless there is nothing yet that could run. `sameCode`: the same, of the
+ * very code that was resolved last. `always`: a revision or a refusal.
+ */
+type Wish = "no" | "ifPossible" | "sameCode" | "always";
+
+function change(current: CurrentDeployment, patch: Patch, context: RuleContext, wish: Wish): ChangedDeployment {
   if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
   const sent = patch.source_revision_config ?? {};
   const sourceConfig = mergedSourceConfig(current, patch);
   checkSourceConfig(current.source, sourceConfig, context);
   const trackedRef = mergedTracking(current, patch);
   checkTracking(sourceConfig, trackedRef);
-  const deploymentTier = mergedTier(current, patch);
+  const tiers = mergeTiers(current.tiers, sourceConfig.deployment_type, patch);
   const { secrets, secretReferences } = mergedSecrets(current, patch);
   const unchanged = {
     sourceConfig,
@@ -87,18 +104,20 @@ function change(
     trackedRef,
     secrets,
     secretReferences,
-    deploymentTier,
+    tiers,
   };
   if (wish === "no") return { ...unchanged, revision: null };
 
   const source = chooseRevisionSource(current, patch, context);
   const merged = mergeRevisionConfig(current.sourceRevisionConfig, sent);
-  const config = settingsForSource(source, { ...merged, ...factsOfRevision(current, patch) }, sent);
+  const facts = wish === "sameCode" ? {} : factsOfRevision(current, patch);
+  const config = settingsForSource(source, { ...merged, ...facts }, sent);
   // Before the first image or archive there is nothing to run: settings are stored and wait for it.
-  const isEarly = wish === "ifPossible" && current.latestRevisionSource === null && lacksArtifactSource(source, config);
+  const isEarly = wish !== "always" && current.latestRevisionSource === null && lacksArtifactSource(source, config);
   checkRevisionConfig(source, config, withKept(context, current.sourceRevisionConfig), { madeNow: !isEarly });
   const sourceRevisionConfig = settingsToKeep(current.source, merged, { source, config });
-  const revision = isEarly ? null : { source, sourceConfig, sourceRevisionConfig: config, secretReferences };
+  const sizes = sizesOf(sourceConfig.deployment_type, tiers);
+  const revision = isEarly ? null : { source, sourceConfig, sourceRevisionConfig: config, secretReferences, sizes };
   return { ...unchanged, sourceRevisionConfig, revision };
 }
 
@@ -138,12 +157,6 @@ function mergedTracking(current: CurrentDeployment, patch: PatchDeployment): str
   }
   const ref = patch.source_revision_config?.repo_ref;
   return current.source === "github" && isGiven(ref) ? normaliseRef(ref) : current.trackedRef;
-}
-
-function mergedTier(current: CurrentDeployment, patch: PatchDeployment): DeploymentTier | null {
-  if (!isGiven(patch.deployment_tier)) return current.deploymentTier;
-  checkTier(patch.deployment_tier, current.sourceConfig.deployment_type);
-  return patch.deployment_tier;
 }
 
 function mergedSecrets(current: CurrentDeployment, patch: PatchDeployment) {

@@ -4,6 +4,7 @@ import { isBeingDeleted } from "./deployment-status.ts";
 import { settingsToKeep } from "./merge.ts";
 import { isFinal } from "./revision-status.ts";
 import type { ChangedDeployment, CurrentDeployment, RevisionSettings } from "./settings.ts";
+import { sizesOf } from "./tiers.ts";
 
 /** The revision that a redeploy names. */
 export interface NamedRevision extends Pick<RevisionSettings, "source" | "sourceConfig" | "sourceRevisionConfig"> {
@@ -24,7 +25,7 @@ export function redeploySettings(
   if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
   if (!isFinal(named.status)) throw errors.revisionInProgress(named.id, named.status);
   const { source, sourceRevisionConfig } = named;
-  const { sourceConfig, secretReferences, trackedRef, deploymentTier } = current;
+  const { sourceConfig, secretReferences, trackedRef, tiers } = current;
   return {
     sourceConfig,
     sourceRevisionConfig: settingsToKeep(current.source, current.sourceRevisionConfig, {
@@ -33,13 +34,14 @@ export function redeploySettings(
     }),
     trackedRef,
     secretReferences,
-    deploymentTier,
+    tiers,
     secrets: null,
     revision: {
       source,
       sourceConfig: { ...sourceConfig, repo_url: named.sourceConfig.repo_url },
       sourceRevisionConfig,
       secretReferences,
+      sizes: sizesOf(sourceConfig.deployment_type, tiers),
     },
   };
 }

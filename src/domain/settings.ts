@@ -1,13 +1,13 @@
 import type {
   AgentRef,
   DeploymentStatus,
-  DeploymentTier,
   SecretReference,
   SourceConfig,
   SourceKind,
   SourceRevisionConfig,
 } from "../contract/deployment.ts";
 import type { Mode } from "./mode.ts";
+import type { Sizes, Tiers } from "./tiers.ts";
 
 /** What the rules need to know beside the request; read by the caller, so that the rules stay pure. */
 export interface RuleContext {
@@ -29,6 +29,8 @@ export interface RevisionSettings {
   sourceConfig: SourceConfig;
   sourceRevisionConfig: SourceRevisionConfig;
   secretReferences: SecretReference[] | null;
+  /** null: its type has one size, or its resource spec says it. */
+  sizes: Sizes | null;
 }
 
 /** A deployment as the rules for changing it see it. */
@@ -43,7 +45,7 @@ export interface CurrentDeployment {
   trackedRef: string | null;
   secretNames: readonly string[];
   secretReferences: SecretReference[] | null;
-  deploymentTier: DeploymentTier | null;
+  tiers: Tiers;
   /** Source of the newest revision; null before the first one. */
   latestRevisionSource: SourceKind | null;
   /** Serving URL as answers show it. */
@@ -69,7 +71,7 @@ export interface ChangedDeployment {
   sourceRevisionConfig: SourceRevisionConfig;
   trackedRef: string | null;
   secretReferences: SecretReference[] | null;
-  deploymentTier: DeploymentTier | null;
+  tiers: Tiers;
   /** Replaces all secrets; null: unchanged. */
   secrets: Record<string, string> | null;
   /** The revision to make; null: none. */

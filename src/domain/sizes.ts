@@ -1,5 +1,6 @@
-import type { DeploymentType } from "../contract/deployment.ts";
+import type { DeploymentType, Size } from "../contract/deployment.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
+import { kindOf, type Sizes } from "./tiers.ts";
 
 export interface ContainerSizes {
   cpuCores: number;
@@ -21,13 +22,19 @@ export interface DeploymentSizes extends WorkloadSizes {
 }
 
 /**
- * Sizes with every default filled in. A deployment type fixes them (contract 6.1); an `external_docker` deployment has
- * no type and chooses them in its resource spec (contract 2.4).
+ * Sizes with every default filled in. A deployment type and its tier fix them (contract 6.1); an `external_docker`
+ * deployment has no type and chooses them in its resource spec (contract 2.4).
  *
  * @param spec Already checked and rounded by `normaliseResourceSpec`; ignored when there is a type.
+ * @param sizes Of the revision; null: the smallest.
  */
-export function effectiveSizes(type: DeploymentType | null, spec: ResourceSpec | null): DeploymentSizes {
-  return sizesOfSpec(type === null ? (spec ?? {}) : specOfType[type]);
+export function effectiveSizes(
+  type: DeploymentType | null,
+  spec: ResourceSpec | null,
+  sizes: Sizes | null = null,
+): DeploymentSizes {
+  if (type === null) return sizesOfSpec(spec ?? {});
+  return sizesOfSpec({ ...specOfType[type], ...specOfSizes(type, sizes ?? { compute: "S", database: "S" }) });
 }
 
 /** The type that answers show: an image from outside has none of its own and counts as `prod` (contract 2.2). */
@@ -44,7 +51,7 @@ const development = { cpu: 1, cpu_limit: 1, memory_mb: 1024, memory_limit_mb: 10
 const production = { cpu: 2, cpu_limit: 2, memory_mb: 2048, memory_limit_mb: 2048, min_scale: 1, max_scale: 10 };
 const serverless = { ...development, min_scale: 0 };
 
-/** The product promises CPU and memory per replica, so request and limit are one number here. */
+/** What one replica is promised; where there are sizes, they say how far it may go beyond. */
 const specOfType: Record<DeploymentType, ResourceSpec> = {
   dev_free: development,
   dev: development,
@@ -52,6 +59,30 @@ const specOfType: Record<DeploymentType, ResourceSpec> = {
   dev_zero: serverless,
   dev_free_zero: serverless,
 };
+
+/** Cores and GiB over all containers of a size. One replica of ours holds the whole runtime, so that is its limit. */
+const runtimeOf: Record<"SERVERLESS" | "DEDICATED", Record<Size, readonly [cores: number, gib: number]>> = {
+  SERVERLESS: { S: [1, 3], M: [5, 6], L: [9, 11] },
+  DEDICATED: { S: [3, 6], M: [5, 12], L: [10, 24] },
+};
+const databaseOf: Record<Size, readonly [cores: number, gib: number]> = { S: [1, 4], M: [2, 8], L: [4, 16] };
+
+/** The smallest size leaves a replica the promise of its type; the larger ones promise half of what it may use. */
+function specOfSizes(type: DeploymentType, { compute, database }: Sizes): ResourceSpec {
+  const kind = kindOf(type);
+  if (kind === null) return {};
+  const [cores, gib] = runtimeOf[kind][compute];
+  const [databaseCores, databaseGib] = databaseOf[database];
+  return {
+    ...(compute !== "S" && { cpu: cores / 2, memory_mb: (gib / 2) * 1024 }),
+    cpu_limit: cores,
+    memory_limit_mb: gib * 1024,
+    ...(kind === "DEDICATED" && {
+      ...{ db_cpu: databaseCores, db_cpu_limit: databaseCores },
+      ...{ db_memory_mb: databaseGib * 1024, db_memory_limit_mb: databaseGib * 1024 },
+    }),
+  };
+}
 
 function sizesOfSpec(spec: ResourceSpec): DeploymentSizes {
   const cpuCores = spec.cpu ?? 1;

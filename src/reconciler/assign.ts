@@ -3,6 +3,7 @@ import type { Artifact, RevisionRun } from "../contract/assignment.ts";
 import type { DeploymentType, SourceConfig, SourceRevisionConfig } from "../contract/deployment.ts";
 import { agentEnvironment } from "../domain/agent-environment.ts";
 import { effectiveSizes } from "../domain/sizes.ts";
+import type { Sizes } from "../domain/tiers.ts";
 import { writeAssignment } from "../store/assignments.ts";
 import type { Trx } from "../store/database.ts";
 import type { ReconcilerSettings } from "./deps.ts";
@@ -20,7 +21,7 @@ export async function assign(trx: Trx, settings: ReconcilerSettings, wish: Assig
   const ids = [wish.targetRevisionId, wish.servingRevisionId].filter((id) => id !== null);
   const { rows } = await sql<AssignedRow>`
     select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, r.id as revision_id, r.source_config,
-           r.source_revision_config, a.manifest,
+           r.source_revision_config, r.sizes, a.manifest,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
       from deployments d
       left join revisions r on r.deployment_id = d.id and r.id = any(${ids}::uuid[])
@@ -55,6 +56,7 @@ interface AssignedRow {
   source_config: SourceConfig;
   source_revision_config: SourceRevisionConfig;
   secret_set_id: string | null;
+  sizes: Sizes | null;
   manifest: Artifact | null;
 }
 
@@ -65,6 +67,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
   const sizes = effectiveSizes(
     row.source_config.deployment_type as DeploymentType | null,
     row.source_config.resource_spec,
+    row.sizes,
   );
   return {
     revision_id: row.revision_id,

@@ -1,5 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
-import type { DeploymentStatus, SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
+import type {
+  DeploymentStatus,
+  DeploymentTier,
+  Size,
+  SourceConfig,
+  SourceKind,
+  SourceRevisionConfig,
+} from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
@@ -36,9 +43,9 @@ export interface DeploymentRow {
   route_through_gateway: boolean;
   agent_id: string | null;
   agent_environment: string | null;
-  deployment_tier: string | null;
-  compute_tier: string | null;
-  database_tier: string | null;
+  deployment_tier: DeploymentTier | null;
+  compute_tier: Size | null;
+  database_tier: Size | null;
   is_preview: boolean;
   parent_deployment_id: string | null;
   tracer_session_id: string | null;
@@ -61,6 +68,8 @@ export type DeploymentChange = Partial<
     | "shareable"
     | "route_through_gateway"
     | "deployment_tier"
+    | "compute_tier"
+    | "database_tier"
   >
 >;
 

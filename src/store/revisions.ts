@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
 import { canMoveRevision } from "../domain/revision-status.ts";
+import type { Sizes } from "../domain/tiers.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
@@ -20,6 +21,7 @@ export interface RevisionRow {
   source_revision_config: SourceRevisionConfig;
   secret_set_id: string | null;
   secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
+  sizes: Sizes | null;
   artifact_id: string | null;
   artifact_key: string | null;
   redeploy_of: string | null;
@@ -41,6 +43,7 @@ export interface NewRevision
     | "source_revision_config"
     | "secret_set_id"
     | "secret_references"
+    | "sizes"
     | "artifact_id"
     | "artifact_key"
     | "redeploy_of"
@@ -54,7 +57,7 @@ export interface NewRevision
 export const revisionColumns = sql.raw(
   [
     "r.id, r.tenant_id, r.deployment_id, r.status, r.status_message, r.status_since, r.deadline_at, r.source",
-    "r.source_config, r.source_revision_config, r.secret_set_id, r.secret_references, r.artifact_id, r.artifact_key",
+    "r.source_config, r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key",
     "r.redeploy_of, r.triggered_by, r.image_version, r.tracked_packages, r.created_at, r.updated_at",
     "(select a.manifest ->> 'rollout' from artifacts a where a.id = r.artifact_id) as rollout",
   ].join(", "),
@@ -68,11 +71,11 @@ export function insertedRevision(
   if (made === null) return sql`select 1`;
   return sql`
       insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
-        source_revision_config, secret_set_id, secret_references, artifact_id, artifact_key, redeploy_of, triggered_by,
-        tracked_packages)
+        source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
+        triggered_by, tracked_packages)
       values (${made.id}, ${deployment.tenant_id}, ${deployment.id}, 'CREATING', ${made.deadline_at}, ${made.source},
         ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.secret_set_id},
-        ${json(made.secret_references)}, ${made.artifact_id}, ${made.artifact_key}, ${made.redeploy_of},
+        ${json(made.secret_references)}, ${json(made.sizes)}, ${made.artifact_id}, ${made.artifact_key}, ${made.redeploy_of},
         ${made.triggered_by}, ${json(made.tracked_packages)})`;
 }
 

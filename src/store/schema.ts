@@ -14,6 +14,7 @@ export interface Database {
   listeners: ListenerTable;
   data_keys: DataKeyTable;
   deployments: DeploymentTable;
+  tracing_projects: TracingProjectTable;
   secret_sets: SecretSetTable;
   artifacts: ArtifactTable;
   revisions: RevisionTable;
@@ -133,6 +134,21 @@ interface DeploymentTable {
   updated_at: Generated<Date>;
 }
 
+interface TracingProjectTable {
+  id: string;
+  tenant_id: string;
+  name: string;
+  project: string;
+  deployment_id: string | null;
+  status: "wanted" | "ready";
+  external_id: string | null;
+  attempts: Generated<number>;
+  retry_at: Date | null;
+  last_error: string | null;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+}
+
 interface SecretSetTable {
   id: string;
   tenant_id: string;
@@ -165,6 +181,7 @@ interface RevisionTable {
   source_revision_config: Json<SourceRevisionConfig>;
   secret_set_id: string | null;
   secret_references: Json | null;
+  sizes: Json | null;
   artifact_id: string | null;
   artifact_key: string | null;
   redeploy_of: string | null;

@@ -23,6 +23,7 @@ const ofDeployments = ofWorkspaces.filter(({ params, query }) =>
 const queries: Partial<Record<string, string>> = { getRevisionLogs: "type=build", getDeploymentLogs: "type=deploy" };
 const bodies: Partial<Record<string, object>> = {
   patchDeployment: { display_name: "taken over", source_revision_config: { repo_ref: "evil" } },
+  patchDeploymentTier: { deployment_tier: "DEDICATED_M" },
   createDeployment: { name: "x", source: "internal_docker", source_config: {}, source_revision_config: {} },
 };
 

@@ -63,7 +63,7 @@ export function current(source: SourceKind, changes: Partial<CurrentDeployment> 
     trackedRef: made.trackedRef,
     secretNames: [],
     secretReferences: null,
-    deploymentTier: null,
+    tiers: { deployment: null, compute: null, database: null },
     latestRevisionSource: source,
     url: "http://127.0.0.1:8124/d/bot-6b1f0f64",
     ...changes,

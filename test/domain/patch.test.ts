@@ -4,7 +4,6 @@ import fc from "fast-check";
 import type { PatchDeployment, SourceKind } from "../../src/contract/deployment.ts";
 import { applyNewRevision, applyPatch, applyPush } from "../../src/domain/patch.ts";
 import { redeploySettings } from "../../src/domain/redeploy.ts";
-import type { CurrentDeployment } from "../../src/domain/settings.ts";
 import { context, current, refusal, sources, uploadedPath } from "./fixtures.ts";
 
 const reference = { name: "A", secret_name: "keys", secret_key: "a" };
@@ -300,28 +299,6 @@ test("a redeploy takes code from the named revision, and commands and resources 
   );
 });
 
-test("a tier fits its type, and only a change of it makes a revision", () => {
-  const tier = (deploymentTier: CurrentDeployment["deploymentTier"]) => current("github", { deploymentTier });
-  assert.notEqual(applyPatch(tier(null), { deployment_tier: "DEDICATED_M" }, context).revision, null);
-  assert.equal(applyPatch(tier("DEDICATED_M"), { deployment_tier: "DEDICATED_M" }, context).revision, null);
-  assert.match(
-    refusal(() => applyPatch(tier(null), { deployment_tier: "SERVERLESS_M" }, context)),
-    /^400 invalidField/,
-  );
-});
-
-test("development types and images from outside have no tier", () => {
-  for (const source of ["external_docker", "internal_template"] as const) {
-    const { sourceConfig } = current(source);
-    const type = source === "external_docker" ? null : ("dev" as const);
-    const deployment = current(source, { sourceConfig: { ...sourceConfig, deployment_type: type } });
-    assert.match(
-      refusal(() => applyPatch(deployment, { deployment_tier: "DEDICATED_S" }, context)),
-      /^400 invalidField: .*not available for this type/,
-    );
-  }
-});
-
 test("a patch applied twice leaves what it left the first time", () => {
   const text = fc.option(
     fc.constantFrom("main", "dev", "refs/tags/v1", "a/b.json", "x.json", "npm ci", "npm i && npm t"),
@@ -356,13 +333,13 @@ test("a patch applied twice leaves what it left the first time", () => {
 test("an empty patch of any source changes nothing at all", () => {
   for (const source of sources) {
     const deployment = current(source);
-    const { sourceConfig, sourceRevisionConfig, trackedRef, secretReferences, deploymentTier } = deployment;
+    const { sourceConfig, sourceRevisionConfig, trackedRef, secretReferences, tiers } = deployment;
     assert.deepEqual(applyPatch(deployment, {}, context), {
       sourceConfig,
       sourceRevisionConfig,
       trackedRef,
       secretReferences,
-      deploymentTier,
+      tiers,
       secrets: null,
       revision: null,
     });

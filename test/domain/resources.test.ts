@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { DeploymentType } from "../../src/contract/deployment.ts";
+import type { DeploymentType, Size } from "../../src/contract/deployment.ts";
 import type { ResourceSpec } from "../../src/contract/resource-spec.ts";
 import { normaliseResourceSpec, roundToTenth } from "../../src/domain/resource-rules.ts";
 import { effectiveSizes, scalesToZero, shownDeploymentType } from "../../src/domain/sizes.ts";
@@ -109,6 +109,29 @@ test("a deployment type fixes the size, whatever a spec says", () => {
     [true, false, false],
   );
   assert.equal(shownDeploymentType(null), "prod");
+});
+
+test("a size says how much a replica may use at most, and the larger ones promise half of it", () => {
+  const sizes = (type: DeploymentType, size: Size) => {
+    const of = effectiveSizes(type, null, { compute: size, database: size });
+    const { cpuCores, cpuLimitCores, memoryMib, memoryLimitMib } = of;
+    return [cpuCores, cpuLimitCores, memoryMib / 1024, memoryLimitMib / 1024, of.database.memoryLimitMib / 1024];
+  };
+  const all = (type: DeploymentType) => (["S", "M", "L"] as const).map((size) => sizes(type, size));
+  const dedicated = [
+    [2, 3, 2, 6, 4],
+    [2.5, 5, 6, 12, 8],
+    [5, 10, 12, 24, 16],
+  ];
+  const serverless = [
+    [1, 1, 1, 3, 4],
+    [2.5, 5, 3, 6, 4],
+    [4.5, 9, 5.5, 11, 4],
+  ];
+  assert.deepEqual(all("prod"), dedicated);
+  assert.deepEqual(all("dev_zero"), serverless);
+  assert.deepEqual(effectiveSizes("prod", null), effectiveSizes("prod", null, { compute: "S", database: "S" }));
+  assert.deepEqual(sizes("dev", "L"), [1, 1, 1, 1, 4]);
 });
 
 test("of any accepted spec every limit covers its request and every range has a replica", () => {

@@ -25,6 +25,7 @@ export function newRevision(changed: Partial<NewRevision> = {}): NewRevision {
     source_revision_config: blankSourceRevisionConfig,
     secret_set_id: null,
     secret_references: null,
+    sizes: null,
     artifact_id: null,
     artifact_key: null,
     redeploy_of: null,

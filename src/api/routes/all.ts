@@ -1,5 +1,7 @@
 import type { Api } from "../route.ts";
 import { addDebugRoutes } from "./debug.ts";
+import { addDeletionRoutes } from "./deployment-deletion.ts";
+import { addSizeRoutes } from "./deployment-sizes.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
 import { addInfoRoutes } from "./info.ts";
 import { addListenerProtocol } from "./listener-protocol.ts";
@@ -12,6 +14,8 @@ import { addUploadRoutes } from "./uploads.ts";
 export function addRoutes(api: Api): void {
   addInfoRoutes(api);
   addDeploymentRoutes(api);
+  addDeletionRoutes(api);
+  addSizeRoutes(api);
   addRevisionRoutes(api);
   addUploadRoutes(api);
   addLogRoutes(api);

@@ -1,21 +1,19 @@
 import type { Principal } from "../../auth/principal.ts";
-import type { DeleteDeploymentQuery, ListDeploymentsQuery } from "../../contract/deployment.ts";
-import { ApiError, errors } from "../../contract/error.ts";
+import type { ListDeploymentsQuery } from "../../contract/deployment.ts";
+import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
-import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { applyPatch } from "../../domain/patch.ts";
 import type { Db } from "../../store/database.ts";
 import { countFreeDeployments, type DeploymentFilter, listDeployments } from "../../store/deployment-list.ts";
-import { type DeploymentRow, findDeployment, lockDeployment, requestDelete } from "../../store/deployments.ts";
+import { type DeploymentRow, findDeployment } from "../../store/deployments.ts";
 import { changeSettings } from "../change.ts";
 import { createFromRequest } from "../create.ts";
-import { refuseIfChanged } from "../etag.ts";
 import { deploymentOf } from "../present.ts";
 import { type Api, type Handler, route } from "../route.ts";
 import { deploymentsUrlOf } from "../urls.ts";
 import { readUuid } from "../uuid-text.ts";
 
-/** Deployments: D1 to D7 (contract 3.2). */
+/** Deployments: D1, D2, D4 to D6 (contract 3.2). */
 export function addDeploymentRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
@@ -59,60 +57,6 @@ export function addDeploymentRoutes(api: Api): void {
     });
     return deploymentOf(row, { sealer, principal, deploymentsUrl });
   });
-
-  addDeleteRoutes(api);
-}
-
-function addDeleteRoutes(api: Api): void {
-  const { db, sealer, settings } = api.deps;
-
-  route(api, operations.deleteDeployment, async ({ principal, params, query, request }) => {
-    const id = params.deployment_id;
-    if (request.headers["if-match"] === undefined) return deleteOne(db, principal, id, query);
-    const showing = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
-    return db.atomically(async () => {
-      const row = await db.transaction((trx) => lockDeployment(trx, principal.tenantId, id));
-      if (row === undefined) throw errors.deploymentNotFound(id);
-      refuseIfChanged(request, () => deploymentOf(row, showing));
-      await deleteOne(db, principal, id, query);
-    });
-  });
-
-  route(api, operations.deleteDeployments, async ({ principal, query, answerPartly }) => {
-    const deleted: string[] = [];
-    const refused: { id: string; error: ApiError }[] = [];
-    for (const id of new Set(query.deployment_ids)) {
-      try {
-        await deleteOne(db, principal, id, query);
-        deleted.push(id);
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        refused.push({ id, error });
-      }
-    }
-    const [first] = refused;
-    if (first !== undefined && deleted.length === 0 && refused.every(({ error }) => error.status === 404)) {
-      throw first.error;
-    }
-    if (first !== undefined) answerPartly();
-    const failed = refused.map(({ id, error }) => ({
-      deployment_id: id,
-      status_code: error.status,
-      detail: error.message,
-    }));
-    return { deleted, failed };
-  });
-}
-
-/** @throws ApiError 404; 400 `forceNeedsDelete` */
-async function deleteOne(db: Db, principal: Principal, id: string, query: DeleteDeploymentQuery): Promise<undefined> {
-  const { tenantId, actor } = principal;
-  if (query.force) {
-    const { status } = await readDeployment(db, principal, id);
-    if (!isBeingDeleted(status)) throw errors.forceNeedsDelete(id);
-  }
-  const options = { deleteTracingProject: query.delete_tracing_project, force: query.force, actor };
-  if (!(await requestDelete(db, tenantId, id, options))) throw errors.deploymentNotFound(id);
 }
 
 /** @throws ApiError 404 for an unknown deployment, and in the same words for another workspace's. */

@@ -1,0 +1,38 @@
+import type { FastifyRequest } from "fastify";
+import type { Principal } from "../../auth/principal.ts";
+import type { DeploymentPath } from "../../contract/deployment.ts";
+import { operations } from "../../contract/operations.ts";
+import { applyPatch, applyResourceTiers } from "../../domain/patch.ts";
+import { type ChangeRequest, changeSettings } from "../change.ts";
+import { deploymentOf } from "../present.ts";
+import { type Api, route } from "../route.ts";
+import { deploymentsUrlOf } from "../urls.ts";
+
+/** How large a deployment runs: D8, D9 (contract 3.2, 6.1). */
+export function addSizeRoutes(api: Api): void {
+  const { sealer, settings } = api.deps;
+
+  const resize = async (
+    { principal, params, request }: { principal: Principal; params: DeploymentPath; request: FastifyRequest },
+    decide: ChangeRequest["decide"],
+  ) => {
+    const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
+    const { row } = await changeSettings(api.deps, {
+      principal,
+      deploymentId: params.deployment_id,
+      deploymentsUrl,
+      action: "deployment.resize",
+      trigger: "tier",
+      ifMatch: request,
+      decide,
+    });
+    return deploymentOf(row, { sealer, principal, deploymentsUrl });
+  };
+
+  route(api, operations.patchDeploymentTier, (call) =>
+    resize(call, (current, context) => ({ changed: applyPatch(current, call.body, context) })),
+  );
+  route(api, operations.patchResourceTiers, (call) =>
+    resize(call, (current, context) => ({ changed: applyResourceTiers(current, call.body, context) })),
+  );
+}

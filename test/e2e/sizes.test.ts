@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sql } from "kysely";
+import type { RevisionRun } from "../../src/contract/assignment.ts";
+import { startTestServer } from "../server.ts";
+
+test("a resized deployment runs the same artifact with the limits of its new size, without another build", async () => {
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  const { client, server } = pierhead;
+  const made = await client.createDeployment({
+    body: {
+      name: "sized",
+      source: "internal_template",
+      source_config: { template_id: "node-server", deployment_type: "prod" },
+      source_revision_config: {},
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const settled = async (revisionId: string | null) => {
+    const revision = await client.waitForRevision({ ...ids, revision_id: revisionId as string });
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    const { rows } = await sql<{ run: RevisionRun }>`
+      select spec -> 'target' as run from assignments where deployment_id = ${made.id}`.execute(server.db.kysely);
+    return rows[0]?.run as RevisionRun;
+  };
+  const small = await settled(made.latest_revision_id);
+  assert.deepEqual([small.cpu_limit_cores, small.memory_limit_mib], [3, 6 * 1024]);
+  const resized = await client.patchDeploymentTier({ ...ids, body: { deployment_tier: "DEDICATED_M" } });
+  const larger = await settled(resized.latest_revision_id);
+  assert.deepEqual([larger.cpu_limit_cores, larger.memory_limit_mib], [5, 12 * 1024]);
+  assert.deepEqual(larger.artifact, small.artifact);
+  const { rows } = await sql`select 1 from builds where deployment_id = ${made.id}`.execute(server.db.kysely);
+  assert.equal(rows.length, 1);
+});
