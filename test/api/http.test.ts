@@ -37,7 +37,7 @@ test("an unknown path answers 404, a known one under another verb 405 with the v
   assert.deepEqual([unknown.status, unknown.body], [404, { detail: "Not Found" }]);
   const wrong = await t.ask({ url: "/v2/deployments", method: "PUT", key: null, payload: "x".repeat(100) });
   assert.deepEqual([wrong.status, wrong.body], [405, { detail: "Method Not Allowed" }]);
-  assert.equal(wrong.headers["allow"], "GET, POST, HEAD");
+  assert.equal(wrong.headers["allow"], "GET, POST, DELETE, HEAD");
   const named = await t.ask({ url: `/v2/deployments/${randomUUID()}`, method: "POST", key: null });
   assert.equal(named.headers["allow"], "GET, PATCH, DELETE, HEAD");
   assert.equal((await t.ask({ url: "/ok", method: "OPTIONS", key: null })).status, 405);
