@@ -249,7 +249,7 @@ export type PatchDeploymentTier = Static<typeof PatchDeploymentTier>;
 /** D9. At least one of them. */
 export const PatchResourceTiers = Type.Object(
   { compute_tier: given(SizeName), database_tier: given(SizeName, "Dedicated deployments only.") },
-  { $id: "PatchResourceTiers" },
+  { $id: "PatchResourceTiers", examples: [{ compute_tier: "L", database_tier: "M" }] },
 );
 export type PatchResourceTiers = Static<typeof PatchResourceTiers>;
 
