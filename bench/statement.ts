@@ -121,6 +121,7 @@ async function statementsOf(act: (db: Db) => Promise<unknown>): Promise<{ text: 
   };
   const pool = { connect: async () => client, end: async () => {} };
   const kysely = new Kysely({ dialect: new PostgresDialect({ pool: pool as never }) });
-  await act({ kysely, kind: "postgres", reached() {}, changes: { wake() {} } } as unknown as Db);
+  const transaction = (inside: (trx: unknown) => Promise<unknown>) => inside({ kysely });
+  await act({ kysely, kind: "postgres", transaction, reached() {}, changes: { wake() {} } } as unknown as Db);
   return sent;
 }

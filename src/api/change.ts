@@ -15,6 +15,7 @@ import {
   findDeployment,
   lockDeployment,
 } from "../store/deployments.ts";
+import { checkGrowth } from "../store/quotas.ts";
 import { findRevision, type NewRevision, type RevisionRow } from "../store/revisions.ts";
 import type { Sealer } from "../store/seal.ts";
 import { openSecrets, sealSecrets } from "../store/secrets.ts";
@@ -53,7 +54,8 @@ export interface Decided {
  * writes nothing.
  *
  * @returns the deployment afterwards, and the revision that was made.
- * @throws ApiError 404, 412 when it is not as the request says, and what the rules refuse.
+ * @throws ApiError 404, 412 when it is not as the request says, what the rules refuse, and 400 `quotaExceeded` when it
+ *   grows beyond the workspace's quota.
  */
 export async function changeSettings(
   { db, sealer, settings }: ApiDeps,
@@ -73,6 +75,7 @@ export async function changeSettings(
     const latest = await findLatestRevision(trx, row);
     const facts = { latestRevisionSource: latest?.source ?? null, sealer, deploymentsUrl: request.deploymentsUrl };
     const { changed, again } = await request.decide(currentOf(row, facts), context, trx);
+    await checkGrowth(trx, row, changed.sourceConfig);
     const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
     const secretSetId = secrets?.id ?? row.secret_set_id;
     const awaitsDatabase = row.status === "AWAITING_DATABASE";

@@ -2,7 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Static, TSchema } from "typebox";
 import { createKeyring, type Keyring } from "../auth/keyring.ts";
 import {
+  type Administrator,
   type Credentials,
+  findAdministrator,
   findListenerPrincipal,
   findPrincipal,
   type ListenerPrincipal,
@@ -80,15 +82,28 @@ export function route<O extends Operation>(
   handler: Handler<O, Principal>,
   { keepsItself = false } = {},
 ): void {
-  const find = (asked: Credentials) => findPrincipal(api.keyring, asked, operation.role);
   register(api, operation, handler, {
-    async admit(request) {
-      const principal = await api.limits.admit(request, find);
-      api.limits.count(principal.keyId);
-      return principal;
-    },
+    admit: counted(api, (asked) => findPrincipal(api.keyring, asked, operation.role)),
     ...(keepsAnswer(operation) && { once: { keepsItself, scopeOf: ({ tenantId }) => tenantId } }),
   });
+}
+
+/** An operation that administers: on what the key reaches, without a workspace of its own. */
+export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
+  register(api, operation, handler, {
+    admit: counted(api, (asked) => findAdministrator(api.keyring, asked, operation)),
+    // Two keys of one organization may see different things: what one was answered is not for the other.
+    ...(keepsAnswer(operation) && { once: { keepsItself: false, scopeOf: ({ keyId }) => keyId } }),
+  });
+}
+
+/** A key may ask so often and no more. */
+function counted<P extends { keyId: string }>(api: Api, find: (asked: Credentials) => Promise<P>) {
+  return async (request: FastifyRequest) => {
+    const principal = await api.limits.admit(request, find);
+    api.limits.count(principal.keyId);
+    return principal;
+  };
 }
 
 /** An operation of the listener protocol; a data plane may ask as often as it must. */
@@ -108,7 +123,9 @@ export function openRoute<O extends Operation>(api: Api, operation: O, handler: 
 }
 
 /** Who was admitted, for the handler and for the log line at the end. */
-const principals = new WeakMap<FastifyRequest, Principal | ListenerPrincipal | null>();
+const principals = new WeakMap<FastifyRequest, Caller | null>();
+
+type Caller = Principal | Administrator | ListenerPrincipal;
 
 /** Fields of the log line that say who asked. */
 export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?: string } {
@@ -125,7 +142,7 @@ interface Rules<P> {
   once?: { keepsItself: boolean; scopeOf(principal: P): string };
 }
 
-function register<O extends Operation, P extends Principal | ListenerPrincipal | null>(
+function register<O extends Operation, P extends Caller | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,

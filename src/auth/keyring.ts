@@ -21,6 +21,8 @@ export interface Keyring {
   /** Whether this very key was valid when it was last used here; asks nobody. */
   isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
+  /** Call it after keys or workspaces were changed: in this server the change holds at once. */
+  forget(): void;
 }
 
 export function createKeyring(db: Db, logger: Logger): Keyring {
@@ -62,6 +64,10 @@ export function createKeyring(db: Db, logger: Logger): Keyring {
       return hash !== undefined && isKeyOf(key, hash);
     },
     findWorkspace: (id) => workspaces.find(id),
+    forget() {
+      keys.forget();
+      workspaces.forget();
+    },
   };
 }
 

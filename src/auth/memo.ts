@@ -27,6 +27,11 @@ export class Memo<T> {
     return entry.row;
   }
 
+  /** What is asked for from now on is read again. */
+  forget(): void {
+    this.#entries.clear();
+  }
+
   #keep(key: string, entry: Entry<T>): void {
     this.#entries.delete(key);
     this.#entries.set(key, entry);

@@ -1,4 +1,5 @@
 import type { Role } from "../contract/operation.ts";
+import type { KeyScope } from "../contract/organization.ts";
 import type { KeyRole } from "../store/api-keys.ts";
 
 /** What each role may do besides calls that need no key. A listener's key speaks the listener protocol and nothing else. */
@@ -16,4 +17,11 @@ export function mayCall(role: KeyRole, needed: Role): boolean {
 /** Readers see that a secret exists, not what it is. */
 export function maySeeSecrets(role: KeyRole): boolean {
   return mayCall(role, "deployer");
+}
+
+const widths: Record<KeyScope, number> = { workspace: 0, organization: 1, installation: 2 };
+
+/** Does a key of this scope reach as far as that? */
+export function reaches(scope: KeyScope, needed: KeyScope): boolean {
+  return widths[scope] >= widths[needed];
 }

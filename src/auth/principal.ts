@@ -1,8 +1,10 @@
 import { errors } from "../contract/error.ts";
 import type { Role } from "../contract/operation.ts";
-import type { ApiKeyRow, KeyRole } from "../store/api-keys.ts";
+import type { KeyScope } from "../contract/organization.ts";
+import { type ApiKeyRow, type KeyRole, scopeOf } from "../store/api-keys.ts";
+import type { Reach } from "../store/reach.ts";
 import type { Keyring } from "./keyring.ts";
-import { mayCall } from "./permissions.ts";
+import { mayCall, reaches } from "./permissions.ts";
 
 /** What a request says about who is asking. */
 export interface Credentials {
@@ -22,6 +24,19 @@ export interface Principal {
   actor: string;
 }
 
+/** Who administers a workspace, an organization or the installation. */
+export interface Administrator {
+  /** The key's own organization: meant where none is named. */
+  organizationId: string;
+  /** The workspace that is meant where none is named; null: there is none. */
+  workspaceId: string | null;
+  scope: KeyScope;
+  /** What it may see and change; the rest is as if it did not exist. */
+  reach: Reach;
+  keyId: string;
+  actor: string;
+}
+
 /** A data plane. It serves every workspace whose deployments are assigned to it, so it has no tenant. */
 export interface ListenerPrincipal {
   listenerId: string;
@@ -35,7 +50,8 @@ export interface ListenerPrincipal {
  */
 export async function findPrincipal(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
   const key = await findKey(keyring, asked);
-  const workspace = key.workspace_id === null ? await chosenWorkspace(keyring, key, asked) : ownWorkspace(key, asked);
+  const workspace = await workspaceOf(keyring, key, asked);
+  if (workspace === undefined) throw errors.workspaceRequired();
   if (!mayCall(key.role, needed)) throw errors.roleMissing(needed);
   if (!workspace.isEnabled) throw errors.deploymentsDisabled();
   return {
@@ -54,12 +70,47 @@ export async function findListenerPrincipal(keyring: Keyring, asked: Credentials
   return { listenerId: key.listener_id, keyId: key.id, actor: actorOf(key) };
 }
 
+/**
+ * Who administers, and how far? No workspace need be named; one that is named has to be one of the key's.
+ * @throws ApiError 401 without a valid key; 403 when the workspace is foreign, or the role or scope is too small.
+ */
+export async function findAdministrator(
+  keyring: Keyring,
+  asked: Credentials,
+  needed: { role: Role; administers: KeyScope | null },
+): Promise<Administrator> {
+  const key = await findKey(keyring, asked);
+  const workspace = await workspaceOf(keyring, key, asked);
+  if (!mayCall(key.role, needed.role)) throw errors.roleMissing(needed.role);
+  const scope = scopeOf(key);
+  if (!reaches(scope, needed.administers ?? "workspace")) throw errors.scopeMissing(needed.administers as string);
+  const organizationId = key.organization_id;
+  return {
+    organizationId,
+    workspaceId: workspace?.id ?? null,
+    scope,
+    reach: {
+      organizationId: scope === "installation" ? null : organizationId,
+      workspaceId: scope === "workspace" ? key.workspace_id : null,
+    },
+    keyId: key.id,
+    actor: actorOf(key),
+  };
+}
+
 async function findKey(keyring: Keyring, asked: Credentials): Promise<ApiKeyRow> {
   const key = asked.key === undefined ? undefined : await keyring.findKey(asked.key);
   if (key === undefined) throw errors.invalidToken();
   if (asked.organizationId !== undefined && !isSame(asked.organizationId, key.organization_id))
     throw errors.forbidden();
   return key;
+}
+
+/** The key's own workspace, or the one it names; undefined: it has none and names none. */
+async function workspaceOf(keyring: Keyring, key: ApiKeyRow, asked: Credentials) {
+  if (scopeOf(key) === "workspace") return ownWorkspace(key, asked);
+  if (asked.tenantId !== undefined) return chosenWorkspace(keyring, key, asked.tenantId);
+  return key.workspace_id === null ? undefined : ownWorkspace(key, asked);
 }
 
 function ownWorkspace(key: ApiKeyRow, asked: Credentials): { id: string; isEnabled: boolean } {
@@ -69,11 +120,8 @@ function ownWorkspace(key: ApiKeyRow, asked: Credentials): { id: string; isEnabl
 }
 
 /** A key of an organization is good for any of its workspaces, but the caller has to say which. */
-async function chosenWorkspace(keyring: Keyring, key: ApiKeyRow, asked: Credentials) {
-  if (asked.tenantId === undefined) throw errors.workspaceRequired();
-  const workspace = uuidText.test(asked.tenantId)
-    ? await keyring.findWorkspace(asked.tenantId.toLowerCase())
-    : undefined;
+async function chosenWorkspace(keyring: Keyring, key: ApiKeyRow, tenantId: string) {
+  const workspace = uuidText.test(tenantId) ? await keyring.findWorkspace(tenantId.toLowerCase()) : undefined;
   if (workspace?.organization_id !== key.organization_id) throw errors.forbidden();
   return { id: workspace.id, isEnabled: workspace.deployments_enabled };
 }

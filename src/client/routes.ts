@@ -4,6 +4,7 @@ import type { listenerOperations } from "../contract/operations-listeners.ts";
 import type { logOperations } from "../contract/operations-logs.ts";
 import type { revisionOperations } from "../contract/operations-revisions.ts";
 import type { serverOperations } from "../contract/operations-server.ts";
+import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
 
 /** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL. */
 export type ClientOperations = Omit<
@@ -12,12 +13,13 @@ export type ClientOperations = Omit<
     typeof revisionOperations &
     typeof logOperations &
     typeof listenerOperations &
-    typeof debugOperations,
+    typeof debugOperations &
+    AdminOperations,
   "putUpload"
 >;
 
 export interface Route {
-  verb: "GET" | "POST" | "PATCH" | "DELETE";
+  verb: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Parameters in braces. */
   path: string;
 }
@@ -70,6 +72,7 @@ export const routes: Record<keyof ClientOperations, Route> = {
   deleteListener: { verb: "DELETE", path: "/v2/listeners/{listener_id}" },
   replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key" },
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
+  ...adminRoutes,
 };
 
 function get(path: string): Route {

@@ -178,7 +178,7 @@ export type DeploymentPage = Static<typeof DeploymentPage>;
 export const DeploymentPath = Type.Object({ deployment_id: uuid("Deployment of your workspace.") });
 export type DeploymentPath = Static<typeof DeploymentPath>;
 
-/** D1. An empty text means no filter; unknown statuses and tags match nothing. */
+/** D1. An empty text means no filter; unknown statuses and tag values match nothing. */
 export const ListDeploymentsQuery = Type.Object({
   ...offsetQuery,
   name_contains: Type.Optional(Type.String({ description: "Part of the name, in any case. Exact hits come first." })),
@@ -187,7 +187,12 @@ export const ListDeploymentsQuery = Type.Object({
   remote_reconciled: Type.Optional(
     Type.Boolean({ description: "true: run by a remote listener; false: by the built-in one." }),
   ),
-  tag_value_ids: Type.Optional(Type.String({ description: "Resource-tag value ids, separated by commas." })),
+  tag_value_ids: Type.Optional(
+    Type.String({
+      description:
+        "Tag value ids, separated by commas. Values of one tag are alternatives, different tags must all fit.",
+    }),
+  ),
   image_version: Type.Optional(Type.String({ description: "Exact." })),
   deployment_type: Type.Optional(literals(DeploymentType.enum, { description: "Exact." })),
   deployment_ids: Type.Optional(Type.String({ description: "Deployment ids, separated by commas." })),

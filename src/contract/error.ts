@@ -47,6 +47,7 @@ export const errors = {
     ),
   forbidden: () => new ApiError("forbidden", 403, "Forbidden"),
   roleMissing: (role: string) => new ApiError("roleMissing", 403, `This call needs a key with the role '${role}'.`),
+  scopeMissing: (scope: string) => new ApiError("scopeMissing", 403, `This call needs an admin key of the ${scope}.`),
   deploymentsDisabled: () =>
     new ApiError("deploymentsDisabled", 403, "LangSmith Deployment is not enabled for this organization"),
   tooManyRequests: (retryAfterS: number) =>
@@ -187,6 +188,38 @@ export const errors = {
     }),
   protocolUnknown: (spoken: readonly number[]) =>
     new ApiError("protocolUnknown", 400, `No common protocol version; this server speaks ${spoken.join(", ")}.`),
+  // Administration
+  organizationNotFound: (id: string) => new ApiError("organizationNotFound", 404, `Organization ID ${id} not found.`),
+  organizationInUse: (because: string) =>
+    new ApiError("organizationInUse", 409, `The organization cannot be deleted: ${because}`),
+  workspaceNotFound: (id: string) => new ApiError("workspaceNotFound", 404, `Workspace ID ${id} not found.`),
+  workspaceNameTaken: (name: string) =>
+    new ApiError("workspaceNameTaken", 409, `A workspace named '${name}' already exists in this organization.`),
+  workspaceInUse: (because: string) =>
+    new ApiError("workspaceInUse", 409, `The workspace cannot be deleted: ${because}`),
+  apiKeyNotFound: (id: string) => new ApiError("apiKeyNotFound", 404, `API key ID ${id} not found.`),
+  lastAdminKey: (scope: string) =>
+    new ApiError(
+      "lastAdminKey",
+      409,
+      `This is the last key that administers the ${scope}. Create another one first, or nobody could.`,
+    ),
+  memberNotFound: (id: string) => new ApiError("memberNotFound", 404, `Member ID ${id} not found.`),
+  memberTaken: (email: string) => new ApiError("memberTaken", 409, `'${email}' is a member there already.`),
+  tagNotFound: (id: string) => new ApiError("tagNotFound", 404, `Tag ID ${id} not found.`),
+  tagValueNotFound: (id: string) => new ApiError("tagValueNotFound", 404, `Tag value ID ${id} not found.`),
+  tagNameTaken: (name: string) => new ApiError("tagNameTaken", 409, `'${name}' already exists.`),
+  tooManyTags: (max: number, what: string) =>
+    new ApiError("tooManyTags", 400, `There can be at most ${max} ${what}. Delete what is no longer used.`),
+  invalidSetting: (field: string, because: string) => new ApiError("invalidSetting", 400, `'${field}' ${because}`),
+  quotaExceeded: (quota: string, limit: number, because: string) =>
+    new ApiError(
+      "quotaExceeded",
+      400,
+      `The quota '${quota}' of this workspace is ${limit}${because} ` +
+        "or ask whoever administers the organization for more.",
+      { extra: { error: "quota_exceeded", quota, limit } },
+    ),
   secretSetNotFound: (id: string) => new ApiError("secretSetNotFound", 404, `Secret set ID ${id} not found.`),
 };
 

@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "./error.ts";
+import type { KeyScope } from "./organization.ts";
 
 export type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -32,6 +33,11 @@ export interface Operation {
   /** Refusals of its own; those that follow from its role and its input are added by `refusalsOf`. */
   errors: readonly ErrorCode[];
   role: Role;
+  /**
+   * Least scope of the key for operations that administer: they work on whatever the key reaches, and need no workspace
+   * named. null: the operation works in one workspace (or needs no key at all).
+   */
+  administers: KeyScope | null;
   audience: Audience;
   /** The answer carries an ETag; a GET with the same one in `If-None-Match` answers 304. */
   hasEtag: boolean;
@@ -41,7 +47,9 @@ export interface Operation {
 
 /** The parts of an operation that differ from the usual: a public JSON call without parameters. */
 type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
-  Partial<Pick<Operation, "errors" | "audience" | "bodyRequired" | "stream" | "hasEtag" | "takesIfMatch">> & {
+  Partial<
+    Pick<Operation, "errors" | "audience" | "bodyRequired" | "stream" | "hasEtag" | "takesIfMatch" | "administers">
+  > & {
     params?: P;
     query?: Q;
     body?: B;
@@ -62,6 +70,7 @@ export function operation<
     stream: null,
     hasEtag: false,
     takesIfMatch: false,
+    administers: null as KeyScope | null,
     bodyRequired: (written.body ?? null) !== null,
     ...written,
     id,

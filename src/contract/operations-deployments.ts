@@ -25,6 +25,7 @@ export const settingErrors: readonly ErrorCode[] = [
   "invalidTarballPath",
   "invalidSecret",
   "secretNameReserved",
+  "quotaExceeded",
 ];
 
 /** Deployments and the uploads they are built from (contract 3.2). */

@@ -1,6 +1,7 @@
 import type { ErrorCode } from "./error.ts";
 import { requestHeadersOf } from "./headers.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
+import { administrationOperations } from "./operations-administration.ts";
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
@@ -8,6 +9,7 @@ import { listenerOperations } from "./operations-listeners.ts";
 import { logOperations } from "./operations-logs.ts";
 import { revisionOperations } from "./operations-revisions.ts";
 import { serverOperations } from "./operations-server.ts";
+import { tagOperations } from "./operations-tags.ts";
 
 /** Every operation of the API by its id. Routes, the OpenAPI document and the client are made from this table. */
 export const operations = {
@@ -16,6 +18,8 @@ export const operations = {
   ...revisionOperations,
   ...logOperations,
   ...listenerOperations,
+  ...administrationOperations,
+  ...tagOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
 } as const satisfies Record<string, Operation>;
@@ -36,12 +40,13 @@ export const commonErrors: readonly ErrorCode[] = [
 
 /** Every refusal an operation can answer: its own, and those that follow from its role and from what it reads. */
 export function refusalsOf(operation: Operation): readonly ErrorCode[] {
-  const { role, verb, params, query, body, stream, takesIfMatch, errors } = operation;
+  const { role, verb, params, query, body, stream, takesIfMatch, administers, errors } = operation;
   const hasInput = [params, query, body, requestHeadersOf(operation)].some((part) => part !== null);
   return [
     ...new Set<ErrorCode>([
       ...errors,
       ...(role === "none" ? [] : commonErrors),
+      ...(administers === null ? [] : (["scopeMissing"] as const)),
       ...(keepsAnswer(operation) ? (["idempotencyKeyReused"] as const) : []),
       ...(takesIfMatch ? (["changedMeanwhile"] as const) : []),
       ...(hasInput ? (["invalidRequest"] as const) : []),

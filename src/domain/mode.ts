@@ -1,10 +1,8 @@
 import type { SourceKind } from "../contract/deployment.ts";
 import type { Mode, Region } from "../contract/info.ts";
+import type { Plan } from "../contract/organization.ts";
 
-export type { Mode };
-
-/** Who may bring their own data plane is decided by the organization's plan. */
-export type Plan = "cloud" | "self_hosted_enterprise";
+export type { Mode, Plan };
 
 export interface ModeRules {
   /** Sources a deployment can be created from. */

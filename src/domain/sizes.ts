@@ -1,4 +1,4 @@
-import type { DeploymentType, Size } from "../contract/deployment.ts";
+import type { DeploymentType, Size, SourceConfig } from "../contract/deployment.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
 import { kindOf, type Sizes } from "./tiers.ts";
 
@@ -35,6 +35,11 @@ export function effectiveSizes(
 ): DeploymentSizes {
   if (type === null) return sizesOfSpec(spec ?? {});
   return sizesOfSpec({ ...specOfType[type], ...specOfSizes(type, sizes ?? { compute: "S", database: "S" }) });
+}
+
+/** Replicas of the agent server that settings ask for at most: what the quota counts. */
+export function replicasOf(config: Pick<SourceConfig, "deployment_type" | "resource_spec">): number {
+  return effectiveSizes(config.deployment_type, config.resource_spec).maxReplicas;
 }
 
 /** The type that answers show: an image from outside has none of its own and counts as `prod` (contract 2.2). */

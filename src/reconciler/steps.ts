@@ -5,6 +5,8 @@ import type { Artifact } from "../contract/assignment.ts";
 import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
 import type { Trx } from "../store/database.ts";
+import { moveDeployment } from "../store/deployments.ts";
+import { buildQuotaProblem } from "../store/quotas.ts";
 import { moveRevision, type RevisionRow, revisionColumns, skipRevisions } from "../store/revisions.ts";
 import { assign } from "./assign.ts";
 import { checkDatabase, provisionDatabase } from "./databases.ts";
@@ -211,19 +213,16 @@ async function beginBuild(
   if (!builds.hasFreeSlot) return { kind: "later", retryInMs: 500, because: "all build slots are taken" };
   const revision = await readRevision(deps, revisionId);
   if (revision === undefined) return done;
-  const source = await resolveSource(deps, revision, signal);
   const at = { id: revisionId, deploymentId: state.id };
-  if (!source.ok) {
-    const from = revision.status;
-    await moveRevision(deps.db, at, {
-      from,
-      to: "BUILD_FAILED",
-      because: "the source is gone",
-      message: source.message,
-      deadlineAt: null,
-    });
+  const fail = async (because: string, message: string) => {
+    await moveRevision(deps.db, at, { from: revision.status, to: "BUILD_FAILED", because, message, deadlineAt: null });
     return done;
-  }
+  };
+  // A build that had begun on a server that died may end.
+  const refusal = revision.status === "AWAITING_BUILD" ? await buildQuotaProblem(deps.db, state.tenantId) : null;
+  if (refusal !== null) return fail("no build minutes are left", refusal);
+  const source = await resolveSource(deps, revision, signal);
+  if (!source.ok) return fail("the source is gone", source.message);
   const request: BuildRequest = {
     buildId: revisionId,
     source: source.source,

@@ -1,12 +1,19 @@
-import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { sql } from "kysely";
 import { mintApiKey } from "../auth/api-key.ts";
 import { modes } from "../domain/mode.ts";
-import { insertApiKey, revokeListenerKeys } from "../store/api-keys.ts";
+import {
+  type ApiKeyRow,
+  createApiKey,
+  findApiKeyByPrefix,
+  insertApiKey,
+  makeOperator,
+  revokeListenerKeys,
+} from "../store/api-keys.ts";
 import type { Db } from "../store/database.ts";
 import { ensureBuiltinListener } from "../store/listeners.ts";
+import { createOrganization, createWorkspace } from "../store/tenants.ts";
 import type { Config } from "./config.ts";
 import { writeDurably } from "./files.ts";
 
@@ -45,7 +52,7 @@ export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
     name: "built-in listener",
     role: "listener",
   });
-  return { organizationId, workspaceId, ...admin, listenerId, listenerKey: listenerKey.key };
+  return { organizationId, ...admin, listenerId, listenerKey: listenerKey.key };
 }
 
 export async function writeCredentials(config: Config, credentials: Credentials): Promise<void> {
@@ -54,36 +61,56 @@ export async function writeCredentials(config: Config, credentials: Credentials)
 
 const credentialsPath = (config: Config) => path.join(config.dataDir, "credentials.json");
 
+/** The oldest workspace; servers that start at the same time on an empty database make one together. */
 async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId: string; workspaceId: string }> {
-  const found = await sql<{ organization_id: string; id: string }>`
-    select id, organization_id from workspaces order by created_at, id limit 1`.execute(db.kysely);
-  const first = found.rows[0];
-  if (first !== undefined) return { organizationId: first.organization_id, workspaceId: first.id };
-  const [organizationId, workspaceId] = [randomUUID(), randomUUID()];
-  await sql`
-    with organization as (
-      insert into organizations (id, name, plan) values (${organizationId}, 'default', ${modes[config.mode].defaultPlan}))
-    insert into workspaces (id, organization_id, name) values (${workspaceId}, ${organizationId}, 'default')`.execute(
-    db.kysely,
-  );
-  return { organizationId, workspaceId };
+  return db.transaction(async (trx) => {
+    await sql`lock table organizations in share row exclusive mode`.execute(trx.kysely);
+    const { rows } = await sql<{ organizationId: string; workspaceId: string | null }>`
+      select o.id as "organizationId", w.id as "workspaceId"
+        from organizations o left join workspaces w on w.organization_id = o.id
+       order by w.created_at nulls last, w.id, o.created_at, o.id limit 1`.execute(trx.kysely);
+    const organizationId =
+      rows[0]?.organizationId ??
+      (await createOrganization(trx, { name: "default", plan: modes[config.mode].defaultPlan }));
+    const workspaceId = rows[0]?.workspaceId ?? (await createWorkspace(trx, { organizationId, name: "default" }));
+    return { organizationId, workspaceId };
+  });
 }
 
 /**
  * The key of `PIERHEAD_ADMIN_KEY` when there is one, else the one in credentials.json as long as it is valid, else a new
- * one: losing the file never locks the operator of the machine out.
+ * one: losing the file never locks the operator of the machine out. It is an operator's key.
+ * @throws Error when the key of `PIERHEAD_ADMIN_KEY` was revoked or is no admin's.
  */
 async function ensureAdminKey(db: Db, config: Config, organizationId: string, workspaceId: string) {
   const wanted = config.adminKey ?? (await readCredentials(config))?.api_key;
   const minted = mintApiKey(wanted);
-  const isKnown =
-    await sql`select 1 from api_keys where prefix = ${minted.prefix} and hash = ${minted.hash} and revoked_at is null`.execute(
-      db.kysely,
+  const known = await findApiKeyByPrefix(db, minted.prefix);
+  if (wanted !== undefined && known !== undefined && isUsable(known, minted.hash)) {
+    await makeOperator(db, known);
+    return { adminKey: wanted, isNewKey: false, workspaceId: known.workspace_id ?? workspaceId };
+  }
+  if (config.adminKey !== undefined && known !== undefined) {
+    throw new Error(
+      "the key in PIERHEAD_ADMIN_KEY was revoked, has expired, or is no admin's: give another one, or none to have one made",
     );
-  if (wanted !== undefined && isKnown.rows.length > 0) return { adminKey: wanted, isNewKey: false };
-  const made = wanted !== undefined && config.adminKey === undefined ? mintApiKey() : minted;
-  await insertApiKey(db, { ...made, organizationId, workspaceId, listenerId: null, name: "admin", role: "admin" });
-  return { adminKey: made.key, isNewKey: true };
+  }
+  const made = config.adminKey === undefined ? mintApiKey() : minted;
+  const key = {
+    organizationId,
+    workspaceId,
+    listenerId: null,
+    name: "admin",
+    role: "admin",
+    isOperator: true,
+  } as const;
+  await createApiKey(db, { ...key, prefix: made.prefix, hash: made.hash }, "system");
+  return { adminKey: made.key, isNewKey: true, workspaceId };
+}
+
+function isUsable(known: ApiKeyRow, hash: Buffer): boolean {
+  const hasExpired = known.expires_at !== null && known.expires_at.getTime() <= Date.now();
+  return known.hash.equals(hash) && known.revoked_at === null && !hasExpired && known.role === "admin";
 }
 
 async function readCredentials(config: Config): Promise<Credentials | undefined> {

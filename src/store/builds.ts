@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { announced } from "./changes.ts";
 import type { Db } from "./database.ts";
+import { countedBuild } from "./quotas.ts";
 
 /** What a build left in the row; the failure text becomes `status_message`. */
 export interface StoredBuildResult {
@@ -32,7 +33,8 @@ export async function claimBuild(
       select id from moved
       union select id from revisions where id = ${revision.id} and status = 'BUILDING'
     ), before as (
-      select revision_id, pid, pid_started from builds where revision_id = ${revision.id} for update
+      select revision_id, pid, pid_started, status, started_at, lease_until from builds
+       where revision_id = ${revision.id} for update
     ), claimed as (
       insert into builds (revision_id, deployment_id, status, owner, lease_until)
       select id, ${revision.deploymentId}, 'running', ${claim.owner}, now() + ${claim.leaseMs} * interval '1 millisecond' from wanted
@@ -41,6 +43,11 @@ export async function claimBuild(
              result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1
        where builds.status in ('cancelled') or builds.lease_until < now()
       returning revision_id
+    ), abandoned as (
+      select r.tenant_id, b.started_at, least(b.lease_until, now()) as ended_at
+        from claimed c join before b on b.revision_id = c.revision_id join revisions r on r.id = c.revision_id
+       where b.status = 'running'
+    ), usage as (${countedBuild("abandoned")}
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, id, 'revision.status',
@@ -86,9 +93,12 @@ export async function finishBuild(
     with finished as (
       update builds set status = ${end.status}, result = ${end.result === null ? null : JSON.stringify(end.result)}::jsonb,
              finished_at = now(), pid = null, pid_started = null
-       where revision_id = ${revisionId} and owner = ${end.owner} and status = 'running' returning revision_id, deployment_id
+       where revision_id = ${revisionId} and owner = ${end.owner} and status = 'running'
+      returning revision_id, deployment_id, started_at
     ), known as (
-      select f.deployment_id, r.tenant_id from finished f join revisions r on r.id = f.revision_id
+      select f.deployment_id, r.tenant_id, f.started_at, now() as ended_at
+        from finished f join revisions r on r.id = f.revision_id
+    ), usage as (${countedBuild("known")}
     ), ${announced("known")}
     select deployment_id from known`.execute(db.kysely);
   if (rows.length === 0) return false;
@@ -97,14 +107,15 @@ export async function finishBuild(
   return true;
 }
 
-/** Takes over an abandoned build in order to end it. @returns its left process, or undefined when its owner lives. */
+/** Takes over an abandoned build in order to end it; the time that nobody worked on it does not count. @returns its left process, or undefined when its owner lives. */
 export async function takeAbandonedBuild(
   db: Db,
   revisionId: string,
   claim: { owner: string; leaseMs: number },
 ): Promise<LeftBuild | undefined> {
   const { rows } = await sql<LeftBuild>`
-    update builds set owner = ${claim.owner}, lease_until = now() + ${claim.leaseMs} * interval '1 millisecond'
+    update builds set owner = ${claim.owner}, lease_until = now() + ${claim.leaseMs} * interval '1 millisecond',
+           started_at = started_at + (now() - lease_until)
      where revision_id = ${revisionId} and status = 'running' and lease_until < now()
     returning pid, pid_started as "pidStarted"`.execute(db.kysely);
   return rows[0];

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "./database.ts";
+import { taggedWith } from "./deployment-tags.ts";
 import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
 
 /** Absent means: no matter. */
@@ -17,6 +18,8 @@ export interface DeploymentFilter {
   address?: { slug: string | null; customUrl: string } | undefined;
   agentId?: string | undefined;
   agentEnvironment?: string | undefined;
+  /** Values of tags: of each tag among them a deployment has at least one. */
+  tagValueIds?: readonly string[] | undefined;
 }
 
 /**
@@ -29,11 +32,13 @@ export async function listDeployments(
   filter: DeploymentFilter,
   page: { limit: number; offset: number },
 ): Promise<DeploymentRow[]> {
+  const tags = filter.tagValueIds === undefined ? [] : await taggedWith(db, tenantId, filter.tagValueIds);
+  if (tags === undefined) return [];
   const wanted = filter.name ?? filter.nameContains;
   const exactFirst = wanted === undefined ? sql`` : sql`(d.name = ${wanted}) desc,`;
   const { rows } = await sql<DeploymentRow>`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
-     where ${sql.join([sql`d.tenant_id = ${tenantId}`, ...conditionsOf(filter)], sql` and `)}
+     where ${sql.join([sql`d.tenant_id = ${tenantId}`, ...conditionsOf(filter), ...tags], sql` and `)}
      order by ${exactFirst} d.created_at desc, d.seq desc limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
   return rows;
 }

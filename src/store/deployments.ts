@@ -9,12 +9,14 @@ import type {
 } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
+import { replicasOf } from "../domain/sizes.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 import { isForeignKeyViolation, isUniqueViolation } from "./database.ts";
 import type { KeptAnswer } from "./idempotency-keys.ts";
 import { insertedAnswer } from "./idempotency-keys.ts";
+import { checkNewDeployment, hasQuotas } from "./quotas.ts";
 import type { NewRevision } from "./revisions.ts";
 import { insertedRevision } from "./revisions.ts";
 import type { SealedSet } from "./secrets.ts";
@@ -106,9 +108,10 @@ export const deploymentColumns = sql.raw(
 
 /**
  * Writes a deployment, its first revision, secrets, event, audit row and change in one statement: one commit, one fsync.
+ * In a workspace with quotas they are checked before, in the same transaction.
  * @param keep makes the answer that the same request gets when it is sent again; written in that statement too.
  * @returns the row as it was written; it may have moved on since.
- * @throws ApiError 409 when the name or the agent environment is taken.
+ * @throws ApiError 409 when the name or the agent environment is taken; 400 `quotaExceeded`.
  */
 export async function createDeployment(
   db: Db,
@@ -116,34 +119,27 @@ export async function createDeployment(
   keep: (row: DeploymentRow) => KeptAnswer | null = () => null,
 ): Promise<DeploymentRow> {
   const row = newRow(made);
-  const statement = sql`
-    with deployment as (
-      insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
-        tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
-        agent_id, agent_environment, created_at, updated_at)
-      values (${made.id}, ${made.tenant_id}, ${made.listener_id}, ${made.name}, ${made.slug}, ${made.source},
-        ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.tracked_ref},
-        ${json(made.secret_references)}, ${row.secret_set_id}, ${row.status}, ${row.latest_revision_id},
-        ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment},
-        ${row.created_at}, ${row.updated_at})
-      returning id as deployment_id, tenant_id
-    ), secret_set as (${insertedSecretSet(made.secrets, made)}
-    ), revision as (${insertedRevision(made.revision, made)}
-    ), answer as (${insertedAnswer(keep(row))}
-    ), event as (
-      insert into events (tenant_id, deployment_id, revision_id, kind, data)
-      select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
-    ), audit as (${auditedDeployment("deployment", createNote(made), made.name)}
-    ), ${announced("deployment")}
-    select deployment_id from deployment`;
+  const answer = keep(row);
   try {
-    await statement.execute(db.kysely);
+    const isMade = await insertDeployment(db, made, {
+      row,
+      answer,
+      where: sql`where not ${hasQuotas(made.tenant_id)}`,
+    });
+    if (!isMade) {
+      await db.transaction(async (trx) => {
+        await checkNewDeployment(trx, made.tenant_id, replicasOf(made.source_config));
+        await insertDeployment(trx, made, { row, answer, where: sql`` });
+      });
+    }
   } catch (error) {
     if (isUniqueViolation(error, "deployments_tenant_id_name_key")) throw errors.nameTaken(made.name);
     if (isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
     if (isForeignKeyViolation(error, "deployments_listener_id_fkey")) {
       throw errors.invalidField("source_config.listener_id", `${made.listener_id} was deleted in the meantime.`);
     }
+    // The workspace was deleted a moment ago.
+    if (isForeignKeyViolation(error, "deployments_tenant_id_fkey")) throw errors.forbidden();
     throw error;
   }
   db.reached("deployment created");
@@ -174,6 +170,35 @@ function newRow({ secrets, revision, actor: _, ...made }: NewDeployment): Deploy
     sealed_secrets: secrets?.sealed ?? null,
     secrets_key_id: secrets?.dataKeyId ?? null,
   };
+}
+
+/** @returns false when the condition does not hold: then nothing was written. */
+async function insertDeployment(
+  db: Db | Trx,
+  made: NewDeployment,
+  { row, answer, where }: { row: DeploymentRow; answer: KeptAnswer | null; where: RawBuilder<unknown> },
+): Promise<boolean> {
+  const { rows } = await sql`
+    with deployment as (
+      insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
+        tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
+        agent_id, agent_environment, created_at, updated_at)
+      select ${made.id}, ${made.tenant_id}, ${made.listener_id}, ${made.name}, ${made.slug}, ${made.source},
+        ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.tracked_ref},
+        ${json(made.secret_references)}, ${row.secret_set_id}, ${row.status}, ${row.latest_revision_id},
+        ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment},
+        ${row.created_at}, ${row.updated_at} ${where}
+      returning id as deployment_id, tenant_id
+    ), secret_set as (${insertedSecretSet(made.secrets, "deployment")}
+    ), revision as (${insertedRevision(made.revision, "deployment")}
+    ), answer as (${insertedAnswer(answer, "deployment")}
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
+    ), audit as (${auditedDeployment("deployment", createNote(made), made.name)}
+    ), ${announced("deployment")}
+    select deployment_id from deployment`.execute(db.kysely);
+  return rows.length > 0;
 }
 
 /** Another tenant's deployment answers undefined, exactly as an unknown one. */
@@ -213,8 +238,8 @@ export async function changeDeployment(
     with deployment as (
       update deployments set ${sql.join([...assignments, sql`updated_at = now()`])} where id = ${deployment.id}
       returning id as deployment_id, tenant_id
-    ), secret_set as (${insertedSecretSet(made.secrets, deployment)}
-    ), revision as (${insertedRevision(made.revision, deployment)}
+    ), secret_set as (${insertedSecretSet(made.secrets, "deployment")}
+    ), revision as (${insertedRevision(made.revision, "deployment")}
     ), audit as (${auditedDeployment("deployment", made.audit)}
     ), ${announced("deployment")}
     select deployment_id from deployment`.execute(trx.kysely);

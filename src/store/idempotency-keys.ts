@@ -26,12 +26,15 @@ export function sealAnswer(sealer: Pick<Sealer, "seal">, key: AnswerKey, { text,
   return { ...key, ...sealer.seal(Buffer.from(`${JSON.stringify(head)}\n${text}`), boundTo(key)) };
 }
 
-/** CTE body, or a statement of its own, that keeps an answer, or nothing. A key in use fails: `isAnswerKept`. */
-export function insertedAnswer(kept: KeptAnswer | null): RawBuilder<unknown> {
+/**
+ * CTE body, or a statement of its own, that keeps an answer, or nothing. A key in use fails: `isAnswerKept`.
+ * @param source name of an earlier CTE: kept for its row, and not when it has none.
+ */
+export function insertedAnswer(kept: KeptAnswer | null, source: string | null = null): RawBuilder<unknown> {
   if (kept === null) return sql`select 1`;
   return sql`
       insert into idempotency_keys (scope_id, key, data_key_id, sealed)
-      values (${kept.scopeId}, ${kept.key}, ${kept.keyId}, ${kept.sealed})`;
+      select ${kept.scopeId}, ${kept.key}, ${kept.keyId}, ${kept.sealed} ${source === null ? sql`` : sql`from ${sql.table(source)}`}`;
 }
 
 export async function keepAnswer(db: Db, kept: KeptAnswer): Promise<void> {

@@ -63,20 +63,17 @@ export const revisionColumns = sql.raw(
   ].join(", "),
 ) as RawBuilder<unknown>;
 
-/** CTE body that writes a CREATING revision, or nothing. */
-export function insertedRevision(
-  made: NewRevision | null,
-  deployment: { id: string; tenant_id: string },
-): RawBuilder<unknown> {
+/** CTE body that writes a CREATING revision of the deployment of an earlier CTE (`deployment_id`, `tenant_id`), or nothing. */
+export function insertedRevision(made: NewRevision | null, source: string): RawBuilder<unknown> {
   if (made === null) return sql`select 1`;
   return sql`
       insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
         source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
         triggered_by, tracked_packages)
-      values (${made.id}, ${deployment.tenant_id}, ${deployment.id}, 'CREATING', ${made.deadline_at}, ${made.source},
+      select ${made.id}, tenant_id, deployment_id, 'CREATING', ${made.deadline_at}, ${made.source},
         ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.secret_set_id},
         ${json(made.secret_references)}, ${json(made.sizes)}, ${made.artifact_id}, ${made.artifact_key}, ${made.redeploy_of},
-        ${made.triggered_by}, ${json(made.tracked_packages)})`;
+        ${made.triggered_by}, ${json(made.tracked_packages)} from ${sql.table(source)}`;
 }
 
 /** Another tenant's revision, or one of another deployment, answers undefined as if it did not exist. */

@@ -52,12 +52,12 @@ export async function findSecretSet(
   return { tenantId: row.tenant_id, values: openSecrets(sealer, row, owner) };
 }
 
-/** CTE body that writes the set, or nothing. */
-export function insertedSecretSet(set: SealedSet | null, deployment: Owner): RawBuilder<unknown> {
+/** CTE body that writes the set for the deployment of an earlier CTE (`deployment_id`, `tenant_id`), or nothing. */
+export function insertedSecretSet(set: SealedSet | null, source: string): RawBuilder<unknown> {
   if (set === null) return sql`select 1`;
   return sql`
       insert into secret_sets (id, tenant_id, deployment_id, data_key_id, sealed)
-      values (${set.id}, ${deployment.tenant_id}, ${deployment.id}, ${set.dataKeyId}, ${set.sealed})`;
+      select ${set.id}, tenant_id, deployment_id, ${set.dataKeyId}, ${set.sealed} from ${sql.table(source)}`;
 }
 
 const boundTo = (deployment: Owner) => `secrets/${deployment.tenant_id}/${deployment.id}`;

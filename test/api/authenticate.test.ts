@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
-import { createWorkspace, setDeploymentsEnabled } from "../../src/store/tenants.ts";
+import { changeWorkspace, createWorkspace } from "../../src/store/tenants.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -106,8 +106,10 @@ test("an expired key is unknown from its moment on, a revoked one soon after", a
   const { rows } = await sql<{ id: string }>`select id from api_keys where prefix = ${revoked.split("_")[1]}`.execute(
     t.db.kysely,
   );
-  assert.equal(await revokeApiKey(t.db, stranger.organizationId, rows[0]?.id ?? ""), false);
-  assert.equal(await revokeApiKey(t.db, tenant.organizationId, rows[0]?.id ?? ""), true);
+  const revoke = (organizationId: string) =>
+    revokeApiKey(t.db, { organizationId, workspaceId: null }, rows[0]?.id ?? "", "test");
+  assert.equal(await revoke(stranger.organizationId), false);
+  assert.equal(await revoke(tenant.organizationId), true);
   await until(async () => (await list({ "x-api-key": revoked })).status === 401);
 });
 
@@ -125,7 +127,8 @@ test("the use of a key is noted", async () => {
 
 test("a workspace whose deployments are switched off says so in the words that clients look for", async () => {
   const tenantId = await createWorkspace(t.db, { organizationId: tenant.organizationId, name: "off" });
-  await setDeploymentsEnabled(t.db, tenantId, false);
+  const everywhere = { organizationId: null, workspaceId: null };
+  await changeWorkspace(t.db, everywhere, tenantId, { deploymentsEnabled: false, actor: "test" });
   for (const key of [organizationKey, await t.mintKey({ tenant: { ...tenant, tenantId } })]) {
     const answer = await t.ask({ url: "/v2/deployments", key, headers: { "x-tenant-id": tenantId } });
     assert.equal(answer.status, 403);

@@ -25,6 +25,7 @@ export interface Tenant {
 export interface KeyOptions {
   role?: KeyRole;
   isOrganizational?: boolean;
+  isOperator?: boolean;
   listenerId?: string;
   expiresAt?: Date;
 }
@@ -137,6 +138,7 @@ async function mintKey(db: Db, tenant: Tenant, options: KeyOptions): Promise<str
     listenerId: options.listenerId ?? null,
     name: "test",
     role: options.role ?? "admin",
+    isOperator: options.isOperator ?? false,
     expiresAt: options.expiresAt ?? null,
   });
   return minted.key;

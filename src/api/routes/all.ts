@@ -1,4 +1,9 @@
 import type { Api } from "../route.ts";
+import { addAuditRoutes } from "./admin-audit.ts";
+import { addApiKeyRoutes } from "./admin-keys.ts";
+import { addMemberRoutes } from "./admin-members.ts";
+import { addTagRoutes } from "./admin-tags.ts";
+import { addTenantRoutes } from "./admin-tenants.ts";
 import { addDebugRoutes } from "./debug.ts";
 import { addDeletionRoutes } from "./deployment-deletion.ts";
 import { addSizeRoutes } from "./deployment-sizes.ts";
@@ -20,6 +25,11 @@ export function addRoutes(api: Api): void {
   addUploadRoutes(api);
   addLogRoutes(api);
   addListenerRoutes(api);
+  addTenantRoutes(api);
+  addApiKeyRoutes(api);
+  addMemberRoutes(api);
+  addTagRoutes(api);
+  addAuditRoutes(api);
   addListenerProtocol(api);
   addDebugRoutes(api);
 }

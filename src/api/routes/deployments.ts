@@ -19,8 +19,7 @@ export function addDeploymentRoutes(api: Api): void {
 
   route(api, operations.listDeployments, async ({ principal, query, request }) => {
     const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
-    const filter = filterOf(query, deploymentsUrl);
-    const rows = filter === undefined ? [] : await listDeployments(db, principal.tenantId, filter, query);
+    const rows = await listDeployments(db, principal.tenantId, filterOf(query, deploymentsUrl), query);
     return {
       resources: rows.map((row) => deploymentOf(row, { sealer, principal, deploymentsUrl })),
       offset: query.offset + rows.length,
@@ -66,9 +65,8 @@ export async function readDeployment(db: Db, principal: Principal, id: string): 
   return row;
 }
 
-/** undefined: nothing can match. An empty text is no filter, as clients send `name_contains=`. */
-function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): DeploymentFilter | undefined {
-  if (query.tag_value_ids) return undefined;
+/** An empty text is no filter, as clients send `name_contains=`. */
+function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): DeploymentFilter {
   return {
     name: query.name || undefined,
     nameContains: query.name_contains || undefined,
@@ -76,14 +74,15 @@ function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): Deployme
     isRemote: query.remote_reconciled,
     imageVersion: query.image_version || undefined,
     deploymentType: query.deployment_type,
-    ids: query.deployment_ids ? idsOf(query.deployment_ids) : undefined,
+    ids: query.deployment_ids ? idsOf("deployment_ids", query.deployment_ids) : undefined,
+    tagValueIds: query.tag_value_ids ? idsOf("tag_value_ids", query.tag_value_ids) : undefined,
     address: query.url ? { customUrl: query.url, slug: slugIn(query.url, deploymentsUrl) } : undefined,
     agentId: query.agent_id,
     agentEnvironment: query.agent_environment,
   };
 }
 
-function idsOf(list: string): string[] {
+function idsOf(parameter: string, list: string): string[] {
   return list.split(",").map((text) => {
     const read = readUuid(text.trim());
     if ("uuid" in read) return read.uuid;
@@ -91,7 +90,7 @@ function idsOf(list: string): string[] {
     throw errors.invalidRequest([
       {
         type: "uuid_parsing",
-        loc: ["query", "deployment_ids"],
+        loc: ["query", parameter],
         msg: `Input should be a valid UUID, ${error}`,
         input: text.trim(),
         ctx: { error },

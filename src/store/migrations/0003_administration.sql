@@ -60,7 +60,6 @@ create table build_usage (
   build_ms bigint not null default 0,
   primary key (tenant_id, month)
 );
-create index builds_deployment on builds (deployment_id) where status = 'running';
 
 -- tenant_id null: a change of the organization itself.
 alter table audit_log

@@ -1,0 +1,76 @@
+import type { Administrator } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import type { CreateMember, Member } from "../../contract/member.ts";
+import { operations } from "../../contract/operations.ts";
+import type { Db } from "../../store/database.ts";
+import {
+  changeMember,
+  createMember,
+  deleteMember,
+  findMember,
+  listMembers,
+  type MemberRow,
+} from "../../store/members.ts";
+import { type Api, adminRoute } from "../route.ts";
+import { given, readOrganization, readWorkspace } from "./admin-tenants.ts";
+
+/** People: who may sign in, and as what. */
+export function addMemberRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  adminRoute(api, operations.listMembers, async ({ principal, query }) => {
+    const filter = {
+      organizationId: query.organization_id ?? null,
+      workspaceId: query.workspace_id ?? null,
+      email: query.email ? query.email.toLowerCase() : null,
+    };
+    const rows = await listMembers(db, principal.reach, filter, query);
+    return { resources: rows.map(memberOf), offset: query.offset + rows.length };
+  });
+
+  adminRoute(api, operations.createMember, async ({ principal, body }) => {
+    const place = await placeOf(db, principal, body);
+    const { email, name = null, role } = body;
+    return memberOf(await createMember(db, { ...place, email: email.toLowerCase(), name, role }, principal.actor));
+  });
+
+  adminRoute(api, operations.getMember, async ({ principal, params }) => {
+    const row = await findMember(db, principal.reach, params.member_id);
+    if (row === undefined) throw errors.memberNotFound(params.member_id);
+    return memberOf(row);
+  });
+
+  adminRoute(api, operations.patchMember, async ({ principal, params, body }) => {
+    const { reach, actor } = principal;
+    const row = await changeMember(db, reach, params.member_id, { ...given(body), actor });
+    if (row === undefined) throw errors.memberNotFound(params.member_id);
+    return memberOf(row);
+  });
+
+  adminRoute(api, operations.deleteMember, async ({ principal, params }) => {
+    const isDeleted = await deleteMember(db, principal.reach, params.member_id, principal.actor);
+    if (!isDeleted) throw errors.memberNotFound(params.member_id);
+  });
+}
+
+/** A workspace unless an organization is named. @throws ApiError 400, 403 and 404 as for keys. */
+async function placeOf(db: Db, principal: Administrator, body: CreateMember) {
+  if (typeof body.organization_id === "string") {
+    if (typeof body.workspace_id === "string") {
+      throw errors.invalidSetting("organization_id", "and 'workspace_id' do not go together.");
+    }
+    if (principal.scope === "workspace") throw errors.scopeMissing("organization");
+    const { id } = await readOrganization(db, principal, body.organization_id);
+    return { organization_id: id, workspace_id: null };
+  }
+  const named = body.workspace_id ?? principal.workspaceId;
+  if (named === null) throw errors.invalidSetting("workspace_id", "or 'organization_id' is needed.");
+  const { id, organization_id } = await readWorkspace(db, principal, named);
+  return { organization_id, workspace_id: id };
+}
+
+const memberOf = ({ created_at, updated_at, ...row }: MemberRow): Member => ({
+  ...row,
+  created_at: created_at.toISOString(),
+  updated_at: updated_at.toISOString(),
+});
