@@ -5,7 +5,6 @@ import type { Artifact } from "../contract/assignment.ts";
 import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
 import type { Trx } from "../store/database.ts";
-import { moveDeployment } from "../store/deployments.ts";
 import { buildQuotaProblem } from "../store/quotas.ts";
 import { moveRevision, type RevisionRow, revisionColumns, skipRevisions } from "../store/revisions.ts";
 import { assign } from "./assign.ts";
