@@ -20,11 +20,23 @@ export class PrivateAddressError extends Error {
  * @throws PrivateAddressError; Error when the name does not resolve.
  */
 export async function resolvePublicHost(host: string): Promise<string[]> {
-  const name = host.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
-  const addresses = isIP(name) ? [name] : (await lookup(name, { all: true })).map((found) => found.address);
+  const addresses = await resolveHost(host);
   const refused = addresses.find((address) => !isPublicAddress(address));
-  if (refused !== undefined) throw new PrivateAddressError(name, refused);
+  if (refused !== undefined) throw new PrivateAddressError(bareHost(host), refused);
   return addresses;
+}
+
+/** All addresses of a host, whatever they are. */
+export async function resolveHost(host: string): Promise<string[]> {
+  const name = bareHost(host);
+  return isIP(name) ? [name] : (await lookup(name, { all: true })).map((found) => found.address);
+}
+
+const bareHost = (host: string) => host.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
+
+/** This machine itself, where nobody listens in. */
+export function isLoopbackAddress(address: string): boolean {
+  return address === "::1" || (isIP(address) === 4 && address.startsWith("127."));
 }
 
 export function isPublicAddress(address: string): boolean {

@@ -1,0 +1,154 @@
+import { type IncomingMessage, type RequestOptions, request as requestPlain } from "node:http";
+import { request as requestTls } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { isLoopbackAddress, PrivateAddressError, resolveHost, resolvePublicHost } from "./outbound-address.ts";
+
+export interface OutboundPolicy {
+  /** Whether addresses of this machine and its networks may be called (`PIERHEAD_ALLOW_PRIVATE_NETWORK`). */
+  allowPrivateNetwork: boolean;
+  /** `http:` sends everything in clear text: `loopback` allows it on this machine alone, and if private networks are. */
+  plainHttp: "loopback" | "anywhere";
+  /** For name look-up, connection and the whole answer together. */
+  timeoutMs: number;
+  /** Largest answer that is read. */
+  bytesMax: number;
+}
+
+export interface OutboundRequest {
+  method?: string | undefined;
+  headers?: Record<string, string> | undefined;
+  body?: string | Uint8Array | null | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** Why a call to a user's URL had no answer. The message names the host alone: paths and queries may hold secrets. */
+export class OutboundFailure extends Error {
+  override readonly name = "OutboundFailure";
+  readonly reason: "refused" | "unreachable" | "timeout" | "too large" | "cancelled";
+
+  constructor(reason: OutboundFailure["reason"], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/**
+ * Calls a URL that a user, or a server of a user's choice, gave us. The name is resolved once, every address is checked,
+ * and the connection goes to the checked addresses; no redirect is followed, no proxy asked, no compressed answer
+ * unpacked; time and size are bounded.
+ * @throws OutboundFailure
+ */
+export async function fetchOutward(address: string, asked: OutboundRequest, policy: OutboundPolicy): Promise<Response> {
+  const url = readUrl(address);
+  const deadline = AbortSignal.timeout(policy.timeoutMs);
+  const signal = asked.signal == null ? deadline : AbortSignal.any([deadline, asked.signal]);
+  try {
+    const addresses = await abortable(resolveChecked(url, policy), signal);
+    const answer = await send(url, addresses, asked, signal);
+    return await readAnswer(answer, url, policy.bytesMax, signal);
+  } catch (error) {
+    if (error instanceof OutboundFailure) throw error;
+    if (deadline.aborted) throw new OutboundFailure("timeout", `${url.host} took longer than ${policy.timeoutMs} ms.`);
+    if (signal.aborted) throw new OutboundFailure("cancelled", `The call to ${url.host} was cancelled.`);
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OutboundFailure("unreachable", `${url.host} cannot be reached (${code ?? "connection failed"}).`);
+  }
+}
+
+function readUrl(address: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url === undefined || !["http:", "https:"].includes(url.protocol) || url.username !== "" || url.password !== "") {
+    throw new OutboundFailure("refused", "Only http and https addresses without a user name can be called.");
+  }
+  return url;
+}
+
+async function resolveChecked(url: URL, policy: OutboundPolicy): Promise<string[]> {
+  try {
+    const addresses = await (policy.allowPrivateNetwork ? resolveHost : resolvePublicHost)(url.hostname);
+    if (url.protocol === "http:" && policy.plainHttp === "loopback" && !addresses.every(isLoopbackAddress)) {
+      throw new OutboundFailure("refused", `${url.host} must be called with https.`);
+    }
+    return addresses;
+  } catch (error) {
+    if (error instanceof PrivateAddressError) throw new OutboundFailure("refused", error.message);
+    if (error instanceof OutboundFailure) throw error;
+    throw new OutboundFailure("unreachable", `${url.hostname} does not resolve to an address.`);
+  }
+}
+
+function send(url: URL, addresses: string[], asked: OutboundRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  const body = asked.body == null ? undefined : Buffer.from(asked.body);
+  const checked: LookupFunction = (_host, options, done) => {
+    const found = addresses.map((address) => ({ address, family: isIP(address) }));
+    const [first] = found;
+    if (options.all === true || first === undefined) done(null, found);
+    else done(null, first.address, first.family);
+  };
+  const options: RequestOptions = {
+    method: asked.method ?? "GET",
+    headers: {
+      "user-agent": "pierhead",
+      ...asked.headers,
+      "accept-encoding": "identity",
+      ...(body !== undefined && { "content-length": String(body.length) }),
+    },
+    // A connection of its own each time: a kept one would have been checked for another moment.
+    agent: false,
+    lookup: checked,
+    signal,
+  };
+  return new Promise((resolve, reject) => {
+    const request = (url.protocol === "https:" ? requestTls : requestPlain)(url, options, resolve);
+    request.once("error", reject);
+    request.end(body);
+  });
+}
+
+async function readAnswer(answer: IncomingMessage, url: URL, bytesMax: number, signal: AbortSignal): Promise<Response> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const stop = () => answer.destroy(new Error("aborted"));
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > bytesMax) {
+        throw new OutboundFailure("too large", `The answer of ${url.host} is larger than ${bytesMax} bytes.`);
+      }
+      chunks.push(chunk);
+    }
+  } finally {
+    signal.removeEventListener("abort", stop);
+    answer.destroy();
+  }
+  return responseOf(answer, Buffer.concat(chunks), url);
+}
+
+/** Statuses that a `Response` cannot have a body with. */
+const bodiless: ReadonlySet<number> = new Set([204, 205, 304]);
+
+function responseOf({ statusCode = 0, rawHeaders }: IncomingMessage, body: Buffer, url: URL): Response {
+  if (statusCode < 200 || statusCode > 599) {
+    throw new OutboundFailure("unreachable", `${url.host} answered with status ${statusCode}.`);
+  }
+  const headers = new Headers();
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    try {
+      headers.append(rawHeaders[index] as string, rawHeaders[index + 1] as string);
+    } catch {
+      // A header that is none; nothing we need comes in such a one.
+    }
+  }
+  return new Response(bodiless.has(statusCode) ? null : new Uint8Array(body), { status: statusCode, headers });
+}
+
+/** A look-up of a name cannot be stopped; we stop waiting for it. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
+}

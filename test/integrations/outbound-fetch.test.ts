@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import dns from "node:dns/promises";
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import { syncBuiltinESMExports } from "node:module";
+import { type AddressInfo, createServer as createRawServer } from "node:net";
+import { type TestContext, test } from "node:test";
+import { fetchOutward, OutboundFailure, type OutboundPolicy } from "../../src/integrations/outbound-fetch.ts";
+
+const open: OutboundPolicy = { allowPrivateNetwork: true, plainHttp: "loopback", timeoutMs: 20_000, bytesMax: 1_000 };
+const closed: OutboundPolicy = { ...open, allowPrivateNetwork: false };
+
+/** A server on loopback that counts whoever gets through to it. */
+async function listen(context: TestContext, answer: RequestListener) {
+  let connections = 0;
+  const server = createServer(answer);
+  server.on("connection", () => {
+    connections += 1;
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, url: `http://127.0.0.1:${port}`, connections: () => connections };
+}
+
+const fails = (reason: OutboundFailure["reason"]) => (error: unknown) =>
+  error instanceof OutboundFailure && error.reason === reason;
+
+test("a call arrives with its method, headers and body, and its answer comes back", async (context) => {
+  const { url } = await listen(context, async (request, response) => {
+    const body = (await request.toArray()).join("");
+    response.writeHead(201, { "x-told": `${request.method} ${request.headers["x-own"]} ${body}` }).end("done");
+  });
+  const answer = await fetchOutward(url, { method: "POST", headers: { "x-own": "1" }, body: "a=b" }, open);
+  assert.deepEqual([answer.status, answer.headers.get("x-told"), await answer.text()], [201, "POST 1 a=b", "done"]);
+});
+
+test("nothing of this machine or its networks is called, however it is spelled", async (context) => {
+  const { port, connections } = await listen(context, (_request, response) => void response.end());
+  const hosts = [
+    ...["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "localhost", "LOCALHOST."],
+    ...["[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"],
+    ...["10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "[fd00::1]", "[fe80::1]"],
+  ];
+  for (const host of hosts) {
+    await assert.rejects(fetchOutward(`http://${host}:${port}/`, {}, closed), fails("refused"), host);
+    await assert.rejects(fetchOutward(`https://${host}:${port}/`, {}, closed), fails("refused"), host);
+  }
+  assert.equal(connections(), 0);
+});
+
+test("only http and https are spoken, and never with a user name", async () => {
+  for (const url of ["file:///etc/passwd", "ftp://a/", "gopher://a/", "data:,x", "https://u:p@a.invalid/", "x"]) {
+    await assert.rejects(fetchOutward(url, {}, open), fails("refused"), url);
+  }
+});
+
+test("clear text goes to this machine alone unless the caller allows more", async () => {
+  const refused = fetchOutward("http://192.0.2.1/", {}, open);
+  await assert.rejects(refused, fails("refused"));
+});
+
+test("the connection goes to the address that was checked, whatever the name resolves to later", async (context) => {
+  const first = await listen(context, (_request, response) => void response.end("checked"));
+  let lookups = 0;
+  context.mock.method(dns, "lookup", async () => {
+    lookups += 1;
+    return [{ address: lookups === 1 ? "127.0.0.1" : "127.0.0.9", family: 4 }];
+  });
+  syncBuiltinESMExports();
+  context.after(() => {
+    context.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  const answer = await fetchOutward(`http://rebinding.invalid:${first.port}/`, {}, open);
+  assert.deepEqual([await answer.text(), lookups], ["checked", 1]);
+});
+
+test("a redirect is an answer, not a way", async (context) => {
+  const { url, connections } = await listen(context, (_request, response) => {
+    response.writeHead(302, { location: "/elsewhere" }).end();
+  });
+  const answer = await fetchOutward(url, {}, open);
+  assert.deepEqual([answer.status, connections()], [302, 1]);
+});
+
+test("an answer that does not end is left at the deadline, one that grows at the limit", async (context) => {
+  const slow = await listen(context, (_request, response) => void response.write("a"));
+  await assert.rejects(fetchOutward(slow.url, {}, { ...open, timeoutMs: 300 }), fails("timeout"));
+  const silent = await listen(context, () => {});
+  await assert.rejects(fetchOutward(silent.url, {}, { ...open, timeoutMs: 300 }), fails("timeout"));
+  const large = await listen(context, (_request, response) => void response.end("a".repeat(1_001)));
+  await assert.rejects(fetchOutward(large.url, {}, open), fails("too large"));
+});
+
+test("a caller that goes away ends the call", async (context) => {
+  const { url } = await listen(context, () => {});
+  await assert.rejects(fetchOutward(url, { signal: AbortSignal.timeout(100) }, open), fails("cancelled"));
+});
+
+test("a host that is not there is told by name, without path and query", async () => {
+  for (const url of ["http://127.0.0.1:1/p?code=secret", "https://nothing.invalid/p?code=secret"]) {
+    await assert.rejects(fetchOutward(url, {}, open), (error: OutboundFailure) => {
+      assert.equal(error.reason, "unreachable");
+      assert.ok(!error.message.includes("secret"), error.message);
+      return true;
+    });
+  }
+});
+
+test("an answer that is no HTTP is a failure, not a crash", async (context) => {
+  const server = createRawServer((socket) => void socket.end("SSH-2.0-nothing\r\n"));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  await assert.rejects(fetchOutward(`http://127.0.0.1:${port}`, {}, open), fails("unreachable"));
+});
