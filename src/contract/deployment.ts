@@ -248,7 +248,13 @@ export const PatchDeployment = Type.Object(
 export type PatchDeployment = Static<typeof PatchDeployment>;
 
 /** D8. */
-export const PatchDeploymentTier = Type.Object({ deployment_tier: DeploymentTier }, { $id: "PatchDeploymentTier" });
+export const PatchDeploymentTier = Type.Object(
+  { deployment_tier: DeploymentTier },
+  {
+    $id: "PatchDeploymentTier",
+    examples: [{ deployment_tier: "DEDICATED_M" }],
+  },
+);
 export type PatchDeploymentTier = Static<typeof PatchDeploymentTier>;
 
 /** D9. At least one of them. */

@@ -1,0 +1,265 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { mayCall, reaches } from "../../src/auth/permissions.ts";
+import { type ApiError, errors } from "../../src/contract/error.ts";
+import type { Operation } from "../../src/contract/operation.ts";
+import { type OperationId, operations } from "../../src/contract/operations.ts";
+import type { KeyScope } from "../../src/contract/organization.ts";
+import type { KeyRole } from "../../src/store/api-keys.ts";
+import { type Ids, type Owner, requestOf, samples, secretText, startWorld } from "./access-world.ts";
+
+const { t, base, mine, theirs, make, headersOf, revokedKey, rowsOf } = await startWorld();
+const table: Operation[] = Object.values(operations);
+
+/** Everyone who may ask. */
+interface Caller {
+  name: string;
+  headers: Record<string, string>;
+  owner: Owner;
+  role: KeyRole;
+  scope: KeyScope;
+  /** Stops him at every operation that needs a key, or at those alone that work in a workspace. */
+  refusal?: ApiError;
+  workspaceRefusal?: ApiError;
+}
+
+const keyOf = (key: string, tenantId?: string) => ({
+  "x-api-key": key,
+  ...(tenantId !== undefined && { "x-tenant-id": tenantId }),
+});
+const expiresAt = new Date(Date.now() - 1);
+const organizationKey = await t.mintKey({ isOrganizational: true });
+const admin = { owner: mine, role: "admin", scope: "workspace" } as const;
+const unknown = { ...admin, refusal: errors.invalidToken() };
+const ofOrganization = { ...admin, scope: "organization" } as const;
+
+const callers: Caller[] = [
+  { ...unknown, name: "no key", headers: {} },
+  { ...unknown, name: "bad key", headers: keyOf(`ph_000000000000_${"0".repeat(43)}`) },
+  { ...unknown, name: "own key with a wrong end", headers: keyOf(mine.adminKey.slice(0, -1)) },
+  { ...unknown, name: "revoked key", headers: keyOf(await revokedKey()) },
+  { ...unknown, name: "expired key", headers: keyOf(await t.mintKey({ expiresAt })) },
+  {
+    ...admin,
+    name: "right key, another workspace",
+    headers: keyOf(mine.adminKey, theirs.tenantId),
+    refusal: errors.tenantMismatch(),
+  },
+  {
+    ...ofOrganization,
+    name: "organization key, no workspace",
+    headers: keyOf(organizationKey),
+    workspaceRefusal: errors.workspaceRequired(),
+  },
+  {
+    ...ofOrganization,
+    name: "organization key, another organization's workspace",
+    headers: keyOf(organizationKey, theirs.tenantId),
+    refusal: errors.forbidden(),
+  },
+  { ...admin, name: "reader key", headers: keyOf(await t.mintKey({ role: "reader" })), role: "reader" },
+  { ...admin, name: "deployer key", headers: keyOf(await t.mintKey({ role: "deployer" })), role: "deployer" },
+  { ...admin, name: "admin key", headers: keyOf(mine.adminKey) },
+  { ...ofOrganization, name: "organization key", headers: keyOf(organizationKey, mine.tenantId) },
+  {
+    ...admin,
+    name: "operator key",
+    headers: keyOf(await t.mintKey({ isOperator: true })),
+    scope: "installation",
+  },
+  { ...admin, name: "listener key", headers: keyOf(mine.listenerKey, mine.tenantId), role: "listener" },
+  { ...admin, name: "other tenant's key", headers: keyOf(theirs.adminKey), owner: theirs },
+];
+
+/** What stops this caller before anything is said about the request; undefined: he is let in. */
+function barrier(caller: Caller, { role: needed, administers }: Operation): ApiError | undefined {
+  if (needed === "none") return undefined;
+  if (caller.refusal?.status === 401) return caller.refusal;
+  // A data plane has no workspace: who shows another key is told which one is needed.
+  if (needed === "listener") return caller.role === "listener" ? undefined : errors.roleMissing(needed);
+  if (caller.refusal !== undefined) return caller.refusal;
+  if (administers === null && caller.workspaceRefusal !== undefined) return caller.workspaceRefusal;
+  if (!mayCall(caller.role, needed)) return errors.roleMissing(needed);
+  return administers === null || reaches(caller.scope, administers) ? undefined : errors.scopeMissing(administers);
+}
+
+/** An operator administers all there is: nothing is foreign to him. */
+const reachesAll = ({ scope }: Caller, { administers }: Operation) => scope === "installation" && administers !== null;
+
+interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  text: string;
+}
+
+/** An answer that goes on is read up to its head. */
+async function ask(caller: Caller, operation: Operation, ids: Ids, headers = {}): Promise<Answer> {
+  const { path, body } = requestOf(operation, ids, caller.owner);
+  const answer = await fetch(base + path, {
+    method: operation.verb,
+    headers: { ...caller.headers, ...headers, ...(body !== null && { "content-type": "application/json" }) },
+    body,
+  });
+  const named = Object.fromEntries(answer.headers);
+  const isEndless = named["content-type"]?.startsWith("text/event-stream") === true;
+  if (isEndless) await answer.body?.cancel();
+  const { "x-request-id": _id, date: _date, ...rest } = named;
+  return { status: answer.status, headers: rest, text: isEndless ? "" : await answer.text() };
+}
+
+/** Every id by itself replaced by another, the rest as they are. */
+function variants(ids: Ids, other: (name: string) => string): [string, Ids][] {
+  return Object.keys(ids).map((name) => [name, { ...ids, [name]: other(name) }]);
+}
+
+/** The refusals of an operation that say an id is not known, as this caller would read them. */
+function unknownBodies({ errors: codes }: Operation, ids: Ids): unknown[] {
+  const notFound = codes.filter((code) => code.endsWith("NotFound"));
+  return notFound.flatMap((code) =>
+    Object.values(ids).map((id) => (errors[code] as (id: string) => ApiError)(id).body()),
+  );
+}
+
+/** Only narrows what is found: of what is not there, nothing is. */
+function isFilter({ path, query }: Operation, name: string): boolean {
+  const { required = [] } = (query ?? {}) as { required?: string[] };
+  return !path.includes(`{${name}}`) && !required.some((one) => one.replace(/_ids$/, "_id") === name);
+}
+
+for (const operation of table) {
+  const label = `${operation.verb} ${operation.path} (${operation.id})`;
+
+  if (operation.role === "none") {
+    test(`${label}: the same for everyone`, async () => {
+      const ids = await make(operation, mine);
+      const { refusal } = samples[operation.id as OperationId] ?? {};
+      const expected = refusal === undefined ? operation.response.status : statusOf(refusal);
+      const answers = await Promise.all(callers.map((caller) => ask(caller, operation, ids)));
+      for (const answer of answers) assert.deepEqual([answer.status, answer.text], [expected, answers[0]?.text]);
+    });
+    continue;
+  }
+
+  test(`${label}: who is not let in learns nothing but that`, async () => {
+    const sets = [await make(operation, mine), await make(operation, theirs)];
+    sets.push(Object.fromEntries(Object.keys(sets[0] ?? {}).map((name) => [name, randomUUID()])));
+    sets.push(Object.fromEntries(Object.keys(sets[0] ?? {}).map((name) => [name, "no-uuid"])));
+    for (const caller of callers) {
+      const refusal = barrier(caller, operation);
+      if (refusal === undefined) continue;
+      const answers = await Promise.all(sets.map((ids) => ask(caller, operation, ids)));
+      for (const answer of answers) {
+        assert.deepEqual([answer.status, JSON.parse(answer.text)], [refusal.status, refusal.body()], caller.name);
+        assert.deepEqual(answer, answers[0], caller.name);
+      }
+    }
+  });
+
+  test(`${label}: who is let in is served, and shown nothing of others`, async () => {
+    const callersIn = callers.filter((caller) => barrier(caller, operation) === undefined);
+    assert.ok(callersIn.length > 0, "nobody may call this");
+    for (const caller of callersIn) {
+      const ids = await make(operation, caller.owner);
+      const answer = await ask(caller, operation, ids, await headersOf(operation, caller.owner));
+      const { refusal } = samples[operation.id as OperationId] ?? {};
+      const expected = refusal === undefined ? operation.response.status : statusOf(refusal);
+      const hint = `${caller.name}: ${answer.text}\nIf the request is not a good one, add it to samples in test/api/access-world.ts.`;
+      assert.equal(answer.status, expected, hint);
+      const other = caller.owner === mine ? theirs : mine;
+      assert.ok(reachesAll(caller, operation) || !answer.text.includes(other.mark), caller.name);
+      if (caller.role === "reader") assert.ok(!answer.text.includes(secretText));
+    }
+  });
+
+  if (Object.keys(await make(operation, mine)).length === 0) continue;
+
+  test(`${label}: what belongs to others and what nobody has answer alike`, async () => {
+    for (const caller of callers.filter((one) => barrier(one, operation) === undefined)) {
+      if (reachesAll(caller, operation)) continue;
+      const other = caller.owner === mine ? theirs : mine;
+      const own = await make(operation, caller.owner);
+      const foreign = await make(operation, other);
+      const headers = await headersOf(operation, caller.owner);
+      const before = await rowsOf(foreign);
+      for (const [name, ids] of variants(own, (one) => foreign[one] as string)) {
+        const random = { ...ids, [name]: randomUUID() };
+        const [known, absent] = [
+          await ask(caller, operation, ids, headers),
+          await ask(caller, operation, random, headers),
+        ];
+        const renamed = absent.text.replaceAll(random[name] as string, ids[name] as string);
+        assert.deepEqual({ ...absent, text: renamed }, known, `${caller.name}, ${name}`);
+        if (isFilter(operation, name) && known.status === operation.response.status) continue;
+        assert.equal(known.status, 404, `${caller.name}, ${name}: ${known.text}`);
+        assert.ok(
+          unknownBodies(operation, ids).some((body) => JSON.stringify(body) === known.text),
+          known.text,
+        );
+      }
+      assert.ok(before.length > 0);
+      assert.deepEqual(await rowsOf(foreign), before, `${caller.name} changed what is not his`);
+      for (const [name, ids] of variants(own, () => "no-uuid")) {
+        const { status, text } = await ask(caller, operation, ids, headers);
+        assert.equal(status, 422, `${caller.name}, ${name}: ${text}`);
+      }
+    }
+  });
+}
+
+test("HEAD lets in whom GET lets in, and has no body", async () => {
+  for (const operation of table.filter(({ verb }) => verb === "GET")) {
+    const ids = await make(operation, mine);
+    for (const caller of callers) {
+      const head = await ask(caller, { ...operation, verb: "HEAD" as "GET" }, ids);
+      const get = await ask(caller, operation, ids);
+      assert.deepEqual([head.status, head.text], [get.status, ""], `${operation.id}, ${caller.name}`);
+    }
+  }
+});
+
+test("every route of the server is in the matrix: it has an operation in the table", () => {
+  const documents = ["/docs", "/redoc"];
+  const known = new Set(table.map(({ verb, path }) => `${verb} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`));
+  for (const [url, verbs] of routesOf(t.api.printRoutes({ commonPrefix: false }))) {
+    for (const verb of verbs.filter((one) => one !== "HEAD" && !documents.includes(url))) {
+      assert.ok(
+        known.has(`${verb} ${url}`),
+        `${verb} ${url} has a route but no operation in src/contract/operations*.ts`,
+      );
+    }
+  }
+});
+
+test("nothing of a secret's value stands readable in any table", async () => {
+  await make(operations.getDeployment, mine);
+  const { rows: tables } = await sql<{ name: string }>`
+    select table_name as name from information_schema.tables where table_schema = 'public'`.execute(t.db.kysely);
+  assert.ok(tables.length > 10);
+  for (const { name } of tables) {
+    const { rows } = await sql<{ row: string }>`select one::text as row from ${sql.table(name)} one`.execute(
+      t.db.kysely,
+    );
+    assert.ok(!rows.some(({ row }) => row.includes(secretText)), name);
+  }
+});
+
+/** Reads fastify's drawing of its routes: `├── /v2/deployments (GET, HEAD, POST)`, children indented by four. */
+function routesOf(drawing: string): [string, string[]][] {
+  const parents: string[] = [];
+  return drawing
+    .trimEnd()
+    .split("\n")
+    .flatMap((line): [string, string[]][] => {
+      const [, indent = "", url = "", verbs] = /^((?:│ {3}| {4})*)[├└]── (\S*)(?: \((.*)\))?/.exec(line) ?? [];
+      const depth = indent.length / 4;
+      parents[depth] = (depth === 0 ? "" : (parents[depth - 1] ?? "")) + url;
+      return verbs === undefined ? [] : [[parents[depth], verbs.split(", ")]];
+    });
+}
+
+/** The status of a refusal, however many details its text takes. */
+function statusOf(code: keyof typeof errors): number {
+  return (errors[code] as (...details: string[]) => ApiError)("", "", "").status;
+}
