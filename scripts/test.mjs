@@ -1,4 +1,5 @@
 // npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
+// Those of test/clients/ need packages of their own: npm run test:clients.
 import { spawnSync } from "node:child_process";
 import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
 
@@ -15,7 +16,7 @@ if (chosen.length === 0) {
   runOrExit(node, ["scripts/build.mjs"]);
 }
 const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"])
-  .flatMap((pattern) => globSync(pattern, { cwd: root }))
+  .flatMap((pattern) => globSync(pattern, { cwd: root, exclude: ["test/clients/**"] }))
   .sort();
 const ended = spawnSync(node, ["test/run.ts", ...files], { cwd: root, stdio: "inherit" });
 process.exit(ended.status ?? 1);

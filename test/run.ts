@@ -12,9 +12,10 @@ const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 
 // One PostgreSQL for all files that want one (test/database.ts); alone, a file starts its own.
-const server = process.env["PIERHEAD_TEST_DATABASE_URL"] === undefined ? await startPostgresServer() : undefined;
+const isAsked = process.env["PIERHEAD_TEST_DATABASE_URL"] === undefined;
+const server = isAsked ? await startPostgresServer() : undefined;
 process.env["PIERHEAD_TEST_DATABASE_URL"] ??= server?.url ?? "none";
-if (process.env["PIERHEAD_TEST_DATABASE_URL"] === "none") console.log(postgresSkipped);
+if (isAsked && server === undefined) console.log(postgresSkipped);
 
 const stream = run({ files, concurrency: Math.max(2, Math.floor(availableParallelism() / 2)), timeout: 600_000 });
 stream.on("test:pass", (event) => {

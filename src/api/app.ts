@@ -11,6 +11,7 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { addDocuments } from "./documents.ts";
 import { answerErrors, answerRefused } from "./errors.ts";
+import { addLinkedPages } from "./linked-pages.ts";
 import { createRewrite } from "./mount.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { parseQuery } from "./request-parts.ts";
@@ -86,6 +87,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   refuseUnknown(api);
   addRoutes(api);
   addDocuments(api);
+  addLinkedPages(api);
   await server.ready();
   return server;
 }

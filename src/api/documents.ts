@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import { operations } from "../contract/operations.ts";
 import { mountOf } from "./mount.ts";
 import { openapiDocument } from "./openapi.ts";
-import { referencePage, referenceStyle } from "./reference-page.ts";
+import { pagePolicy } from "./page.ts";
+import { referencePage } from "./reference-page.ts";
 import { type Api, openRoute } from "./route.ts";
 
 /** The API described: for programs at `/openapi.json`, for people at `/docs` and `/redoc` (contract 1.1). */
@@ -21,12 +21,8 @@ export function addDocuments(api: Api): void {
   openRoute(api, operations.getOpenapi, ({ request }) => ({ ...documentsAt(mountOf(request.raw)).document }));
   for (const url of ["/docs", "/redoc"]) {
     api.server.get(url, { config: { operation: "getDocs" } }, async (request, reply) => {
-      reply.header("content-security-policy", policy).type("text/html; charset=utf-8");
+      reply.header("content-security-policy", pagePolicy).type("text/html; charset=utf-8");
       return documentsAt(mountOf(request.raw)).page;
     });
   }
 }
-
-/** The page has no script and loads nothing; its one style sheet is named by its digest. */
-const styleDigest = createHash("sha256").update(referenceStyle).digest("base64");
-const policy = `default-src 'none'; style-src 'sha256-${styleDigest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;

@@ -1,3 +1,5 @@
+import { htmlText as text, pageStyle } from "./page.ts";
+
 type Json = Record<string, unknown>;
 
 interface Parameter {
@@ -53,30 +55,13 @@ export function referencePage(openapi: object, prefix: string): string {
   const schemas = Object.entries(components.schemas).map(([name, schema]) => schemaBlock(name, schema));
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${text(info.title)} API</title><style>${referenceStyle}</style></head><body>
+<title>${text(info.title)} API</title><style>${pageStyle}</style></head><body>
 <header><h1>${text(info.title)} API <small>${text(info.version)}</small></h1><p>${text(info.description)}</p>
 <p>Send an API key as <code>X-Api-Key</code>. Machine-readable: <a href="${text(prefix)}/openapi.json">openapi.json</a>.</p>
 <nav>${tags.map(({ name }) => `<a href="#${text(name)}">${text(name)}</a>`).join(" ")} <a href="#schemas">Schemas</a></nav></header>
 <main>${groups.join("")}<section><h2 id="schemas">Schemas</h2>${schemas.join("")}</section></main></body></html>
 `;
 }
-
-export const referenceStyle = `
-:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 62rem; padding: 1rem; }
-h1 small { font-weight: normal; opacity: .6; }
-nav a { margin-right: .8rem; }
-details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: .4rem .8rem; }
-summary { cursor: pointer; }
-summary code { font-weight: 600; }
-summary .verb { display: inline-block; min-width: 4.2rem; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; width: 100%; }
-th, td { border-top: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
-code { background: var(--soft); border-radius: 4px; font-size: .92em; padding: .05rem .25rem; }
-pre { background: var(--soft); border-radius: 4px; max-height: 16rem; overflow: auto; padding: .4rem .6rem; }
-h4 { margin: .8rem 0 .2rem; }
-.note { opacity: .7; }
-`;
 
 interface Shown {
   path: string;
@@ -172,8 +157,4 @@ function typeText(schema: Json): string {
     schema["default"] === undefined ? "" : `default ${text(String(schema["default"]))}`,
   ].filter((bound) => bound !== "");
   return [text(String(format ?? type ?? "any")), ...bounds].join(", ");
-}
-
-function text(value: string): string {
-  return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

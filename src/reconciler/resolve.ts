@@ -7,6 +7,7 @@ import type { Artifact } from "../contract/assignment.ts";
 import { resolveRef } from "../integrations/git.ts";
 import { GitFailure } from "../integrations/git-failure.ts";
 import { findArtifact, findArtifactByKey, saveArtifact } from "../store/artifacts.ts";
+import { appendLogEntries } from "../store/log-entries.ts";
 import type { RevisionRow } from "../store/revisions.ts";
 import { findFinishedUpload } from "../store/uploads.ts";
 import type { ReconcilerDeps } from "./deps.ts";
@@ -20,14 +21,17 @@ export type Resolution =
 const gitAttemptsMax = 3;
 const gitTimeoutMs = 20_000;
 
-/** Turns ref, upload, template or image into exact content. Reads only; safe to repeat. */
+/** Turns ref, upload, template or image into exact content. Changes nothing but the build log; safe to repeat. */
 export async function resolveRevision(
   deps: ReconcilerDeps,
   revision: RevisionRow,
   signal: AbortSignal,
 ): Promise<Resolution> {
   const kept = await keptArtifact(deps, revision);
-  if (kept !== null) return { ok: true, commitSha: null, artifactKey: revision.artifact_key, artifactId: kept };
+  if (kept !== null) {
+    await sayNothingToBuild(deps, revision);
+    return { ok: true, commitSha: null, artifactKey: revision.artifact_key, artifactId: kept };
+  }
   const { image_uri: imageUri } = revision.source_revision_config;
   if (imageUri !== null) return resolveImage(deps, revision, imageUri);
   const source = await resolveSource(deps, revision, signal);
@@ -41,6 +45,7 @@ export async function resolveRevision(
   });
   const artifact = await findArtifactByKey(deps.db, revision.tenant_id, key);
   const isThere = artifact !== undefined && (await exists(artifact.manifest));
+  if (isThere) await sayNothingToBuild(deps, revision);
   const commitSha = source.source.kind === "git" ? source.source.commitSha : null;
   return { ok: true, commitSha, artifactKey: key, artifactId: isThere ? artifact.id : null };
 }
@@ -104,6 +109,22 @@ async function keptArtifact(deps: ReconcilerDeps, revision: RevisionRow): Promis
   if (revision.artifact_id === null) return null;
   const artifact = await findArtifact(deps.db, revision.artifact_id);
   return artifact !== undefined && (await exists(artifact.manifest)) ? artifact.id : null;
+}
+
+/** A revision without a build has a build log all the same, for whoever asks why nothing was built. */
+async function sayNothingToBuild({ db }: ReconcilerDeps, revision: RevisionRow): Promise<void> {
+  const entry = {
+    deployment_id: revision.deployment_id,
+    revision_id: revision.id,
+    kind: "build",
+    replica_id: null,
+    stream: "pierhead",
+    level: "INFO",
+    logged_at: new Date(),
+    message: "This source was built before: its artifact is used again.",
+    line_key: `nothing to build for ${revision.id}`,
+  } as const;
+  await appendLogEntries(db, [entry]);
 }
 
 /** Its files are there, and so is what they need beside themselves. */

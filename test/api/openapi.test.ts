@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Check } from "typebox/value";
@@ -103,13 +103,29 @@ test("the document says where it was asked for, and its version is the API's", a
   }
 });
 
-test("the page for people shows every operation, runs no script and loads nothing", async () => {
+test("the page for people shows every operation", async () => {
   for (const url of ["/docs", "/redoc", "/api-host/docs"]) {
-    const { text, headers } = await t.ask({ url, key: null });
+    const { text } = await t.ask({ url, key: null });
+    for (const { operationId } of shown) assert.ok(text.includes(`id="${operationId}"`), operationId);
+  }
+});
+
+test("the addresses that clients print lead to a page without a key, and it tells nothing of any deployment", async () => {
+  const id = randomUUID();
+  const page = await t.ask({ url: `/o/${t.tenant.tenantId}/host/deployments/${id.toUpperCase()}`, key: null });
+  assert.match(page.text, new RegExp(`npx pierhead status ${id}`));
+  assert.match((await t.ask({ url: "/host/deployments", key: null })).text, /npx pierhead list/);
+  for (const bad of ["dep-1", "<script>", "%3Cscript%3E"]) {
+    const answer = await t.ask({ url: `/o/any/host/deployments/${bad}`, key: null });
+    assert.deepEqual([answer.status, answer.body], [404, { detail: "Not Found" }]);
+  }
+});
+
+test("no page runs a script or loads anything", async () => {
+  for (const url of ["/docs", "/api-host/docs", "/host/deployments", `/o/any/host/deployments/${randomUUID()}`]) {
+    const { status, text, headers } = await t.ask({ url, key: null });
+    assert.equal(status, 200, url);
     assert.match(String(headers["content-type"]), /^text\/html/);
-    for (const { operationId } of shown) {
-      assert.ok(text.includes(`id="${operationId}"`), operationId);
-    }
     assert.ok(!/<script|<[^>]*\s(on\w+|src)=|href="(?![#/])/i.test(text));
     const style = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? "";
     const digest = createHash("sha256").update(style).digest("base64");

@@ -65,3 +65,26 @@ test("the counter of lost changes is shown, and is 0", async () => {
   assert.match(text, /^pierhead_resync_corrections_total 0$/m);
   assert.match(text, /^pierhead_reconcile_passes_total\{outcome="converged"\} [1-9]/m);
 });
+
+test("a redeploy builds nothing, and its build log says why it is so short", async () => {
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  const { client } = pierhead;
+  const made = await client.createDeployment({
+    body: {
+      name: "agent",
+      source: "internal_template",
+      source_config: { template_id: "node-server", deployment_type: "dev" },
+      source_revision_config: {},
+    },
+  });
+  const first = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
+  assert.equal((await client.waitForRevision(first)).status, "DEPLOYED");
+  const again = await client.redeployRevision(first);
+  const second = { deployment_id: made.id, revision_id: again.latest_revision_id as string };
+  assert.equal((await client.waitForRevision(second)).status, "DEPLOYED");
+  const { logs } = await client.getRevisionLogs({ ...second, type: "build" });
+  assert.deepEqual(
+    logs.map(({ message }) => message),
+    ["This source was built before: its artifact is used again."],
+  );
+});

@@ -1,0 +1,66 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { startTestServer, type TestServer } from "../server.ts";
+import { type Ended, type PublicClient, placesIn, type RunningClient, startClient } from "./program.ts";
+
+/** A server, and someone at another desk with a public client and a project. */
+export interface Desk extends AsyncDisposable {
+  pierhead: TestServer;
+  /** Working directory of the client: the project. */
+  projectDir: string;
+  /** A directory that goes away with the desk. */
+  tempDir: string;
+  write(files: Record<string, string>): Promise<void>;
+  /** To its end; it cannot ask anything. */
+  run(args: string[], env?: Record<string, string>): Promise<Ended>;
+  start(args: string[], env?: Record<string, string>): RunningClient;
+  /** Where the client connected to so far. */
+  places(): Promise<string[]>;
+}
+
+/**
+ * The client finds a key in its environment, no home directory of the tester, and no container engine.
+ * @param prefix of the API's address, as installations behind a proxy have it.
+ */
+export async function openDesk(client: PublicClient, project: string, prefix = ""): Promise<Desk> {
+  const tempDir = await mkdtemp(path.join(tmpdir(), "pierhead-clients-"));
+  const projectDir = path.join(tempDir, "project");
+  const filter = (file: string) => path.basename(file) !== "node_modules";
+  await cp(path.join(import.meta.dirname, "../..", project), projectDir, { recursive: true, filter });
+  const pierhead = await startTestServer();
+  const connectionsFile = path.join(tempDir, "connections");
+  const usual = {
+    PATH: process.env["PATH"] ?? "",
+    HOME: tempDir,
+    NO_COLOR: "1",
+    DOCKER_HOST: `unix://${tempDir}/no-docker.sock`,
+    LANGGRAPH_CLI_NO_ANALYTICS: "1",
+    LANGSMITH_API_KEY: pierhead.apiKey,
+    PIERHEAD_CONNECTIONS_FILE: connectionsFile,
+  };
+  const start = (args: string[], env: Record<string, string> = {}) =>
+    startClient(client, [...args, "--host-url", pierhead.url + prefix], { cwd: projectDir, env: { ...usual, ...env } });
+  return {
+    pierhead,
+    projectDir,
+    tempDir,
+    start,
+    run(args, env) {
+      const running = start(args, env);
+      running.answer("");
+      return running.ended;
+    },
+    places: () => placesIn(connectionsFile),
+    async write(files) {
+      for (const [name, text] of Object.entries(files)) {
+        await mkdir(path.dirname(path.join(projectDir, name)), { recursive: true });
+        await writeFile(path.join(projectDir, name), text);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await pierhead[Symbol.asyncDispose]();
+      await rm(tempDir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+
+/** A public client as its registry gives it out; only where it connects to is watched. */
+export interface PublicClient {
+  /** Program and its first arguments. */
+  command: string[];
+  /** Variables that make the program write down where it connects to, and connect to this machine only. */
+  watched: Record<string, string>;
+}
+
+export interface Ended {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunningClient {
+  /** Everything it has printed so far. */
+  readonly output: string;
+  readonly ended: Promise<Ended>;
+  /** Types a last line. A client goes on running as long as someone might type more. */
+  answer(line: string): void;
+  interrupt(): void;
+}
+
+export function startClient(
+  client: PublicClient,
+  args: string[],
+  { cwd, env }: { cwd: string; env: Record<string, string> },
+): RunningClient {
+  const [program = "", ...first] = client.command;
+  const child = spawn(program, [...first, ...args], { cwd, env: { ...env, ...client.watched }, stdio: "pipe" });
+  const printed = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (text: string) => {
+      printed[name] += text;
+    });
+  }
+  child.stdin.on("error", () => {}); // it may end without having read what was typed
+  return {
+    get output() {
+      return printed.stdout + printed.stderr;
+    },
+    ended: endOf(child).then((code) => ({ code, ...printed })),
+    answer: (line) => void child.stdin.end(line),
+    interrupt: () => void child.kill("SIGINT"),
+  };
+}
+
+async function endOf(child: ChildProcess): Promise<number | null> {
+  const [code] = (await once(child, "close")) as [number | null];
+  return code;
+}
+
+/** Places that a watched client connected to, or asked the address of, each once: `host:port`. */
+export async function placesIn(connectionsFile: string): Promise<string[]> {
+  const text = await readFile(connectionsFile, "utf8").catch(() => "");
+  return [...new Set(text.split("\n").filter((line) => line !== ""))];
+}
