@@ -1,4 +1,4 @@
-import { htmlText as text, pageStyle } from "./page.ts";
+import { pageStyle, htmlText as text } from "./page.ts";
 
 type Json = Record<string, unknown>;
 

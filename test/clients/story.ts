@@ -3,11 +3,10 @@ import { randomUUID } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { setDeploymentsEnabled } from "../../src/store/tenants.ts";
 import { eventually } from "../eventually.ts";
 import { type Desk, openDesk } from "./desk.ts";
 import type { Ended, PublicClient } from "./program.ts";
-import { mintKey, strangersDeployment } from "./tenants.ts";
+import { mintKey, strangersDeployment, switchDeploymentsOff } from "./tenants.ts";
 
 /** Far above the slowest step, a cold install of the agent server on a loaded machine; it measures nothing. */
 const timeoutMs = 400_000;
@@ -163,7 +162,7 @@ export function testLanggraphCli(name: string, client: PublicClient): void {
 
     await context.test("a workspace whose deployments are switched off is told where to look", async () => {
       const key = await mintKey(desk.pierhead, "workspace");
-      await setDeploymentsEnabled(desk.pierhead.server.db, desk.pierhead.server.credentials.workspaceId, false);
+      await switchDeploymentsOff(desk.pierhead);
       const ended = await desk.run(["deploy", "list"], { LANGSMITH_API_KEY: key });
       assert.equal(ended.code, 1, show(ended));
       assert.match(show(ended), /not enabled for this organization/);

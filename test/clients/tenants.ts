@@ -1,29 +1,36 @@
-import { mintApiKey } from "../../src/auth/api-key.ts";
 import { createClient } from "../../src/client/client.ts";
-import { insertApiKey } from "../../src/store/api-keys.ts";
-import { createOrganization, createWorkspace, findWorkspace } from "../../src/store/tenants.ts";
 import type { TestServer } from "../server.ts";
 
 /** A key of the server's first workspace, or of the organization that workspace belongs to. */
-export async function mintKey({ server }: TestServer, of: "workspace" | "organization"): Promise<string> {
-  const { workspaceId } = server.credentials;
-  const workspace = await findWorkspace(server.db, workspaceId);
-  if (workspace === undefined) throw new Error("the first workspace is gone");
-  return insertKey(server, workspace.organization_id, of === "workspace" ? workspaceId : null);
+export async function mintKey(pierhead: TestServer, scope: "workspace" | "organization"): Promise<string> {
+  const made = await administer(pierhead, "POST", "/api-keys", { name: "test", role: "admin", scope });
+  return String(made["key"]);
+}
+
+export async function switchDeploymentsOff(pierhead: TestServer): Promise<void> {
+  const { workspaceId } = pierhead.server.credentials;
+  await administer(pierhead, "PATCH", `/workspaces/${workspaceId}`, { deployments_enabled: false });
 }
 
 /** A deployment of another organization. @returns its id */
-export async function strangersDeployment({ server, url }: TestServer): Promise<string> {
-  const organizationId = await createOrganization(server.db, { name: "others", plan: "self_hosted_enterprise" });
-  const workspaceId = await createWorkspace(server.db, { organizationId, name: "others" });
-  const client = createClient({ baseUrl: url, apiKey: await insertKey(server, organizationId, workspaceId) });
+export async function strangersDeployment(pierhead: TestServer): Promise<string> {
+  const name = "others";
+  const organization = await administer(pierhead, "POST", "/organizations", { name });
+  const workspace = await administer(pierhead, "POST", "/workspaces", { name, organization_id: organization["id"] });
+  const wanted = { name, role: "admin", scope: "workspace", workspace_id: workspace["id"] };
+  const { key } = await administer(pierhead, "POST", "/api-keys", wanted);
+  const client = createClient({ baseUrl: pierhead.url, apiKey: String(key) });
   const body = { name: "theirs", source: "internal_source", source_config: {}, source_revision_config: {} } as const;
   return (await client.createDeployment({ body })).id;
 }
 
-async function insertKey(server: TestServer["server"], organizationId: string, workspaceId: string | null) {
-  const { key, prefix, hash } = mintApiKey();
-  const made = { prefix, hash, organizationId, workspaceId, listenerId: null, name: "test", role: "admin" } as const;
-  await insertApiKey(server.db, made);
-  return key;
+async function administer({ url, apiKey }: TestServer, method: string, path: string, body: object) {
+  const response = await fetch(`${url}/v2/admin${path}`, {
+    method,
+    headers: { "x-api-key": apiKey, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return JSON.parse(text) as Record<string, unknown>;
 }
