@@ -38,6 +38,7 @@ export async function claimBuild(
     ), claimed as (
       insert into builds (revision_id, deployment_id, status, owner, lease_until)
       select id, ${revision.deploymentId}, 'running', ${claim.owner}, now() + ${claim.leaseMs} * interval '1 millisecond' from wanted
+       where (select count(*) from before) >= 0 -- read first: a row that this statement has changed is not seen any more
       on conflict (revision_id) do update
          set owner = excluded.owner, lease_until = excluded.lease_until, status = 'running', pid = null, pid_started = null,
              result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1

@@ -111,6 +111,7 @@ export async function changeListener(
     const { version, k8s_namespaces } = before;
     const after = { version: change.version ?? version, k8s_namespaces: change.k8sNamespaces ?? k8s_namespaces };
     const changes = changesBetween({ version, k8s_namespaces }, after);
+    if (Object.keys(changes).length === 0) return before;
     await sql`
       with listener as (
         update listeners set version = ${after.version}, compute_config = ${configOf(after.k8s_namespaces)}, updated_at = now()
