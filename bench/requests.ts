@@ -67,6 +67,7 @@ export const apiSettings: ApiSettings = {
   allowPrivateNetwork: true,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
+  tracing: null,
   // Counted, never reached.
   rateLimit: { perS: 1_000_000, burst: 1_000_000 },
 };

@@ -75,6 +75,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     settings: apiSettings,
     readiness: () => [],
     databaseEnvironment: async () => ({}),
+    tracing: null,
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });

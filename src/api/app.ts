@@ -5,6 +5,8 @@ import { errors } from "../contract/error.ts";
 import type { Mode, Region } from "../contract/info.ts";
 import { bodyBytesMax } from "../domain/limits.ts";
 import { modes } from "../domain/mode.ts";
+import type { TracingBackend } from "../domain/tracing.ts";
+import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Db } from "../store/database.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -36,6 +38,8 @@ export interface ApiSettings {
   uncappedResources: boolean;
   hasBuiltinDataPlane: boolean;
   rateLimit: RateLimit;
+  /** Where agents send their traces; null: nowhere of the operator's. */
+  tracing: TracingBackend | null;
 }
 
 export interface ApiDeps {
@@ -53,6 +57,8 @@ export interface ApiDeps {
     deployment: { id: string; tenantId: string },
     secrets: Record<string, string>,
   ): Promise<Record<string, string>>;
+  /** Projects of the tracing back end; null: there is none, or it has no projects. */
+  tracing: TracingProjects | null;
   /** What the reconciler sees of a deployment; undefined: there is none. */
   explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
 }

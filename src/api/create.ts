@@ -11,12 +11,13 @@ import { sealSecrets } from "../store/secrets.ts";
 import { listListenerPlaces } from "../store/workspace-listeners.ts";
 import type { ApiDeps } from "./app.ts";
 import { newRevision, ruleContext } from "./settings-of.ts";
+import { refuseTakenProject } from "./tracing.ts";
 
 /**
  * Creates a deployment with its first revision.
  * @param request.keep makes the answer to the same request sent again.
  * @returns the row as it was written.
- * @throws ApiError 400 for a broken rule, 409 for a name or agent environment that is taken.
+ * @throws ApiError 400 for a broken rule, 409 for a name, agent environment or tracing project that is taken.
  */
 export async function createFromRequest(
   deps: ApiDeps,
@@ -24,6 +25,7 @@ export async function createFromRequest(
 ): Promise<DeploymentRow> {
   const { principal, body } = request;
   const made = normaliseCreate(body, await contextOf(deps, principal, body));
+  await refuseTakenProject(deps, principal.tenantId, made.name);
   const id = randomUUID();
   const owner = { id, tenant_id: principal.tenantId };
   const hasSecrets = Object.keys(made.secrets).length > 0;
@@ -46,6 +48,7 @@ export async function createFromRequest(
     revision: made.createsRevision
       ? newRevision(made, { secretSetId: secrets?.id ?? null, awaitsDatabase: true })
       : null,
+    tracing: { otherName: slugOf(made.name, id), isWanted: deps.tracing !== null },
     actor: principal.actor,
   };
   return createDeployment(deps.db, settings, request.keep);

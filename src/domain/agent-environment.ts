@@ -3,6 +3,8 @@ export interface AgentFacts {
   tenantId: string;
   deploymentId: string;
   deploymentName: string;
+  /** Called like the deployment, unless another workspace's project in the back end is. */
+  tracingProject: string;
   revisionId: string;
   /** Public address of the deployment. */
   url: string;
@@ -28,8 +30,8 @@ export function agentEnvironment(facts: AgentFacts): Record<string, string> {
     LANGSMITH_DEPLOYMENT_NAME: facts.deploymentName,
     LANGSMITH_HOST_REVISION_ID: facts.revisionId,
     HOSTED_LANGSERVE_REVISION_ID: facts.revisionId,
-    LANGSMITH_PROJECT: facts.deploymentName,
-    LANGCHAIN_PROJECT: facts.deploymentName,
+    LANGSMITH_PROJECT: facts.tracingProject,
+    LANGCHAIN_PROJECT: facts.tracingProject,
     LANGCHAIN_CALLBACKS_BACKGROUND: "true",
     LANGGRAPH_API_URL: facts.url,
     LOG_JSON: "true",

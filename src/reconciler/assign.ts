@@ -22,8 +22,11 @@ export async function assign(trx: Trx, settings: ReconcilerSettings, wish: Assig
   const { rows } = await sql<AssignedRow>`
     select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest,
-           coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
+           coalesce(t.project, d.name) as tracing_project,
+           coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id),
+             case when ${settings.hasTracing} then d.id end) as secret_set_id
       from deployments d
+      left join tracing_projects t on t.deployment_id = d.id
       left join revisions r on r.deployment_id = d.id and r.id = any(${ids}::uuid[])
       left join artifacts a on a.id = r.artifact_id
      where d.id = ${wish.deploymentId}`.execute(trx.kysely);
@@ -55,6 +58,7 @@ interface AssignedRow {
   revision_id: string | null;
   source_config: SourceConfig;
   source_revision_config: SourceRevisionConfig;
+  tracing_project: string;
   secret_set_id: string | null;
   sizes: Sizes | null;
   manifest: Artifact | null;
@@ -76,6 +80,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       tenantId: row.tenant_id,
       deploymentId: row.deployment_id,
       deploymentName: row.name,
+      tracingProject: row.tracing_project,
       revisionId: row.revision_id,
       url: settings.deploymentUrl(row.slug),
       controlPlaneUrl: settings.controlPlaneUrl,

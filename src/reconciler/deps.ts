@@ -1,6 +1,7 @@
 import type { GitCredential } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { DeploymentSizes } from "../domain/sizes.ts";
+import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Db } from "../store/database.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { BuildRunner } from "./build-runner.ts";
@@ -20,6 +21,8 @@ export interface ReconcilerDeps {
   }): Promise<GitCredential | null>;
   /** Where deployments get databases of their own; null: nowhere, the agent server keeps its state itself. */
   databases: DatabaseServers | null;
+  /** Projects of the tracing back end; null: there is none, or it has no projects. */
+  tracing: TracingProjects | null;
   /** Deletes what deployments left outside the database. Paths are relative to the data directory. */
   files: DeploymentFiles;
 }
@@ -41,6 +44,8 @@ export interface ReconcilerSettings {
   buildTimeoutMs: number;
   drainTimeoutMs: number;
   idleAfterMs: number;
+  /** Agents are told where to send their traces, with their secrets. */
+  hasTracing: boolean;
 }
 
 export interface DeploymentFiles {

@@ -26,6 +26,8 @@ export type Step =
   | { kind: "settleAssignment"; revisionId: string | null }
   | { kind: "assignDelete" }
   | { kind: "finalize" }
+  | { kind: "createTracingProject" }
+  | { kind: "removeTracingProject" }
   | { kind: "deleteRow" }
   | { kind: "wait"; until: Date | null; because: string }
   | { kind: "none" };
@@ -38,6 +40,21 @@ export const buildAttemptsMax = 3;
  * every world and `GET /debug/v1/deployments/{id}` can ask it without acting.
  */
 export function planDeployment(state: DeploymentState, now: Date): Step {
+  const step = planWork(state, now);
+  return step.kind === "wait" || step.kind === "none" ? planTracing(state, now, step) : step;
+}
+
+/** The tracing project is made when there is nothing better to do: a back end that is away holds nothing up. */
+function planTracing(state: DeploymentState, now: Date, otherwise: Extract<Step, { kind: "wait" | "none" }>): Step {
+  const { tracing } = state;
+  if (tracing === null || !tracing.isWanted || isBeingDeleted(state.status)) return otherwise;
+  const { retryAt } = tracing;
+  if (retryAt === null || retryAt <= now) return { kind: "createTracingProject" };
+  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, retryAt) };
+  return { kind: "wait", until: retryAt, because: "the tracing back end did not make the project; see the events" };
+}
+
+function planWork(state: DeploymentState, now: Date): Step {
   const abandonedWork = state.builds.find((build) => build.status === "running" && !isWanted(state, build));
   if (abandonedWork !== undefined) return { kind: "cancelBuild", revisionId: abandonedWork.revisionId };
   if (isBeingDeleted(state.status)) return planDelete(state);
@@ -60,7 +77,9 @@ function isWanted(state: DeploymentState, build: BuildFacts): boolean {
 function planDelete(state: DeploymentState): Step {
   const left = state.unsettled[0];
   if (left !== undefined) return move(left, "INTERRUPTED", "deployment deleted");
-  if (state.status === "AWAITING_FINAL_DELETE") return { kind: "deleteRow" };
+  if (state.status === "AWAITING_FINAL_DELETE") {
+    return state.tracing?.isDoomed ? { kind: "removeTracingProject" } : { kind: "deleteRow" };
+  }
   if (state.assignment === null || state.isDeleteForced) return { kind: "finalize" };
   if (state.assignment.op !== "delete") return { kind: "assignDelete" };
   const { observation } = state;

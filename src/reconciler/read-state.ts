@@ -36,6 +36,11 @@ export async function readState(
       servingRevisionId: row.assignment.serving_revision_id,
     },
     observation: row.observation,
+    tracing: row.tracing && {
+      isWanted: row.tracing.status === "wanted",
+      retryAt: row.tracing.retry_at === null ? null : new Date(row.tracing.retry_at),
+      isDoomed: row.drops_tracing,
+    },
   };
   return { state, now: row.now };
 }

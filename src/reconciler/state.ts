@@ -42,4 +42,15 @@ export interface DeploymentState {
   builds: BuildFacts[];
   assignment: AssignmentFacts | null;
   observation: { generation: number; report: DeploymentReport } | null;
+  /** null: there is none, or it is gone already. */
+  tracing: TracingFacts | null;
+}
+
+export interface TracingFacts {
+  /** Still to be made in the back end. */
+  isWanted: boolean;
+  /** After a failure; null: at once. */
+  retryAt: Date | null;
+  /** To be deleted with the deployment. */
+  isDoomed: boolean;
 }

@@ -14,6 +14,7 @@ import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
 import type { Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
 import type { DeploymentState } from "./state.ts";
+import { createTracingProject, removeTracingProject } from "./tracing.ts";
 
 /** What performing a step said: go on at once, or come back later because something else must move first. */
 export type Performed = { kind: "done" } | { kind: "later"; retryInMs: number; because: string };
@@ -52,6 +53,10 @@ export async function perform(
       return acceptBuild(deps, state, step.revisionId);
     case "finalize":
       return finalizeDeployment(deps, state, signal);
+    case "createTracingProject":
+      return createTracingProject(deps, state, signal);
+    case "removeTracingProject":
+      return removeTracingProject(deps, state, signal);
     case "deleteRow":
       return forgetDeployment(deps, state);
     default:

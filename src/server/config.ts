@@ -98,6 +98,31 @@ export const settings = {
     "that of the URL",
     "`host:port` under which agents reach that server.",
   ),
+  tracing: oneOf(
+    "PIERHEAD_TRACING",
+    ["none", "langsmith", "otlp"] as const,
+    "Where agents send their traces: a LangSmith-compatible server, which gets a project for each deployment, or an OpenTelemetry collector.",
+  ),
+  tracingUrl: optional(
+    "PIERHEAD_TRACING_URL",
+    "none",
+    "API of that server (`https://host/api/v1`) or OTLP endpoint of that collector, as agents reach it too.",
+  ),
+  tracingKey: optional(
+    "PIERHEAD_TRACING_KEY",
+    "none",
+    "API key of the LangSmith-compatible server; agents get it too.",
+  ),
+  tracingWorkspace: optional(
+    "PIERHEAD_TRACING_WORKSPACE",
+    "none",
+    "Workspace there, when the key is good for several.",
+  ),
+  tracingHeaders: optional(
+    "PIERHEAD_TRACING_HEADERS",
+    "none",
+    "Headers for the OpenTelemetry collector as `name=value` pairs separated by commas; agents get them too.",
+  ),
   compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
   allowLocalSources: optionalFlag("PIERHEAD_ALLOW_LOCAL_SOURCES", "Git URLs into this host's file system."),
   allowPrivateNetwork: optionalFlag(

@@ -34,6 +34,7 @@ import { removeInside } from "./files.ts";
 import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
+import { openTracing, type Tracing } from "./tracing.ts";
 import { version } from "./version.ts";
 
 export interface Server {
@@ -106,6 +107,7 @@ interface Ground {
   db: Db;
   sealer: Sealer;
   databases: DatabaseServers | null;
+  tracing: Tracing;
   metrics: Metrics;
   installed: Bootstrapped;
   installationId: string;
@@ -147,6 +149,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     db,
     sealer,
     databases: databaseServers(config, sealer),
+    tracing: openTracing(config),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
     installationId: await installationIdOf(config.dataDir),
@@ -167,7 +170,7 @@ function databaseServers(config: Config, sealer: Sealer): DatabaseServers | null
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, databases, logger, metrics, installed, waitingFor } = ground;
+  const { config, db, sealer, databases, tracing, logger, metrics, installed, waitingFor } = ground;
   const api = await createApi({
     db,
     sealer,
@@ -176,6 +179,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
     listenerId: installed.listenerId,
     settings: apiSettings(ground),
     readiness: () => [...waitingFor],
+    tracing: tracing.projects,
     databaseEnvironment: (deployment, secrets) => databaseEnvironment(db, databases, deployment, secrets),
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
   });
@@ -185,7 +189,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 }
 
 async function startReconciler(
-  { config, logger, db, databases, metrics, address, installationId }: Ground,
+  { config, logger, db, databases, tracing, metrics, address, installationId }: Ground,
   closing: Closing,
 ): Promise<void> {
   const owner = `${installationId}:${process.pid}-${randomUUID()}`;
@@ -202,9 +206,10 @@ async function startReconciler(
     db,
     logger,
     builds,
-    settings: reconcilerSettings(config, address),
+    settings: { ...reconcilerSettings(config, address), hasTracing: tracing.backend !== null },
     findGitCredential: async () => null,
     databases,
+    tracing: tracing.projects,
     files,
   };
   const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
@@ -242,7 +247,7 @@ async function startBuiltinListener(
   });
 }
 
-function reconcilerSettings(config: Config, address: Ground["address"]): ReconcilerSettings {
+function reconcilerSettings(config: Config, address: Ground["address"]): Omit<ReconcilerSettings, "hasTracing"> {
   return {
     mode: config.mode,
     computeType: config.compute,
@@ -262,8 +267,9 @@ function reconcilerSettings(config: Config, address: Ground["address"]): Reconci
   };
 }
 
-function apiSettings({ config, address }: Ground) {
+function apiSettings({ config, address, tracing }: Ground) {
   return {
+    tracing: tracing.backend,
     mode: config.mode,
     region: config.region,
     regions: config.regions,

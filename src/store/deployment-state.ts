@@ -33,6 +33,9 @@ export interface DeploymentStateRow {
     serving_revision_id: string | null;
   } | null;
   observation: { generation: number; report: DeploymentReport } | null;
+  tracing: { status: "wanted" | "ready"; retry_at: string | null } | null;
+  /** The tracing project goes with the deployment; that of an agent belongs to the agent. */
+  drops_tracing: boolean;
 }
 
 /** @returns undefined when the deployment is gone. */
@@ -58,7 +61,10 @@ export async function readDeploymentState(db: Db | Trx, id: string): Promise<Dep
                 'serving_revision_id', a.spec -> 'serving' ->> 'revision_id')
          from assignments a where a.deployment_id = d.id) as assignment,
       (select json_build_object('generation', o.generation, 'report', o.report)
-         from observations o where o.deployment_id = d.id) as observation
+         from observations o where o.deployment_id = d.id) as observation,
+      (select json_build_object('status', t.status, 'retry_at', t.retry_at)
+         from tracing_projects t where t.deployment_id = d.id) as tracing,
+      d.delete_tracing_project and d.agent_id is null as drops_tracing
       from deployments d where d.id = ${id}`.execute(db.kysely);
   return rows[0];
 }
@@ -74,6 +80,8 @@ export async function findForgottenDeployments(db: Db, limit: number): Promise<s
        where status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
       union
       select id from deployments where status not in ('READY', 'UNUSED')
+      union
+      select deployment_id from tracing_projects where status = 'wanted' and deployment_id is not null
     )
     select u.id from unsettled u left join reconcile_queue q on q.deployment_id = u.id
      where q.deployment_id is null or (q.run_at is null and q.lease_owner is null) limit ${limit}`.execute(db.kysely);

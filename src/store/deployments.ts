@@ -10,6 +10,7 @@ import type {
 import { errors } from "../contract/error.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
 import { replicasOf } from "../domain/sizes.ts";
+import { tracingProjectId } from "../domain/tracing.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
@@ -21,6 +22,7 @@ import type { NewRevision } from "./revisions.ts";
 import { insertedRevision } from "./revisions.ts";
 import type { SealedSet } from "./secrets.ts";
 import { insertedSecretSet } from "./secrets.ts";
+import { insertedTracingProject, type NewTracingProject } from "./tracing-projects.ts";
 
 /** One row of `deployments` with its sealed secrets; `api/present.ts` makes the wire shape of it. */
 export interface DeploymentRow {
@@ -88,6 +90,7 @@ export interface NewDeployment
   secrets: SealedSet | null;
   /** Written in the same statement; null for sources that still wait for an image or a tarball. */
   revision: NewRevision | null;
+  tracing: NewTracingProject;
   actor: string;
 }
 
@@ -140,6 +143,8 @@ export async function createDeployment(
     }
     // The workspace was deleted a moment ago.
     if (isForeignKeyViolation(error, "deployments_tenant_id_fkey")) throw errors.forbidden();
+    // Another workspace has taken the name in the tracing back end in this moment.
+    if (isUniqueViolation(error, "tracing_projects_project")) return createDeployment(db, made, keep);
     throw error;
   }
   db.reached("deployment created");
@@ -148,7 +153,7 @@ export async function createDeployment(
 }
 
 /** Known before it is written, so that its answer can be kept in the same statement: hence a time of ours. */
-function newRow({ secrets, revision, actor: _, ...made }: NewDeployment): DeploymentRow {
+function newRow({ secrets, revision, tracing: _tracing, actor: _actor, ...made }: NewDeployment): DeploymentRow {
   const now = new Date();
   return {
     ...made,
@@ -164,7 +169,7 @@ function newRow({ secrets, revision, actor: _, ...made }: NewDeployment): Deploy
     database_tier: null,
     is_preview: false,
     parent_deployment_id: null,
-    tracer_session_id: null,
+    tracer_session_id: tracingProjectId(made.tenant_id, made.name),
     created_at: now,
     updated_at: now,
     sealed_secrets: secrets?.sealed ?? null,
@@ -182,15 +187,16 @@ async function insertDeployment(
     with deployment as (
       insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
         tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
-        agent_id, agent_environment, created_at, updated_at)
+        agent_id, agent_environment, tracer_session_id, created_at, updated_at)
       select ${made.id}, ${made.tenant_id}, ${made.listener_id}, ${made.name}, ${made.slug}, ${made.source},
         ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.tracked_ref},
         ${json(made.secret_references)}, ${row.secret_set_id}, ${row.status}, ${row.latest_revision_id},
         ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment},
-        ${row.created_at}, ${row.updated_at} ${where}
+        ${row.tracer_session_id}, ${row.created_at}, ${row.updated_at} ${where}
       returning id as deployment_id, tenant_id
     ), secret_set as (${insertedSecretSet(made.secrets, "deployment")}
     ), revision as (${insertedRevision(made.revision, "deployment")}
+    ), tracing as (${insertedTracingProject(made.tracing, made, "deployment")}
     ), answer as (${insertedAnswer(answer, "deployment")}
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)

@@ -54,7 +54,7 @@ export interface Answer {
 /** One API on an embedded database per test file; closed when its tests are over. */
 export async function startApi(
   settings: Partial<ApiSettings> = {},
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness">> = {},
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "tracing">> = {},
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
   await mkdir(templateDirectory, { recursive: true });
@@ -85,6 +85,7 @@ export async function startApiOn(
     settings: { ...defaultSettings, ...settings },
     readiness: () => [],
     databaseEnvironment: async () => ({}),
+    tracing: null,
     explain: async () => undefined,
     ...replaced,
   };
@@ -119,6 +120,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   allowPrivateNetwork: true,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
+  tracing: null,
   rateLimit: { perS: 0, burst: 1 },
 };
 

@@ -108,6 +108,32 @@ test("nothing in progress and the data plane told to run the active revision: no
   });
 });
 
+test("a tracing project is made only when there is nothing else to do, and tried again at its time", () => {
+  const wanted = { isWanted: true, retryAt: null, isDoomed: false };
+  for (const state of everyWorld()) {
+    const [without, due, late] = [null, wanted, { ...wanted, retryAt: later }].map((tracing) =>
+      planDeployment({ ...state, tracing }, now),
+    ) as [Step, Step, Step];
+    const isIdle = (without.kind === "wait" || without.kind === "none") && state.status === "READY";
+    if (!isIdle) {
+      assert.deepEqual([due, late], [without, without]);
+      continue;
+    }
+    assert.deepEqual(due, { kind: "createTracingProject" });
+    assert.equal(late.kind, "wait");
+    if (late.kind === "wait") assert.ok(late.until !== null && late.until <= later);
+  }
+});
+
+test("a doomed tracing project goes before the row of its deployment; any other one stays", () => {
+  const tracing = { isWanted: false, retryAt: null, isDoomed: true };
+  const dying = world({ status: "AWAITING_FINAL_DELETE", tracing });
+  assert.equal(planDeployment(dying, now).kind, "removeTracingProject");
+  for (const kept of [null, { ...tracing, isDoomed: false }]) {
+    assert.equal(planDeployment({ ...dying, tracing: kept }, now).kind, "deleteRow");
+  }
+});
+
 function world(given: Partial<DeploymentState>): DeploymentState {
   return {
     id: "d",
@@ -119,6 +145,7 @@ function world(given: Partial<DeploymentState>): DeploymentState {
     builds: [],
     assignment: null,
     observation: null,
+    tracing: null,
     ...given,
   };
 }

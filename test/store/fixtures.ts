@@ -55,6 +55,7 @@ export function newDeployment(world: World, changed: Partial<NewDeployment> = {}
     agent_environment: null,
     secrets: null,
     revision: newRevision(),
+    tracing: { otherName: `agent-${id.slice(0, 8)}`, isWanted: false },
     actor: "test",
     ...changed,
   };

@@ -16,6 +16,7 @@ import { appendReplicaLog } from "../../store/log-entries.ts";
 import { storeReports } from "../../store/observations.ts";
 import { findSecretSet } from "../../store/secrets.ts";
 import { type Api, listenerRoute } from "../route.ts";
+import { tracingEnvironment } from "../tracing.ts";
 import { nextWake } from "../wake.ts";
 
 const protocolsSpoken = [1];
@@ -64,7 +65,8 @@ export function addListenerProtocol(api: Api): void {
     if (found === undefined) throw errors.secretSetNotFound(query.secret_set_id);
     const { tenantId, values } = found;
     const injected = await api.deps.databaseEnvironment({ id: params.deployment_id, tenantId }, values);
-    return { values: { ...values, ...injected } };
+    const tracing = await tracingEnvironment(api.deps, params.deployment_id, values);
+    return { values: { ...values, ...tracing, ...injected } };
   });
 
   listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {

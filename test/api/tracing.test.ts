@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { langsmithProjects } from "../../src/integrations/tracing-projects.ts";
+import { startTracingServer } from "../tracing-server.ts";
+import { startApi } from "./harness.ts";
+
+const tracing = await startTracingServer();
+after(() => tracing[Symbol.asyncDispose]());
+const t = await startApi({}, { tracing: langsmithProjects({ url: tracing.url, key: "ls-key", workspaceId: null }) });
+
+const create = (name: string, more: Parameters<typeof t.ask>[0] = {}) =>
+  t.ask({
+    method: "POST",
+    url: "/v2/deployments",
+    payload: { name, source: "internal_docker", source_config: {}, source_revision_config: {} },
+    ...more,
+  });
+const taken = (name: string) => ({
+  detail:
+    "Deployments create a tracing project in LangSmith with the same name as the deployment. " +
+    `There already exists a project in LangSmith named: ${name}.`,
+});
+
+test("two workspaces may use one name: their projects in the back end have different ones, and nobody is told", async () => {
+  const first = await create("shared", { key: t.stranger.adminKey });
+  tracing.projects.set(first.body.tracer_session_id, "shared");
+  const second = await create("shared");
+  assert.deepEqual([first.status, second.status], [201, 201]);
+  assert.notEqual(second.body.tracer_session_id, first.body.tracer_session_id);
+  const { rows } = await sql<{ project: string; status: string }>`
+    select project, status from tracing_projects where name = 'shared' order by created_at`.execute(t.db.kysely);
+  assert.deepEqual(rows[0], { project: "shared", status: "wanted" });
+  assert.match(rows[1]?.project ?? "", /^shared-[0-9a-f]{8}$/);
+});
+
+test("workspaces that take one name in the same moment all get it", async () => {
+  const keys = [t.tenant.adminKey, t.stranger.adminKey, t.tenant.adminKey, t.stranger.adminKey];
+  const answers = await Promise.all(keys.map((key) => create("at-once", { key })));
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 201, 409, 409]);
+});
+
+test("a project of that name is a reason to refuse; a back end that cannot be asked is none, unless we left it one", async () => {
+  tracing.projects.set(crypto.randomUUID(), "foreign");
+  const refused = await create("foreign");
+  assert.deepEqual([refused.status, refused.body], [409, taken("foreign")]);
+  tracing.state = "away";
+  assert.equal((await create("unasked")).status, 201);
+  await sql`update tracing_projects set deployment_id = null where name = 'unasked'`.execute(t.db.kysely);
+  await sql`delete from deployments where name = 'unasked'`.execute(t.db.kysely);
+  const left = await create("unasked");
+  assert.deepEqual([left.status, left.body], [409, taken("unasked")]);
+  tracing.state = "up";
+  assert.equal((await create("unasked")).status, 201, "it was never made there");
+});
+
+test("rules and taken names come before the back end is asked", async () => {
+  const before = tracing.calls.length;
+  assert.equal((await create("-bad-")).status, 400);
+  assert.deepEqual((await create("shared")).body, { detail: "A deployment named 'shared' already exists." });
+  assert.equal(tracing.calls.length, before);
+});
+
+test("a create that is sent again is answered as the first time, though its project is there by now", async () => {
+  const headers = { "idempotency-key": "tracing-1" };
+  const first = await create("repeated", { headers });
+  tracing.projects.set(first.body.tracer_session_id, "repeated");
+  const again = await create("repeated", { headers });
+  assert.deepEqual([again.status, again.body], [201, first.body]);
+});
