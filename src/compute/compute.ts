@@ -18,7 +18,7 @@ export interface ReplicaSpec {
 }
 
 export interface ReplicaExit {
-  /** Stable CamelCase word: Exited, OutOfMemory, NotHealthy, StartError, PortTaken, Lost. */
+  /** Stable CamelCase word: Exited, OutOfMemory, NotHealthy, StartError (it can never start), PortTaken, Lost. */
   reason: string;
   /** What happened and what to do about it. */
   message: string;
@@ -85,6 +85,23 @@ export interface ReplicaLogs {
 }
 
 export const offersLogs = (compute: Compute): compute is Compute & ReplicaLogs => "readLogs" in compute;
+
+/** What one replica uses. How often it was restarted is the listener's to say. */
+export interface ReplicaUsage {
+  replicaId: string;
+  /** Processor time since its start: the difference of two looks, by the time between them, is its load in cores. */
+  cpuSeconds: number;
+  /** What counts against its limit. */
+  memoryMib: number;
+}
+
+/** A driver that knows what its replicas use. */
+export interface ReplicaMetrics {
+  /** Of all that run; those that start or end while it looks may be left out. */
+  readUsage(signal: AbortSignal): Promise<ReplicaUsage[]>;
+}
+
+export const offersMetrics = (compute: Compute): compute is Compute & ReplicaMetrics => "readUsage" in compute;
 
 /** A driver whose starts have a slow part that needs no replica yet, such as pulling an image. */
 export interface ReplicaPreparation {

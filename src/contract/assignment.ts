@@ -109,7 +109,7 @@ export type Session = Static<typeof Session>;
 /** Why something is not running, in words a user can act on. */
 export const Cause = Type.Object({
   reason: Type.String({
-    description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, PortTaken, ...",
+    description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, EngineRefused, PortTaken, ...",
   }),
   message: Type.String({ description: "One or two sentences: what happened and what to do." }),
   exit_code: nullable(Type.Integer()),

@@ -170,7 +170,7 @@ function noteFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): voi
   const sinceMs = before?.sinceMs ?? nowMs;
   const attempts = (before?.attempts ?? 0) + 1;
   const cause = causeOf(exit);
-  const isRefused = exit.reason === "StartError";
+  const isRefused = exit.reason === "EngineRefused";
   const isUnlucky = exit.reason === "PortTaken" || exit.reason === "Lost";
   const delayMs = isRefused ? doubledMs(attempts, refusedStartBounds) : 0;
   const isInTime = nowMs + delayMs < sinceMs + (startTimeoutMsOf(pass, revisionId) ?? 0);

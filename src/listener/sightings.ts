@@ -132,7 +132,8 @@ const lost: ReplicaExit = {
   lastLines: [],
 };
 
-const refused = (message: string): ReplicaExit => ({ ...lost, reason: "StartError", message });
+/** Unlike `StartError`, which a driver gives to what can never start, this may pass: a registry that is down, a full disk. */
+const refused = (message: string): ReplicaExit => ({ ...lost, reason: "EngineRefused", message });
 
 function isSame(a: ReplicaState, b: ReplicaState): boolean {
   return (

@@ -20,7 +20,7 @@ export interface AssignmentWish {
 export async function assign(trx: Trx, settings: ReconcilerSettings, wish: AssignmentWish): Promise<void> {
   const ids = [wish.targetRevisionId, wish.servingRevisionId].filter((id) => id !== null);
   const { rows } = await sql<AssignedRow>`
-    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, r.id as revision_id, r.source_config,
+    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest,
            coalesce(t.project, d.name) as tracing_project,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id),
@@ -55,7 +55,6 @@ interface AssignedRow {
   listener_id: string;
   slug: string;
   name: string;
-  shareable: boolean;
   revision_id: string | null;
   source_config: SourceConfig;
   source_revision_config: SourceRevisionConfig;
@@ -83,7 +82,6 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       deploymentName: row.name,
       tracingProject: row.tracing_project,
       revisionId: row.revision_id,
-      isShareable: row.shareable,
       url: settings.deploymentUrl(row.slug),
       controlPlaneUrl: settings.controlPlaneUrl,
       git: gitFacts(row),

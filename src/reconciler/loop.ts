@@ -10,7 +10,7 @@ import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { reconcileDeployment } from "./reconcile.ts";
-import { resync, watchListeners } from "./resync.ts";
+import { resync } from "./resync.ts";
 
 /**
  * The control-plane half of the loop: claims deployments that are due, runs one pass on each, in parallel up to a bound,
@@ -110,7 +110,6 @@ export class ReconcilerLoop {
   }
 
   async #resync(): Promise<void> {
-    await watchListeners(this.#deps);
     if ((await resync(this.#deps, this.#metrics)) > 0) this.#look();
   }
 }

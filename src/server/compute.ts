@@ -3,11 +3,24 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 
 /** The driver the operator chose; null: this server runs no agents itself. Loaded only when it is used. */
-export async function openCompute(config: Config, logger: Logger): Promise<Compute | (Compute & ReplicaLogs) | null> {
+export async function openCompute(
+  config: Config,
+  { installationId, logger }: { installationId: string; logger: Logger },
+): Promise<Compute | (Compute & ReplicaLogs) | null> {
   switch (config.compute) {
     case "process": {
       const { openProcessCompute } = await import("../compute/process/process-compute.ts");
       return openProcessCompute({ dataDir: config.dataDir, logger, nodePath: process.execPath });
+    }
+    case "docker": {
+      const { openDockerCompute } = await import("../compute/docker/docker-compute.ts");
+      return openDockerCompute({
+        host: config.dockerHost,
+        dataDir: config.dataDir,
+        installationId,
+        logger,
+        isRootReadOnly: config.dockerReadOnlyRoot,
+      });
     }
     case "simulated": {
       const { openSimulatedCompute } = await import("../compute/simulated.ts");

@@ -24,7 +24,7 @@ interface Setting<T> {
   read(text: string | undefined): T;
 }
 
-const computeTypes = ["process", "simulated", "none"] as const;
+const computeTypes = ["process", "docker", "simulated", "none"] as const;
 
 /** Every variable this program reads. `scripts/generate.ts` writes the reference page from it. */
 export const settings = {
@@ -124,6 +124,16 @@ export const settings = {
     "Headers for the OpenTelemetry collector as `name=value` pairs separated by commas; agents get them too.",
   ),
   compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
+  dockerHost: text(
+    "DOCKER_HOST",
+    "unix:///var/run/docker.sock",
+    "Container engine of the docker compute, on this machine: `unix:///path` or `tcp://host:port`.",
+  ),
+  dockerReadOnlyRoot: flag(
+    "PIERHEAD_DOCKER_READ_ONLY_ROOT",
+    false,
+    "Containers may write to /tmp and to their state only.",
+  ),
   allowLocalSources: optionalFlag("PIERHEAD_ALLOW_LOCAL_SOURCES", "Git URLs into this host's file system."),
   allowPrivateNetwork: optionalFlag(
     "PIERHEAD_ALLOW_PRIVATE_NETWORK",

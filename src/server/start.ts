@@ -231,7 +231,7 @@ async function startBuiltinListener(
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
-  const compute = await openCompute(config, logger);
+  const compute = await openCompute(config, { installationId, logger });
   if (compute === null) return null;
   return startListener({
     compute,

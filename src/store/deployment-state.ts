@@ -79,7 +79,7 @@ export async function findForgottenDeployments(db: Db, limit: number): Promise<s
       select deployment_id as id from revisions
        where status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
       union
-      select id from deployments where status not in ('READY', 'UNUSED') and status <> 'UNKNOWN'
+      select id from deployments where status not in ('READY', 'UNUSED')
       union
       select deployment_id from tracing_projects where status = 'wanted' and deployment_id is not null
     )

@@ -52,6 +52,8 @@ export const agents = {
     process.exitCode = 3;
   `,
   hanging: "setInterval(() => {}, 1000);",
+  /** Long lines, each in one write, and the end. */
+  talker: 'process.stdout.write(["a".repeat(40_000), "b".repeat(100_000), "end"].join("\\n") + "\\n");',
   endsAtOnce: 'console.log("nothing to do");',
   /** Answers, but never well. */
   sick: `

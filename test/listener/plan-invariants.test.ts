@@ -61,7 +61,8 @@ const happenings = {
   },
   exits(world: PlanWorld, turn: number) {
     const replica = nth(world.replicas, turn);
-    if (replica !== undefined) world.exit(replica, nth(["Exited", "Lost", "PortTaken", "StartError"], turn));
+    if (replica !== undefined)
+      world.exit(replica, nth(["Exited", "Lost", "PortTaken", "StartError", "EngineRefused"], turn));
   },
   requestArrives: (world: PlanWorld, turn: number) => world.requestArrives(turn),
   requestEnds(world: PlanWorld, turn: number) {

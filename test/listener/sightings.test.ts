@@ -33,7 +33,7 @@ test("one observation that misses a replica is doubted, two are believed", () =>
 
 test("a start the engine refused is refused once a later observation does not show it, and stands if one does", () => {
   for (const [seen, expected] of [
-    [[], ["StartError"]],
+    [[], ["EngineRefused"]],
     [[replica("ready")], ["ready"]],
   ] as const) {
     const sightings = new Sightings();

@@ -1,0 +1,291 @@
+import { explain, type Logger } from "../../telemetry/log.ts";
+import { unlessAborted } from "../abort.ts";
+import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaSpec } from "../compute.ts";
+import { containerBody, type EngineInfo, labels, labelsOf, limitsOf, readRecord, recordOf } from "./container.ts";
+import { ContainerLog } from "./container-log.ts";
+import { Engine, EngineError } from "./engine.ts";
+import { followEvents } from "./events.ts";
+import { Images, type RegistryCredential, UnusableSpec } from "./images.ts";
+import { Networks } from "./networks.ts";
+import { Notes } from "./notes.ts";
+import { hasEnded, type ListedContainer, Replica, type ReplicaGround, removeContainer } from "./replica.ts";
+import { isImageAtFault } from "./start-failure.ts";
+import { readUsage } from "./usage.ts";
+
+export interface DockerComputeOptions {
+  /** `unix:///path/to/socket` or `tcp://host:port` of an engine on this machine. */
+  host: string;
+  /** Notes of replicas live below it. One driver at a time: the caller holds the lock. */
+  dataDir: string;
+  /** Marks everything this driver makes; nothing without the mark is touched. */
+  installationId: string;
+  logger: Logger;
+  /** Containers may write into their volumes and /tmp only. Default false: many images expect to write elsewhere. */
+  isRootReadOnly?: boolean;
+  /** Asked at each pull; `registry` is `host[:port]`. Default: none has any. */
+  credentialOf?: (registry: string) => Promise<RegistryCredential | null>;
+}
+
+export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaPreparation;
+
+/**
+ * Runs replicas as containers of a Docker engine on this machine, over its API. They live in the engine and go on when
+ * this process dies; opened again, the driver finds them by their labels.
+ * @throws Error when the engine cannot be reached or is too old.
+ */
+export async function openDockerCompute(options: DockerComputeOptions): Promise<DockerComputeDriver> {
+  const engine = await new Engine(options.host).open();
+  const notes = new Notes(options.dataDir);
+  await notes.open();
+  const compute = new DockerCompute({ ...options, engine, notes, info: await engine.call<EngineInfo>("GET", "/info") });
+  await compute.adoptAll();
+  compute.follow();
+  return compute;
+}
+
+class DockerCompute implements DockerComputeDriver {
+  readonly type = "docker";
+  readonly #replicas = new Map<string, Replica>();
+  readonly #logs = new Map<string, ContainerLog>();
+  readonly #launching = new Map<string, { done: Promise<void>; abort: AbortController }>();
+  readonly #removing = new Map<string, Promise<void>>();
+  readonly #looks = new Set<() => void>();
+  readonly #life = new AbortController();
+  readonly #ground: ReplicaGround;
+  readonly #options: DockerComputeOptions;
+  readonly #info: EngineInfo;
+  readonly #engine: Engine;
+  readonly #images: Images;
+  readonly #networks: Networks;
+  /** Grows with each listing and each new replica: tells whether a listing can know of a replica. */
+  #time = 0;
+  readonly #addedAt = new Map<string, number>();
+  #listedAt = 0;
+
+  constructor(options: DockerComputeOptions & { engine: Engine; notes: Notes; info: EngineInfo }) {
+    const { engine, notes, logger, installationId } = options;
+    this.#options = options;
+    this.#info = options.info;
+    this.#engine = engine;
+    this.#images = new Images(engine, { installationId, credentialOf: options.credentialOf ?? (async () => null) });
+    this.#networks = new Networks(engine, installationId);
+    this.#ground = {
+      engine,
+      notes,
+      logger,
+      life: this.#life.signal,
+      look: () => {
+        for (const look of this.#looks) look();
+      },
+    };
+  }
+
+  /** Finds what earlier processes left, and ends what belongs to nobody. */
+  async adoptAll(): Promise<void> {
+    const { notes } = this.#ground;
+    for (const listed of await this.#list(AbortSignal.timeout(60_000))) {
+      const record = readRecord(listed.Labels);
+      if (record === undefined) continue;
+      const note = await notes.read(record.replicaId);
+      // Cut off between creating and starting it: nobody waits for it, and another one will be asked for.
+      if (listed.State === "created" && note.exit === undefined) await removeContainer(this.#engine, listed.Id);
+      else this.#add(await Replica.adopt(this.#ground, record, listed));
+    }
+    for (const replicaId of await notes.list()) {
+      if (this.#replicas.has(replicaId)) continue;
+      const { refused, exit } = await notes.read(replicaId);
+      if (refused === undefined || exit === undefined) await notes.remove(replicaId);
+      else this.#add(Replica.refused(this.#ground, refused, exit));
+    }
+    await this.#networks.sweep();
+  }
+
+  follow(): void {
+    const { logger, installationId } = this.#options;
+    void followEvents(this.#engine, {
+      installationId,
+      logger,
+      signal: this.#life.signal,
+      onChange: () =>
+        void this.#refresh(AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)])).catch(() => {}),
+    });
+  }
+
+  async prepare(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    await this.#images.ensure(imageOf(spec), AbortSignal.any([signal, this.#life.signal]));
+  }
+
+  async ensure(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    AbortSignal.any([signal, this.#life.signal]).throwIfAborted();
+    const { replicaId } = spec;
+    if (this.#replicas.has(replicaId)) return;
+    const launching = this.#launching.get(replicaId) ?? this.#beginLaunch(spec);
+    await unlessAborted(() => launching.done, signal);
+  }
+
+  async observe(signal: AbortSignal) {
+    await this.#refresh(AbortSignal.any([signal, this.#life.signal]));
+    return Array.from(this.#replicas.values(), (replica) => replica.state);
+  }
+
+  async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
+    const removing = () => {
+      const known = this.#removing.get(replicaId);
+      if (known !== undefined) return known;
+      const begun = this.#remove(replicaId, graceMs).finally(() => this.#removing.delete(replicaId));
+      this.#removing.set(replicaId, begun);
+      return begun;
+    };
+    await unlessAborted(removing, AbortSignal.any([signal, this.#life.signal]));
+  }
+
+  async removeState(deploymentId: string): Promise<void> {
+    await this.#engine.callUnless([404], "DELETE", `/volumes/${this.#volumeOf(deploymentId)}`);
+  }
+
+  onChange(look: () => void): void {
+    this.#looks.add(look);
+  }
+
+  async readLogs(replicaId: string, after: string | null, bytesMax: number) {
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined || replica.containerId === null) return { lines: [], cursor: after ?? "" };
+    const log = this.#logs.get(replicaId) ?? new ContainerLog(this.#engine, replica.containerId, replicaId);
+    this.#logs.set(replicaId, log);
+    return log.read(after, { bytesMax, isFinal: replica.hasExited });
+  }
+
+  readUsage(signal: AbortSignal) {
+    const running = [...this.#replicas].flatMap(([replicaId, { containerId, hasExited }]) =>
+      containerId === null || hasExited ? [] : [{ replicaId, containerId }],
+    );
+    return readUsage(this.#engine, running, signal);
+  }
+
+  async close(): Promise<void> {
+    this.#looks.clear();
+    this.#life.abort(new Error("docker compute is closed"));
+    await Promise.allSettled(Array.from(this.#launching.values(), ({ done }) => done));
+    for (const log of this.#logs.values()) log.close();
+    this.#engine.close();
+  }
+
+  #beginLaunch(spec: ReplicaSpec) {
+    const abort = new AbortController();
+    const signal = AbortSignal.any([abort.signal, this.#life.signal]);
+    const done = this.#launch(spec, signal).finally(() => this.#launching.delete(spec.replicaId));
+    done.catch(() => {});
+    const launching = { done, abort };
+    this.#launching.set(spec.replicaId, launching);
+    return launching;
+  }
+
+  async #launch(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    const record = recordOf(spec, limitsOf(spec, this.#info));
+    let containerId: string | null = null;
+    try {
+      const image = await this.#images.ensure(imageOf(spec), signal);
+      containerId = await this.#create(spec, image, labelsOf(record, this.#options.installationId));
+      signal.throwIfAborted();
+      await this.#engine.callUnless([304], "POST", `/containers/${containerId}/start`, { timeoutMs: 120_000 });
+      this.#add(await Replica.begin(this.#ground, record, containerId));
+    } catch (error) {
+      const isFinal = error instanceof UnusableSpec || (error instanceof EngineError && isImageAtFault(error.message));
+      if (containerId !== null) await removeContainer(this.#engine, containerId);
+      await this.#networks.leave(spec.tenantId, spec.replicaId).catch(() => {});
+      if (!isFinal) throw error;
+      this.#add(await Replica.refuse(this.#ground, record, error.message));
+      this.#ground.look();
+    }
+  }
+
+  /** @returns the id of a container that was not started yet. */
+  async #create(spec: ReplicaSpec, image: string, containerLabels: Record<string, string>): Promise<string> {
+    const body = containerBody(spec, {
+      image,
+      network: await this.#networks.join(spec.tenantId, spec.replicaId),
+      stateVolume: spec.artifact.rollout === "handover" ? this.#volumeOf(spec.deploymentId) : null,
+      labels: containerLabels,
+      info: this.#info,
+      isRootReadOnly: this.#options.isRootReadOnly ?? false,
+    });
+    const query = { name: `pierhead-${this.#options.installationId.slice(0, 8)}-${spec.replicaId}` };
+    const create = () => this.#engine.callUnless<{ Id: string }>([409], "POST", "/containers/create", { query, body });
+    const made = await create();
+    if (made !== undefined) return made.Id;
+    // An earlier try whose answer was lost has left one half-made.
+    await removeContainer(this.#engine, query.name);
+    const again = await create();
+    if (again === undefined) throw new Error(`there is a container called ${query.name} already`);
+    return again.Id;
+  }
+
+  async #remove(replicaId: string, graceMs: number): Promise<void> {
+    const launching = this.#launching.get(replicaId);
+    launching?.abort.abort(new Error("the replica is no longer wanted"));
+    await launching?.done.catch(() => {});
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined) return;
+    await replica.stop(graceMs);
+    this.#forget(replica);
+    await this.#networks.leave(replica.record.tenantId, replicaId).catch((error: unknown) => {
+      this.#options.logger.warn({ replica_id: replicaId, error: explain(error) }, "a network could not be removed");
+    });
+  }
+
+  #add(replica: Replica): void {
+    const { replicaId, tenantId } = replica.record;
+    this.#replicas.set(replicaId, replica);
+    this.#addedAt.set(replicaId, ++this.#time);
+    if (replica.containerId !== null) this.#networks.adopt(tenantId, replicaId);
+  }
+
+  #forget({ record: { replicaId } }: Replica): void {
+    this.#replicas.delete(replicaId);
+    this.#addedAt.delete(replicaId);
+    this.#logs.get(replicaId)?.close();
+    this.#logs.delete(replicaId);
+  }
+
+  /** Compares what we know with what the engine has: what ended is asked why, what somebody removed is forgotten. */
+  async #refresh(signal: AbortSignal): Promise<void> {
+    const at = ++this.#time;
+    const listed = new Map((await this.#list(signal)).map((container) => [container.Id, container]));
+    if (at < this.#listedAt) return;
+    this.#listedAt = at;
+    for (const replica of this.#replicas.values()) {
+      const { containerId, record } = replica;
+      const isKnownToList = (this.#addedAt.get(record.replicaId) ?? 0) < at;
+      if (containerId === null || !isKnownToList || this.#removing.has(record.replicaId)) continue;
+      const container = listed.get(containerId);
+      if (container === undefined) await this.#lose(replica);
+      else if (hasEnded(container)) replica.noteEnd();
+    }
+  }
+
+  async #lose(replica: Replica): Promise<void> {
+    const { replicaId, tenantId } = replica.record;
+    this.#forget(replica);
+    await this.#ground.notes.remove(replicaId);
+    await this.#networks.leave(tenantId, replicaId).catch(() => {});
+    this.#ground.look();
+  }
+
+  #list(signal: AbortSignal): Promise<ListedContainer[]> {
+    const filters = { label: [`${labels.installation}=${this.#options.installationId}`, labels.replica] };
+    return this.#engine.call("GET", "/containers/json", { query: { all: true, filters }, signal });
+  }
+
+  /** Made by the engine with the first container that uses it. */
+  #volumeOf(deploymentId: string): string {
+    return `pierhead-${this.#options.installationId.slice(0, 8)}-state-${deploymentId}`;
+  }
+}
+
+/** @throws UnusableSpec for what was built to run as a process. */
+function imageOf({ artifact }: ReplicaSpec) {
+  if (artifact.kind === "image") return artifact;
+  throw new UnusableSpec(
+    "This revision was built to run as a process, and this server runs containers. Build it again.",
+  );
+}

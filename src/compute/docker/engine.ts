@@ -1,0 +1,163 @@
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
+import type { Readable } from "node:stream";
+import { jsonValues } from "./streams.ts";
+
+/** What the engine answered instead of doing as asked. Its words are for users: they name image, port, path. */
+export class EngineError extends Error {
+  override name = "EngineError";
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Nobody answered as an engine does. */
+export class EngineUnreachable extends Error {
+  override name = "EngineUnreachable";
+}
+
+export interface EngineCall {
+  query?: Record<string, string | number | boolean | object | undefined>;
+  /** Sent as JSON, unless it is a stream. */
+  body?: object | Readable;
+  headers?: OutgoingHttpHeaders;
+  signal?: AbortSignal;
+  /** Default 30 s. */
+  timeoutMs?: number;
+}
+
+/** Versions 1.x. The first has all we use (Docker 20.10); an engine refuses very old ones, so we take its own or the last. */
+const minorVersions = { min: 41, max: 51 };
+
+const callTimeoutMs = 30_000;
+
+/**
+ * The Engine API of Docker (and of Podman, which speaks it as well) over its socket. Dates, ids and bodies are the
+ * engine's own; https://docs.docker.com/reference/api/engine/ names them.
+ */
+export class Engine {
+  readonly host: string;
+  readonly #target: { socketPath: string } | { host: string; port: number };
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 16, timeout: 60_000 });
+  #version = "";
+
+  /** @throws Error when `host` is neither `unix:///path` nor `tcp://host:port`. */
+  constructor(host: string) {
+    this.host = host;
+    this.#target = parseHost(host);
+  }
+
+  /** Agrees on a version. @throws EngineUnreachable when nobody answers; Error when the engine is too old. */
+  async open(signal?: AbortSignal): Promise<this> {
+    const answer = await this.#send("GET", "/_ping", { timeoutMs: 5_000, ...(signal === undefined ? {} : { signal }) });
+    answer.resume();
+    const [, minor] = /^1\.(\d+)$/.exec(String(answer.headers["api-version"])) ?? [];
+    if (minor === undefined || Number(minor) < minorVersions.min) {
+      throw new Error(`the container engine at ${this.host} is too old: Pierhead needs Docker 20.10 or newer`);
+    }
+    this.#version = `/v1.${Math.min(Number(minor), minorVersions.max)}`;
+    return this;
+  }
+
+  /** One call, one JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
+  async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
+    const answer = await this.#send(method, this.#version + path, options);
+    const text = await readText(answer);
+    return (text === "" ? undefined : JSON.parse(text)) as T;
+  }
+
+  /** The same, for what may be gone or done already: undefined when the status is one of `unless`. */
+  async callUnless<T = unknown>(
+    unless: number[],
+    method: string,
+    path: string,
+    options: EngineCall = {},
+  ): Promise<T | undefined> {
+    try {
+      return await this.call<T>(method, path, options);
+    } catch (error) {
+      if (error instanceof EngineError && unless.includes(error.status)) return undefined;
+      throw error;
+    }
+  }
+
+  /** An answer that goes on for as long as the engine has something to say, on a connection of its own. */
+  async stream(method: string, path: string, options: EngineCall = {}): Promise<IncomingMessage> {
+    return this.#send(method, this.#version + path, { timeoutMs: 0, ...options }, false);
+  }
+
+  /** The JSON values of such an answer. */
+  async *values<T>(method: string, path: string, options: EngineCall = {}): AsyncGenerator<T> {
+    yield* jsonValues<T>(await this.stream(method, path, options));
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #send(method: string, path: string, call: EngineCall, agent: Agent | false = this.#agent) {
+    const { body, timeoutMs = callTimeoutMs } = call;
+    const isStream = body !== undefined && "pipe" in body;
+    const payload = body === undefined || isStream ? "" : JSON.stringify(body);
+    const type = isStream ? { "content-type": "application/x-tar" } : { "content-type": "application/json" };
+    const length = isStream ? {} : { "content-length": Buffer.byteLength(payload) };
+    const deadline = timeoutMs > 0 ? [AbortSignal.timeout(timeoutMs)] : [];
+    const signal = AbortSignal.any([...(call.signal === undefined ? [] : [call.signal]), ...deadline]);
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const sent = request({
+      ...this.#target,
+      method,
+      path: path + queryText(call.query),
+      agent,
+      signal,
+      headers: { host: "engine", ...(body === undefined ? {} : type), ...length, ...call.headers },
+    });
+    sent.on("response", resolve);
+    sent.on("error", (error) => reject(signal.aborted ? signal.reason : this.#unreachable(error)));
+    if (isStream) (body as Readable).on("error", (error) => sent.destroy(error)).pipe(sent);
+    else sent.end(payload);
+    const answer = await promise;
+    if ((answer.statusCode ?? 500) >= 400) throw await refusal(answer);
+    return answer;
+  }
+
+  #unreachable(error: NodeJS.ErrnoException): Error {
+    const why = error.code === "ENOENT" ? "there is no such socket" : error.message;
+    return new EngineUnreachable(`the container engine at ${this.host} cannot be reached: ${why}`, { cause: error });
+  }
+}
+
+function parseHost(host: string): { socketPath: string } | { host: string; port: number } {
+  if (host.startsWith("unix:///")) return { socketPath: host.slice("unix://".length) };
+  const [, name, port] = /^tcp:\/\/([^/:]+):(\d+)\/?$/.exec(host) ?? [];
+  if (name === undefined) throw new Error(`'${host}' is no engine: use unix:///path/to/socket or tcp://host:port`);
+  return { host: name, port: Number(port) };
+}
+
+function queryText(query: EngineCall["query"] = {}): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) given.set(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+  }
+  return given.size === 0 ? "" : `?${given}`;
+}
+
+async function refusal(answer: IncomingMessage): Promise<EngineError> {
+  const text = await readText(answer);
+  let message = text.trim();
+  try {
+    message = (JSON.parse(text) as { message?: string }).message ?? message;
+  } catch {
+    // plain text then
+  }
+  return new EngineError(answer.statusCode ?? 500, message);
+}
+
+/** Listings of 1,000 containers are 3 MB. */
+async function readText(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of answer) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}

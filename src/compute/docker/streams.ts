@@ -1,0 +1,39 @@
+import type { Readable } from "node:stream";
+
+/** Values that an engine writes one after the other, each on lines of its own. */
+export async function* jsonValues<T>(stream: Readable): AsyncGenerator<T> {
+  let rest = "";
+  stream.setEncoding("utf8");
+  for await (const text of stream) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) if (line.trim() !== "") yield JSON.parse(line) as T;
+  }
+  if (rest.trim() !== "") yield JSON.parse(rest) as T;
+}
+
+/** A piece of a container's output. */
+export interface Frame {
+  stream: "stdout" | "stderr";
+  bytes: Buffer;
+}
+
+/**
+ * Takes apart what a container without a terminal wrote: 8 bytes (stream, three zeros, length) and as many bytes of
+ * output, again and again. The engine makes one frame of each line, or of each 16 KiB of a longer one.
+ */
+export class FrameSplitter {
+  #rest: Buffer = Buffer.alloc(0);
+
+  split(chunk: Buffer): Frame[] {
+    let bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const frames: Frame[] = [];
+    while (bytes.length >= 8 && bytes.length >= 8 + bytes.readUInt32BE(4)) {
+      const end = 8 + bytes.readUInt32BE(4);
+      frames.push({ stream: bytes[0] === 2 ? "stderr" : "stdout", bytes: bytes.subarray(8, end) });
+      bytes = bytes.subarray(end);
+    }
+    this.#rest = bytes;
+    return frames;
+  }
+}

@@ -1,0 +1,26 @@
+import { describe } from "node:test";
+import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
+import { anySpec, computeConformance } from "../compute/conformance.ts";
+import { agentArtifact, ask, assertNothingLeft, worldOptions } from "./docker-world.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+
+describe("docker", { skip: dockerSkipped }, () => {
+  computeConformance("docker", async () => {
+    const { engine, end } = await engineForTests();
+    const artifacts = {
+      healthy: await agentArtifact(engine, "healthy"),
+      broken: await agentArtifact(engine, "broken"),
+      hanging: await agentArtifact(engine, "hanging"),
+    };
+    const options = await worldOptions(engine);
+    return {
+      open: () => openDockerCompute(options),
+      spec: (kind) => anySpec(artifacts[kind]),
+      answers: async (state) => (await ask(state, "/ok")) !== undefined,
+      async end() {
+        await assertNothingLeft(engine, options);
+        await end();
+      },
+    };
+  });
+});

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import {
+  type DockerComputeDriver,
+  type DockerComputeOptions,
+  openDockerCompute,
+} from "../../src/compute/docker/docker-compute.ts";
+import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Artifact } from "../../src/contract/assignment.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { agents } from "../compute/agents.ts";
+import { anySpec } from "../compute/conformance.ts";
+import { eventually } from "../compute/eventually.ts";
+import { buildAgentImage } from "./base-image.ts";
+
+export const soon = () => AbortSignal.timeout(60_000);
+
+/** An installation of its own in an engine, with a driver on it. Ends with nothing of it left. */
+export class DockerWorld implements AsyncDisposable {
+  readonly engine: Engine;
+  readonly options: DockerComputeOptions;
+  compute: DockerComputeDriver;
+
+  private constructor(engine: Engine, options: DockerComputeOptions, compute: DockerComputeDriver) {
+    this.engine = engine;
+    this.options = options;
+    this.compute = compute;
+  }
+
+  static async open(engine: Engine, changes: Partial<DockerComputeOptions> = {}): Promise<DockerWorld> {
+    const options = await worldOptions(engine, changes);
+    return new DockerWorld(engine, options, await openDockerCompute(options));
+  }
+
+  /** Closes the driver and opens another one, as a restart of the server does; `between`: while none is open. */
+  async reopen(between?: () => Promise<unknown>): Promise<void> {
+    await this.compute.close();
+    await between?.();
+    this.compute = await openDockerCompute(this.options);
+  }
+
+  async agent(kind: keyof typeof agents, changes: Partial<ReplicaSpec> = {}): Promise<ReplicaSpec> {
+    return { ...anySpec(await agentArtifact(this.engine, kind)), ...changes };
+  }
+
+  async start(spec: ReplicaSpec): Promise<ReplicaState> {
+    await this.compute.ensure(spec, soon());
+    return this.reaches(spec, "ready");
+  }
+
+  async stateOf(spec: ReplicaSpec): Promise<ReplicaState | undefined> {
+    return (await this.compute.observe(soon())).find((state) => state.replicaId === spec.replicaId);
+  }
+
+  /** Waits for a phase; an exit instead of it fails at once, with its cause. */
+  async reaches(spec: ReplicaSpec, phase: ReplicaState["phase"]): Promise<ReplicaState> {
+    const state = await eventually(
+      () => this.stateOf(spec),
+      (seen) => seen?.phase === phase || seen?.phase === "exited",
+    );
+    assert.equal(state?.phase, phase, JSON.stringify(state));
+    return state;
+  }
+
+  async exits(spec: ReplicaSpec) {
+    const { exit } = await this.reaches(spec, "exited");
+    assert.ok(exit !== undefined);
+    return exit;
+  }
+
+  remove(spec: ReplicaSpec, graceMs = 5_000): Promise<void> {
+    return this.compute.remove(spec.replicaId, { graceMs, signal: soon() });
+  }
+
+  /** What the engine says of a replica's container. */
+  async inspect(spec: ReplicaSpec): Promise<Inspected> {
+    const name = `pierhead-${this.options.installationId.slice(0, 8)}-${spec.replicaId}`;
+    return this.engine.call<Inspected>("GET", `/containers/${name}/json`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const states = await this.compute.observe(soon());
+    await Promise.all(states.map(({ replicaId }) => this.compute.remove(replicaId, { graceMs: 0, signal: soon() })));
+    for (const { deploymentId } of states) await this.compute.removeState(deploymentId);
+    await this.compute.close();
+    await assertNothingLeft(this.engine, this.options);
+  }
+}
+
+/** As far as tests look at it. */
+export interface Inspected {
+  Id: string;
+  Config: { Image: string; Env: string[] };
+  HostConfig: Record<string, unknown>;
+  NetworkSettings: { Networks: Record<string, { IPAddress: string }> };
+}
+
+export async function worldOptions(engine: Engine, changes: Partial<DockerComputeOptions> = {}) {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
+  const logger = createLogger("error");
+  return { host: engine.host, dataDir, installationId: randomUUID(), logger, ...changes };
+}
+
+/** Of an image that runs one of the small agents; made once an engine. */
+export async function agentArtifact(engine: Engine, kind: keyof typeof agents): Promise<Artifact> {
+  const name = `pierhead-test/${kind.toLowerCase()}:1`;
+  const isThere = (await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined;
+  if (!isThere) await buildAgentImage(engine, name, agents[kind]);
+  return { kind: "image", digest: name, uri: name, health_path: "/ok", rollout: "rolling" };
+}
+
+/** No container, network, volume or note of an installation; removes its directory. */
+export async function assertNothingLeft(engine: Engine, { installationId, dataDir }: DockerComputeOptions) {
+  const query = { filters: { label: [`pierhead.dev/installation=${installationId}`] }, all: true };
+  assert.deepEqual(await engine.call("GET", "/containers/json", { query }), []);
+  assert.deepEqual(await engine.call("GET", "/networks", { query }), []);
+  assert.deepEqual((await engine.call<{ Volumes: unknown[] | null }>("GET", "/volumes", { query })).Volumes ?? [], []);
+  await rm(dataDir, { recursive: true });
+}
+
+/** GET from a replica; undefined when it does not answer (to the end). */
+export async function ask(state: ReplicaState, target: string): Promise<string | undefined> {
+  return fetch(`http://${state.address?.host}:${state.address?.port}${target}`)
+    .then((response) => response.text())
+    .catch(() => undefined);
+}

@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { closeSync, existsSync, openSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Engine } from "../../src/compute/docker/engine.ts";
+import { eventually } from "../eventually.ts";
+import { importNodeImage } from "./base-image.ts";
+
+export interface Dockerd {
+  /** As `DOCKER_HOST`. */
+  host: string;
+  /** Ends it, containers included unless it is to keep them, and starts it again on the same data. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Why no engine can be started here; null: one can. */
+export function missingForDockerd(): string | null {
+  if (process.platform !== "linux" || process.getuid?.() !== 0) return "root on Linux, to start an engine of its own";
+  return findDockerd() === undefined ? "dockerd (Debian: apt-get install docker.io)" : null;
+}
+
+const findDockerd = () => ["/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd"].find(existsSync);
+
+/**
+ * An engine of our own, in a temporary directory: an engine that is there already is never touched.
+ * @param flags e.g. `--live-restore`; without a bridge and rules of its own it disturbs no other engine.
+ */
+export async function startDockerd(flags: string[] = []): Promise<Dockerd> {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-dockerd-"));
+  const socket = path.join(directory, "docker.sock");
+  const host = `unix://${socket}`;
+  const place = ["data-root", "exec-root", "pidfile"].flatMap((name) => [`--${name}`, path.join(directory, name)]);
+  let daemon = await launch([...place, "--host", host, ...flags], host, directory);
+  return {
+    host,
+    async restart() {
+      await end(daemon);
+      daemon = await launch([...place, "--host", host, ...flags], host, directory);
+    },
+    async stop() {
+      await end(daemon);
+      // With live-restore an engine leaves its data directory mounted onto itself.
+      spawnSync("umount", [path.join(directory, "data-root")], { stdio: "ignore" });
+      await rm(directory, { recursive: true, force: true, maxRetries: 10 });
+    },
+  };
+}
+
+async function launch(args: string[], host: string, directory: string): Promise<ChildProcess> {
+  const log = path.join(directory, "dockerd.log");
+  const output = openSync(log, "a");
+  // When a test process is killed, its engine must go too: the kernel sends the signal.
+  const program = ["--pdeathsig", "TERM", "--", findDockerd() as string, ...args];
+  const daemon = spawn("setpriv", program, { stdio: ["ignore", output, output] });
+  closeSync(output);
+  const answers = () =>
+    new Engine(host).open().then(
+      () => true,
+      () => false,
+    );
+  await eventually(answers, (ok) => ok || daemon.exitCode !== null, { timeoutMs: 60_000, what: "dockerd" });
+  if (daemon.exitCode !== null) throw new Error(`dockerd ended: ${(await readFile(log, "utf8")).slice(-2_000)}`);
+  return daemon;
+}
+
+async function end(daemon: ChildProcess): Promise<void> {
+  if (daemon.exitCode !== null || daemon.signalCode !== null) return;
+  const ended = new Promise<void>((resolve) => daemon.once("exit", () => resolve()));
+  daemon.kill("SIGTERM");
+  await ended;
+}
+
+/** The engine for a test file: the suite's when it runs in one, else one of its own. It has `nodeImage`. */
+export async function engineForTests(): Promise<{ engine: Engine; end(): Promise<void> }> {
+  const given = process.env["PIERHEAD_TEST_DOCKER_HOST"];
+  const own = given === undefined ? await startDockerd() : undefined;
+  const engine = await new Engine(own?.host ?? (given as string)).open();
+  await importNodeImage(engine);
+  return {
+    engine,
+    async end() {
+      engine.close();
+      await own?.stop();
+    },
+  };
+}
+
+/** `skip` of a test or a suite. */
+export const dockerSkipped =
+  process.env["PIERHEAD_TEST_DOCKER_HOST"] === undefined ? (missingForDockerd() ?? false) : false;

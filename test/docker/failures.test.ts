@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { ReplicaSpec } from "../../src/compute/compute.ts";
+import type { Engine } from "../../src/compute/docker/engine.ts";
+import { anySpec } from "../compute/conformance.ts";
+import { buildAgentImage } from "./base-image.ts";
+import { ask, DockerWorld, soon } from "./docker-world.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+
+const listening = (how: string) => `
+import { createServer } from "node:http";
+createServer((_, response) => response.writeHead(503).end()).listen(Number(process.env.PORT), ${how});
+`;
+
+describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+  });
+  after(() => end?.());
+
+  const specOf = (uri: string, changes: Partial<ReplicaSpec> = {}): ReplicaSpec => ({
+    ...anySpec({ kind: "image", digest: uri, uri, health_path: "/ok", rollout: "rolling" }),
+    ...changes,
+  });
+  const imageSpec = async (name: string, program: string, changes: Partial<ReplicaSpec> = {}, lines: string[] = []) => {
+    await buildAgentImage(engine, `pierhead-test/${name}:1`, program, lines);
+    return specOf(`pierhead-test/${name}:1`, changes);
+  };
+
+  test("a server that outgrows its memory is OutOfMemory, with the limit", async () => {
+    await using world = await DockerWorld.open(engine);
+    const wanted = await world.agent("healthy", { memoryLimitMib: 96 });
+    await ask(await world.start(wanted), "/grow");
+    const exit = await world.exits(wanted);
+    assert.equal(exit.reason, "OutOfMemory");
+    assert.equal(exit.exitCode, 137);
+    assert.match(exit.message, /memory limit of 96 MiB/);
+  });
+
+  test("one that outgrows it before it is ready says that, too", async () => {
+    await using world = await DockerWorld.open(engine);
+    const program =
+      'console.log("loading"); const held = []; setInterval(() => held.push(Buffer.alloc(16 << 20, 1)), 5);';
+    const wanted = await imageSpec("greedy", program, { memoryLimitMib: 96 });
+    await world.compute.ensure(wanted, soon());
+    const exit = await world.exits(wanted);
+    assert.equal(exit.reason, "OutOfMemory");
+    assert.match(exit.message, /96 MiB before it was ready/);
+    assert.deepEqual(exit.lastLines, ["loading"]);
+  });
+
+  test("an image that no registry has is StartError in words, keeps nothing in the engine, and goes with remove", async () => {
+    await using world = await DockerWorld.open(engine);
+    const wanted = specOf("127.0.0.1:1/nobody/agent:1");
+    await assert.rejects(
+      world.compute.ensure(wanted, soon()),
+      /127\.0\.0\.1:1/,
+      "a registry that is down may come back",
+    );
+    assert.equal(await world.stateOf(wanted), undefined);
+    const built = specOf("pierhead-built/agent:gone");
+    await world.compute.ensure(built, soon());
+    const exit = await world.exits(built);
+    assert.equal(exit.reason, "StartError");
+    assert.match(exit.message, /Build it again/);
+    await world.reopen();
+    assert.deepEqual(await world.exits(built), exit, "also for the next driver");
+    await world.remove(built);
+    assert.equal(await world.stateOf(built), undefined);
+  });
+
+  test("a revision built for processes is StartError in words", async () => {
+    await using world = await DockerWorld.open(engine);
+    const start = { runner: "command" as const, argv: ["node"], cwd: "." };
+    const artifact = { kind: "directory" as const, digest: "sha256:0", path: "/", start };
+    const wanted = anySpec({ ...artifact, health_path: "/ok", rollout: "rolling" });
+    await assert.rejects(world.compute.prepare(wanted, soon()), /Build it again/);
+    await world.compute.ensure(wanted, soon());
+    assert.equal((await world.exits(wanted)).reason, "StartError");
+  });
+
+  test("an image whose command is not there, and one without a command, is StartError naming it", async () => {
+    await using world = await DockerWorld.open(engine);
+    const misspelt = await imageSpec("misspelt", "", {}, ['CMD ["/no/such/program"]']);
+    await world.compute.ensure(misspelt, soon());
+    const exit = await world.exits(misspelt);
+    assert.equal(exit.reason, "StartError");
+    assert.match(exit.message, /no\/such\/program/);
+    const mute = await imageSpec("mute", "", {}, ["CMD []"]);
+    await world.compute.ensure(mute, soon());
+    assert.match((await world.exits(mute)).message, /no command specified/i);
+  });
+
+  test("a server that answers, but never well, is NotHealthy with its last answer", async () => {
+    await using world = await DockerWorld.open(engine);
+    const wanted = await imageSpec("sick", listening("process.env.HOST"), { startTimeoutMs: 2_000 });
+    await world.compute.ensure(wanted, soon());
+    const exit = await world.exits(wanted);
+    assert.equal(exit.reason, "NotHealthy");
+    assert.match(exit.message, /did not answer 200 on \/ok within 2 s.*503/s);
+  });
+
+  test("a server that listens on the loopback of its container is told so", async () => {
+    await using world = await DockerWorld.open(engine);
+    const wanted = await imageSpec("shy", listening('"127.0.0.1"'), { startTimeoutMs: 1_000 });
+    await world.compute.ensure(wanted, soon());
+    const exit = await world.exits(wanted);
+    assert.equal(exit.reason, "NotHealthy");
+    assert.match(exit.message, /must listen on 0\.0\.0\.0/);
+  });
+
+  test("a container that somebody kills has exited, one that somebody removes is gone", async () => {
+    await using world = await DockerWorld.open(engine);
+    const [killed, removed] = [await world.agent("healthy"), await world.agent("healthy")];
+    await Promise.all([world.start(killed), world.start(removed)]);
+    await engine.call("POST", `/containers/${(await world.inspect(killed)).Id}/kill`);
+    const exit = await world.exits(killed);
+    assert.deepEqual([exit.reason, exit.exitCode], ["Exited", 137]);
+    await engine.call("DELETE", `/containers/${(await world.inspect(removed)).Id}`, { query: { force: true } });
+    assert.equal(await world.stateOf(removed), undefined);
+  });
+});

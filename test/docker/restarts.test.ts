@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { Engine } from "../../src/compute/docker/engine.ts";
+import { eventually } from "../compute/eventually.ts";
+import { importNodeImage } from "./base-image.ts";
+import { ask, DockerWorld } from "./docker-world.ts";
+import { type Dockerd, missingForDockerd, startDockerd } from "./dockerd.ts";
+
+/** Without a bridge and rules of its own, so that it can run beside another engine. */
+const quiet = ["--bridge=none", "--iptables=false", "--host-gateway-ip=127.0.0.1"];
+
+async function withDockerd(flags: string[], act: (dockerd: Dockerd, world: DockerWorld) => Promise<void>) {
+  const dockerd = await startDockerd([...quiet, ...flags]);
+  const engine = await new Engine(dockerd.host).open();
+  try {
+    await importNodeImage(engine);
+    await using world = await DockerWorld.open(engine);
+    await act(dockerd, world);
+  } finally {
+    engine.close();
+    await dockerd.stop();
+  }
+}
+
+describe("docker: the engine restarts", { skip: missingForDockerd() ?? false }, () => {
+  test("its replicas have exited then, are told so at once, and new ones start", async () => {
+    await withDockerd([], async (dockerd, world) => {
+      const wanted = await world.agent("healthy");
+      await world.start(wanted);
+      let looks = 0;
+      world.compute.onChange(() => looks++);
+      await dockerd.restart();
+      await eventually(
+        async () => looks,
+        (count) => count > 0,
+      );
+      assert.equal((await world.exits(wanted)).reason, "Exited");
+      await world.remove(wanted);
+      assert.equal(await ask(await world.start(await world.agent("healthy")), "/ok"), '{"ok":true}');
+    });
+  });
+
+  test("with live-restore they go on, also while neither the engine nor Pierhead runs", async () => {
+    await withDockerd(["--live-restore"], async (dockerd, world) => {
+      const wanted = await world.agent("healthy");
+      const before = await world.start(wanted);
+      const { pid } = JSON.parse((await ask(before, "/env")) ?? "");
+      await world.reopen(() => dockerd.restart());
+      const after = await world.reaches(wanted, "ready");
+      assert.deepEqual(after, before);
+      assert.equal(JSON.parse((await ask(after, "/env")) ?? "").pid, pid);
+    });
+  });
+});
