@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after } from "node:test";
+import { sql } from "kysely";
+import { mintApiKey } from "../../src/auth/api-key.ts";
+import { bootstrap, writeCredentials } from "../../src/server/bootstrap.ts";
+import { readConfig } from "../../src/server/config.ts";
+import { insertApiKey } from "../../src/store/api-keys.ts";
+import type { Db } from "../../src/store/database.ts";
+import { createOrganization, createWorkspace, deleteWorkspace } from "../../src/store/tenants.ts";
+import { eachDatabase } from "../database.ts";
+
+const parent = await mkdtemp(path.join(tmpdir(), "pierhead-bootstrap-"));
+after(() => rm(parent, { recursive: true, force: true }));
+const configOf = async (environment: Record<string, string> = {}) =>
+  readConfig({ PIERHEAD_DATA_DIR: await mkdtemp(path.join(parent, "data-")), ...environment });
+const remember = (config: Awaited<ReturnType<typeof configOf>>, made: { workspaceId: string; adminKey: string }) =>
+  writeCredentials(config, { url: "http://127.0.0.1", workspace_id: made.workspaceId, api_key: made.adminKey, pid: 1 });
+const everything = { organizationId: null, workspaceId: null };
+
+async function counts(db: Db) {
+  const { rows } = await sql<Record<string, number>>`
+    select (select count(*) from organizations) as organizations, (select count(*) from workspaces) as workspaces,
+           (select count(*) from api_keys where is_operator) as operators`.execute(db.kysely);
+  return rows[0];
+}
+
+eachDatabase(
+  "a first start makes an organization, a workspace and an operator's key; the next one finds them",
+  async (db) => {
+    const config = await configOf();
+    const first = await bootstrap(db, config);
+    assert.equal(first.isNewKey, true);
+    await remember(config, first);
+    const second = await bootstrap(db, config);
+    assert.deepEqual(
+      [second.isNewKey, second.adminKey, second.workspaceId],
+      [false, first.adminKey, first.workspaceId],
+    );
+    assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
+    const { rows } = await sql`select action, actor from audit_log order by id`.execute(db.kysely);
+    assert.deepEqual(rows, [
+      { action: "organization.create", actor: "system" },
+      { action: "workspace.create", actor: "system" },
+      { action: "api_key.create", actor: "system" },
+    ]);
+  },
+);
+
+eachDatabase(
+  "servers that start at the same time on an empty database make one organization and one workspace",
+  async (db) => {
+    const configs = await Promise.all([configOf(), configOf(), configOf()]);
+    const made = await Promise.all(configs.map((config) => bootstrap(db, config)));
+    assert.equal(new Set(made.map(({ workspaceId }) => workspaceId)).size, 1);
+    assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 3 });
+  },
+);
+
+eachDatabase(
+  "the admin key of an installation from before operators becomes one, and it is written down",
+  async (db) => {
+    const config = await configOf({ PIERHEAD_ADMIN_KEY: "chosen-by-the-operator" });
+    const organizationId = await createOrganization(db, { name: "old", plan: "cloud" });
+    const workspaceId = await createWorkspace(db, { organizationId, name: "old" });
+    const key = { organizationId, workspaceId, listenerId: null, name: "admin", role: "admin" as const };
+    await insertApiKey(db, { ...key, ...mintApiKey("chosen-by-the-operator") });
+    const made = await bootstrap(db, config);
+    assert.deepEqual([made.isNewKey, made.workspaceId], [false, workspaceId]);
+    assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
+    const { rows } = await sql<{ data: unknown }>`select data from audit_log where action = 'api_key.patch'`.execute(
+      db.kysely,
+    );
+    assert.deepEqual(rows, [{ data: { changes: { scope: { before: "workspace", after: "installation" } } } }]);
+  },
+);
+
+eachDatabase(
+  "a chosen key that was revoked, or is no admin's, stops the start with words; a lost one is replaced",
+  async (db) => {
+    const config = await configOf({ PIERHEAD_ADMIN_KEY: "chosen" });
+    const { organizationId, workspaceId } = await bootstrap(db, config);
+    await sql`update api_keys set revoked_at = now() where is_operator`.execute(db.kysely);
+    await assert.rejects(bootstrap(db, config), /PIERHEAD_ADMIN_KEY was revoked, has expired, or is no admin's/);
+    const key = { organizationId, workspaceId, listenerId: null, name: "reader", role: "reader" as const };
+    await insertApiKey(db, { ...key, ...mintApiKey("a-reader") });
+    await assert.rejects(bootstrap(db, await configOf({ PIERHEAD_ADMIN_KEY: "a-reader" })), /is no admin's/);
+
+    const forgetful = await configOf();
+    const made = await bootstrap(db, forgetful);
+    await remember(forgetful, made);
+    await sql`update api_keys set revoked_at = now() where is_operator`.execute(db.kysely);
+    assert.equal((await bootstrap(db, forgetful)).isNewKey, true);
+  },
+);
+
+eachDatabase(
+  "without its first workspace an installation uses another one, and makes one when there is none",
+  async (db) => {
+    const config = await configOf();
+    const first = await bootstrap(db, config);
+    await remember(config, first);
+    const { organizationId } = first;
+    const other = await createWorkspace(db, { organizationId, name: "other" });
+    await deleteWorkspace(db, everything, first.workspaceId, "test");
+    const second = await bootstrap(db, config);
+    assert.deepEqual([second.adminKey, second.workspaceId], [first.adminKey, other]);
+    await deleteWorkspace(db, everything, other, "test");
+    const third = await bootstrap(db, config);
+    assert.deepEqual([third.organizationId, third.adminKey], [organizationId, first.adminKey]);
+    assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
+  },
+);
