@@ -1,3 +1,4 @@
+import { adminCommand } from "./admin-table.ts";
 import type { Session } from "./session.ts";
 
 /** Ends with 0, or by a thrown failure. */
@@ -73,6 +74,7 @@ export const commandTable: readonly CommandSpec[] = [
     options: [
       ["--status <status>", "only those in this status"],
       ["--search <text>", "only those whose name contains this"],
+      ["--tag <tags...>", "only those tagged TAG=VALUE; values of one tag are alternatives"],
       ["--limit <count>", "at most so many", "100"],
     ],
     examples: ["pierhead list", "pierhead list --json | jq -r '.deployments[].url'"],
@@ -194,6 +196,7 @@ export const commandTable: readonly CommandSpec[] = [
       },
     ],
   },
+  adminCommand,
   {
     name: "open",
     summary: "Print the address of a deployment, and open it in the browser",

@@ -71,7 +71,8 @@ function hintsFor({ status, detail }: ApiFailure): string[] {
     ];
   }
   if (status === 403) return ["This key may not do that: use one with a higher role, or of the right workspace."];
-  if (status === 409) return ["One that is being deleted keeps its name: pierhead list --status AWAITING_DELETE"];
+  if (status === 409 && detail.startsWith("A deployment named"))
+    return ["One that is being deleted keeps its name: pierhead list --status AWAITING_DELETE"];
   if (status >= 500) return ["The server's log says more; search it for the request id."];
   return [];
 }

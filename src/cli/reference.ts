@@ -16,8 +16,8 @@ This page is generated from \`src/cli/command-table.ts\`; \`pierhead COMMAND --h
 
 Data goes to stdout, talk to stderr. A deployment or revision may be named by its name, its id, or a unique beginning of its
 id. With \`--json\` stdout is one JSON document, on failure too: it then has the key \`error\` with \`message\`, \`because\`,
-\`hints\`, \`request_id\` and \`exit_code\`. \`Deployment\`, \`Revision\`, \`LogEntry\` and \`DeploymentDebug\` are the shapes of the
-API, with the values of secrets masked.`;
+\`hints\`, \`request_id\` and \`exit_code\`. Names such as \`Deployment\` or \`Workspace\` are the shapes of the API, with the values of
+secrets masked.`;
 
 const exits = [
   "## Exit codes",

@@ -171,7 +171,7 @@ async function quotasOf(db: Db, workspaceId: string): Promise<Quotas> {
     workspace_id: workspaceId,
     deployments: { limit: limits.deployments, used: used.deployments },
     replicas: { limit: limits.replicas, used: used.replicas },
-    build_minutes: { limit: limits.buildMinutes, used: Math.round(used.buildMinutes * 100) / 100 },
+    build_minutes: { limit: limits.buildMinutes, used: Math.round(used.buildMinutes * 1_000) / 1_000 },
     month: used.month,
   };
 }

@@ -3,10 +3,12 @@ import { maskSecrets } from "../mask.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal.ts";
 import { age, columns, parseWhole, shortId } from "../text.ts";
+import { tagValueIds } from "./admin-tags.ts";
 
 export interface ListOptions {
   status?: string;
   search?: string;
+  tag?: string[];
   limit: string;
 }
 
@@ -17,6 +19,7 @@ export async function list(session: Session, _: string[], options: ListOptions):
   const query = {
     ...(options.status === undefined ? {} : { status: options.status.toUpperCase() }),
     ...(options.search === undefined ? {} : { name_contains: options.search }),
+    ...(options.tag === undefined ? {} : { tag_value_ids: (await tagValueIds(session, options.tag)).join(",") }),
   };
   const deployments: Deployment[] = [];
   let hasMore = false;
