@@ -1,7 +1,7 @@
 import type { CreateDeployment, SourceConfig, SourceKind } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { mergeRevisionConfig, mergeSourceConfig } from "./merge.ts";
-import { checkDeploymentName } from "./names.ts";
+import { checkDeploymentName, nameOfAgent } from "./names.ts";
 import { placeDeployment } from "./placement.ts";
 import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
 import type { NewDeployment, RuleContext } from "./settings.ts";
@@ -56,10 +56,9 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
   };
 }
 
-/** In agent mode the agent and its environment are the name. */
 function nameOf({ name, agent }: CreateDeployment): string {
   if (typeof name === "string") return name;
-  if (agent) return `agent-${agent.agent_id}-${agent.environment}`;
+  if (agent) return nameOfAgent(agent.agent_id, agent.environment);
   const isMissing = name === undefined;
   throw errors.invalidRequest([
     {

@@ -13,6 +13,11 @@ export function checkDeploymentName(name: string): void {
   }
 }
 
+/** The name of a deployment in agent mode that was given none: the agent and its environment. */
+export function nameOfAgent(agentId: string, environment: string): string {
+  return `agent-${agentId}-${environment}`;
+}
+
 /**
  * Longest readable part of a slug. A Kubernetes name has 63 characters: 30 + 1 + 8 of the id leave 24 for what is
  * derived from it, such as `-postgres-credentials` (21) or a revision's `-<8 hex>-<5 random>`.

@@ -9,6 +9,7 @@ import type {
 } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
+import { nameOfAgent } from "../domain/names.ts";
 import { replicasOf } from "../domain/sizes.ts";
 import { tracingProjectId } from "../domain/tracing.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
@@ -136,8 +137,12 @@ export async function createDeployment(
       });
     }
   } catch (error) {
-    if (isUniqueViolation(error, "deployments_tenant_id_name_key")) throw errors.nameTaken(made.name);
-    if (isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
+    const { name, agent_id: agentId, agent_environment: environment } = made;
+    const isNameTaken = isUniqueViolation(error, "deployments_tenant_id_name_key");
+    // One name is one agent environment where nobody gave a name.
+    const isNamedByAgent = agentId !== null && environment !== null && name === nameOfAgent(agentId, environment);
+    if (isNameTaken && !isNamedByAgent) throw errors.nameTaken(name);
+    if (isNameTaken || isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
     if (isForeignKeyViolation(error, "deployments_listener_id_fkey")) {
       throw errors.invalidField("source_config.listener_id", `${made.listener_id} was deleted in the meantime.`);
     }
