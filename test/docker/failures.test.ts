@@ -111,6 +111,21 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.match(exit.message, /must listen on 0\.0\.0\.0/);
   });
 
+  test("an end is told without anybody looking, of a start as of a server that was ready", async () => {
+    await using world = await DockerWorld.open(engine);
+    const told = Promise.withResolvers<void>();
+    const healthy = await world.agent("healthy");
+    const state = await world.start(healthy);
+    world.compute.onChange(told.resolve);
+    await world.compute.ensure(await world.agent("broken"), soon());
+    await told.promise;
+    const toldAgain = Promise.withResolvers<void>();
+    world.compute.onChange(toldAgain.resolve);
+    await ask(state, "/exit?code=4");
+    await toldAgain.promise;
+    assert.equal((await world.exits(healthy)).exitCode, 4);
+  });
+
   test("a container that somebody kills has exited, one that somebody removes is gone", async () => {
     await using world = await DockerWorld.open(engine);
     const [killed, removed] = [await world.agent("healthy"), await world.agent("healthy")];

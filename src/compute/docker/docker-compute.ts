@@ -106,6 +106,9 @@ class DockerCompute implements DockerComputeDriver {
       installationId,
       logger,
       signal: this.#life.signal,
+      onEnd: (containerId) => {
+        for (const replica of this.#replicas.values()) if (replica.containerId === containerId) replica.noteEnd();
+      },
       onChange: () =>
         void this.#refresh(AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)])).catch(() => {}),
     });
@@ -188,9 +191,12 @@ class DockerCompute implements DockerComputeDriver {
       containerId = await this.#create(spec, image, labelsOf(record, this.#options.installationId));
       signal.throwIfAborted();
       await this.#engine.callUnless([304], "POST", `/containers/${containerId}/start`, { timeoutMs: 120_000 });
-      this.#add(await Replica.begin(this.#ground, record, containerId));
+      const replica = Replica.begin(this.#ground, record, containerId);
+      this.#add(replica);
+      await replica.watch();
     } catch (error) {
       const isFinal = error instanceof UnusableSpec || (error instanceof EngineError && isImageAtFault(error.message));
+      this.#drop(spec.replicaId);
       if (containerId !== null) await removeContainer(this.#engine, containerId);
       await this.#networks.leave(spec.tenantId, spec.replicaId).catch(() => {});
       if (!isFinal) throw error;
@@ -227,7 +233,7 @@ class DockerCompute implements DockerComputeDriver {
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined) return;
     await replica.stop(graceMs);
-    this.#forget(replica);
+    this.#drop(replicaId);
     await this.#networks.leave(replica.record.tenantId, replicaId).catch((error: unknown) => {
       this.#options.logger.warn({ replica_id: replicaId, error: explain(error) }, "a network could not be removed");
     });
@@ -240,7 +246,7 @@ class DockerCompute implements DockerComputeDriver {
     if (replica.containerId !== null) this.#networks.adopt(tenantId, replicaId);
   }
 
-  #forget({ record: { replicaId } }: Replica): void {
+  #drop(replicaId: string): void {
     this.#replicas.delete(replicaId);
     this.#addedAt.delete(replicaId);
     this.#logs.get(replicaId)?.close();
@@ -265,7 +271,7 @@ class DockerCompute implements DockerComputeDriver {
 
   async #lose(replica: Replica): Promise<void> {
     const { replicaId, tenantId } = replica.record;
-    this.#forget(replica);
+    this.#drop(replicaId);
     await this.#ground.notes.remove(replicaId);
     await this.#networks.leave(tenantId, replicaId).catch(() => {});
     this.#ground.look();

@@ -59,14 +59,17 @@ export class Replica {
     this.containerId = containerId;
   }
 
-  /** A container that was started just now. */
-  static async begin(ground: ReplicaGround, record: ReplicaRecord, containerId: string): Promise<Replica> {
-    const replica = new Replica(ground, record, containerId);
-    const { State, NetworkSettings } = await replica.#inspect();
-    replica.#port = Number(NetworkSettings.Ports[`${agentPort}/tcp`]?.[0]?.HostPort ?? 0) || null;
-    if (State.Running) replica.#wait();
-    else replica.noteEnd();
-    return replica;
+  /** A container that is about to be watched. */
+  static begin(ground: ReplicaGround, record: ReplicaRecord, containerId: string): Replica {
+    return new Replica(ground, record, containerId);
+  }
+
+  /** Begins to watch. From when the driver knows the replica on, the engine's events tell its end; now we ask. */
+  async watch(): Promise<void> {
+    const { State, NetworkSettings } = await this.#inspect();
+    this.#port = Number(NetworkSettings.Ports[`${agentPort}/tcp`]?.[0]?.HostPort ?? 0) || null;
+    if (State.Running) this.#wait();
+    else this.noteEnd();
   }
 
   /** A container that an earlier driver started. What has ended meanwhile is never shown as running. */
