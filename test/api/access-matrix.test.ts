@@ -8,7 +8,8 @@ import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
 import type { KeyScope } from "../../src/contract/organization.ts";
 import type { KeyRole } from "../../src/store/api-keys.ts";
-import { type Ids, type Owner, requestOf, samples, secretText, startWorld } from "./access-world.ts";
+import { type Ids, secretText } from "../things.ts";
+import { type Owner, requestOf, samples, startWorld } from "./access-world.ts";
 
 const { t, base, mine, theirs, make, headersOf, revokedKey, rowsOf } = await startWorld();
 const table: Operation[] = Object.values(operations);
@@ -219,15 +220,32 @@ test("HEAD lets in whom GET lets in, and has no body", async () => {
   }
 });
 
+/** Pages for people without a key: they hold nothing of anybody. */
+const pages = ["/docs", "/redoc", "/host/deployments", "/o/:tenant_id/host/deployments/:id"];
+
 test("every route of the server is in the matrix: it has an operation in the table", () => {
-  const documents = ["/docs", "/redoc"];
   const known = new Set(table.map(({ verb, path }) => `${verb} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`));
   for (const [url, verbs] of routesOf(t.api.printRoutes({ commonPrefix: false }))) {
-    for (const verb of verbs.filter((one) => one !== "HEAD" && !documents.includes(url))) {
+    for (const verb of verbs.filter((one) => one !== "HEAD" && !pages.includes(url))) {
       assert.ok(
         known.has(`${verb} ${url}`),
         `${verb} ${url} has a route but no operation in src/contract/operations*.ts`,
       );
+    }
+  }
+});
+
+test("pages are the same for everyone, and for every id", async () => {
+  const { deployment_id: own = "" } = await make(operations.getDeployment, mine);
+  for (const page of pages) {
+    const ids = [own, randomUUID()];
+    const urls = ids.map((id) => page.replace(":tenant_id", mine.tenantId).replace(":id", id));
+    for (const { headers } of callers) {
+      const [known, unknown] = await Promise.all(
+        urls.map(async (url) => (await fetch(base + url, { headers })).text()),
+      );
+      assert.equal(known?.replaceAll(own, ids[1] as string), unknown, page);
+      assert.ok(!known?.includes(mine.mark), page);
     }
   }
 });

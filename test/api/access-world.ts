@@ -10,6 +10,7 @@ import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/explain.ts";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
+import { type Call, type Ids, makeListener, secretText, thingMakers } from "../things.ts";
 import { startApi, type Tenant } from "./harness.ts";
 
 /** A tenant with what it may call with and what it owns; `mark` is in every text of its own that an answer could show. */
@@ -19,88 +20,54 @@ export interface Owner extends Tenant {
   listenerKey: string;
 }
 
-export type Ids = Record<string, string>;
-
 /** A server on a socket, two organizations that know nothing of each other, and how to make each thing they can own. */
 export async function startWorld() {
   const t = await startApi({}, { explain: (id) => explainDeployment(t.db, id) });
   await t.api.listen({ host: "127.0.0.1", port: 0 });
   const base = `http://127.0.0.1:${(t.api.server.address() as AddressInfo).port}`;
 
-  const call = async (key: string, verb: string, path: string, body?: unknown, headers = {}) => {
-    const answer = await fetch(base + path, {
-      method: verb,
-      headers: { "x-api-key": key, ...headers },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    const text = await answer.text();
-    assert.ok(answer.ok, `${verb} ${path}: ${answer.status} ${text}`);
-    return text === "" ? null : JSON.parse(text);
-  };
-
-  const makeListener = (key: string, mark: string) =>
-    call(key, "POST", "/v2/listeners", {
-      compute_type: "k8s",
-      compute_id: `${mark}-${randomUUID()}`,
-      compute_config: { k8s_namespaces: ["agents"] },
-    });
+  const callAs =
+    (key: string): Call =>
+    async (verb, path, body) => {
+      const payload = body === undefined ? {} : { body: JSON.stringify(body) };
+      const answer = await fetch(base + path, { method: verb, headers: { "x-api-key": key }, ...payload });
+      const text = await answer.text();
+      assert.ok(answer.ok, `${verb} ${path}: ${answer.status} ${text}`);
+      return text === "" ? null : JSON.parse(text);
+    };
 
   const makeOwner = async (tenant: Tenant, mark: string): Promise<Owner> => {
-    const listener = await makeListener(tenant.adminKey, mark);
+    const listener = await makeListener(callAs(tenant.adminKey), mark);
     return { ...tenant, mark, listenerId: listener.id, listenerKey: listener.listener_key };
   };
 
-  /**
-   * How to make what a parameter of that name names, for an owner. An operation with another parameter fails the matrix
-   * until its name is here. `ids` holds what was made before, in the order of the parameters.
-   */
-  const makers: Record<string, (owner: Owner, ids: Ids, operation: Operation) => Promise<string>> = {
-    deployment_id: async ({ adminKey, mark, listenerId }, _ids, { audience }) => {
-      const source = audience === "listener" ? onListener(listenerId) : {};
-      const secrets = [{ name: "KEY", value: `${mark} ${secretText}` }];
-      const body = { ...createDeploymentExample, ...source, name: `${mark} ${randomUUID()}`, secrets };
-      return (await call(adminKey, "POST", "/v2/deployments", body)).id;
-    },
-    revision_id: async ({ adminKey }, ids) =>
-      (await call(adminKey, "GET", `/v2/deployments/${ids["deployment_id"]}`)).latest_revision_id,
-    upload_id: async ({ adminKey }) => {
-      const body = { name: randomUUID(), source: "internal_source", source_config: {}, source_revision_config: {} };
-      const { id } = await call(adminKey, "POST", "/v2/deployments", body);
-      const { upload_url } = await call(adminKey, "POST", `/v2/deployments/${id}/upload-url`);
-      return new URL(upload_url).pathname.split("/").at(-1) ?? "";
-    },
+  /** Things that every owner stands in, or that only the tables know. */
+  const known: Record<string, (owner: Owner, ids: Ids) => Promise<string>> = {
+    organization_id: async ({ organizationId }) => organizationId,
+    workspace_id: async ({ tenantId }) => tenantId,
     secret_set_id: async (_owner, ids) => {
       const { rows } = await sql<{ secret_set_id: string }>`
         select secret_set_id from deployments where id = ${ids["deployment_id"]}`.execute(t.db.kysely);
       return rows[0]?.secret_set_id ?? "";
     },
-    listener_id: async ({ adminKey, mark }) => (await makeListener(adminKey, mark)).id,
-    organization_id: async ({ organizationId }) => organizationId,
-    workspace_id: async ({ tenantId }) => tenantId,
-    api_key_id: async ({ adminKey, mark }) =>
-      (await call(adminKey, "POST", "/v2/admin/api-keys", { name: mark, role: "reader" })).id,
-    member_id: async ({ adminKey, mark }) =>
-      (await call(adminKey, "POST", "/v2/admin/members", { email: `${randomUUID()}@${mark}`, role: "reader" })).id,
-    tag_id: async ({ adminKey, mark, tenantId }) => {
-      // A workspace has 50 at most: those of requests that are over make room.
-      await sql`delete from tag_keys where tenant_id = ${tenantId} and id not in
-        (select id from tag_keys where tenant_id = ${tenantId} order by created_at desc limit 20)`.execute(t.db.kysely);
-      return (await call(adminKey, "POST", "/v2/admin/tags", { name: `${mark} ${randomUUID()}` })).id;
-    },
-    tag_value_id: async ({ adminKey, mark }, ids) =>
-      (await call(adminKey, "POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: mark })).id,
+  };
+
+  const makeOne = async (name: string, { owner, ids, operation }: { owner: Owner; ids: Ids; operation: Operation }) => {
+    const call = callAs(owner.adminKey);
+    if (name === "deployment_id" && operation.audience === "listener") {
+      return (await call("POST", "/v2/deployments", onListener(owner))).id;
+    }
+    const make = thingMakers[name];
+    const found = known[name]?.(owner, ids) ?? make?.({ call, mark: owner.mark, ids });
+    assert.ok(found, `${operation.id} takes ${name}: say in test/things.ts how to make what it names`);
+    return found;
   };
 
   /** Makes one of each thing that an operation names, for itself alone. */
   const make = async (operation: Operation, owner: Owner): Promise<Ids> => {
     const ids: Ids = {};
-    for (const name of namesOf(operation, (optional) => optional in makers)) {
-      const maker = makers[name];
-      assert.ok(
-        maker,
-        `${operation.id} takes ${name}: say in test/api/access-world.ts (makers) how to make what it names`,
-      );
-      ids[name] = await maker(owner, ids, operation);
+    for (const name of namesOf(operation, (optional) => optional in thingMakers || optional in known)) {
+      ids[name] = await makeOne(name, { owner, ids, operation });
     }
     return ids;
   };
@@ -108,7 +75,7 @@ export async function startWorld() {
   /** Headers that the protocol of listeners needs: the epoch of a session that lives. */
   const headersOf = async (operation: Operation, owner: Owner): Promise<Record<string, string>> => {
     if (operation.role !== "listener") return {};
-    const { epoch } = await call(owner.listenerKey, "POST", "/dp/v1/sessions", sessionRequest);
+    const { epoch } = await callAs(owner.listenerKey)("POST", "/dp/v1/sessions", sessionRequest);
     return { [epochHeader]: String(epoch) };
   };
 
@@ -139,11 +106,13 @@ export async function startWorld() {
   return { t, base, mine, theirs, make, headersOf, revokedKey, rowsOf };
 }
 
-function onListener(listenerId: string) {
+function onListener({ mark, listenerId }: Owner) {
   return {
+    name: `${mark} ${randomUUID()}`,
     source: "external_docker",
     source_config: { listener_id: listenerId },
     source_revision_config: { image_uri: "registry.example/agent:1" },
+    secrets: [{ name: "KEY", value: `${mark} ${secretText}` }],
   };
 }
 
@@ -153,9 +122,6 @@ interface Sample {
   /** The refusal that is the right answer to a thing fresh made: the matrix asks who gets it, not what it does. */
   refusal?: (typeof operations)[OperationId]["errors"][number];
 }
-
-/** In the value of every secret: shown to nobody who may only read. */
-export const secretText = "sk-never-shown";
 
 export const samples: Partial<Record<OperationId, Sample>> = {
   createDeployment: { body: () => ({ ...createDeploymentExample, name: randomUUID() }) },

@@ -1,0 +1,70 @@
+import { randomUUID } from "node:crypto";
+import { createDeploymentExample } from "../src/contract/examples.ts";
+
+/** One call of the API that must succeed; gives back the body of the answer. */
+// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+export type Call = (verb: string, path: string, body?: unknown) => Promise<any>;
+
+export type Ids = Record<string, string>;
+
+export interface MakerContext {
+  /** As an admin of the workspace that is to own it. */
+  call: Call;
+  /** Is in every text of it that an answer could show. */
+  mark: string;
+  /** What was made before for the same request, by the names of its parameters. */
+  ids: Ids;
+}
+
+/**
+ * How to make what a parameter of that name names. An operation with another parameter that holds ids fails the tests
+ * made from the operations table until its name is here.
+ */
+export const thingMakers: Record<string, (context: MakerContext) => Promise<string>> = {
+  deployment_id: async ({ call, mark }) => {
+    const secrets = [{ name: "KEY", value: `${mark} ${secretText}` }];
+    return (await call("POST", "/v2/deployments", { ...deploymentNowhere, name: `${mark} ${randomUUID()}`, secrets }))
+      .id;
+  },
+  revision_id: async ({ call, ids }) =>
+    (await call("GET", `/v2/deployments/${ids["deployment_id"]}`)).latest_revision_id,
+  upload_id: async ({ call }) => {
+    const body = { name: randomUUID(), source: "internal_source", source_config: {}, source_revision_config: {} };
+    const { id } = await call("POST", "/v2/deployments", body);
+    const { upload_url } = await call("POST", `/v2/deployments/${id}/upload-url`);
+    return new URL(upload_url).pathname.split("/").at(-1) ?? "";
+  },
+  listener_id: async ({ call, mark }) => (await makeListener(call, mark)).id,
+  api_key_id: async ({ call, mark }) => (await call("POST", "/v2/admin/api-keys", { name: mark, role: "reader" })).id,
+  member_id: async ({ call, mark }) =>
+    (await call("POST", "/v2/admin/members", { email: `${randomUUID()}@${mark}`, role: "reader" })).id,
+  tag_id: async ({ call, mark }) => {
+    // A workspace has 50 at most: the oldest make room.
+    const { resources } = await call("GET", "/v2/admin/tags?limit=100");
+    const newestFirst = resources.toSorted((a: Dated, b: Dated) => (a.created_at < b.created_at ? 1 : -1));
+    for (const { id } of newestFirst.slice(30)) {
+      await call("DELETE", `/v2/admin/tags/${id}`);
+    }
+    return (await call("POST", "/v2/admin/tags", { name: `${mark} ${randomUUID()}` })).id;
+  },
+  tag_value_id: async ({ call, mark, ids }) =>
+    (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
+};
+
+interface Dated {
+  created_at: string;
+}
+
+/** In the value of every secret: shown to nobody who may only read. */
+export const secretText = "sk-never-shown";
+
+/** A deployment of a repository that is nowhere: its revision fails without a word to any host. */
+export const deploymentNowhere = {
+  ...createDeploymentExample,
+  source_config: { ...createDeploymentExample.source_config, repo_url: "https://127.0.0.1:1/acme/bot" },
+};
+
+export function makeListener(call: Call, mark: string): Promise<{ id: string; listener_key: string }> {
+  const compute_config = { k8s_namespaces: ["agents"] };
+  return call("POST", "/v2/listeners", { compute_type: "k8s", compute_id: `${mark}-${randomUUID()}`, compute_config });
+}
