@@ -79,7 +79,9 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
-  const listening = await listen(api, gateway, metrics.registry, {
+  const { registry } = metrics;
+  const readMetrics = async () => ({ contentType: registry.contentType, text: await registry.metrics() });
+  const listening = await listen(api, gateway, readMetrics, {
     host: "127.0.0.1",
     port: 0,
     gatewayPort: undefined,

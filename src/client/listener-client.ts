@@ -10,6 +10,7 @@ import {
   type StatusBatch,
 } from "../contract/assignment.ts";
 import { Heartbeat } from "../contract/listener-protocol.ts";
+import type { MetricBatch } from "../contract/metrics.ts";
 
 export interface SendRequest {
   method: "GET" | "POST" | "DELETE";
@@ -45,6 +46,7 @@ export interface ListenerSession extends Session {
   secrets(deploymentId: string, secretSetId: string, signal: AbortSignal): Promise<Record<string, string>>;
   report(batch: StatusBatch, signal: AbortSignal): Promise<void>;
   sendLogs(batch: LogBatch, signal: AbortSignal): Promise<void>;
+  sendMetrics(batch: MetricBatch, signal: AbortSignal): Promise<void>;
   heartbeat(signal: AbortSignal): Promise<Heartbeat>;
   /** Lets the next instance begin at once instead of after the lease. */
   close(signal: AbortSignal): Promise<void>;
@@ -108,6 +110,9 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
     },
     async sendLogs(batch, signal) {
       await ask({ method: "POST", path: "/dp/v1/logs", body: batch, signal }, nothing);
+    },
+    async sendMetrics(batch, signal) {
+      await ask({ method: "POST", path: "/dp/v1/metrics", body: batch, signal }, nothing);
     },
     heartbeat: (signal) => ask({ method: "POST", path: "/dp/v1/heartbeat", signal }, Heartbeat),
     async close(signal) {

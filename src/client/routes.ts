@@ -2,6 +2,7 @@ import type { debugOperations } from "../contract/operations-debug.ts";
 import type { deploymentOperations } from "../contract/operations-deployments.ts";
 import type { listenerOperations } from "../contract/operations-listeners.ts";
 import type { logOperations } from "../contract/operations-logs.ts";
+import type { metricsOperations } from "../contract/operations-metrics.ts";
 import type { revisionOperations } from "../contract/operations-revisions.ts";
 import type { serverOperations } from "../contract/operations-server.ts";
 import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
@@ -12,6 +13,7 @@ export type ClientOperations = Omit<
     typeof deploymentOperations &
     typeof revisionOperations &
     typeof logOperations &
+    typeof metricsOperations &
     typeof listenerOperations &
     typeof debugOperations &
     AdminOperations,
@@ -35,6 +37,7 @@ export const routes: Record<keyof ClientOperations, Route> = {
   getInfo: get("/info"),
   getOpenapi: get("/openapi.json"),
   listDeployments: get("/v2/deployments"),
+  readMetrics: get("/v2/deployments/{deployment_id}/metrics"),
   createDeployment: { verb: "POST", path: "/v2/deployments" },
   deleteDeployments: { verb: "DELETE", path: "/v2/deployments" },
   countFreeDeployments: get("/v2/deployments/free-count"),

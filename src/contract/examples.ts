@@ -108,6 +108,25 @@ export const revisionExample = {
   rollout: "rolling",
 };
 
+export const metricsExample = {
+  deployment_id: deploymentId,
+  step_s: 60,
+  points: [
+    {
+      at: "2026-11-20T10:03:00.000Z",
+      replicas: 2,
+      cpu_cores: 0.412,
+      memory_mib: 311.5,
+      restarts: 0,
+      requests: 240,
+      errors: 1,
+      p50_ms: 84.2,
+      p95_ms: 410,
+      p99_ms: 930,
+    },
+  ],
+};
+
 export const logEntryExample = {
   id: "01JD4Q7Z9X-17",
   timestamp: "2026-11-20T10:03:02.481000Z",

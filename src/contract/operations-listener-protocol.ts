@@ -1,6 +1,7 @@
 import { DesiredPage, LogBatch, SecretValues, Session, SessionRequest, StatusBatch } from "./assignment.ts";
 import { DeploymentPath } from "./deployment.ts";
 import { DesiredQuery, Heartbeat, SecretsQuery } from "./listener-protocol.ts";
+import { MetricBatch } from "./metrics.ts";
 import { operation } from "./operation.ts";
 
 const protocol = { tag: "Listener protocol", role: "listener", audience: "listener" } as const;
@@ -73,6 +74,16 @@ export const listenerProtocolOperations = {
     path: "/dp/v1/logs",
     summary: "Log lines of replicas; a line sent twice is stored once",
     body: LogBatch,
+    response: { status: 204, schema: null },
+    errors: ["staleEpoch"],
+  }),
+  sendMetrics: operation("sendMetrics", {
+    ...protocol,
+    operationId: "send_metrics",
+    verb: "POST",
+    path: "/dp/v1/metrics",
+    summary: "What deployments used and answered since the last call",
+    body: MetricBatch,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
   }),

@@ -7,6 +7,7 @@ import { deploymentOperations } from "./operations-deployments.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
 import { listenerOperations } from "./operations-listeners.ts";
 import { logOperations } from "./operations-logs.ts";
+import { metricsOperations } from "./operations-metrics.ts";
 import { revisionOperations } from "./operations-revisions.ts";
 import { serverOperations } from "./operations-server.ts";
 import { tagOperations } from "./operations-tags.ts";
@@ -17,6 +18,7 @@ export const operations = {
   ...deploymentOperations,
   ...revisionOperations,
   ...logOperations,
+  ...metricsOperations,
   ...listenerOperations,
   ...administrationOperations,
   ...tagOperations,

@@ -1,7 +1,4 @@
-/** Upper bounds of the latency histogram: from a health check to a run that thinks for minutes. */
-export const latencyBoundsMs = [
-  5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000,
-] as const;
+import { latencyBoundsMs } from "../contract/metrics.ts";
 
 /**
  * Why a request got no whole answer from its agent server. unavailable: 503, no replica in time. unreachable: 502.

@@ -1,3 +1,5 @@
+import type { TrafficCounts } from "./counts.ts";
+
 /** Where requests of one deployment go. The listener writes routes, the gateway only follows them. */
 export interface Route {
   slug: string;
@@ -24,6 +26,8 @@ export interface Traffic {
   drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
   /** When the last request of a deployment began or ended; null: none since start. */
   lastRequestAt(slug: string): Date | null;
+  /** Traffic of every deployment that has a route. */
+  counts(): TrafficCounts[];
   /** Calls back with the deployment id when a request arrives for an `asleep` route. */
   onWake(wake: (deploymentId: string) => void): void;
 }

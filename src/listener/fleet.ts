@@ -10,6 +10,7 @@ import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
 import type { Snapshot } from "./report.ts";
 import { Routes } from "./routes.ts";
+import type { RunningDeployment } from "./ship-metrics.ts";
 import type { Sightings } from "./sightings.ts";
 
 /** One deployment as this listener holds it. */
@@ -79,6 +80,15 @@ export class Fleet {
 
   get size(): number {
     return this.#members.size;
+  }
+
+  /** What has replicas right now. */
+  running(): RunningDeployment[] {
+    return Array.from(this.#members.values(), ({ deploymentId, memory }) => {
+      const replicas = this.#sightings.of(deploymentId).filter(({ phase }) => phase !== "exited");
+      const restarts = Object.values(memory.crashes).reduce((sum, { count }) => sum + count, 0);
+      return { deploymentId, replicaIds: replicas.map(({ replicaId }) => replicaId), restarts };
+    }).filter(({ replicaIds }) => replicaIds.length > 0);
   }
 
   /** This instance acts for its listener from now on. */

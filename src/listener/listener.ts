@@ -11,6 +11,7 @@ import { type OperationLimits, Operations } from "./operations.ts";
 import { Reporter, type Snapshot } from "./report.ts";
 import { Secrets } from "./secrets.ts";
 import { LogShipper } from "./ship-logs.ts";
+import { MetricsShipper } from "./ship-metrics.ts";
 import { Sightings } from "./sightings.ts";
 
 export interface ListenerOptions {
@@ -58,7 +59,7 @@ export const defaultLimits: OperationLimits = { startsMax: 16, removalsMax: 128 
  */
 export function createListener(options: ListenerOptions): Listener {
   const { compute } = options;
-  const { leadership, observer, reporter, shipper, cursors, fleet } = assemble(options);
+  const { leadership, observer, reporter, shipper, metrics, cursors, fleet } = assemble(options);
   return {
     start() {
       compute.onChange(() => observer.look());
@@ -73,6 +74,7 @@ export function createListener(options: ListenerOptions): Listener {
       observer.close();
       reporter.close();
       shipper?.close();
+      metrics.close();
       await cursors.close();
     },
     health: () => ({
@@ -124,6 +126,7 @@ function assemble(options: ListenerOptions) {
   const report = (snapshot: Snapshot) => reporter.put(snapshot);
   const forget = (deploymentId: string) => reporter.forget(deploymentId);
   const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look });
+  const metrics = new MetricsShipper({ ...common, compute, traffic, running: () => fleet.running(), onStale });
   const leadership: Leadership = new Leadership({
     ...common,
     client,
@@ -131,6 +134,7 @@ function assemble(options: ListenerOptions) {
     onGained(session) {
       reporter.follow(session);
       shipper?.follow(session);
+      metrics.follow(session);
       fleet.lead();
       look();
     },
@@ -138,10 +142,11 @@ function assemble(options: ListenerOptions) {
       fleet.standBack(reason);
       reporter.follow(null);
       shipper?.follow(null);
+      metrics.follow(null);
       secrets.clear();
     },
     onAssignments: (assignments) => fleet.assign(assignments),
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
   });
-  return { leadership, observer, reporter, shipper, cursors, fleet };
+  return { leadership, observer, reporter, shipper, metrics, cursors, fleet };
 }

@@ -1,4 +1,5 @@
 import { listArtifacts, removeArtifact } from "../builds/artifact.ts";
+import { metricsRetentionDays } from "../contract/metrics.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../domain/limits.ts";
 import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
@@ -10,6 +11,7 @@ import {
   findKnownArtifactKeys,
   trimEvents,
   trimLogEntries,
+  trimMetrics,
 } from "../store/retention.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
@@ -35,6 +37,7 @@ const sharedChores: Record<string, Chore> = {
   changes: ({ db }) => trimChanges(db),
   "kept answers": ({ db }) => trimAnswers(db),
   events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
+  metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),

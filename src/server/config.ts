@@ -204,6 +204,11 @@ export const settings = {
     3_650,
     "How long the events of deployments are kept.",
   ),
+  metricsToken: optional(
+    "PIERHEAD_METRICS_TOKEN",
+    "none",
+    "Bearer token with which `/metrics` shows deployments; absent: it shows them when listening on loopback only.",
+  ),
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
     ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],

@@ -1,7 +1,6 @@
-import { createServer, type Server as HttpServer, type ServerResponse } from "node:http";
+import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import type { Registry } from "prom-client";
 import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
 
 export interface Listening {
@@ -17,13 +16,13 @@ export interface Listening {
 export async function listen(
   api: FastifyInstance,
   gateway: Gateway,
-  metrics: Registry,
+  metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string }>,
   wish: { host: string; port: number; gatewayPort: number | undefined },
 ): Promise<Listening> {
   await api.ready();
   const main = createServer(gatewayServerOptions, (request, response) => {
     if (gateway.matches(request)) gateway.handle(request, response);
-    else if (request.url === "/metrics") void answerMetrics(metrics, response);
+    else if (request.url === "/metrics") void answerMetrics(metrics(request), response);
     else api.routing(request, response);
   });
   const servers = [main];
@@ -43,10 +42,16 @@ export async function listen(
   return { url: `http://${host}:${port}`, close: async () => void (await Promise.all(servers.map(end))) };
 }
 
-/** For Prometheus: counts and times only, nothing of any tenant. */
-async function answerMetrics(metrics: Registry, response: ServerResponse): Promise<void> {
-  const text = await metrics.metrics();
-  response.writeHead(200, { "content-type": metrics.contentType }).end(text);
+async function answerMetrics(
+  reading: Promise<{ contentType: string; text: string }>,
+  response: ServerResponse,
+): Promise<void> {
+  try {
+    const { contentType, text } = await reading;
+    response.writeHead(200, { "content-type": contentType }).end(text);
+  } catch {
+    response.writeHead(503).end();
+  }
 }
 
 function bind(server: HttpServer, host: string, port: number): Promise<void> {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
@@ -21,6 +22,7 @@ import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
 import { takeOverLeases } from "../store/installation.ts";
 import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
+import { readLatestMetrics } from "../store/metric-minutes.ts";
 import { migrate } from "../store/migrate.ts";
 import { openSealer, type Sealer } from "../store/seal.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
@@ -29,6 +31,7 @@ import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
 import { openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
+import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
 import { removeInside } from "./files.ts";
 import { installationIdOf } from "./installation.ts";
@@ -69,7 +72,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     if (listener !== null) closing.add("listener", () => listener.stop());
     await listener?.routed();
     ground.waitingFor.delete("listener");
-    const listening = await listen(api, gateway, ground.metrics.registry, config);
+    const listening = await listen(api, gateway, (request) => readMetrics(ground, gateway, request), config);
     closing.add("sockets", () => listening.close());
     ground.address.own = listening.url;
 
@@ -156,6 +159,19 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     waitingFor: new Set(["reconciler", "listener"]),
     address,
   };
+}
+
+/** For Prometheus: this server for everybody, its deployments for those who may know of them. */
+async function readMetrics(
+  { config, db, metrics }: Ground,
+  gateway: Gateway,
+  request: IncomingMessage,
+): Promise<{ contentType: string; text: string }> {
+  const own = await metrics.registry.metrics();
+  const { contentType } = metrics.registry;
+  const rules = { isLoopback: isLoopback(config.host), token: config.metricsToken };
+  if (!maySeeDeployments(request, rules)) return { contentType, text: own };
+  return { contentType, text: own + deploymentMetrics(gateway.counts(), await readLatestMetrics(db)) };
 }
 
 /** Servers for the databases of deployments, as far as the operator has them. */

@@ -18,6 +18,17 @@ async function inBatches(deleteSome: () => Promise<bigint | undefined>, signal: 
   return total;
 }
 
+/** Forgets the charts of more than this many days ago. @returns how many minutes. */
+export function trimMetrics(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
+  const before = new Date(Date.now() - days * dayMs);
+  return inBatches(async () => {
+    const { numAffectedRows } = await sql`
+      delete from metric_minutes where ctid = any(array(
+        select ctid from metric_minutes where at < ${before} limit ${batchRows}))`.execute(db.kysely);
+    return numAffectedRows;
+  }, signal);
+}
+
 /** Forgets events of the timeline older than this. @returns how many. */
 export function trimEvents(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
   const before = new Date(Date.now() - days * dayMs);

@@ -28,6 +28,7 @@ export interface Database {
   reconcile_queue: ReconcileQueueTable;
   leases: LeaseTable;
   log_entries: LogEntryTable;
+  metric_minutes: MetricMinuteTable;
   events: EventTable;
   audit_log: AuditLogTable;
   members: MemberTable;
@@ -360,4 +361,16 @@ interface DeploymentDatabaseTable {
   data_key_id: string;
   sealed: Buffer;
   created_at: Generated<Date>;
+}
+
+interface MetricMinuteTable {
+  deployment_id: string;
+  at: Date;
+  replicas: number;
+  cpu_cores: number | null;
+  memory_mib: number | null;
+  restarts: number;
+  requests: number;
+  errors: number;
+  latency_counts: number[];
 }

@@ -29,6 +29,30 @@ describe("process compute: the life of a replica", () => {
   const pidOf = async (spec: { replicaId: string }): Promise<ProcessIdentity> =>
     JSON.parse(await readFile(path.join(world.dataDir, "replicas", spec.replicaId, "replica.json"), "utf8")).process;
 
+  test("what a replica uses is read from all its processes", {
+    skip: process.platform !== "linux" && "no /proc",
+  }, async () => {
+    const [calm, busy] = [await world.agent("healthy"), await world.agent("healthy")];
+    await world.start(calm);
+    const state = await world.start(busy);
+    const usageOf = async (spec: ReplicaSpec) =>
+      (await world.compute.readUsage(soon())).find(({ replicaId }) => replicaId === spec.replicaId) ?? assert.fail();
+    const before = await usageOf(busy);
+    assert.ok(before.memoryMib > 20 && before.memoryMib < 1_000, String(before.memoryMib));
+    await ask(state, "/flood?mib=64");
+    const after = await eventually(
+      () => usageOf(busy),
+      ({ cpuSeconds }) => cpuSeconds > before.cpuSeconds,
+    );
+    assert.ok(after.cpuSeconds - before.cpuSeconds < 60);
+    await world.remove(calm);
+    assert.deepEqual(
+      (await world.compute.readUsage(soon())).map(({ replicaId }) => replicaId),
+      [busy.replicaId],
+    );
+    await world.remove(busy);
+  });
+
   test("a replica has the environment it was given, and nothing of the server's", async () => {
     process.env["PIERHEAD_TEST_SERVER_SECRET"] = "of the server";
     const spec = await world.agent("healthy", { env: { GREETING: "hello\nyou", "odd.name": "ä" } });

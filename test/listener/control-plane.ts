@@ -11,6 +11,7 @@ import {
   type ReplicaLogLine,
   type StatusBatch,
 } from "../../src/contract/assignment.ts";
+import type { MetricBatch, MetricSample } from "../../src/contract/metrics.ts";
 import { type Clock, systemClock } from "../../src/listener/clock.ts";
 
 type Answer = Awaited<ReturnType<Send>>;
@@ -25,6 +26,7 @@ export class ControlPlane {
   readonly reports = new Map<string, DeploymentReport>();
   readonly history: DeploymentReport[] = [];
   readonly lines = new Map<string, ReplicaLogLine>();
+  readonly samples: MetricSample[] = [];
   readonly secrets = new Map<string, Record<string, string>>();
   readonly assignments = new Map<string, Assignment>();
   epoch = 0;
@@ -103,6 +105,9 @@ export class ControlPlane {
         return { status: 200, body: { rv: this.#rv } };
       case "/dp/v1/logs":
         return this.#takeLogs(body as LogBatch);
+      case "/dp/v1/metrics":
+        this.samples.push(...(body as MetricBatch).samples);
+        return { status: 204, body: undefined };
     }
     const values = this.secrets.get(url.searchParams.get("secret_set_id") ?? "");
     return values === undefined

@@ -91,6 +91,11 @@ export class VirtualTraffic implements Traffic {
     return this.#inFlight.get(replicaId) ?? 0;
   }
 
+  /** Nobody charts a simulation. */
+  counts(): [] {
+    return [];
+  }
+
   lastRequestAt(slug: string): Date | null {
     const atMs = this.#lastAtMs.get(slug);
     return atMs === undefined ? null : new Date(atMs);

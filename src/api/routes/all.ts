@@ -12,6 +12,7 @@ import { addInfoRoutes } from "./info.ts";
 import { addListenerProtocol } from "./listener-protocol.ts";
 import { addListenerRoutes } from "./listeners.ts";
 import { addLogRoutes } from "./logs.ts";
+import { addMetricsRoutes } from "./metrics.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addUploadRoutes } from "./uploads.ts";
 
@@ -24,6 +25,7 @@ export function addRoutes(api: Api): void {
   addRevisionRoutes(api);
   addUploadRoutes(api);
   addLogRoutes(api);
+  addMetricsRoutes(api);
   addListenerRoutes(api);
   addTenantRoutes(api);
   addApiKeyRoutes(api);

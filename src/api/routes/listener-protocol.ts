@@ -13,6 +13,7 @@ import {
   renewListenerSession,
 } from "../../store/listeners.ts";
 import { appendReplicaLog } from "../../store/log-entries.ts";
+import { addMetricSamples } from "../../store/metric-minutes.ts";
 import { storeReports } from "../../store/observations.ts";
 import { findSecretSet } from "../../store/secrets.ts";
 import { type Api, listenerRoute } from "../route.ts";
@@ -86,6 +87,13 @@ export function addListenerProtocol(api: Api): void {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
     await appendReplicaLog(db, session.listenerId, body.lines);
+    return undefined;
+  });
+
+  listenerRoute(api, operations.sendMetrics, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    await addMetricSamples(db, session.listenerId, body.samples);
     return undefined;
   });
 }

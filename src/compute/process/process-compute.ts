@@ -3,7 +3,14 @@ import path from "node:path";
 import type { Logger } from "../../telemetry/log.ts";
 import { explain } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
-import type { Compute, ReplicaLogs, ReplicaPreparation, ReplicaSpec } from "../compute.ts";
+import type {
+  Compute,
+  ReplicaLogs,
+  ReplicaMetrics,
+  ReplicaPreparation,
+  ReplicaSpec,
+  ReplicaUsage,
+} from "../compute.ts";
 import { readJson } from "../json-file.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
 import { checkSpec, UnusableSpec } from "./launch.ts";
@@ -20,6 +27,7 @@ import {
   replicasDirectory,
   stateDirectory,
 } from "./replica-files.ts";
+import { readSessionUsage } from "./usage.ts";
 
 export interface ProcessComputeOptions {
   /** Replicas, their logs and their state live below it. One driver at a time: the caller holds the lock. */
@@ -33,7 +41,7 @@ export interface ProcessComputeOptions {
   logSegmentBytesMax?: number;
 }
 
-export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaPreparation;
+export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaPreparation;
 
 /** An exit of an adopted replica is seen within this; the interface promises one second. */
 const aliveIntervalMs = 200;
@@ -128,6 +136,17 @@ class ProcessCompute implements ProcessComputeDriver {
   async observe(signal: AbortSignal) {
     signal.throwIfAborted();
     return Array.from(this.#replicas.values(), (replica) => replica.state);
+  }
+
+  readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {
+    const leaders = Array.from(
+      this.#replicas.values(),
+      ({ record }) => [record.process?.pid, record.replicaId] as const,
+    );
+    return readSessionUsage(
+      new Map(leaders.filter((leader): leader is [number, string] => leader[0] !== undefined)),
+      signal,
+    );
   }
 
   async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {

@@ -1,0 +1,163 @@
+import { type ListenerSession, StaleEpoch } from "../client/listener-client.ts";
+import { type Compute, offersMetrics, type ReplicaUsage } from "../compute/compute.ts";
+import { latencyBoundsMs, type MetricSample } from "../contract/metrics.ts";
+import type { TrafficCounts } from "../gateway/counts.ts";
+import type { Traffic } from "../gateway/route.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import type { Clock } from "./clock.ts";
+import { withDeadline } from "./deadline.ts";
+
+/** One deployment that has replicas, as the fleet sees it. */
+export interface RunningDeployment {
+  deploymentId: string;
+  replicaIds: string[];
+  /** Since this listener began to act. */
+  restarts: number;
+}
+
+const intervalMs = 60_000;
+
+/** Thousands of listeners must not speak in the same second. */
+const jitterMaxMs = 20_000;
+
+const lookTimeoutMs = 10_000;
+const sendTimeoutMs = 30_000;
+
+/** The protocol's limit of one call; and an hour of 100 deployments that is kept while the control plane is away. */
+const batchMax = 1_000;
+const unsentMax = 6_000;
+
+export interface MetricsOptions {
+  compute: Compute;
+  traffic: Pick<Traffic, "counts">;
+  clock: Clock;
+  logger: Logger;
+  running(): RunningDeployment[];
+  onStale(error: StaleEpoch): void;
+}
+
+/** What counters showed when they were last looked at. */
+interface Before {
+  atMs: number;
+  cpuSeconds: Map<string, number>;
+  traffic: Map<string, TrafficCounts>;
+  restarts: Map<string, number>;
+}
+
+/** Once a minute: what each running deployment used and answered since the last look. */
+export class MetricsShipper {
+  readonly #options: MetricsOptions;
+  #session: ListenerSession | null = null;
+  #signal = new AbortController();
+  #cancel = () => {};
+  #before: Before | null = null;
+  #unsent: MetricSample[] = [];
+
+  constructor(options: MetricsOptions) {
+    this.#options = options;
+  }
+
+  /** Null: another instance acts, and tells what it sees. */
+  follow(session: ListenerSession | null): void {
+    this.#cancel();
+    this.#signal.abort();
+    this.#signal = new AbortController();
+    this.#session = session;
+    this.#before = null;
+    if (session !== null) void this.#round();
+  }
+
+  close(): void {
+    this.follow(null);
+  }
+
+  async #round(): Promise<void> {
+    const { signal } = this.#signal;
+    const { clock, logger } = this.#options;
+    try {
+      await this.#look(signal);
+      await this.#send(signal);
+    } catch (error) {
+      if (error instanceof StaleEpoch) return this.#options.onStale(error);
+      if (!signal.aborted) logger.debug({ error: explain(error) }, "metrics were not accepted");
+    }
+    if (signal.aborted) return;
+    const untilMinuteMs = intervalMs - (clock.now() % intervalMs);
+    this.#cancel = clock.setTimeout(() => void this.#round(), untilMinuteMs + clock.random() * jitterMaxMs);
+  }
+
+  /** The first look only learns where counters stand. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { compute, clock, traffic } = this.#options;
+    const running = this.#options.running();
+    const usage = offersMetrics(compute)
+      ? await withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, (ending) => compute.readUsage(ending))
+      : null;
+    const now: Before = {
+      atMs: clock.now(),
+      cpuSeconds: new Map(usage?.map(({ replicaId, cpuSeconds }) => [replicaId, cpuSeconds])),
+      traffic: new Map(traffic.counts().map((counts) => [counts.deploymentId, counts])),
+      restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
+    };
+    const before = this.#before;
+    this.#before = now;
+    if (before === null || now.atMs <= before.atMs) return;
+    const usageOf = usage && new Map(usage.map((one) => [one.replicaId, one]));
+    const samples = running.map((deployment) => sampleOf(deployment, { before, now, usageOf }));
+    this.#unsent = [...this.#unsent, ...samples].slice(-unsentMax);
+  }
+
+  async #send(signal: AbortSignal): Promise<void> {
+    const session = this.#session;
+    while (session !== null && this.#unsent.length > 0 && !signal.aborted) {
+      const samples = this.#unsent.slice(0, batchMax);
+      const options = { clock: this.#options.clock, timeoutMs: sendTimeoutMs, signal };
+      await withDeadline(options, (ending) => session.sendMetrics({ samples }, ending));
+      this.#unsent = this.#unsent.slice(samples.length);
+    }
+  }
+}
+
+function sampleOf(
+  { deploymentId, replicaIds, restarts }: RunningDeployment,
+  seen: { before: Before; now: Before; usageOf: Map<string, ReplicaUsage> | null },
+): MetricSample {
+  const { before, now, usageOf } = seen;
+  const intervalMs = now.atMs - before.atMs;
+  const used = usageOf && replicaIds.map((replicaId) => usageOf.get(replicaId)).filter((one) => one !== undefined);
+  const cpuSeconds = used?.reduce(
+    (sum, { replicaId, cpuSeconds: total }) => sum + Math.max(0, total - (before.cpuSeconds.get(replicaId) ?? 0)),
+    0,
+  );
+  return {
+    deployment_id: deploymentId,
+    at: new Date(now.atMs).toISOString(),
+    interval_ms: intervalMs,
+    replicas: replicaIds.length,
+    cpu_cores: cpuSeconds === undefined ? null : cpuSeconds / (intervalMs / 1_000),
+    memory_mib: used?.reduce((sum, { memoryMib }) => sum + memoryMib, 0) ?? null,
+    restarts: Math.max(0, restarts - (before.restarts.get(deploymentId) ?? 0)),
+    ...trafficBetween(before.traffic.get(deploymentId), now.traffic.get(deploymentId)),
+  };
+}
+
+/** Counters of a route that was taken away and set again begin anew. */
+function trafficBetween(
+  earlier: TrafficCounts | undefined,
+  later: TrafficCounts | undefined,
+): Pick<MetricSample, "requests" | "errors" | "latency_counts"> {
+  const base = earlier !== undefined && later !== undefined && earlier.requests <= later.requests ? earlier : undefined;
+  return {
+    requests: (later?.requests ?? 0) - (base?.requests ?? 0),
+    errors: errorsOf(later) - errorsOf(base),
+    latency_counts: (later?.latency.counts ?? emptyHistogram).map(
+      (count, bucket) => count - (base?.latency.counts[bucket] ?? 0),
+    ),
+  };
+}
+
+const emptyHistogram: readonly number[] = new Array(latencyBoundsMs.length + 1).fill(0);
+
+/** What clients saw as a failure of the agent or of its deployment: statuses, and answers that broke off. */
+const errorsOf = (counts: TrafficCounts | undefined): number =>
+  counts === undefined ? 0 : counts.answers["5xx"] + counts.failures.cut;

@@ -1,0 +1,112 @@
+import { timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { TrafficCounts } from "../gateway/counts.ts";
+import type { LatestMetrics } from "../store/metric-minutes.ts";
+
+interface Family {
+  name: string;
+  type: "counter" | "gauge";
+  help: string;
+  /** Lines of one deployment: value, and labels beside its own. */
+  of(counts: TrafficCounts): [value: number, labels?: string][];
+}
+
+const families: Family[] = [
+  {
+    name: "requests_total",
+    type: "counter",
+    help: "Requests through the gateway.",
+    of: ({ requests }) => [[requests]],
+  },
+  {
+    name: "answers_total",
+    type: "counter",
+    help: "Answers by the class of their status.",
+    of: ({ answers }) => Object.entries(answers).map(([status, count]) => [count, `status="${status}"`]),
+  },
+  {
+    name: "failures_total",
+    type: "counter",
+    help: "Requests without a whole answer, by cause.",
+    of: ({ failures }) => Object.entries(failures).map(([cause, count]) => [count, `cause="${cause}"`]),
+  },
+  {
+    name: "requests_in_flight",
+    type: "gauge",
+    help: "Requests under way and waiting.",
+    of: ({ inFlight }) => [[inFlight]],
+  },
+  {
+    name: "cold_starts_total",
+    type: "counter",
+    help: "Requests that woke the deployment.",
+    of: ({ coldStarts }) => [[coldStarts.count]],
+  },
+];
+
+/** Every deployment with a route as lines for Prometheus (text format 0.0.4): traffic since the start of this server, levels of the last minute. */
+export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetrics[]): string {
+  const lines = families.flatMap(({ name, type, help, of }) => [
+    ...head(name, type, help),
+    ...traffic.flatMap((counts) =>
+      of(counts).map(([value, label]) => line(name, `${identity(counts)}${label ? `,${label}` : ""}`, value)),
+    ),
+  ]);
+  return `${[...lines, ...latencyLines(traffic), ...levelLines(levels)].join("\n")}\n`;
+}
+
+function latencyLines(traffic: TrafficCounts[]): string[] {
+  const name = "request_duration_seconds";
+  const lines = traffic.flatMap((counts) => {
+    const { boundsMs, counts: buckets, count, sumMs } = counts.latency;
+    let below = 0;
+    const cumulative = boundsMs.map((boundMs, bucket) => {
+      below += buckets[bucket] ?? 0;
+      return line(`${name}_bucket`, `${identity(counts)},le="${boundMs / 1_000}"`, below);
+    });
+    return [
+      ...cumulative,
+      line(`${name}_bucket`, `${identity(counts)},le="+Inf"`, count),
+      line(`${name}_sum`, identity(counts), sumMs / 1_000),
+      line(`${name}_count`, identity(counts), count),
+    ];
+  });
+  return [...head(name, "histogram", "Time to the headers of the answer, waiting included."), ...lines];
+}
+
+function levelLines(levels: LatestMetrics[]): string[] {
+  const shown = [
+    ["replicas", "Replicas that run.", (one: LatestMetrics) => one.replicas],
+    ["cpu_cores", "Processor time of all replicas together.", (one: LatestMetrics) => one.cpuCores],
+    ["memory_mebibytes", "Memory of all replicas together.", (one: LatestMetrics) => one.memoryMib],
+  ] as const;
+  return shown.flatMap(([name, help, read]) => [
+    ...head(name, "gauge", help),
+    ...levels.flatMap((one) => {
+      const value = read(one);
+      return value === null ? [] : [line(name, identity(one), value)];
+    }),
+  ]);
+}
+
+const head = (name: string, type: string, help: string) => [
+  `# HELP pierhead_deployment_${name} ${help}`,
+  `# TYPE pierhead_deployment_${name} ${type}`,
+];
+
+const line = (name: string, labels: string, value: number) => `pierhead_deployment_${name}{${labels}} ${value}`;
+
+/** Ids and slugs are ours: nothing in them needs escaping. */
+const identity = ({ deploymentId, slug }: { deploymentId: string; slug: string }) =>
+  `deployment_id="${deploymentId}",deployment="${slug}"`;
+
+/** Names of deployments are not for everybody: on this machine alone, or with the operator's token. */
+export function maySeeDeployments(
+  request: IncomingMessage,
+  { isLoopback, token }: { isLoopback: boolean; token: string | undefined },
+): boolean {
+  if (token === undefined) return isLoopback;
+  const given = Buffer.from(request.headers.authorization ?? "");
+  const wanted = Buffer.from(`Bearer ${token}`);
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
+}

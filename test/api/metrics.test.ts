@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { addMetricSamples } from "../../src/store/metric-minutes.ts";
+import { startApi } from "./harness.ts";
+
+const t = await startApi();
+
+async function make() {
+  const payload = {
+    name: `charted-${randomUUID()}`,
+    source: "internal_docker",
+    source_config: { deployment_type: "dev" },
+    source_revision_config: {},
+  };
+  const { body } = await t.ask({ method: "POST", url: "/v2/deployments", payload });
+  return { id: body.id as string, url: `/v2/deployments/${body.id}/metrics` };
+}
+
+test("charts have a point for each step, from what listeners sent", async () => {
+  const { id, url } = await make();
+  const latency_counts = [4, ...new Array(latencyBoundsMs.length).fill(0)];
+  const sample = { deployment_id: id, interval_ms: 60_000, restarts: 0, requests: 4, errors: 0, latency_counts };
+  await addMetricSamples(t.db, t.deps.listenerId, [
+    { ...sample, at: "2026-01-01T10:00:30Z", replicas: 2, cpu_cores: 0.5, memory_mib: 100 },
+    { ...sample, at: "2026-01-01T10:01:30Z", replicas: 1, cpu_cores: 0.25, memory_mib: 90 },
+  ]);
+  const { status, body } = await t.ask({
+    url: `${url}?start_time=2026-01-01T10:00:00Z&end_time=2026-01-01T10:04:00Z&step_s=120`,
+  });
+  assert.equal(status, 200);
+  assert.deepEqual(body, {
+    deployment_id: id,
+    step_s: 120,
+    points: [
+      {
+        at: "2026-01-01T10:00:00.000Z",
+        replicas: 1.5,
+        cpu_cores: 0.375,
+        memory_mib: 100,
+        restarts: 0,
+        requests: 8,
+        errors: 0,
+        p50_ms: 2.5,
+        p95_ms: 4.75,
+        p99_ms: 4.95,
+      },
+      {
+        at: "2026-01-01T10:02:00.000Z",
+        replicas: null,
+        cpu_cores: null,
+        memory_mib: null,
+        restarts: 0,
+        requests: 0,
+        errors: 0,
+        p50_ms: null,
+        p95_ms: null,
+        p99_ms: null,
+      },
+    ],
+  });
+  assert.equal((await t.ask({ url })).body.points.length > 59, true, "the last hour, without any query");
+});
+
+test("a range that is no range, or has too many points, is refused with what to change", async () => {
+  const { url } = await make();
+  const asked = async (query: string) => {
+    const { status, body } = await t.ask({ url: `${url}?${query}` });
+    return [status, body.detail];
+  };
+  const swapped = await asked("start_time=2026-01-02T00:00:00Z&end_time=2026-01-01T00:00:00Z");
+  assert.equal(swapped[0], 400);
+  assert.match(swapped[1], /'start_time' must be before 'end_time'/);
+  const long = await asked("start_time=2026-01-01T00:00:00Z&end_time=2026-01-07T00:00:00Z");
+  assert.equal(long[0], 400);
+  assert.match(long[1], /'step_s' gives more than 1440 points/);
+  assert.equal((await asked("step_s=5"))[0], 422);
+});

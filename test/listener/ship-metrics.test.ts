@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { createListenerClient, type ListenerSession } from "../../src/client/listener-client.ts";
+import { openSimulatedCompute } from "../../src/compute/simulated.ts";
+import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { Tally, type TrafficCounts } from "../../src/gateway/counts.ts";
+import { MetricsShipper, type RunningDeployment } from "../../src/listener/ship-metrics.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { ControlPlane } from "./control-plane.ts";
+import { VirtualClock } from "./virtual-world.ts";
+
+const minuteMs = 60_000;
+/** A round comes within this of the last one's minute. */
+const roundMs = 2 * minuteMs;
+
+test("a sample is what happened since the last look; a control plane that was away gets all of them", async () => {
+  const site = await startShipping();
+  await site.clock.pass(roundMs);
+  const first = site.controlPlane.samples.length;
+  assert.ok(first >= 1);
+  assert.ok(site.controlPlane.samples.every(({ requests, restarts }) => requests === 0 && restarts === 0));
+
+  site.traffic.requests += 3;
+  site.traffic.answered(200);
+  site.traffic.answered(502);
+  site.traffic.tookMs(3);
+  site.traffic.tookMs(40);
+  site.deployment.restarts = 2;
+  site.cpuSeconds += 30;
+  site.controlPlane.goAway();
+  await site.clock.pass(3 * minuteMs);
+  assert.equal(site.controlPlane.samples.length, first, "nothing arrives");
+  site.controlPlane.isAway = false;
+  await site.clock.pass(roundMs);
+
+  const later = site.controlPlane.samples.slice(first);
+  assert.ok(later.length >= 4);
+  const total = (of: (sample: (typeof later)[number]) => number) => later.reduce((sum, sample) => sum + of(sample), 0);
+  assert.deepEqual(
+    [total(({ requests }) => requests), total(({ errors }) => errors), total(({ restarts }) => restarts)],
+    [3, 1, 2],
+  );
+  assert.equal(Math.round(total(({ cpu_cores, interval_ms }) => (cpu_cores ?? 0) * (interval_ms / 1_000))), 30);
+  assert.deepEqual(
+    [total(({ latency_counts }) => latency_counts[0] ?? 0), total(({ latency_counts }) => latency_counts[3] ?? 0)],
+    [1, 1],
+  );
+  assert.ok(later.every(({ latency_counts }) => latency_counts.length === latencyBoundsMs.length + 1));
+  assert.deepEqual([later[0]?.replicas, later[0]?.memory_mib], [1, 128]);
+  const times = site.controlPlane.samples.map(({ at }) => Date.parse(at));
+  assert.deepEqual(
+    times,
+    times.toSorted((a, b) => a - b),
+  );
+  site.shipper.close();
+});
+
+test("a listener that no longer acts says nothing more", async () => {
+  const site = await startShipping();
+  await site.clock.pass(roundMs);
+  const count = site.controlPlane.samples.length;
+  site.shipper.follow(null);
+  await site.clock.pass(10 * minuteMs);
+  assert.equal(site.controlPlane.samples.length, count);
+});
+
+/** A shipper on virtual time, with one deployment whose counters the test moves. */
+async function startShipping() {
+  const clock = new VirtualClock(3);
+  const controlPlane = new ControlPlane(clock);
+  const client = createListenerClient(controlPlane.send);
+  const session: ListenerSession = await client.openSession(
+    { instance_id: "one", version: "1", protocols: [1], compute_type: "simulated" },
+    new AbortController().signal,
+  );
+  const deployment: RunningDeployment = { deploymentId: randomUUID(), replicaIds: ["a"], restarts: 0 };
+  const traffic = new Tally();
+  const site = { clock, controlPlane, deployment, traffic, cpuSeconds: 5 };
+  const counts = (): TrafficCounts[] => [
+    { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...traffic.read() },
+  ];
+  const compute = Object.assign(openSimulatedCompute({ seed: 1, clock }), {
+    readUsage: async () => [{ replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 }],
+  });
+  const shipper = new MetricsShipper({
+    compute,
+    traffic: { counts },
+    clock,
+    logger: createLogger("silent"),
+    running: () => [{ ...deployment }],
+    onStale: () => assert.fail("stale"),
+  });
+  shipper.follow(session);
+  return Object.assign(site, { shipper });
+}

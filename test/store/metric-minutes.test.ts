@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { latencyBoundsMs, type MetricSample } from "../../src/contract/metrics.ts";
+import { addMetricSamples, readMetricMinutes } from "../../src/store/metric-minutes.ts";
+import { trimMetrics } from "../../src/store/retention.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "./fixtures.ts";
+
+const counts = (fast: number, slow: number) => [fast, ...new Array(latencyBoundsMs.length - 1).fill(0), slow];
+
+const sample = (deploymentId: string, at: string, changed: Partial<MetricSample> = {}): MetricSample => ({
+  deployment_id: deploymentId,
+  at,
+  interval_ms: 60_000,
+  replicas: 1,
+  cpu_cores: 0.25,
+  memory_mib: 128,
+  restarts: 0,
+  requests: 3,
+  errors: 1,
+  latency_counts: counts(2, 1),
+  ...changed,
+});
+
+eachDatabase("samples of one minute become one row, and only a deployment's own listener adds to it", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  await addMetricSamples(db, world.listenerId, [
+    sample(id, "2026-01-01T10:00:59Z"),
+    sample(id, "2026-01-01T10:01:10Z"),
+  ]);
+  await addMetricSamples(db, world.listenerId, [
+    sample(id, "2026-01-01T10:01:40Z", { cpu_cores: null, memory_mib: 200, restarts: 1, latency_counts: counts(5, 0) }),
+  ]);
+  await addMetricSamples(db, randomUUID(), [sample(id, "2026-01-01T10:01:50Z")]);
+  const range = { from: new Date("2026-01-01T10:00:00Z"), to: new Date("2026-01-01T10:02:00Z") };
+  assert.deepEqual(
+    (await readMetricMinutes(db, id, range)).map(({ at, ...rest }) => ({ at: at.toISOString(), ...rest })),
+    [
+      {
+        at: "2026-01-01T10:00:00.000Z",
+        replicas: 1,
+        cpuCores: 0.25,
+        memoryMib: 128,
+        restarts: 0,
+        requests: 3,
+        errors: 1,
+        latencyCounts: counts(2, 1),
+      },
+      {
+        at: "2026-01-01T10:01:00.000Z",
+        replicas: 1,
+        cpuCores: 0.25,
+        memoryMib: 200,
+        restarts: 1,
+        requests: 6,
+        errors: 2,
+        latencyCounts: counts(7, 1),
+      },
+    ],
+  );
+  assert.equal(await trimMetrics(db, { days: 7 }, new AbortController().signal), 2);
+  assert.deepEqual(await readMetricMinutes(db, id, range), []);
+});
