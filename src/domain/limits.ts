@@ -39,7 +39,7 @@ export const idleAfterMs = 30 * minute;
  * How many deployments are reconciled at the same moment. A pass takes about 0.2 s, mostly waiting for the database:
  * 16 / 0.2 s = 80 passes a second, within what a pool of 20 connections serves. Raise both together.
  */
-export const reconcileConcurrencyMax = 16;
+export const reconcileConcurrencyMax = 128;
 
 /** Builds are heavy on CPU and disk: two fill the smallest machine we support (2 cores). */
 export const buildConcurrencyMax = 2;

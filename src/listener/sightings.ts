@@ -2,6 +2,8 @@ import type { ReplicaExit, ReplicaState } from "../compute/compute.ts";
 
 interface Sighting {
   state: ReplicaState;
+  /** Number of the observation that showed it last. */
+  seenIn: number;
   /** Observations in a row that should have shown it and did not. */
   missed: number;
   /** Only observations with a later number can show or miss it: they began after it was started or last changed by us. */
@@ -19,6 +21,8 @@ const missedMax = 2;
  */
 export class Sightings {
   readonly #deployments = new Map<string, Map<string, Sighting>>();
+  /** The same by replica alone. */
+  readonly #replicas = new Map<string, Sighting>();
   /** Removed replicas, and the number of the observation that was under way then: it may still show them. */
   readonly #removed = new Map<string, number>();
   #lastStates: ReplicaState[] | null = null;
@@ -28,18 +32,15 @@ export class Sightings {
     return Array.from(this.#deployments.get(deploymentId)?.values() ?? [], ({ state }) => state);
   }
 
-  find(deploymentId: string, replicaId: string): ReplicaState | undefined {
-    return this.#deployments.get(deploymentId)?.get(replicaId)?.state;
-  }
-
   deploymentIds(): Iterable<string> {
     return this.#deployments.keys();
   }
 
   /** A replica was started during or before observation `number`; with `refusal`, the engine said that it was not. */
   expect(state: ReplicaState, number: number, refusal: string | null): void {
-    const known = this.#deployments.get(state.deploymentId)?.get(state.replicaId);
-    if (known === undefined) this.#add({ state, missed: 0, sinceNumber: number, refusal });
+    if (!this.#replicas.has(state.replicaId)) {
+      this.#add({ state, seenIn: 0, missed: 0, sinceNumber: number, refusal });
+    }
     this.#isUncertain = true;
   }
 
@@ -58,18 +59,16 @@ export class Sightings {
     const changed = new Set<string>();
     if (states === this.#lastStates && !this.#isUncertain) return { changed, isUncertain: false };
     this.#lastStates = states;
-    const seen = new Set<string>();
+    let shown = 0;
     for (const state of states) {
-      seen.add(state.replicaId);
-      if (this.#takeOver(state, number)) changed.add(state.deploymentId);
+      const sighting = this.#takeOver(state, number, changed);
+      if (sighting === undefined || sighting.seenIn === number) continue;
+      sighting.seenIn = number;
+      shown += 1;
     }
     this.#isUncertain = false;
-    for (const sightings of this.#deployments.values()) {
-      for (const sighting of sightings.values()) {
-        if (!seen.has(sighting.state.replicaId) && this.#miss(sighting, number))
-          changed.add(sighting.state.deploymentId);
-      }
-    }
+    // Nearly always everything known was shown, and nothing need be compared.
+    if (shown < this.#replicas.size) this.#missOthers(number, changed);
     for (const [replicaId, removedDuring] of this.#removed) {
       if (number > removedDuring) this.#removed.delete(replicaId);
     }
@@ -77,19 +76,28 @@ export class Sightings {
     return { changed, isUncertain: this.#isUncertain };
   }
 
-  #takeOver(state: ReplicaState, number: number): boolean {
-    const removedDuring = this.#removed.get(state.replicaId);
-    if (removedDuring !== undefined && number <= removedDuring) return false;
-    const known = this.#deployments.get(state.deploymentId)?.get(state.replicaId);
+  /** @returns what is known of it now; undefined: it was removed meanwhile. */
+  #takeOver(state: ReplicaState, number: number, changed: Set<string>): Sighting | undefined {
+    const known = this.#replicas.get(state.replicaId);
     if (known === undefined) {
-      this.#add({ state, missed: 0, sinceNumber: 0, refusal: null });
-      return true;
+      const removedDuring = this.#removed.get(state.replicaId);
+      if (removedDuring !== undefined && number <= removedDuring) return undefined;
+      changed.add(state.deploymentId);
+      return this.#add({ state, seenIn: 0, missed: 0, sinceNumber: 0, refusal: null });
     }
     known.missed = 0;
     known.refusal = null;
-    if (known.state === state || isSame(known.state, state)) return false;
-    known.state = state;
-    return true;
+    if (known.state !== state && !isSame(known.state, state)) {
+      known.state = state;
+      changed.add(state.deploymentId);
+    }
+    return known;
+  }
+
+  #missOthers(number: number, changed: Set<string>): void {
+    for (const sighting of this.#replicas.values()) {
+      if (sighting.seenIn !== number && this.#miss(sighting, number)) changed.add(sighting.state.deploymentId);
+    }
   }
 
   /** @returns whether the replica counts as lost now. */
@@ -111,13 +119,16 @@ export class Sightings {
     return true;
   }
 
-  #add(sighting: Sighting): void {
+  #add(sighting: Sighting): Sighting {
     const { deploymentId, replicaId } = sighting.state;
     const sightings = this.#deployments.get(deploymentId) ?? new Map<string, Sighting>();
     this.#deployments.set(deploymentId, sightings.set(replicaId, sighting));
+    this.#replicas.set(replicaId, sighting);
+    return sighting;
   }
 
   #delete(deploymentId: string, replicaId: string): void {
+    this.#replicas.delete(replicaId);
     const sightings = this.#deployments.get(deploymentId);
     sightings?.delete(replicaId);
     if (sightings?.size === 0) this.#deployments.delete(deploymentId);

@@ -4,9 +4,9 @@ import type { DeploymentType, SourceConfig, SourceRevisionConfig } from "../cont
 import { agentEnvironment } from "../domain/agent-environment.ts";
 import { effectiveSizes } from "../domain/sizes.ts";
 import type { Sizes } from "../domain/tiers.ts";
-import { writeAssignment } from "../store/assignments.ts";
-import type { Trx } from "../store/database.ts";
-import type { ReconcilerSettings } from "./deps.ts";
+import type { NewAssignment } from "../store/assignments.ts";
+import { joined } from "../store/joined.ts";
+import type { ReconcilerDeps, ReconcilerSettings } from "./deps.ts";
 
 /** Which revisions a listener should know of; null ids: none. */
 export interface AssignmentWish {
@@ -16,37 +16,32 @@ export interface AssignmentWish {
   servingRevisionId: string | null;
 }
 
-/** Writes what the data plane should run, spelled out so that a listener needs nothing else but the secrets. */
-export async function assign(trx: Trx, settings: ReconcilerSettings, wish: AssignmentWish): Promise<void> {
-  const ids = [wish.targetRevisionId, wish.servingRevisionId].filter((id) => id !== null);
-  const { rows } = await sql<AssignedRow>`
-    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, r.id as revision_id, r.source_config,
-           r.source_revision_config, r.sizes, a.manifest,
-           coalesce(t.project, d.name) as tracing_project,
-           coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id),
-             case when ${settings.hasTracing} then d.id end) as secret_set_id
-      from deployments d
-      left join tracing_projects t on t.deployment_id = d.id
-      left join revisions r on r.deployment_id = d.id and r.id = any(${ids}::uuid[])
-      left join artifacts a on a.id = r.artifact_id
-     where d.id = ${wish.deploymentId}`.execute(trx.kysely);
+/**
+ * What the data plane should run, spelled out so that a listener needs nothing else but the secrets.
+ * @returns undefined when the deployment is gone.
+ */
+export async function assignmentOf(
+  { db, settings }: Pick<ReconcilerDeps, "db" | "settings">,
+  wish: AssignmentWish,
+): Promise<NewAssignment | undefined> {
+  const rows = await readAssigned(db, wish);
   const deployment = rows[0];
-  if (deployment === undefined) return;
-  const runs = new Map(
-    rows.flatMap((row) => (row.revision_id === null ? [] : [[row.revision_id, runOf(row, settings)]])),
-  );
-  const runFor = (id: string | null) => (id === null ? null : (runs.get(id) ?? null));
+  if (deployment === undefined) return undefined;
+  const runFor = (id: string | null) => {
+    const row = rows.find(({ revision_id }) => id !== null && revision_id === id);
+    return row === undefined ? null : runOf(row, settings);
+  };
   const target = runFor(wish.targetRevisionId);
-  await writeAssignment(trx, {
+  return {
     deployment_id: deployment.deployment_id,
     tenant_id: deployment.tenant_id,
     listener_id: deployment.listener_id,
     slug: deployment.slug,
     op: wish.op,
     target,
-    serving: runFor(wish.servingRevisionId),
+    serving: wish.servingRevisionId === wish.targetRevisionId ? target : runFor(wish.servingRevisionId),
     idle_after_ms: target?.min_replicas === 0 ? settings.idleAfterMs : null,
-  });
+  };
 }
 
 interface AssignedRow {
@@ -63,6 +58,25 @@ interface AssignedRow {
   sizes: Sizes | null;
   manifest: Artifact | null;
 }
+
+/** A row for each revision of the wish, or one without a revision. */
+const readAssigned = joined(async (db, wishes: AssignmentWish[]): Promise<AssignedRow[][]> => {
+  const revisionIds = wishes.flatMap(({ targetRevisionId, servingRevisionId }) => [
+    targetRevisionId,
+    servingRevisionId,
+  ]);
+  const { rows } = await sql<AssignedRow>`
+    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, r.id as revision_id, r.source_config,
+           r.source_revision_config, r.sizes, a.manifest, coalesce(t.project, d.name) as tracing_project,
+           coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
+      from deployments d
+      left join tracing_projects t on t.deployment_id = d.id
+      left join revisions r on r.deployment_id = d.id and r.id = any(${revisionIds}::uuid[])
+      left join artifacts a on a.id = r.artifact_id
+     where d.id = any(${wishes.map(({ deploymentId }) => deploymentId)}::uuid[])`.execute(db.kysely);
+  const found = Map.groupBy(rows, (row) => row.deployment_id);
+  return wishes.map(({ deploymentId }) => found.get(deploymentId) ?? []);
+});
 
 function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
   if (row.revision_id === null || row.manifest === null) {
@@ -86,7 +100,8 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       controlPlaneUrl: settings.controlPlaneUrl,
       git: gitFacts(row),
     }),
-    secret_set_id: row.secret_set_id,
+    // What a deployment without secrets is given all the same is asked for under its own id.
+    secret_set_id: row.secret_set_id ?? (settings.hasTracing ? row.deployment_id : null),
     min_replicas: sizes.minReplicas,
     max_replicas: sizes.maxReplicas,
     cpu_limit_cores: sizes.cpuLimitCores,

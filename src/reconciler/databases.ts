@@ -44,9 +44,9 @@ export async function provisionDatabase(
     const failure = await tryEnsure(deps, databases, state, signal);
     if (failure !== null) return refuseLate(db, state, failure);
   }
-  await moveDeployment(db, state.id, { from: "AWAITING_DATABASE", to: "READY" });
+  const isMoved = await moveDeployment(db, state.id, { from: "AWAITING_DATABASE", to: "READY", byPass: true });
   db.reached("database provisioned");
-  return { kind: "done" };
+  return isMoved ? { kind: "done", state: { ...state, status: "READY" } } : { kind: "done" };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   changePollIntervalMs,
   deploymentLeaseMs,
@@ -5,12 +6,15 @@ import {
   passTimeoutMs,
   reconcileConcurrencyMax,
 } from "../domain/limits.ts";
-import { type Claim, claim, failPass, heartbeat, settlePass } from "../store/reconcile-queue.ts";
+import { type Claim, claim, enqueue, failPass, heartbeat, settlePass } from "../store/reconcile-queue.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { reconcileDeployment } from "./reconcile.ts";
 import { resync } from "./resync.ts";
+
+/** What becomes due within this time is claimed together; the first is claimed at once. */
+const claimPauseMs = 5;
 
 /**
  * The control-plane half of the loop: claims deployments that are due, runs one pass on each, in parallel up to a bound,
@@ -66,6 +70,7 @@ export class ReconcilerLoop {
         for (const one of claims) this.#running.set(one.deploymentId, this.#pass(one));
         // A full hand means there may be more; a short one means that everything due is in work.
         if (claims.length === limit) this.#isWoken = true;
+        await sleep(claimPauseMs);
       }
     } catch (error) {
       logger.warn({ error: explain(error) }, "claiming deployments failed");
@@ -83,7 +88,13 @@ export class ReconcilerLoop {
       const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
       const durationMs = performance.now() - began;
       const retryAt = outcome.kind === "waiting" ? outcome.retryAt : null;
-      await settlePass(db, { ...key, outcome: { kind: outcome.kind, because: outcome.because, durationMs }, retryAt });
+      const isSettled = await settlePass(db, {
+        ...key,
+        outcome: { kind: outcome.kind, because: outcome.because, durationMs },
+        retryAt,
+      });
+      // Steps of this pass announced nothing, as it was to look again itself.
+      if (!isSettled) await enqueue(db, one.deploymentId);
       this.#metrics.passes.inc({ outcome: outcome.kind });
       this.#metrics.passSeconds.observe(durationMs / 1_000);
     } catch (error) {

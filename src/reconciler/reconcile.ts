@@ -11,7 +11,7 @@ import { perform } from "./steps.ts";
 const stepsMax = 8;
 
 /**
- * One level-triggered pass over one deployment: read everything, plan one step, do it, read again, until there is
+ * One level-triggered pass over one deployment: read everything, plan one step, do it, look again, until there is
  * nothing to do now. It is told which deployment, never what happened to it; calling it twice is always safe.
  */
 export async function reconcileDeployment(
@@ -20,8 +20,8 @@ export async function reconcileDeployment(
   signal: AbortSignal,
 ): Promise<Outcome> {
   let last = "nothing to do";
+  let read = await readState(deps.db, deploymentId);
   for (let count = 0; count < stepsMax; count++) {
-    const read = await readState(deps.db, deploymentId);
     if (read === undefined) return { kind: "converged", because: "the deployment is gone" };
     const step = planDeployment(read.state, read.now);
     if (step.kind === "none") return { kind: "converged", because: last };
@@ -35,6 +35,7 @@ export async function reconcileDeployment(
       };
     }
     last = step.kind;
+    read = performed.state ? { ...read, state: performed.state } : await readState(deps.db, deploymentId);
   }
   return { kind: "waiting", retryAt: new Date(0), because: "took its turn" };
 }

@@ -4,10 +4,11 @@ import type { BuildRequest } from "../builds/build.ts";
 import type { Artifact } from "../contract/assignment.ts";
 import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
-import type { Trx } from "../store/database.ts";
+import { writeAssignment } from "../store/assignments.ts";
 import { buildQuotaProblem } from "../store/quotas.ts";
-import { moveRevision, type RevisionRow, revisionColumns, skipRevisions } from "../store/revisions.ts";
-import { assign } from "./assign.ts";
+import { moveRevision, type RevisionMove, readRevision, skipRevisions } from "../store/revisions.ts";
+import { afterAssignment, afterMove } from "./after.ts";
+import { type AssignmentWish, assignmentOf } from "./assign.ts";
 import { checkDatabase, provisionDatabase } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
@@ -16,8 +17,13 @@ import { resolveRevision, resolveSource } from "./resolve.ts";
 import type { DeploymentState } from "./state.ts";
 import { createTracingProject, removeTracingProject } from "./tracing.ts";
 
-/** What performing a step said: go on at once, or come back later because something else must move first. */
-export type Performed = { kind: "done" } | { kind: "later"; retryInMs: number; because: string };
+/**
+ * What performing a step said: go on at once, or come back later because something else must move first. `state` is what
+ * this step made of the state it was given, where that is known without reading it again.
+ */
+export type Performed =
+  | { kind: "done"; state?: DeploymentState }
+  | { kind: "later"; retryInMs: number; because: string };
 
 const done: Performed = { kind: "done" };
 
@@ -35,12 +41,7 @@ export async function perform(
     case "resolve":
       return resolve(deps, state, step.revisionId, signal);
     case "move":
-      await moveRevision(
-        db,
-        { id: step.revisionId, deploymentId: state.id },
-        { ...step, deadlineAt: deadlineOf(deps, step.to) },
-      );
-      return done;
+      return move(deps, state, step);
     case "skip":
       await skipRevisions(db, step.revisionIds, step.supersededBy);
       return done;
@@ -64,6 +65,18 @@ export async function perform(
   }
 }
 
+type Move = Omit<RevisionMove, "deadlineAt" | "byPass"> & { revisionId: string };
+
+/** Moves a revision, with what its deadline is then. Lost to somebody faster: everything is read again. */
+async function move(deps: ReconcilerDeps, state: DeploymentState, { revisionId, ...step }: Move): Promise<Performed> {
+  const deadlineAt = deadlineOf(deps, step.to);
+  const at = { id: revisionId, deploymentId: state.id };
+  const isMoved = await moveRevision(deps.db, at, { ...step, deadlineAt, byPass: true });
+  if (!isMoved) return done;
+  const hasArtifact = step.set?.artifact_id != null;
+  return { kind: "done", state: afterMove(state, revisionId, { status: step.to, deadlineAt, hasArtifact }) };
+}
+
 type AssigningStep = Extract<
   Step,
   { kind: "rollOut" | "finishRollout" | "failRollout" | "settleAssignment" | "assignDelete" }
@@ -71,57 +84,10 @@ type AssigningStep = Extract<
 
 /** Status of the revision and assignment of the listener move together, or not at all. */
 async function changeAssignment(deps: ReconcilerDeps, state: DeploymentState, step: AssigningStep): Promise<Performed> {
-  const { db, settings } = deps;
-  const wish = { deploymentId: state.id, op: "apply" as const };
-  await db.transaction(async (trx) => {
-    switch (step.kind) {
-      case "rollOut":
-        if (await isBegun(trx, deps, state, step.revisionId)) {
-          await assign(trx, settings, {
-            ...wish,
-            targetRevisionId: step.revisionId,
-            servingRevisionId: step.servingRevisionId,
-          });
-        }
-        return;
-      case "finishRollout":
-        if (await isActivated(trx, state, step.revisionId)) {
-          await assign(trx, settings, {
-            ...wish,
-            targetRevisionId: step.revisionId,
-            servingRevisionId: step.revisionId,
-          });
-        }
-        return;
-      case "failRollout": {
-        const move = {
-          from: "DEPLOYING",
-          to: "DEPLOY_FAILED",
-          because: "the rollout failed",
-          message: step.message,
-          deadlineAt: null,
-        } as const;
-        if (!(await moveRevision(trx, { id: step.revisionId, deploymentId: state.id }, move))) return;
-        await assign(trx, settings, {
-          ...wish,
-          targetRevisionId: state.activeRevisionId,
-          servingRevisionId: state.activeRevisionId,
-        });
-        return;
-      }
-      case "settleAssignment":
-        return assign(trx, settings, {
-          ...wish,
-          targetRevisionId: step.revisionId,
-          servingRevisionId: step.revisionId,
-        });
-      case "assignDelete":
-        return assign(trx, settings, { ...wish, op: "delete", targetRevisionId: null, servingRevisionId: null });
-    }
-  });
-  db.reached(reachedBy[step.kind]);
-  db.changes.wake();
-  return done;
+  const performed = await assigning(deps, state, step);
+  deps.db.reached(reachedBy[step.kind]);
+  deps.db.changes.wake();
+  return performed;
 }
 
 const reachedBy = {
@@ -132,40 +98,57 @@ const reachedBy = {
   assignDelete: "delete assigned",
 } as const;
 
-/** Moves to DEPLOYING unless it is there already; false when the revision is something else by now. */
-async function isBegun(trx: Trx, deps: ReconcilerDeps, state: DeploymentState, revisionId: string): Promise<boolean> {
-  const found = state.unsettled.find(({ id }) => id === revisionId);
-  if (found?.status === "DEPLOYING") return true;
-  return moveRevision(
-    trx,
-    { id: revisionId, deploymentId: state.id },
-    {
-      from: "AWAITING_DEPLOY",
-      to: "DEPLOYING",
-      because: "handed to the listener",
-      deadlineAt: deadlineOf(deps, "DEPLOYING"),
-    },
-  );
+async function assigning(deps: ReconcilerDeps, state: DeploymentState, step: AssigningStep): Promise<Performed> {
+  if (step.kind === "finishRollout") return finishRollout(deps, state, step.revisionId);
+  const { activeRevisionId } = state;
+  const wish = wishOf(step, activeRevisionId);
+  const assignment = await assignmentOf(deps, { deploymentId: state.id, ...wish });
+  if (assignment === undefined) return done;
+  if (step.kind === "failRollout") {
+    const { revisionId, message } = step;
+    const failed = { from: "DEPLOYING", to: "DEPLOY_FAILED", because: "the rollout failed", message } as const;
+    return afterAssignment(await move(deps, state, { revisionId, ...failed, assignment }), wish);
+  }
+  const found = state.unsettled.find(({ id }) => step.kind === "rollOut" && id === step.revisionId);
+  if (found?.status === "AWAITING_DEPLOY") {
+    const begun = { from: "AWAITING_DEPLOY", to: "DEPLOYING", because: "handed to the listener" } as const;
+    return afterAssignment(await move(deps, state, { revisionId: found.id, ...begun, assignment }), wish);
+  }
+  await writeAssignment(deps.db, assignment);
+  return afterAssignment({ kind: "done", state }, wish);
 }
 
-/** DEPLOYED and active in one transaction: `active_revision_id` never points to a revision that does not serve. */
-async function isActivated(trx: Trx, state: DeploymentState, revisionId: string): Promise<boolean> {
-  const version = state.observation?.report.server_version ?? null;
-  const isMoved = await moveRevision(
-    trx,
-    { id: revisionId, deploymentId: state.id },
-    {
-      from: "DEPLOYING",
-      to: "DEPLOYED",
-      because: "healthy, and traffic has moved",
-      deadlineAt: null,
-      set: { image_version: version },
-    },
-  );
-  if (!isMoved) return false;
-  await sql`update deployments set active_revision_id = ${revisionId}, image_version = ${version}, updated_at = now()
-             where id = ${state.id}`.execute(trx.kysely);
-  return true;
+function wishOf(
+  step: Exclude<AssigningStep, { kind: "finishRollout" }>,
+  activeRevisionId: string | null,
+): Omit<AssignmentWish, "deploymentId"> {
+  switch (step.kind) {
+    case "rollOut":
+      return { op: "apply", targetRevisionId: step.revisionId, servingRevisionId: step.servingRevisionId };
+    case "failRollout":
+      return { op: "apply", targetRevisionId: activeRevisionId, servingRevisionId: activeRevisionId };
+    case "settleAssignment":
+      return { op: "apply", targetRevisionId: step.revisionId, servingRevisionId: step.revisionId };
+    case "assignDelete":
+      return { op: "delete", targetRevisionId: null, servingRevisionId: null };
+  }
+}
+
+/** DEPLOYED and active in one statement, and what was the target is what serves. */
+async function finishRollout(deps: ReconcilerDeps, state: DeploymentState, revisionId: string): Promise<Performed> {
+  const performed = await move(deps, state, {
+    revisionId,
+    from: "DEPLOYING",
+    to: "DEPLOYED",
+    because: "healthy, and traffic has moved",
+    set: { image_version: state.observation?.report.server_version ?? null },
+    assignment: "proven",
+  });
+  const wish = { op: "apply", targetRevisionId: revisionId, servingRevisionId: revisionId } as const;
+  const after = afterAssignment(performed, wish);
+  return "state" in after && after.state
+    ? { ...after, state: { ...after.state, activeRevisionId: revisionId } }
+    : after;
 }
 
 async function resolve(
@@ -174,36 +157,28 @@ async function resolve(
   revisionId: string,
   signal: AbortSignal,
 ): Promise<Performed> {
-  const { db } = deps;
-  const revision = await readRevision(deps, revisionId);
+  const revision = await readRevision(deps.db, revisionId);
   if (revision === undefined) return done;
   const refused = await checkDatabase(deps, revision, signal);
   const found =
     refused === null ? await resolveRevision(deps, revision, signal) : { ok: false as const, message: refused };
-  const at = { id: revisionId, deploymentId: state.id };
   if (!found.ok) {
-    await moveRevision(db, at, {
-      from: "CREATING",
-      to: "CREATE_FAILED",
-      because: "the source cannot be used",
-      message: found.message,
-      deadlineAt: null,
-    });
-    return done;
+    const { message } = found;
+    const because = "the source cannot be used";
+    return move(deps, state, { revisionId, from: "CREATING", to: "CREATE_FAILED", because, message });
   }
   const config = revision.source_revision_config;
-  await moveRevision(db, at, {
+  return move(deps, state, {
+    revisionId,
     from: "CREATING",
     to: "QUEUED",
     because: "the source is resolved",
-    deadlineAt: null,
     set: {
       artifact_id: found.artifactId,
       artifact_key: found.artifactKey,
       ...(found.commitSha === null ? {} : { source_revision_config: { ...config, repo_commit_sha: found.commitSha } }),
     },
   });
-  return done;
 }
 
 async function beginBuild(
@@ -215,13 +190,10 @@ async function beginBuild(
   const { builds, settings } = deps;
   if (builds.isRunning(revisionId)) return { kind: "later", retryInMs: 500, because: "the build is starting" };
   if (!builds.hasFreeSlot) return { kind: "later", retryInMs: 500, because: "all build slots are taken" };
-  const revision = await readRevision(deps, revisionId);
+  const revision = await readRevision(deps.db, revisionId);
   if (revision === undefined) return done;
-  const at = { id: revisionId, deploymentId: state.id };
-  const fail = async (because: string, message: string) => {
-    await moveRevision(deps.db, at, { from: revision.status, to: "BUILD_FAILED", because, message, deadlineAt: null });
-    return done;
-  };
+  const fail = (because: string, message: string) =>
+    move(deps, state, { revisionId, from: revision.status, to: "BUILD_FAILED", because, message });
   // A build that had begun on a server that died may end.
   const refusal = revision.status === "AWAITING_BUILD" ? await buildQuotaProblem(deps.db, state.tenantId) : null;
   if (refusal !== null) return fail("no build minutes are left", refusal);
@@ -241,7 +213,8 @@ async function beginBuild(
     diskBytesMax: buildDiskBytesMax,
   };
   const deadlineAt = new Date(Date.now() + settings.buildTimeoutMs + overrunMs);
-  const isBegun = await builds.begin({ ...at, tenantId: state.tenantId }, request, deadlineAt);
+  const of = { id: revisionId, deploymentId: state.id, tenantId: state.tenantId };
+  const isBegun = await builds.begin(of, request, deadlineAt);
   return isBegun ? done : { kind: "later", retryInMs: 500, because: "another server builds it" };
 }
 
@@ -262,6 +235,7 @@ async function acceptBuild(deps: ReconcilerDeps, state: DeploymentState, revisio
         because: "the artifact is ready",
         deadlineAt: deadlineOf(deps, "AWAITING_DEPLOY"),
         set: { artifact_id: artifactId },
+        byPass: true,
       },
     );
   });
@@ -278,10 +252,4 @@ function deadlineOf(deps: ReconcilerDeps, status: string): Date | null {
   };
   const limit = limits[status];
   return limit === undefined ? null : new Date(Date.now() + limit);
-}
-
-async function readRevision({ db }: ReconcilerDeps, revisionId: string): Promise<RevisionRow | undefined> {
-  const { rows } =
-    await sql<RevisionRow>`select ${revisionColumns} from revisions r where r.id = ${revisionId}`.execute(db.kysely);
-  return rows[0];
 }

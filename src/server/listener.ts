@@ -21,6 +21,9 @@ export interface RunningListener {
 /** Long enough for an idle agent server to write its state down. */
 const stopGraceMs = 10_000;
 
+/** Simulated replicas cost this machine nothing while they start. */
+const simulatedLimits = { startsMax: 256 };
+
 /** Reading assignments and looking at all replicas takes 0.1 s; a database that is slow must not keep the API away. */
 const routedTimeoutMs = 3_000;
 
@@ -43,6 +46,7 @@ export async function startListener(parts: {
     logger,
     instanceId: parts.installationId,
     version,
+    limits: compute.type === "simulated" ? simulatedLimits : {},
     logCursorsPath: path.join(dataDir, "log-cursors.json"),
   });
   listener.start();

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Artifact } from "../contract/assignment.ts";
 import type { Db, Trx } from "./database.ts";
+import { joined } from "./joined.ts";
 
 export interface ArtifactRow {
   id: string;
@@ -9,15 +10,35 @@ export interface ArtifactRow {
   manifest: Artifact;
 }
 
-/** Remembers an artifact under its key; one that is there already keeps its id. */
-export async function saveArtifact(db: Db | Trx, tenantId: string, key: string, manifest: Artifact): Promise<string> {
-  const { rows } = await sql<{ id: string }>`
-    insert into artifacts (id, tenant_id, key, manifest) values (${randomUUID()}, ${tenantId}, ${key}, ${JSON.stringify(manifest)}::jsonb)
-    on conflict (tenant_id, key) do update set last_used_at = now(), manifest = excluded.manifest returning id`.execute(
-    db.kysely,
-  );
-  return (rows[0] as { id: string }).id;
+/** Remembers an artifact under its key; one that is there already keeps its id, and its row when it says the same. */
+export function saveArtifact(db: Db | Trx, tenantId: string, key: string, manifest: Artifact): Promise<string> {
+  return saveArtifacts(db, { tenant_id: tenantId, key, manifest });
 }
+
+/** `last_used_at` is exact to this: thousands of deployments of one image shall not wait for each other at its row. */
+const lastUsedExactTo = sql.lit("1 hour");
+
+const saveArtifacts = joined(async (db, made: { tenant_id: string; key: string; manifest: Artifact }[]) => {
+  const wanted = made.map((one) => ({ id: randomUUID(), ...one }));
+  const { rows } = await sql<{ id: string; tenant_id: string; key: string }>`
+    with wanted as (
+      select distinct on (tenant_id, key) * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
+        as w (id uuid, tenant_id uuid, key text, manifest jsonb) order by tenant_id, key
+    ), known as (
+      select a.id, a.tenant_id, a.key from wanted w join artifacts a on a.tenant_id = w.tenant_id and a.key = w.key
+       where a.manifest = w.manifest and a.last_used_at > now() - ${lastUsedExactTo}::interval
+    ), saved as (
+      insert into artifacts (id, tenant_id, key, manifest)
+      select id, tenant_id, key, manifest from wanted w
+       where not exists (select from known k where k.tenant_id = w.tenant_id and k.key = w.key)
+      on conflict (tenant_id, key) do update set last_used_at = now(), manifest = excluded.manifest
+      returning id, tenant_id, key
+    )
+    select id, tenant_id, key from known union all select id, tenant_id, key from saved`.execute(db.kysely);
+  return made.map(({ tenant_id, key }) => {
+    return (rows.find((row) => row.tenant_id === tenant_id && row.key === key) as { id: string }).id;
+  });
+});
 
 export async function findArtifactByKey(db: Db | Trx, tenantId: string, key: string): Promise<ArtifactRow | undefined> {
   const { rows } = await sql<ArtifactRow>`

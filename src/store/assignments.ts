@@ -1,6 +1,7 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Assignment, RevisionRun } from "../contract/assignment.ts";
 import type { Db, Trx } from "./database.ts";
+import { joined } from "./joined.ts";
 
 /** An assignment without what the store numbers. */
 export interface NewAssignment {
@@ -14,19 +15,44 @@ export interface NewAssignment {
   idle_after_ms: number | null;
 }
 
+/** Replaces what a listener should run for one deployment. */
+export const writeAssignment: (db: Db | Trx, made: NewAssignment) => Promise<void> = joined(
+  async (db, all: NewAssignment[]) => {
+    await sql`
+      with wish as (
+        select * from jsonb_to_recordset(${JSON.stringify(all.map(assignmentColumns))}::jsonb)
+          as w (deployment_id uuid, tenant_id uuid, listener_id uuid, op text, spec jsonb)
+      ), ${assigned("wish")}
+      select 1`.execute(db.kysely);
+    return all.map(() => undefined);
+  },
+);
+
 /**
- * Replaces what a listener should run for one deployment. rv is raised under the listener's row lock, so commit order is
- * rv order and a reader who has seen rv N can never miss an earlier one that commits late.
+ * The part of a `with` list that writes the assignments of an earlier one (`source`, with the columns of
+ * `assignmentColumns`). rv is raised under the listener's row lock, so commit order is rv order and a reader who has seen
+ * rv N can never miss an earlier one that commits late.
  */
-export async function writeAssignment(db: Db | Trx, made: NewAssignment): Promise<void> {
-  const { deployment_id, tenant_id, listener_id, op, ...spec } = made;
-  await sql`
-    with listener as (update listeners set rv = rv + 1 where id = ${listener_id} returning id, rv)
-    insert into assignments (deployment_id, tenant_id, listener_id, rv, generation, op, spec)
-    select ${deployment_id}, ${tenant_id}, id, rv, 1, ${op}, ${JSON.stringify(spec)}::jsonb from listener
-    on conflict (deployment_id) do update
-       set rv = excluded.rv, generation = assignments.generation + 1, op = excluded.op, spec = excluded.spec,
-           updated_at = now()`.execute(db.kysely);
+export function assigned(source: string): RawBuilder<unknown> {
+  const rows = sql.table(source);
+  return sql`counted as (
+      select listener_id, count(*) as count from ${rows} group by listener_id order by listener_id
+    ), listener as (
+      update listeners l set rv = l.rv + c.count from counted c where l.id = c.listener_id
+      returning l.id, l.rv - c.count as rv_before
+    ), written as (
+      insert into assignments (deployment_id, tenant_id, listener_id, rv, generation, op, spec)
+      select w.deployment_id, w.tenant_id, w.listener_id,
+             l.rv_before + row_number() over (partition by w.listener_id order by w.deployment_id), 1, w.op, w.spec
+        from ${rows} w join listener l on l.id = w.listener_id
+      on conflict (deployment_id) do update
+         set listener_id = excluded.listener_id, rv = excluded.rv, generation = assignments.generation + 1,
+             op = excluded.op, spec = excluded.spec, updated_at = now()
+    )`;
+}
+
+export function assignmentColumns({ deployment_id, tenant_id, listener_id, op, ...spec }: NewAssignment) {
+  return { deployment_id, tenant_id, listener_id, op, spec };
 }
 
 /** What one listener should run, in order of change. `after` 0: everything, which is how a session begins. */

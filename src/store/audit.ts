@@ -32,22 +32,33 @@ export function auditedDeployment(source: string, note: AuditNote, name: string 
   return sql`
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, data)
       select w.organization_id, s.tenant_id, ${note.actor}, ${note.action}, s.deployment_id, s.deployment_id,
-             coalesce(${name}, (select d.name from deployments d where d.id = s.deployment_id)), ${dataOf(note)}
+             coalesce(${name}, (select d.name from deployments d where d.id = s.deployment_id)), ${JSON.stringify(dataOf(note))}
         from ${sql.table(source)} s join workspaces w on w.id = s.tenant_id`;
 }
+
+/** The same where each row of `source` says itself what to note, in the columns of `auditColumns`; null: nothing. */
+export function auditedRows(source: string): RawBuilder<unknown> {
+  return sql`
+      insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, data)
+      select w.organization_id, s.tenant_id, s.actor, s.action, s.deployment_id, s.deployment_id, d.name, s.noted
+        from ${sql.table(source)} s join workspaces w on w.id = s.tenant_id join deployments d on d.id = s.deployment_id
+       where s.action is not null`;
+}
+
+export const auditColumns = (note: AuditNote) => ({ actor: note.actor, action: note.action, noted: dataOf(note) });
 
 /** Statement, or CTE body, that writes the row of a change to anything else. */
 export function audited(subject: AuditSubject, note: AuditNote): RawBuilder<unknown> {
   return sql`
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, data)
       values (${subject.organizationId}, ${subject.workspaceId}, ${note.actor}, ${note.action},
-        ${subject.deploymentId ?? null}, ${subject.id}, ${subject.name}, ${dataOf(note)})`;
+        ${subject.deploymentId ?? null}, ${subject.id}, ${subject.name}, ${JSON.stringify(dataOf(note))})`;
 }
 
-function dataOf({ changes = {}, secrets = null, details = {} }: AuditNote): string {
-  return JSON.stringify({
+function dataOf({ changes = {}, secrets = null, details = {} }: AuditNote): Record<string, unknown> {
+  return {
     ...(Object.keys(changes).length > 0 && { changes }),
     ...(secrets !== null && { secrets }),
     ...(Object.keys(details).length > 0 && { details }),
-  });
+  };
 }

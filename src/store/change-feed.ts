@@ -69,7 +69,7 @@ class OtherServers {
   /** At once when the last one is long enough ago, otherwise one for all at the end of the pause. */
   notify(): void {
     this.#isWanted = true;
-    if (this.#pause === undefined) this.#send();
+    this.#send();
   }
 
   async close(): Promise<void> {
@@ -83,15 +83,16 @@ class OtherServers {
   }
 
   #send(): void {
-    if (!this.#isWanted || this.#isClosed || this.#client === undefined) return;
+    if (!this.#isWanted || this.#pause !== undefined || this.#isClosed || this.#client === undefined) return;
     this.#isWanted = false;
-    this.#pause = setTimeout(() => {
+    const sent = this.#client.query(`notify ${channel}`).catch(() => {
+      this.#isWanted = true;
+    });
+    this.#pause = setTimeout(async () => {
+      await sent;
       this.#pause = undefined;
       this.#send();
     }, notifyIntervalMs).unref();
-    this.#client.query(`notify ${channel}`).catch(() => {
-      this.#isWanted = true;
-    });
   }
 
   async #connect(): Promise<void> {

@@ -8,15 +8,17 @@ import type { Db, Trx } from "./database.ts";
  * `announced_pass`. After the commit, `db.changes.wake()`.
  *
  * Ordered, so that two statements that announce the same deployments wait for each other instead of deadlocking.
+ * @param options.unless a boolean column of `source`: such a row is a change but makes nothing due.
  */
-export function announced(source: string): RawBuilder<unknown> {
+export function announced(source: string, { unless }: { unless?: string } = {}): RawBuilder<unknown> {
   const rows = sql.table(source);
+  const due = unless === undefined ? rows : sql`${rows} where not ${sql.ref(unless)}`;
   return sql`announced_change as (
       insert into deployment_changes (tenant_id, deployment_id)
       select distinct tenant_id, deployment_id from ${rows} order by deployment_id
     ), announced_pass as (
       insert into reconcile_queue (deployment_id, run_at)
-      select distinct deployment_id, now() from ${rows} order by deployment_id
+      select distinct deployment_id, now() from ${due} order by deployment_id
       on conflict (deployment_id) do update
          set run_at = least(reconcile_queue.run_at, excluded.run_at), generation = reconcile_queue.generation + 1
     )`;

@@ -2,7 +2,9 @@ import { sql } from "kysely";
 import type { DeploymentReport } from "../contract/assignment.ts";
 import type { DeploymentStatus } from "../contract/deployment.ts";
 import type { RevisionStatus } from "../contract/revision.ts";
-import type { Db, Trx } from "./database.ts";
+import type { Db } from "./database.ts";
+import { joined } from "./joined.ts";
+import { isUnsettled } from "./revisions.ts";
 
 /** What one reconcile pass reads: desired and observed state of one deployment, from one statement and so one moment. */
 export interface DeploymentStateRow {
@@ -39,7 +41,7 @@ export interface DeploymentStateRow {
 }
 
 /** @returns undefined when the deployment is gone. */
-export async function readDeploymentState(db: Db | Trx, id: string): Promise<DeploymentStateRow | undefined> {
+export const readDeploymentState = joined(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await sql<DeploymentStateRow>`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete, now() as now,
       coalesce((
@@ -47,7 +49,7 @@ export async function readDeploymentState(db: Db | Trx, id: string): Promise<Dep
                  'has_artifact', r.artifact_id is not null) order by r.seq)
           from revisions r
          where r.deployment_id = d.id
-           and r.status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
+           and ${isUnsettled("r")}
       ), '[]'::json) as unsettled,
       coalesce((
         select json_agg(json_build_object('revision_id', b.revision_id, 'status', b.status, 'lease_until', b.lease_until,
@@ -65,9 +67,10 @@ export async function readDeploymentState(db: Db | Trx, id: string): Promise<Dep
       (select json_build_object('status', t.status, 'retry_at', t.retry_at)
          from tracing_projects t where t.deployment_id = d.id) as tracing,
       d.delete_tracing_project and d.agent_id is null as drops_tracing
-      from deployments d where d.id = ${id}`.execute(db.kysely);
-  return rows[0];
-}
+      from deployments d where d.id = any(${ids}::uuid[])`.execute(db.kysely);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  return ids.map((id) => found.get(id));
+});
 
 /**
  * Deployments that still have something to do but that nobody is going to look at: neither due nor leased. A row here is
@@ -76,8 +79,7 @@ export async function readDeploymentState(db: Db | Trx, id: string): Promise<Dep
 export async function findForgottenDeployments(db: Db, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with unsettled as (
-      select deployment_id as id from revisions
-       where status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
+      select r.deployment_id as id from revisions r where ${isUnsettled("r")}
       union
       select id from deployments where status not in ('READY', 'UNUSED')
       union

@@ -18,9 +18,10 @@ import type { Db, Trx } from "./database.ts";
 import { isForeignKeyViolation, isUniqueViolation } from "./database.ts";
 import type { KeptAnswer } from "./idempotency-keys.ts";
 import { insertedAnswer } from "./idempotency-keys.ts";
+import { joined } from "./joined.ts";
 import { checkNewDeployment, hasQuotas } from "./quotas.ts";
 import type { NewRevision } from "./revisions.ts";
-import { insertedRevision } from "./revisions.ts";
+import { insertedRevision, isUnsettled } from "./revisions.ts";
 import type { SealedSet } from "./secrets.ts";
 import { insertedSecretSet } from "./secrets.ts";
 import { insertedTracingProject, type NewTracingProject } from "./tracing-projects.ts";
@@ -213,12 +214,20 @@ async function insertDeployment(
 }
 
 /** Another tenant's deployment answers undefined, exactly as an unknown one. */
-export async function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
+export function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
+  return findDeployments(db, { tenantId, id });
+}
+
+const findDeployments = joined(async (db, asked: { tenantId: string; id: string }[]) => {
   const { rows } = await sql<DeploymentRow>`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
-     where d.id = ${id} and d.tenant_id = ${tenantId}`.execute(db.kysely);
-  return rows[0];
-}
+     where d.id = any(${asked.map(({ id }) => id)}::uuid[])`.execute(db.kysely);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  return asked.map(({ tenantId, id }) => {
+    const row = found.get(id);
+    return row?.tenant_id === tenantId ? row : undefined;
+  });
+});
 
 /** The same, holding the row until the transaction ends: what is read is what is changed. */
 export async function lockDeployment(trx: Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
@@ -282,7 +291,7 @@ export async function requestDelete(
              status_message = 'The deployment was deleted.'
         from deployment d
        where r.deployment_id = d.deployment_id
-         and r.status in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')
+         and ${isUnsettled("r")}
     ), event as (
       insert into events (tenant_id, deployment_id, kind) select tenant_id, deployment_id, 'deployment.delete_requested' from deployment
     ), audit as (${auditedDeployment("deployment", deleteNote(options))}
@@ -296,26 +305,41 @@ export async function requestDelete(
 
 /**
  * Moves a deployment along its table, only from the status the caller saw.
+ * @param move.byPass made by a pass that holds the deployment and reads it again before it ends: nobody else need look.
  * @returns false when another worker moved it first.
  * @throws RangeError when there is no such move: a bug of the caller.
  */
 export async function moveDeployment(
   db: Db | Trx,
   id: string,
-  move: { from: DeploymentStatus; to: DeploymentStatus },
+  move: { from: DeploymentStatus; to: DeploymentStatus; byPass?: boolean },
 ): Promise<boolean> {
   if (!canMoveDeployment(move.from, move.to)) throw new RangeError(`deployment cannot move ${move.from} -> ${move.to}`);
-  const { rows } = await sql`
-    with moved as (
-      update deployments set status = ${move.to}, status_since = now(), updated_at = now()
-       where id = ${id} and status = ${move.from} returning id as deployment_id, tenant_id
+  return joinedMoves(db, { id, ...move });
+}
+
+type Move = { id: string; from: DeploymentStatus; to: DeploymentStatus; byPass?: boolean };
+
+const joinedMoves = joined(async (db, moves: Move[]): Promise<boolean[]> => {
+  const wanted = moves.map(({ id, from, to, byPass = false }, n) => ({ n, id, from, to, by_pass: byPass }));
+  const { rows } = await sql<{ n: number }>`
+    with wanted as (
+      select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
+        as w (n integer, id uuid, "from" text, "to" text, by_pass boolean)
+    ), moved as (
+      update deployments d set status = w."to", status_since = now(), updated_at = now()
+        from wanted w
+       where d.id = any(${moves.map(({ id }) => id)}::uuid[]) and d.id = w.id and d.status = w."from"
+      returning w.n, d.id as deployment_id, d.tenant_id, w."from", w."to", w.by_pass
     ), event as (
       insert into events (tenant_id, deployment_id, kind, data)
-      select tenant_id, deployment_id, 'deployment.status', ${JSON.stringify(move)} from moved
-    ), ${announced("moved")}
-    select deployment_id from moved`.execute(db.kysely);
-  return rows.length > 0;
-}
+      select tenant_id, deployment_id, 'deployment.status', jsonb_build_object('from', "from", 'to', "to")
+        from moved order by deployment_id
+    ), ${announced("moved", { unless: "by_pass" })}
+    select n from moved`.execute(db.kysely);
+  const moved = new Set(rows.map(({ n }) => n));
+  return moves.map((_, n) => moved.has(n));
+});
 
 /** Ends a delete: the row and all that hangs on it. Only from AWAITING_FINAL_DELETE. */
 export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { errors } from "../contract/error.ts";
 import type { Db } from "./database.ts";
+import { joined } from "./joined.ts";
 
 export interface ListenerSession {
   sessionId: string;
@@ -58,10 +59,14 @@ export async function renewListenerSession(
 
 /** @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener. */
 export async function checkEpoch(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
-  const { rows } = await sql`
-    select 1 from listeners where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(db.kysely);
-  if (rows.length === 0) throw errors.staleEpoch();
+  if ((await newestEpoch(db, session.listenerId)) !== session.epoch) throw errors.staleEpoch();
 }
+
+const newestEpoch = joined(async (db, listenerIds: string[]): Promise<(number | undefined)[]> => {
+  const { rows } = await sql<{ id: string; epoch: number }>`
+    select id, epoch from listeners where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
+  return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.epoch);
+});
 
 /** Ends a session at a clean stop, so that the next one need not wait for the lease. */
 export async function closeListenerSession(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {

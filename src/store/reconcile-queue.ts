@@ -1,6 +1,7 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { backOffMaxMs, backOffMinMs } from "../domain/limits.ts";
 import type { Db, Trx } from "./database.ts";
+import { joined } from "./joined.ts";
 
 /**
  * The keyed queue of deployments to look at: one row each, however often it is announced. `run_at` null means nothing to
@@ -75,17 +76,33 @@ export async function heartbeat(
  * it ran.
  * @returns false when the lease went to another worker meanwhile; nothing is written then.
  */
-export async function settlePass(
-  db: Db,
-  pass: ClaimKey & { outcome: { kind: string; because: string; durationMs: number }; retryAt: Date | null },
-): Promise<boolean> {
-  const { rows } = await sql`
-    update reconcile_queue
-       set lease_owner = null, lease_until = null, attempts = 0, run_at = least(run_at, ${pass.retryAt}::timestamptz),
-           outcomes = ${withOutcome(pass.outcome)}
-     where ${isHeldBy(pass)} returning 1`.execute(db.kysely);
-  return rows.length > 0;
-}
+export const settlePass = joined(
+  async (
+    db,
+    passes: (ClaimKey & { outcome: { kind: string; because: string; durationMs: number }; retryAt: Date | null })[],
+  ): Promise<boolean[]> => {
+    const ended = passes.map(({ deploymentId, owner, generation, outcome, retryAt }) => ({
+      deployment_id: deploymentId,
+      holder: `${owner}/${generation}`,
+      retry_at: retryAt,
+      outcome: { kind: outcome.kind, because: outcome.because, duration_ms: Math.round(outcome.durationMs) },
+    }));
+    const { rows } = await sql<{ deployment_id: string; holder: string }>`
+      with ended as (
+        select * from jsonb_to_recordset(${JSON.stringify(ended)}::jsonb)
+          as e (deployment_id uuid, holder text, retry_at timestamptz, outcome jsonb)
+      )
+      update reconcile_queue q
+         set lease_owner = null, lease_until = null, attempts = 0, run_at = least(q.run_at, e.retry_at),
+             outcomes = ${withOutcome(sql`e.outcome`)}
+        from ended e
+       where q.deployment_id = any(${passes.map(({ deploymentId }) => deploymentId)}::uuid[])
+         and q.deployment_id = e.deployment_id and q.lease_owner = e.holder
+      returning q.deployment_id, e.holder`.execute(db.kysely);
+    const held = new Set(rows.map((row) => row.deployment_id + row.holder));
+    return ended.map((one) => held.has(one.deployment_id + one.holder));
+  },
+);
 
 /**
  * Ends a pass that failed unexpectedly: again after 1 s, doubled with each failure up to 5 min, times 0.5 to 1 so that
@@ -93,6 +110,7 @@ export async function settlePass(
  * @returns false when the lease went to another worker meanwhile; nothing is written then.
  */
 export async function failPass(db: Db, pass: ClaimKey & { because: string; durationMs: number }): Promise<boolean> {
+  const failure = { kind: "failed", because: pass.because, duration_ms: Math.round(pass.durationMs) };
   const { rows } = await sql`
     update reconcile_queue
        set lease_owner = null, lease_until = null, attempts = attempts + 1,
@@ -100,7 +118,7 @@ export async function failPass(db: Db, pass: ClaimKey & { because: string; durat
              now() + least(${backOffMaxMs}::float8, ${backOffMinMs}::float8 * 2 ^ least(attempts, 30)) * (0.5 + random() / 2)
                    * interval '1 millisecond',
              case when run_at is not null then now() + ${backOffMinMs}::float8 * interval '1 millisecond' end),
-           outcomes = ${withOutcome({ kind: "failed", because: pass.because, durationMs: pass.durationMs })}
+           outcomes = ${withOutcome(sql`${JSON.stringify(failure)}::jsonb`)}
      where ${isHeldBy(pass)} returning 1`.execute(db.kysely);
   return rows.length > 0;
 }
@@ -118,9 +136,8 @@ export async function nextRunAt(db: Db): Promise<Date | null> {
 const isHeldBy = (pass: ClaimKey) =>
   sql`deployment_id = ${pass.deploymentId} and lease_owner = ${`${pass.owner}/${pass.generation}`}`;
 
-function withOutcome(outcome: { kind: string; because: string; durationMs: number }) {
-  const entry = { kind: outcome.kind, because: outcome.because, duration_ms: Math.round(outcome.durationMs) };
+function withOutcome(outcome: RawBuilder<unknown>) {
   return sql`jsonb_path_query_array(
-             jsonb_build_array(${JSON.stringify(entry)}::jsonb || jsonb_build_object('at', now())) || outcomes,
+             jsonb_build_array(${outcome} || jsonb_build_object('at', now())) || outcomes,
              ${sql.raw(`'$[0 to ${outcomesMax - 1}]'`)})`;
 }

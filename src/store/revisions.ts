@@ -3,10 +3,12 @@ import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
 import { canMoveRevision } from "../domain/revision-status.ts";
 import type { Sizes } from "../domain/tiers.ts";
-import { type AuditNote, auditedDeployment } from "./audit.ts";
+import { assigned, assignmentColumns, type NewAssignment } from "./assignments.ts";
+import { type AuditNote, auditColumns, auditedRows } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 import type { FaultPoint } from "./fault-points.ts";
+import { joined } from "./joined.ts";
 
 export interface RevisionRow {
   id: string;
@@ -63,6 +65,10 @@ export const revisionColumns = sql.raw(
   ].join(", "),
 ) as RawBuilder<unknown>;
 
+/** Condition on rows of `revisions` under an alias: the status is not final. As the index `revisions_unsettled` says it. */
+export const isUnsettled = (alias: string): RawBuilder<boolean> =>
+  sql`${sql.ref(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
+
 /** CTE body that writes a CREATING revision of the deployment of an earlier CTE (`deployment_id`, `tenant_id`), or nothing. */
 export function insertedRevision(made: NewRevision | null, source: string): RawBuilder<unknown> {
   if (made === null) return sql`select 1`;
@@ -89,6 +95,13 @@ export async function findRevision(
   );
   return rows[0];
 }
+
+/** For those who work on it, whosever it is. */
+export const readRevision = joined(async (db, ids: string[]): Promise<(RevisionRow | undefined)[]> => {
+  const { rows } = await sql<RevisionRow>`
+    select ${revisionColumns} from revisions r where r.id = any(${ids}::uuid[])`.execute(db.kysely);
+  return ids.map((id) => rows.find((row) => row.id === id));
+});
 
 /** Newest first; ties in time by order of insertion. `statuses` null: all. */
 export async function listRevisions(
@@ -117,10 +130,15 @@ export interface RevisionMove {
   audit?: AuditNote;
   /** Further facts that are settled by this move. */
   set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
+  /** What its listener should run from now on; `proven`: what it runs, as the target has shown that it serves. */
+  assignment?: NewAssignment | "proven";
+  /** Made by a pass that holds the deployment and reads it again before it ends: nobody else need look. */
+  byPass?: boolean;
 }
 
 /**
- * Moves a revision to its next status, but only from the status the caller saw; event and change in the same statement.
+ * Moves a revision to its next status, but only from the status the caller saw; event, change and assignment in the same
+ * statement. A revision that becomes DEPLOYED becomes the active one: `active_revision_id` never points to another.
  * @returns false when another worker moved it first; the caller reads again and plans anew.
  * @throws RangeError when there is no such move: a bug of the caller.
  */
@@ -130,29 +148,61 @@ export async function moveRevision(
   move: RevisionMove,
 ): Promise<boolean> {
   if (!canMoveRevision(move.from, move.to)) throw new RangeError(`revision cannot move ${move.from} -> ${move.to}`);
-  const { set = {} } = move;
-  const { rows } = await sql`
-    with moved as (
-      update revisions set status = ${move.to}, status_message = ${move.message ?? null}, status_since = now(),
-             deadline_at = ${move.deadlineAt}, updated_at = now(),
-             artifact_id = coalesce(${set.artifact_id ?? null}, artifact_id),
-             artifact_key = coalesce(${set.artifact_key ?? null}, artifact_key),
-             image_version = coalesce(${set.image_version ?? null}, image_version),
-             source_revision_config = coalesce(${json(set.source_revision_config)}::jsonb, source_revision_config)
-       where id = ${revision.id} and status = ${move.from}
-      returning id, deployment_id, tenant_id
+  const isMoved = await joinedMoves(db, { id: revision.id, ...move });
+  if (isMoved) reach(db, pointOf(move.to));
+  return isMoved;
+}
+
+const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]): Promise<boolean[]> => {
+  const wanted = moves.map(({ id, from, to, because, message, deadlineAt, set, assignment, byPass, audit }, n) => ({
+    ...{
+      n,
+      id,
+      from,
+      to,
+      because,
+      message: message ?? null,
+      deadline_at: deadlineAt,
+      by_pass: byPass ?? false,
+      ...set,
+    },
+    ...(assignment === "proven" ? { proven: true } : assignment && assignmentColumns(assignment)),
+    ...(audit && auditColumns(audit)),
+  }));
+  const { rows } = await sql<{ n: number }>`
+    with wanted as (
+      select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
+        as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
+              artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean,
+              listener_id uuid, op text, spec jsonb, actor text, action text, noted jsonb)
+    ), moved as (
+      update revisions r set status = w."to", status_message = w.message, status_since = now(), deadline_at = w.deadline_at,
+             updated_at = now(), artifact_id = coalesce(w.artifact_id, r.artifact_id),
+             artifact_key = coalesce(w.artifact_key, r.artifact_key), image_version = coalesce(w.image_version, r.image_version),
+             source_revision_config = coalesce(w.source_revision_config, r.source_revision_config)
+        from wanted w
+       where r.id = any(${moves.map(({ id }) => id)}::uuid[]) and r.id = w.id and r.status = w."from"
+      returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.by_pass, r.image_version,
+                w.proven, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted
+    ), activated as (
+      update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now()
+        from moved m where d.id = m.deployment_id and m."to" = 'DEPLOYED'
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, id, 'revision.status',
-             ${JSON.stringify({ from: move.from, to: move.to, because: move.because, message: move.message ?? null })}
-        from moved
-    ), audit as (${move.audit === undefined ? sql`select 1` : auditedDeployment("moved", move.audit)}
-    ), ${announced("moved")}
-    select id from moved`.execute(db.kysely);
-  if (rows.length === 0) return false;
-  reach(db, pointOf(move.to));
-  return true;
-}
+             jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message)
+        from moved order by deployment_id
+    ), audit as (${auditedRows("moved")}
+    ), wish as (
+      select deployment_id, tenant_id, listener_id, op, spec from moved where spec is not null
+      union all
+      select a.deployment_id, a.tenant_id, a.listener_id, a.op, jsonb_set(a.spec, '{serving}', a.spec -> 'target')
+        from moved m join assignments a on a.deployment_id = m.deployment_id where m.proven
+    ), ${assigned("wish")}, ${announced("moved", { unless: "by_pass" })}
+    select n from moved`.execute(db.kysely);
+  const moved = new Set(rows.map(({ n }) => n));
+  return moves.map((_, n) => moved.has(n));
+});
 
 /** Moves superseded revisions QUEUED -> SKIPPED in one statement. */
 export async function skipRevisions(db: Db, revisionIds: string[], supersededBy: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { Db, Trx } from "./database.ts";
+import { joined } from "./joined.ts";
 import type { Sealer } from "./seal.ts";
 
 /** A set of secrets ready to be written: AES-256-GCM of a JSON map, bound to its tenant and deployment. */
@@ -41,16 +42,38 @@ export async function findSecretSet(
   sealer: Sealer,
   key: { listenerId: string | null; deploymentId: string; secretSetId: string },
 ): Promise<{ tenantId: string; values: Record<string, string> } | undefined> {
-  const { rows } = await sql<{ tenant_id: string; sealed_secrets: Buffer | null; secrets_key_id: string | null }>`
-    select d.tenant_id, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id
-      from deployments d left join secret_sets s on s.deployment_id = d.id and s.id = ${key.secretSetId}
-     where d.id = ${key.deploymentId} and (${key.listenerId}::uuid is null or d.listener_id = ${key.listenerId}::uuid)
-       and (s.id is not null or d.id = ${key.secretSetId})`.execute(db.kysely);
-  const row = rows[0];
-  if (row === undefined) return undefined;
+  const row = await findSealedSet(db, key);
+  if (row === undefined || (key.listenerId !== null && row.listener_id !== key.listenerId)) return undefined;
   const owner = { id: key.deploymentId, tenant_id: row.tenant_id };
   return { tenantId: row.tenant_id, values: openSecrets(sealer, row, owner) };
 }
+
+interface SealedSetRow {
+  deployment_id: string;
+  /** null: none of those asked for. */
+  set_id: string | null;
+  tenant_id: string;
+  listener_id: string;
+  sealed_secrets: Buffer | null;
+  secrets_key_id: string | null;
+}
+
+const findSealedSet = joined(
+  async (db, keys: { deploymentId: string; secretSetId: string }[]): Promise<(SealedSetRow | undefined)[]> => {
+    const { rows } = await sql<SealedSetRow>`
+      select d.id as deployment_id, s.id as set_id, d.tenant_id, d.listener_id, s.sealed as sealed_secrets,
+             s.data_key_id as secrets_key_id
+        from deployments d left join secret_sets s
+          on s.deployment_id = d.id and s.id = any(${keys.map(({ secretSetId }) => secretSetId)}::uuid[])
+       where d.id = any(${keys.map(({ deploymentId }) => deploymentId)}::uuid[])`.execute(db.kysely);
+    const found = Map.groupBy(rows, (row) => row.deployment_id);
+    return keys.map(({ deploymentId, secretSetId }) => {
+      const sets = found.get(deploymentId);
+      if (secretSetId !== deploymentId) return sets?.find((row) => row.set_id === secretSetId);
+      return sets?.[0] && { ...sets[0], sealed_secrets: null };
+    });
+  },
+);
 
 /** CTE body that writes the set for the deployment of an earlier CTE (`deployment_id`, `tenant_id`), or nothing. */
 export function insertedSecretSet(set: SealedSet | null, source: string): RawBuilder<unknown> {

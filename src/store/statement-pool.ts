@@ -32,6 +32,13 @@ export function outsideTransaction<T>(act: () => T): T {
   return transactions.exit(act);
 }
 
+/** @throws Error when a transaction's callback runs: what it asks for must go through its `trx`. */
+export function refuseInsideTransaction(): void {
+  if (transactions.getStore()?.isRunning === true) {
+    throw new Error("a second connection was asked for inside a transaction: pass trx on instead of db");
+  }
+}
+
 /** The pool as kysely sees it: each statement with parameters is a named prepared one. */
 export function statementPool(pool: pg.Pool): PostgresPool {
   const names = new Map<string, string>();
@@ -47,9 +54,7 @@ export function statementPool(pool: pg.Pool): PostgresPool {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
-      if (transactions.getStore()?.isRunning === true) {
-        throw new Error("a second connection was asked for inside a transaction: pass trx on instead of db");
-      }
+      refuseInsideTransaction();
       const client = await pool.connect();
       let wrapped = clients.get(client);
       if (wrapped === undefined) {

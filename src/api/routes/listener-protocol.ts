@@ -59,10 +59,9 @@ export function addListenerProtocol(api: Api): void {
 
   listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query }) => {
     const session = sessionOf(principal, request);
-    await checkEpoch(db, session);
     const { listenerId } = session;
     const key = { listenerId, deploymentId: params.deployment_id, secretSetId: query.secret_set_id };
-    const found = await findSecretSet(db, sealer, key);
+    const [, found] = await Promise.all([checkEpoch(db, session), findSecretSet(db, sealer, key)]);
     if (found === undefined) throw errors.secretSetNotFound(query.secret_set_id);
     const { tenantId, values } = found;
     const injected = await api.deps.databaseEnvironment({ id: params.deployment_id, tenantId }, values);

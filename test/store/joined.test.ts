@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { sql } from "kysely";
+import type { Db, Trx } from "../../src/store/database.ts";
+import { joined } from "../../src/store/joined.ts";
+import { eachDatabase } from "../database.ts";
+
+/** Squares numbers in the database, and keeps the size of each statement. */
+function squares() {
+  const sizes: number[] = [];
+  const square = joined(async (db: Db | Trx, numbers: number[]) => {
+    sizes.push(numbers.length);
+    const { rows } = await sql<{ n: number; square: number }>`
+      select n, (1000 / n) * 0 + n * n as square from unnest(${numbers}::int[]) as n order by n desc`.execute(
+      db.kysely,
+    );
+    return numbers.map((n) => rows.find((row) => row.n === n)?.square);
+  });
+  return { sizes, square };
+}
+
+eachDatabase("calls of one moment are one statement, and each gets its own answer", async (db) => {
+  const { sizes, square } = squares();
+  const numbers = Array.from({ length: 50 }, (_, index) => index + 1);
+  const answers = await Promise.all(numbers.map((n) => square(db, n)));
+  assert.deepEqual(
+    answers,
+    numbers.map((n) => n * n),
+  );
+  assert.deepEqual(sizes, [50]);
+});
+
+eachDatabase("what is asked while a statement is under way goes together when it has ended", async (db) => {
+  const { sizes, square } = squares();
+  const first = square(db, 1);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(sizes, [1]);
+  await Promise.all([first, square(db, 2), square(db, 3), square(db, 4)]);
+  assert.deepEqual(sizes, [1, 3]);
+});
+
+eachDatabase("an item that cannot be worked on fails alone", async (db) => {
+  const { square } = squares();
+  const answers = await Promise.allSettled([2, 0, 3].map((n) => square(db, n)));
+  assert.deepEqual(
+    answers.map((answer) => (answer.status === "fulfilled" ? answer.value : (answer.reason as { code: string }).code)),
+    [4, "22012", 9],
+  );
+});
+
+eachDatabase("inside a transaction nothing is joined, and a call past the transaction is refused", async (db) => {
+  const { sizes, square } = squares();
+  const asked = await db.transaction(async (trx) => {
+    await assert.rejects(async () => square(db, 5), /inside a transaction/);
+    return [await square(trx, 5), await square(trx, 6)];
+  });
+  assert.deepEqual(asked, [25, 36]);
+  assert.deepEqual(sizes, [1, 1]);
+});
+
+eachDatabase(
+  "a statement that waits holds back nobody who asks after it",
+  async (db) => {
+    let isSlow = true;
+    const ask = joined(async (on: Db | Trx, items: number[]) => {
+      const seconds = isSlow ? 3 : 0;
+      isSlow = false;
+      await sql`select pg_sleep(${seconds})`.execute(on.kysely);
+      return items;
+    });
+    const slow = ask(db, 1);
+    await new Promise((resolve) => setImmediate(resolve));
+    const winner = await Promise.race([ask(db, 2), slow, sleep(2_500, "too late")]);
+    assert.equal(winner, 2);
+    assert.equal(await slow, 1);
+  },
+  { kinds: ["postgres"] },
+);
