@@ -6,6 +6,8 @@ export interface AgentFacts {
   /** Called like the deployment, unless another workspace's project in the back end is. */
   tracingProject: string;
   revisionId: string;
+  /** Reachable by people of other workspaces too. */
+  isShareable: boolean;
   /** Public address of the deployment. */
   url: string;
   /** Base URL of this control plane as an agent server reaches it (contract 7.4). */
@@ -24,7 +26,7 @@ export function agentEnvironment(facts: AgentFacts): Record<string, string> {
     LANGGRAPH_AUTH_TYPE: "noop",
     LANGSMITH_AUTH_ENDPOINT: facts.controlPlaneUrl,
     LANGSMITH_TENANT_ID: facts.tenantId,
-    LANGSMITH_AUTH_VERIFY_TENANT_ID: "True",
+    LANGSMITH_AUTH_VERIFY_TENANT_ID: facts.isShareable ? "False" : "True",
     LANGSMITH_HOST_PROJECT_ID: facts.deploymentId,
     LANGSMITH_HOST_PROJECT_NAME: facts.deploymentName,
     LANGSMITH_DEPLOYMENT_NAME: facts.deploymentName,

@@ -106,9 +106,11 @@ function change(current: CurrentDeployment, patch: Patch, context: RuleContext, 
     secretReferences,
     tiers,
   };
+  // Also without a revision to make: a source that cannot be is a mistake to tell.
+  const isChosen = wish !== "no" || isGiven(patch.revision_source);
+  const source = isChosen ? chooseRevisionSource(current, patch, context) : current.source;
   if (wish === "no") return { ...unchanged, revision: null };
 
-  const source = chooseRevisionSource(current, patch, context);
   const merged = mergeRevisionConfig(current.sourceRevisionConfig, sent);
   const facts = wish === "sameCode" ? {} : factsOfRevision(current, patch);
   const config = settingsForSource(source, { ...merged, ...facts }, sent);

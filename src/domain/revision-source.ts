@@ -34,13 +34,13 @@ function checkWanted(
   wanted: NonNullable<PatchDeployment["revision_source"]>,
   { sent, context }: { sent: NonNullable<PatchDeployment["source_revision_config"]>; context: RuleContext },
 ): SourceKind {
-  if (wanted === current.source) return wanted;
-  if (wanted === "github" || current.source === "external_docker") {
+  if (wanted !== current.source && (wanted === "github" || current.source === "external_docker")) {
     throw errors.revisionSourceUnusable(
       `revision_source '${wanted}' is not possible for a deployment of source '${current.source}'.`,
     );
   }
-  checkSourceOffered(wanted, context);
+  if (wanted === "github") return wanted;
+  if (wanted !== current.source) checkSourceOffered(wanted, context);
   const field = wanted === "internal_docker" ? "image_uri" : "source_tarball_path";
   if (!isGiven(sent[field]) && !isGiven(current.sourceRevisionConfig[field])) {
     throw errors.revisionSourceUnusable(`revision_source '${wanted}' needs '${field}'.`);

@@ -50,6 +50,7 @@ interface AssignedRow {
   listener_id: string;
   slug: string;
   name: string;
+  shareable: boolean;
   revision_id: string | null;
   source_config: SourceConfig;
   source_revision_config: SourceRevisionConfig;
@@ -96,6 +97,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       deploymentName: row.name,
       tracingProject: row.tracing_project,
       revisionId: row.revision_id,
+      isShareable: row.shareable,
       url: settings.deploymentUrl(row.slug),
       controlPlaneUrl: settings.controlPlaneUrl,
       git: gitFacts(row),

@@ -11,7 +11,7 @@ import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { reconcileDeployment } from "./reconcile.ts";
-import { resync } from "./resync.ts";
+import { resync, watchListeners } from "./resync.ts";
 
 /** What becomes due within this time is claimed together; the first is claimed at once. */
 const claimPauseMs = 5;
@@ -121,6 +121,7 @@ export class ReconcilerLoop {
   }
 
   async #resync(): Promise<void> {
+    await watchListeners(this.#deps);
     if ((await resync(this.#deps, this.#metrics)) > 0) this.#look();
   }
 }

@@ -1,10 +1,22 @@
+import { listenerSilentMs } from "../domain/limits.ts";
 import { findForgottenDeployments } from "../store/deployment-state.ts";
+import { noteSilentListeners } from "../store/listener-silence.ts";
 import { enqueue } from "../store/reconcile-queue.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 
 const correctionsMax = 1_000;
+
+/** Deployments of listeners that went silent, or are heard again. Nothing of it is work: only what is shown changes. */
+export async function watchListeners({ db, logger }: Pick<ReconcilerDeps, "db" | "logger">): Promise<void> {
+  try {
+    const moved = await noteSilentListeners(db, listenerSilentMs);
+    if (moved > 0) logger.warn({ deployments: moved }, "listeners went silent or came back");
+  } catch (error) {
+    logger.warn({ error: explain(error) }, "looking after listeners failed");
+  }
+}
 
 /**
  * Finds deployments that have something to do and that no change announced. There should be none: each one found is

@@ -81,7 +81,7 @@ export async function findForgottenDeployments(db: Db, limit: number): Promise<s
     with unsettled as (
       select r.deployment_id as id from revisions r where ${isUnsettled("r")}
       union
-      select id from deployments where status not in ('READY', 'UNUSED')
+      select id from deployments where status not in ('READY', 'UNUSED') and status <> 'UNKNOWN'
       union
       select deployment_id from tracing_projects where status = 'wanted' and deployment_id is not null
     )

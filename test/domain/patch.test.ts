@@ -208,7 +208,7 @@ test("revision_source: an image or an archive on a deployment that is built othe
   assert.deepEqual([back.revision?.source, back.sourceRevisionConfig.image_uri], ["github", null]);
 });
 
-test("revision_source is refused where it cannot be", () => {
+test("revision_source is refused where it cannot be, also when nothing else asks for a revision", () => {
   const refused = (source: SourceKind, patch: PatchDeployment) =>
     refusal(() => applyPatch(current(source), patch, context));
   const secrets = [{ name: "A", value: "1" }];

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Db } from "../../src/store/database.ts";
+import { findForgottenDeployments } from "../../src/store/deployment-state.ts";
+import { noteSilentListeners } from "../../src/store/listener-silence.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "./fixtures.ts";
+
+const silentMs = 300_000;
+const statusOf = async (db: Db, id: string) => {
+  const { rows } = await sql<{ status: string }>`select status from deployments where id = ${id}`.execute(db.kysely);
+  return rows[0]?.status;
+};
+const seen = (db: Db, ago: string | null) =>
+  sql`update listeners set last_seen_at = now() - ${ago}::interval`.execute(db.kysely);
+const serve = (db: Db, id: string, revisionId: string, status: string) =>
+  sql`with served as (update deployments set status = ${status}, active_revision_id = ${revisionId} where id = ${id})
+      update revisions set status = 'DEPLOYED' where id = ${revisionId}`.execute(db.kysely);
+
+eachDatabase(
+  "what a silent listener serves is UNKNOWN until it is heard again, and nobody takes it for work",
+  async (db) => {
+    const world = await makeWorld(db);
+    const [ready, unused, fresh] = [
+      await makeDeployment(db, world),
+      await makeDeployment(db, world),
+      await makeDeployment(db, world),
+    ];
+    await serve(db, ready.id, ready.revisionId, "READY");
+    await serve(db, unused.id, unused.revisionId, "UNUSED");
+    const statuses = () => Promise.all([ready, unused, fresh].map(({ id }) => statusOf(db, id)));
+
+    await seen(db, null);
+    assert.equal(await noteSilentListeners(db, silentMs), 0, "never seen: nothing was ever reported");
+    await seen(db, "4 minutes");
+    assert.equal(await noteSilentListeners(db, silentMs), 0);
+    await seen(db, "6 minutes");
+    assert.equal(await noteSilentListeners(db, silentMs), 2);
+    assert.equal(await noteSilentListeners(db, silentMs), 0);
+    assert.deepEqual(await statuses(), ["UNKNOWN", "UNKNOWN", "AWAITING_DATABASE"]);
+    await sql`update reconcile_queue set run_at = null`.execute(db.kysely);
+    assert.deepEqual(await findForgottenDeployments(db, 10), [fresh.id]);
+
+    await seen(db, "1 second");
+    assert.equal(await noteSilentListeners(db, silentMs), 2);
+    assert.deepEqual(await statuses(), ["READY", "READY", "AWAITING_DATABASE"]);
+    const { rows } = await sql<{ data: object }>`
+    select data from events where deployment_id = ${unused.id} and kind = 'deployment.status' order by id`.execute(
+      db.kysely,
+    );
+    assert.deepEqual(
+      rows.map(({ data }) => data),
+      [
+        { from: "UNUSED", to: "UNKNOWN" },
+        { from: "UNKNOWN", to: "READY" },
+      ],
+    );
+  },
+);
