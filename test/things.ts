@@ -47,9 +47,22 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
     }
     return (await call("POST", "/v2/admin/tags", { name: `${mark} ${randomUUID()}` })).id;
   },
+  provider_id: async ({ call, mark }) =>
+    (await call("POST", "/v2/auth/providers", { ...newProvider(), name: mark })).provider_id,
   tag_value_id: async ({ call, mark, ids }) =>
     (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
 };
+
+/** Things that are known by a name of their owner's choice instead of an id. */
+export const namedThings: ReadonlySet<string> = new Set(["provider_id"]);
+
+/** An OAuth provider that nobody calls. */
+export function newProvider() {
+  // As long as an id, and none.
+  const provider_id = `${randomUUID().slice(0, -1)}z`;
+  const endpoints = { auth_url: "https://id.example/authorize", token_url: "https://id.example/token" };
+  return { provider_id, name: "Example", client_id: "c", client_secret: secretText, ...endpoints };
+}
 
 interface Dated {
   created_at: string;

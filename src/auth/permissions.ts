@@ -2,12 +2,16 @@ import type { Role } from "../contract/operation.ts";
 import type { KeyScope } from "../contract/organization.ts";
 import type { KeyRole } from "../store/api-keys.ts";
 
-/** What each role may do besides calls that need no key. A listener's key speaks the listener protocol and nothing else. */
+/**
+ * What each role may do besides calls that need no key. A listener's key speaks the listener protocol and nothing else;
+ * an agent's key gets tokens for users and nothing else, as it lives in a process that runs what models say.
+ */
 const allowed: Record<KeyRole, readonly Role[]> = {
   reader: ["reader"],
-  deployer: ["reader", "deployer"],
+  agent: ["agent"],
+  deployer: ["reader", "agent", "deployer"],
   listener: ["listener"],
-  admin: ["reader", "deployer", "admin"],
+  admin: ["reader", "agent", "deployer", "admin"],
 };
 
 export function mayCall(role: KeyRole, needed: Role): boolean {

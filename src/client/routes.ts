@@ -6,6 +6,7 @@ import type { metricsOperations } from "../contract/operations-metrics.ts";
 import type { revisionOperations } from "../contract/operations-revisions.ts";
 import type { serverOperations } from "../contract/operations-server.ts";
 import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
+import { type AuthOperations, authRoutes } from "./routes-auth.ts";
 
 /** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL. */
 export type ClientOperations = Omit<
@@ -16,7 +17,8 @@ export type ClientOperations = Omit<
     typeof metricsOperations &
     typeof listenerOperations &
     typeof debugOperations &
-    AdminOperations,
+    AdminOperations &
+    AuthOperations,
   "putUpload"
 >;
 
@@ -76,6 +78,7 @@ export const routes: Record<keyof ClientOperations, Route> = {
   replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key" },
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
   ...adminRoutes,
+  ...authRoutes,
 };
 
 function get(path: string): Route {

@@ -3,7 +3,7 @@ import { KeyScope, nameLike, ofWorkspaceQuery } from "./organization.ts";
 import { offsetQuery, resourcePage } from "./page.ts";
 import { given, literals, nullable, timestamp, uuid } from "./schema.ts";
 
-const roles = ["reader", "deployer", "listener", "admin"] as const;
+const roles = ["reader", "agent", "deployer", "listener", "admin"] as const;
 export const KeyRole = literals(roles);
 export type KeyRole = Static<typeof KeyRole>;
 

@@ -221,6 +221,14 @@ export const errors = {
       { extra: { error: "quota_exceeded", quota, limit } },
     ),
   secretSetNotFound: (id: string) => new ApiError("secretSetNotFound", 404, `Secret set ID ${id} not found.`),
+
+  // The OAuth service
+  oauthProviderNotFound: (id: string) => new ApiError("oauthProviderNotFound", 404, `OAuth provider '${id}' not found`),
+  oauthProviderTaken: (id: string) => new ApiError("oauthProviderTaken", 409, `OAuth provider '${id}' already exists.`),
+  invalidProvider: (field: string, because: string) =>
+    new ApiError("invalidProvider", 400, `OAuth provider error: '${field}' ${because}`),
+  mcpDiscoveryFailed: (because: string) =>
+    new ApiError("mcpDiscoveryFailed", 400, `The MCP server's provider could not be set up: ${because}`),
 };
 
 export type ErrorCode = keyof typeof errors;

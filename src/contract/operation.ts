@@ -4,8 +4,11 @@ import type { KeyScope } from "./organization.ts";
 
 export type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** The least a caller must be. `none` needs no key at all; `admin` may do everything. */
-export type Role = "reader" | "deployer" | "admin" | "listener" | "none";
+/**
+ * The least a caller must be. `none` needs no key at all; `agent` gets tokens for users, and nothing of deployments;
+ * `admin` may do everything.
+ */
+export type Role = "reader" | "agent" | "deployer" | "admin" | "listener" | "none";
 
 /** Who an operation is for; only `public` ones stand in the OpenAPI document. */
 export type Audience = "public" | "listener" | "debug";
@@ -28,8 +31,11 @@ export interface Operation {
   bodyRequired: boolean;
   /** Content type of a body that is a stream of bytes instead of JSON. */
   stream: string | null;
-  /** What success answers; a null schema means an empty body. `partly`: the status when some of many things failed. */
-  response: { status: number; partly?: number; schema: TSchema | null };
+  /**
+   * What success answers; a null schema means an empty body. `partly`: the status when some of many things failed.
+   * `isPage`: HTML for a browser.
+   */
+  response: { status: number; partly?: number; schema: TSchema | null; isPage?: boolean };
   /** Refusals of its own; those that follow from its role and its input are added by `refusalsOf`. */
   errors: readonly ErrorCode[];
   role: Role;
@@ -53,7 +59,7 @@ type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "ta
     params?: P;
     query?: Q;
     body?: B;
-    response: { status: number; partly?: number; schema: R };
+    response: { status: number; partly?: number; schema: R; isPage?: boolean };
   };
 
 /** Fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */
@@ -82,7 +88,7 @@ export function operation<
 
 /**
  * Whether the operation takes an `Idempotency-Key`: everything that changes things of a workspace. What only reads, as
- * some older clients do by POST, and what listeners say, may be repeated anyway.
+ * some older clients do by POST, and what listeners and agents say, may be repeated anyway.
  */
 export function keepsAnswer({ verb, role }: Pick<Operation, "verb" | "role">): boolean {
   return verb !== "GET" && (role === "deployer" || role === "admin");

@@ -8,6 +8,7 @@ import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
 import { listenerOperations } from "./operations-listeners.ts";
 import { logOperations } from "./operations-logs.ts";
 import { metricsOperations } from "./operations-metrics.ts";
+import { oauthProviderOperations } from "./operations-oauth-providers.ts";
 import { revisionOperations } from "./operations-revisions.ts";
 import { serverOperations } from "./operations-server.ts";
 import { tagOperations } from "./operations-tags.ts";
@@ -22,6 +23,7 @@ export const operations = {
   ...listenerOperations,
   ...administrationOperations,
   ...tagOperations,
+  ...oauthProviderOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
 } as const satisfies Record<string, Operation>;

@@ -6,7 +6,7 @@ import { audited } from "./audit.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "./database.ts";
 import { type Reach, within } from "./reach.ts";
 
-export type KeyRole = "reader" | "deployer" | "listener" | "admin";
+export type KeyRole = "reader" | "agent" | "deployer" | "listener" | "admin";
 
 /** A key with what must be known of its workspace. */
 export interface ApiKeyRow {

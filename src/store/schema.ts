@@ -1,13 +1,14 @@
 import type { ColumnType, Generated, GeneratedAlways } from "kysely";
 import type { DeploymentStatus, SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
+import type { OAuthTables } from "./schema-oauth.ts";
 
 /**
  * Every table of `migrations/`, column by column; a test compares the names with a migrated database.
  * bigint arrives as number (identities and sizes stay far below 2^53), timestamptz as Date, jsonb parsed; jsonb is
  * written as text.
  */
-export interface Database {
+export interface Database extends OAuthTables {
   organizations: OrganizationTable;
   workspaces: WorkspaceTable;
   api_keys: ApiKeyTable;
@@ -63,7 +64,7 @@ interface ApiKeyTable {
   workspace_id: string | null;
   listener_id: string | null;
   name: string;
-  role: "reader" | "deployer" | "listener" | "admin";
+  role: "reader" | "agent" | "deployer" | "listener" | "admin";
   is_operator: Generated<boolean>;
   prefix: string;
   hash: Buffer;

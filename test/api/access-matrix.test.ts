@@ -8,7 +8,7 @@ import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
 import type { KeyScope } from "../../src/contract/organization.ts";
 import type { KeyRole } from "../../src/store/api-keys.ts";
-import { type Ids, secretText } from "../things.ts";
+import { type Ids, namedThings, secretText } from "../things.ts";
 import { type Owner, requestOf, samples, startWorld } from "./access-world.ts";
 
 const { t, base, mine, theirs, make, headersOf, revokedKey, rowsOf } = await startWorld();
@@ -61,6 +61,7 @@ const callers: Caller[] = [
     refusal: errors.forbidden(),
   },
   { ...admin, name: "reader key", headers: keyOf(await t.mintKey({ role: "reader" })), role: "reader" },
+  { ...admin, name: "agent key", headers: keyOf(await t.mintKey({ role: "agent" })), role: "agent" },
   { ...admin, name: "deployer key", headers: keyOf(await t.mintKey({ role: "deployer" })), role: "deployer" },
   { ...admin, name: "admin key", headers: keyOf(mine.adminKey) },
   { ...ofOrganization, name: "organization key", headers: keyOf(organizationKey, mine.tenantId) },
@@ -202,6 +203,7 @@ for (const operation of table) {
       assert.ok(before.length > 0);
       assert.deepEqual(await rowsOf(foreign), before, `${caller.name} changed what is not his`);
       for (const [name, ids] of variants(own, () => "no-uuid")) {
+        if (namedThings.has(name)) continue;
         const { status, text } = await ask(caller, operation, ids, headers);
         assert.equal(status, 422, `${caller.name}, ${name}: ${text}`);
       }

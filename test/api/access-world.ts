@@ -10,7 +10,7 @@ import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/explain.ts";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
-import { type Call, type Ids, makeListener, secretText, thingMakers } from "../things.ts";
+import { type Call, type Ids, makeListener, namedThings, newProvider, secretText, thingMakers } from "../things.ts";
 import { startApi, type Tenant } from "./harness.ts";
 
 /** A tenant with what it may call with and what it owns; `mark` is in every text of its own that an answer could show. */
@@ -98,7 +98,8 @@ export async function startWorld() {
        where table_schema = 'public' and column_name = 'id' and data_type = 'uuid'`.execute(t.db.kysely);
     const found = tables.map(({ name }) =>
       sql<{ row: string }>`select one::text as row from ${sql.table(name)} one
-         where id = any(${Object.values(ids)}::uuid[]) order by 1`.execute(t.db.kysely),
+         where exists (select 1 from unnest(${Object.values(ids)}::text[]) id where position(id in one::text) > 0)
+         order by 1`.execute(t.db.kysely),
     );
     return (await Promise.all(found)).flatMap(({ rows }) => rows.map(({ row }) => row));
   };
@@ -130,6 +131,12 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   createMember: {
     body: ({ tenantId }) => ({ email: `${randomUUID()}@example.org`, role: "reader", workspace_id: tenantId }),
   },
+  createOAuthProvider: { body: newProvider },
+  // Nobody answers there: who may ask is told so, and nobody else is.
+  discoverMcpProvider: {
+    body: () => ({ provider_id: `mcp-${randomUUID()}`, name: "MCP", mcp_server_url: "http://127.0.0.1:1/mcp" }),
+    refusal: "mcpDiscoveryFailed",
+  },
   createTag: { body: () => ({ name: randomUUID() }) },
   patchTag: { body: () => ({ name: randomUUID() }) },
   putDeploymentTags: { body: () => ({ tag_value_ids: [] }) },
@@ -158,7 +165,9 @@ const fieldsOf = (schema: TSchema | null) => (schema ?? {}) as Fields;
 function namesOf({ params, query }: Operation, isThing: (name: string) => boolean): string[] {
   return [params, query].flatMap((schema) => {
     const { properties = {}, required = [] } = fieldsOf(schema);
-    const ids = Object.entries(properties).filter(([, field]) => (field.format ?? field.items?.format) === "uuid");
+    const ids = Object.entries(properties).filter(
+      ([name, field]) => namedThings.has(name) || (field.format ?? field.items?.format) === "uuid",
+    );
     const names = ids.filter(([name]) => required.includes(name) || isThing(name)).map(([name]) => name);
     return names.map((name) => name.replace(/_ids$/, "_id"));
   });

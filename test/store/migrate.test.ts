@@ -81,8 +81,11 @@ async function columnsOf(db: Parameters<typeof migrate>[0]): Promise<string[]> {
 
 /** Reads `schema.ts` as text: types leave nothing behind at run time. */
 async function declaredColumns(): Promise<string[]> {
-  const text = await readFile("src/store/schema.ts", "utf8");
-  const [, tables = ""] = /interface Database \{\n(.*?)\n\}/s.exec(text) ?? [];
+  const files = ["src/store/schema.ts", "src/store/schema-oauth.ts"];
+  const text = (await Promise.all(files.map((file) => readFile(file, "utf8")))).join("\n");
+  const tables = [...text.matchAll(/interface (?:Database|OAuthTables)\b.*? \{\n(.*?)\n\}/gs)]
+    .map(([, body]) => body)
+    .join("\n");
   return [...tables.matchAll(/(\w+): (\w+);/g)]
     .flatMap(([, table, type]) => {
       const [, body = ""] = new RegExp(`interface ${type} \\{\\n(.*?)\\n\\}`, "s").exec(text) ?? [];

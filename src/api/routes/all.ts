@@ -4,6 +4,7 @@ import { addApiKeyRoutes } from "./admin-keys.ts";
 import { addMemberRoutes } from "./admin-members.ts";
 import { addTagRoutes } from "./admin-tags.ts";
 import { addTenantRoutes } from "./admin-tenants.ts";
+import { addAuthProviderRoutes } from "./auth-providers.ts";
 import { addDebugRoutes } from "./debug.ts";
 import { addDeletionRoutes } from "./deployment-deletion.ts";
 import { addSizeRoutes } from "./deployment-sizes.ts";
@@ -32,6 +33,7 @@ export function addRoutes(api: Api): void {
   addMemberRoutes(api);
   addTagRoutes(api);
   addAuditRoutes(api);
+  addAuthProviderRoutes(api);
   addListenerProtocol(api);
   addDebugRoutes(api);
 }

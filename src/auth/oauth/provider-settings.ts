@@ -1,0 +1,151 @@
+import { isIP } from "node:net";
+import { errors } from "../../contract/error.ts";
+import type { CreateOAuthProvider, PatchOAuthProvider } from "../../contract/oauth-provider.ts";
+import { findOAuthPreset, oauthPresets } from "../../domain/oauth-presets.ts";
+import { oauthQuirksOf } from "../../domain/oauth-quirks.ts";
+import { isLoopbackAddress, isPublicAddress } from "../../integrations/outbound-address.ts";
+import type { ProviderFields } from "../../store/oauth-providers.ts";
+
+interface Rules {
+  allowPrivateNetwork: boolean;
+}
+
+/**
+ * Settings of a provider to be made; what is left out comes from its preset, or is the usual.
+ * @throws ApiError 400 `invalidProvider`
+ */
+export function newProviderSettings(body: CreateOAuthProvider, rules: Rules): ProviderFields {
+  checkProviderId(body.provider_id);
+  const preset = body.preset == null ? undefined : findOAuthPreset(body.preset);
+  if (body.preset != null && preset === undefined) {
+    throw errors.invalidProvider("preset", `must be one of ${oauthPresets.map(({ id }) => id).join(", ")}.`);
+  }
+  // Without a secret it can only be a public client.
+  const usualMethod =
+    body.client_secret == null ? "none" : (preset?.token_endpoint_auth_method ?? "client_secret_post");
+  const method = body.token_endpoint_auth_method ?? usualMethod;
+  const settings: ProviderFields = {
+    name: body.name ?? preset?.name ?? body.provider_id,
+    client_id: body.client_id,
+    auth_url: body.auth_url ?? preset?.auth_url ?? "",
+    token_url: body.token_url ?? preset?.token_url ?? "",
+    uses_pkce: body.uses_pkce ?? preset?.uses_pkce ?? method === "none",
+    provider_type: body.provider_type ?? preset?.provider_type ?? null,
+    token_endpoint_auth_method: method,
+    authorization_params: body.authorization_params ?? preset?.authorization_params ?? {},
+    allowed_redirect_uris: body.allowed_redirect_uris ?? [],
+    default_redirect_uri: body.default_redirect_uri ?? null,
+    issuer: body.issuer ?? null,
+    revocation_url: body.revocation_url ?? null,
+  };
+  checkProviderSettings(settings, { ...rules, hasSecret: body.client_secret != null });
+  return settings;
+}
+
+/**
+ * Settings of a provider after a change; null and absent leave a field as it is.
+ * @throws ApiError 400 `invalidProvider`; also when the secret would go to a host that it was not given for.
+ */
+export function changedProviderSettings(
+  before: ProviderFields,
+  patch: PatchOAuthProvider,
+  rules: Rules & { hasSecret: boolean },
+): ProviderFields {
+  const given = Object.entries(patch).filter(([field, value]) => value != null && field in before);
+  const after: ProviderFields = { ...before, ...Object.fromEntries(given) };
+  checkProviderSettings(after, { ...rules, hasSecret: rules.hasSecret || patch.client_secret != null });
+  const isMoved = new URL(before.token_url).origin !== new URL(after.token_url).origin;
+  if (isMoved && rules.hasSecret && patch.client_secret == null) {
+    throw errors.invalidProvider("client_secret", "must be given again when 'token_url' moves to another host.");
+  }
+  return after;
+}
+
+/** Names that stand for something else where a provider's id is expected. */
+const reservedIds: ReadonlySet<string> = new Set(["mcp-discover"]);
+const uuidForm = /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i;
+
+/** @throws ApiError 400 `invalidProvider` */
+export function checkProviderId(id: string): void {
+  if (reservedIds.has(id) || uuidForm.test(id)) {
+    throw errors.invalidProvider("provider_id", "has a meaning of its own; choose another one.");
+  }
+}
+
+/** @throws ApiError 400 `invalidProvider` */
+export function checkProviderSettings(settings: ProviderFields, rules: Rules & { hasSecret: boolean }): void {
+  for (const field of ["auth_url", "token_url", "revocation_url", "issuer"] as const) {
+    const url = settings[field];
+    if (url !== null) checkEndpoint(field, url, rules);
+  }
+  checkParameters(settings);
+  for (const uri of settings.allowed_redirect_uris) checkRedirectUri(uri);
+  const { default_redirect_uri: usual, allowed_redirect_uris: allowed } = settings;
+  if (usual !== null && !allowed.includes(usual)) {
+    throw errors.invalidProvider("default_redirect_uri", "must be one of 'allowed_redirect_uris'.");
+  }
+  const { token_endpoint_auth_method: method } = settings;
+  if (method === "none" && !settings.uses_pkce) {
+    throw errors.invalidProvider("uses_pkce", "must be true for a public client ('token_endpoint_auth_method' none).");
+  }
+  if (method !== "none" && !rules.hasSecret) {
+    throw errors.invalidProvider("client_secret", `is needed for 'token_endpoint_auth_method' ${method}.`);
+  }
+}
+
+/**
+ * Endpoints are called with secrets: https, or this machine itself where the operator allows that. Only what can be seen
+ * without asking anybody is checked here; names are resolved, and checked, at each call.
+ */
+function checkEndpoint(field: string, text: string, { allowPrivateNetwork }: Rules): void {
+  const url = readUrl(field, text);
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
+  const isHere = host === "localhost" || host.endsWith(".localhost") || isLoopbackAddress(host);
+  if (!allowPrivateNetwork && (isHere || (isIP(host) !== 0 && !isPublicAddress(host)))) {
+    throw errors.invalidProvider(field, "must lead to a public address.");
+  }
+  if (url.protocol !== "https:" && !isHere) throw errors.invalidProvider(field, "must begin with https://.");
+}
+
+/** A redirect URI of an application: its own server, or a program on the user's machine (RFC 8252, section 7.3). */
+function checkRedirectUri(text: string): void {
+  const url = readUrl("allowed_redirect_uris", text);
+  const isHere = url.hostname === "localhost" || url.hostname === "[::1]" || isLoopbackAddress(url.hostname);
+  if (url.protocol !== "https:" && !isHere) {
+    throw errors.invalidProvider("allowed_redirect_uris", `must begin with https://: ${text}`);
+  }
+  if (url.hostname.includes("*")) {
+    throw errors.invalidProvider("allowed_redirect_uris", `must have no wildcard: ${text}`);
+  }
+}
+
+function readUrl(field: string, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
+    throw errors.invalidProvider(field, "must be an https:// address.");
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw errors.invalidProvider(field, "must have no user name or password.");
+  }
+  if (url.hash !== "" || text.includes("#")) throw errors.invalidProvider(field, "must have no fragment (#).");
+  return url;
+}
+
+/** Parameters that each request sets itself. */
+const ownParameters: ReadonlySet<string> = new Set([
+  ...["response_type", "response_mode", "client_id", "redirect_uri", "state", "nonce", "resource"],
+  ...["code_challenge", "code_challenge_method", "request", "request_uri"],
+]);
+
+function checkParameters(settings: ProviderFields): void {
+  const { scopeParameter } = oauthQuirksOf(settings);
+  const isOwn = (name: string) => ownParameters.has(name) || name === scopeParameter;
+  const inParams = Object.keys(settings.authorization_params).find(isOwn);
+  if (inParams !== undefined) {
+    throw errors.invalidProvider("authorization_params", `must not have '${inParams}': each request sets it itself.`);
+  }
+  const inUrl = [...new URL(settings.auth_url).searchParams.keys()].find(isOwn);
+  if (inUrl !== undefined) {
+    throw errors.invalidProvider("auth_url", `must not have the parameter '${inUrl}': each request sets it itself.`);
+  }
+}

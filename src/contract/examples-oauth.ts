@@ -1,0 +1,26 @@
+/** Examples of what the OAuth service exchanges, as in `contract/examples.ts`. */
+
+export const oauthProviderExample = {
+  id: "f3d1f7f0-3c64-4c0e-8b1d-9a5e2f7c4b10",
+  organization_id: "0b7a4b64-1f0c-4a55-9c0d-51f7a9b2c3d4",
+  provider_id: "github",
+  name: "GitHub",
+  client_id: "Iv1.8a61f9b3a7aba766",
+  auth_url: "https://github.com/login/oauth/authorize",
+  token_url: "https://github.com/login/oauth/access_token",
+  uses_pkce: true,
+  code_challenge_method: "S256",
+  provider_type: null,
+  token_endpoint_auth_method: "client_secret_post",
+  mcp_server_url: null,
+  is_dynamic_client: false,
+  authorization_params: {},
+  allowed_redirect_uris: [],
+  default_redirect_uri: null,
+  issuer: null,
+  revocation_url: null,
+  scopes_supported: null,
+  redirect_uri: "https://pierhead.example.com/v2/auth/callback/github",
+  created_at: "2026-11-20T10:00:00.000000Z",
+  updated_at: "2026-11-20T10:00:00.000000Z",
+};
