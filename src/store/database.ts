@@ -38,6 +38,8 @@ export interface Db {
    * it changes nothing but the database, and waits for nothing but the database, whose one connection it may hold.
    */
   atomically<T>(act: () => Promise<T>): Promise<T>;
+  /** Does it when what is under way is committed: at once outside of `atomically`. */
+  afterCommit(act: () => void): void;
   /** Says that a step is durable; tests kill the process at chosen ones. */
   reached(point: FaultPoint): void;
   /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
@@ -119,6 +121,7 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
+/** A row was to go that others refer to, or one is referred to that is not there. */
 export function isForeignKeyViolation(error: unknown, constraint?: string): boolean {
   if (sqlState(error) !== "23503") return false;
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
@@ -155,6 +158,7 @@ function assemble(
       currentUnit() === undefined
         ? runUnit((unit) => transact(kysely, (trx) => unit(trx.kysely), { isPostgres }), act)
         : act(),
+    afterCommit,
     reached: (point) => afterCommit(() => options.onReached?.(point)),
     close: () => {
       closing ??= close();

@@ -176,7 +176,7 @@ export async function changeWorkspace(
  * @throws ApiError 409 while it has workspaces, or keys of operators.
  */
 export async function deleteOrganization(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
-  return db.transaction(async (trx) => {
+  const act = async (trx: Trx) => {
     await sql`select 1 from organizations where id = ${id} for update`.execute(trx.kysely);
     const row = await findOrganization(trx, reach, id);
     if (row === undefined) return false;
@@ -191,6 +191,9 @@ export async function deleteOrganization(db: Db, reach: Reach, id: string, actor
       with organization as (delete from organizations where id = ${id})
       ${audited(ofOrganization(row), { actor, action: "organization.delete" })}`.execute(trx.kysely);
     return true;
+  };
+  return db.transaction(act).catch((error: unknown) => {
+    throw isForeignKeyViolation(error) ? errors.organizationInUse(stillThere(error)) : error;
   });
 }
 
@@ -200,7 +203,7 @@ export async function deleteOrganization(db: Db, reach: Reach, id: string, actor
  * @throws ApiError 409 while it has deployments or listeners.
  */
 export async function deleteWorkspace(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
-  return db.transaction(async (trx) => {
+  const act = async (trx: Trx) => {
     await sql`select 1 from workspaces where id = ${id} for update`.execute(trx.kysely);
     const row = await findWorkspace(trx, id, reach);
     if (row === undefined) return false;
@@ -217,7 +220,16 @@ export async function deleteWorkspace(db: Db, reach: Reach, id: string, actor: s
       with workspace as (delete from workspaces where id = ${id})
       ${audited(ofWorkspace(row), { actor, action: "workspace.delete" })}`.execute(trx.kysely);
     return true;
+  };
+  return db.transaction(act).catch((error: unknown) => {
+    throw isForeignKeyViolation(error) ? errors.workspaceInUse(stillThere(error)) : error;
   });
+}
+
+/** What was added since it was looked at, or what nobody thought of: by the name of its table. */
+function stillThere(error: unknown): string {
+  const { table = "something" } = error as { table?: string };
+  return `${table.replaceAll("_", " ")} still belong to it.`;
 }
 
 /** "2 deployments and 1 listeners"; null: nothing. */

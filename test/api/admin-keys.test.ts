@@ -65,6 +65,25 @@ test("a revoked key ends at once, stays in the list of all, and revoking it agai
   );
 });
 
+test("a key that is in busy use ends with the answer that revokes it, also when that answer is kept", async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const { body } = await create({ role: "reader" });
+    let isOver = false;
+    const use = async () => {
+      while (!isOver) await works(body.key);
+    };
+    const users = [use(), use(), use()];
+    await t.ask({
+      method: "DELETE",
+      url: `/v2/admin/api-keys/${body.id}`,
+      headers: { "idempotency-key": body.id },
+    });
+    assert.equal(await works(body.key), false);
+    isOver = true;
+    await Promise.all(users);
+  }
+});
+
 test("no key makes one that reaches further than itself or into another tenant", async () => {
   const scopeMissing = (scope: string) => [403, { detail: `This call needs an admin key of the ${scope}.` }];
   const refused = async (payload: object, key: string) => {

@@ -48,7 +48,7 @@ export function addApiKeyRoutes(api: Api): void {
   adminRoute(api, operations.revokeApiKey, async ({ principal, params }) => {
     const id = params.api_key_id;
     if (!(await revokeApiKey(db, principal.reach, id, principal.actor))) throw errors.apiKeyNotFound(id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
   });
 }
 

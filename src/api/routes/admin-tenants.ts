@@ -52,7 +52,7 @@ function addOrganizationRoutes(api: Api): void {
     const { actor, reach } = principal;
     const row = await changeOrganization(db, reach, id, { ...given(body), actor });
     if (row === undefined) throw errors.organizationNotFound(id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
     return organizationOf(row);
   });
 
@@ -60,7 +60,7 @@ function addOrganizationRoutes(api: Api): void {
     const id = params.organization_id;
     const isDeleted = await deleteOrganization(db, principal.reach, id, principal.actor);
     if (!isDeleted) throw errors.organizationNotFound(id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
   });
 }
 
@@ -98,7 +98,7 @@ function addWorkspaceRoutes(api: Api): void {
     };
     const row = await changeWorkspace(db, reach, id, { ...wanted, actor });
     if (row === undefined) throw errors.workspaceNotFound(id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
     return workspaceOf(row);
   });
 
@@ -106,7 +106,7 @@ function addWorkspaceRoutes(api: Api): void {
     const id = params.workspace_id;
     const isDeleted = await deleteWorkspace(db, principal.reach, id, principal.actor);
     if (!isDeleted) throw errors.workspaceNotFound(id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
   });
 }
 
