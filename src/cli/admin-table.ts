@@ -108,7 +108,7 @@ const keys: CommandSpec = {
       summary: "Create a key and print it, this once",
       args: [["<name>", "what it is for"]],
       options: [
-        ["--role <role>", "reader, deployer, admin, or listener", "deployer"],
+        ["--role <role>", "reader, deployer, admin, agent or listener", "deployer"],
         ["--scope <scope>", "workspace, organization, or installation (an operator's); else workspace"],
         ofWorkspace,
         ofOrganization,

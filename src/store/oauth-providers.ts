@@ -157,6 +157,7 @@ export async function changeProvider(
       Object.fromEntries(Object.keys(after).map((key) => [key, before[key as keyof ProviderFields]])),
       after,
     );
+    if (Object.keys(changes).length === 0 && secret === null) return before;
     await sql`
       with provider as (
         update oauth_providers set name = ${after.name}, client_id = ${after.client_id}, auth_url = ${after.auth_url},

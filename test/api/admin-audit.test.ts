@@ -3,138 +3,23 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import type { InjectOptions } from "fastify";
 import { sql } from "kysely";
-import type { Operation, Role, Verb } from "../../src/contract/operation.ts";
+import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { type Ask, auditedCalls, type Prepared } from "../audited-calls.ts";
+import { deploymentNowhere } from "../things.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
 const operatorKey = await t.mintKey({ isOperator: true });
 const admin = "/v2/admin";
-const ask = async (method: Verb, url: string, payload?: object) => {
+const ask: Ask = async (method, url, payload) => {
   const answer = await t.ask({ method, url, key: operatorKey, ...(payload !== undefined && { payload }) });
   assert.ok(answer.status < 300, `${method} ${url}: ${answer.text}`);
   return answer.body;
 };
 
-let made = 0;
-const unique = (what: string) => {
-  made += 1;
-  return `${what}-${made}`;
-};
-const gitSource = {
-  source: "github",
-  source_config: { repo_url: "https://github.com/acme/bot", build_on_push: false },
-  source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
-};
-const newDeployment = () => ask("POST", "/v2/deployments", { name: unique("bot"), ...gitSource });
-const newListener = () =>
-  ask("POST", "/v2/listeners", { compute_type: "k8s", compute_id: unique("cluster"), compute_config: {} });
-const newWorkspace = () => ask("POST", `${admin}/workspaces`, { name: unique("workspace") });
-const newOrganization = () => ask("POST", `${admin}/organizations`, { name: unique("organization") });
-const newMember = () => ask("POST", `${admin}/members`, { email: `${unique("a")}@example.org`, role: "reader" });
-const newTag = () => ask("POST", `${admin}/tags`, { name: unique("tag"), values: ["one"] });
-const deploymentPath = async () => `/v2/deployments/${(await newDeployment()).id}`;
-const revisionPath = async () => {
-  const { id, latest_revision_id } = await newDeployment();
-  return `/v2/deployments/${id}/revisions/${latest_revision_id}`;
-};
-const tagPath = async () => `${admin}/tags/${(await newTag()).id}`;
-const valuePath = async () => {
-  const { id, values } = await newTag();
-  return `${admin}/tags/${id}/values/${values[0].id}`;
-};
-const settle = async (path: string) => {
-  const id = path.split("/").at(-1) as string;
-  await sql`update revisions set status = 'DEPLOYED' where id = ${id}`.execute(t.db.kysely);
-  return path;
-};
-
-type Prepared = [url: string, action: string, payload?: object];
-
-/** A call of each operation that changes something, and the action that stands in the log afterwards. */
-const calls: Record<string, () => Promise<Prepared>> = {
-  createDeployment: async () => ["/v2/deployments", "deployment.create", { name: unique("bot"), ...gitSource }],
-  deleteDeployments: async () => [`/v2/deployments?deployment_ids=${(await newDeployment()).id}`, "deployment.delete"],
-  patchDeployment: async () => [await deploymentPath(), "deployment.patch", { display_name: "Bot" }],
-  deleteDeployment: async () => [await deploymentPath(), "deployment.delete"],
-  patchDeploymentTier: async () => [
-    `${await deploymentPath()}/deployment-tier`,
-    "deployment.resize",
-    { deployment_tier: "DEDICATED_M" },
-  ],
-  patchResourceTiers: async () => [
-    `${await deploymentPath()}/resource-tiers`,
-    "deployment.resize",
-    { compute_tier: "M" },
-  ],
-  createRevision: async () => [`${await deploymentPath()}/revisions`, "revision.create", {}],
-  redeployRevision: async () => [`${await settle(await revisionPath())}/redeploy`, "revision.redeploy"],
-  interruptRevision: async () => [`${await revisionPath()}/interrupt`, "revision.interrupt"],
-  interruptRevisionAlias: async () => [`${await revisionPath()}/interruption`, "revision.interrupt"],
-  createListener: async () => [
-    "/v2/listeners",
-    "listener.create",
-    { compute_type: "k8s", compute_id: unique("cluster"), compute_config: {} },
-  ],
-  patchListener: async () => [`/v2/listeners/${(await newListener()).id}`, "listener.patch", { version: "2.0.0" }],
-  deleteListener: async () => [`/v2/listeners/${(await newListener()).id}`, "listener.delete"],
-  replaceListenerKey: async () => [`/v2/listeners/${(await newListener()).id}/key`, "listener.replace_key"],
-  createOrganization: async () => [`${admin}/organizations`, "organization.create", { name: unique("organization") }],
-  patchOrganization: async () => [
-    `${admin}/organizations/${(await newOrganization()).id}`,
-    "organization.patch",
-    { plan: "cloud" },
-  ],
-  deleteOrganization: async () => [`${admin}/organizations/${(await newOrganization()).id}`, "organization.delete"],
-  createWorkspace: async () => [`${admin}/workspaces`, "workspace.create", { name: unique("workspace") }],
-  patchWorkspace: async () => [
-    `${admin}/workspaces/${(await newWorkspace()).id}`,
-    "workspace.patch",
-    { deployments_enabled: false },
-  ],
-  deleteWorkspace: async () => [`${admin}/workspaces/${(await newWorkspace()).id}`, "workspace.delete"],
-  patchQuotas: async () => [
-    `${admin}/workspaces/${(await newWorkspace()).id}/quotas`,
-    "quotas.patch",
-    { deployments: 7 },
-  ],
-  createApiKey: async () => [`${admin}/api-keys`, "api_key.create", { name: "ci", role: "deployer" }],
-  revokeApiKey: async () => {
-    const { id } = await ask("POST", `${admin}/api-keys`, { name: "ci", role: "deployer" });
-    return [`${admin}/api-keys/${id}`, "api_key.revoke"];
-  },
-  createMember: async () => [
-    `${admin}/members`,
-    "member.create",
-    { email: `${unique("b")}@example.org`, role: "reader" },
-  ],
-  patchMember: async () => [`${admin}/members/${(await newMember()).id}`, "member.patch", { role: "admin" }],
-  deleteMember: async () => [`${admin}/members/${(await newMember()).id}`, "member.delete"],
-  createTag: async () => [`${admin}/tags`, "tag.create", { name: unique("tag") }],
-  patchTag: async () => [await tagPath(), "tag.patch", { description: "whose it is" }],
-  deleteTag: async () => [await tagPath(), "tag.delete"],
-  createTagValue: async () => [`${await tagPath()}/values`, "tag_value.create", { name: "two" }],
-  patchTagValue: async () => [await valuePath(), "tag_value.patch", { name: "renamed" }],
-  deleteTagValue: async () => [await valuePath(), "tag_value.delete"],
-  putDeploymentTags: async () => {
-    const [{ id }, tag] = [await newDeployment(), await newTag()];
-    return [`${admin}/deployments/${id}/tags`, "deployment.tag", { tag_value_ids: [tag.values[0].id] }];
-  },
-};
-
-/** What changes nothing that a person answers for. This list may only grow with a reason. */
-const unaudited: Record<string, string> = {
-  createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
-};
-
-const changing: Operation[] = Object.values(operations).filter(
-  ({ verb, role }) => verb !== "GET" && (["deployer", "admin"] as Role[]).includes(role),
-);
-
-test("every operation that changes something is called here, or is left out for a reason", () => {
-  const covered = [...Object.keys(calls), ...Object.keys(unaudited)].sort();
-  assert.deepEqual(changing.map(({ id }) => id).sort(), covered);
-});
+const newDeployment = () => ask("POST", "/v2/deployments", { ...deploymentNowhere, name: randomUUID() });
+const newWorkspace = () => ask("POST", `${admin}/workspaces`, { name: randomUUID() });
 
 const rowsSince = async (id: number) => {
   const { rows } = await sql<{ id: number; actor: string; action: string }>`
@@ -143,9 +28,9 @@ const rowsSince = async (id: number) => {
 };
 const lastRow = async () => (await rowsSince(0)).at(-1)?.id ?? 0;
 
-for (const { id, verb } of changing.filter((operation) => operation.id in calls)) {
+for (const { id, verb } of Object.values<Operation>(operations).filter((one) => one.id in auditedCalls)) {
   test(`${id} writes exactly one row, with who did it`, async () => {
-    const [url, action, payload] = await (calls[id] as () => Promise<Prepared>)();
+    const [url, action, payload] = await (auditedCalls[id] as (ask: Ask) => Promise<Prepared>)(ask);
     const before = await lastRow();
     const call: InjectOptions = { method: verb as "POST", url, ...(payload !== undefined && { payload }) };
     const answer = await t.ask({ ...call, key: operatorKey });
@@ -165,9 +50,13 @@ for (const { id, verb } of changing.filter((operation) => operation.id in calls)
 test("a refused call writes nothing", async () => {
   const before = await lastRow();
   const { id } = await newWorkspace();
-  const name = unique("bot");
   const readerKey = await t.mintKey({ role: "reader" });
-  await t.ask({ method: "POST", url: "/v2/deployments", payload: { name, ...gitSource }, key: readerKey });
+  await t.ask({
+    method: "POST",
+    url: "/v2/deployments",
+    payload: { ...deploymentNowhere, name: "refused" },
+    key: readerKey,
+  });
   await t.ask({ method: "PATCH", url: `${admin}/workspaces/${id}`, payload: { name: " " }, key: operatorKey });
   await t.ask({ method: "DELETE", url: `${admin}/members/${randomUUID()}`, key: operatorKey });
   assert.equal((await rowsSince(before)).length, 1, "the workspace alone");
@@ -178,8 +67,8 @@ const entriesOf = async (query: string, key = operatorKey) =>
 
 test("a change shows each field before and after, secrets by name alone, and the revision that was made", async () => {
   const payload = {
-    ...gitSource,
-    name: unique("bot"),
+    ...deploymentNowhere,
+    name: "shown",
     secrets: [
       { name: "OLD", value: "sk-old" },
       { name: "KEPT", value: "sk-1" },
@@ -187,14 +76,14 @@ test("a change shows each field before and after, secrets by name alone, and the
   };
   const { id } = await ask("POST", "/v2/deployments", payload);
   const patched = await ask("PATCH", `/v2/deployments/${id}`, {
-    source_config: { build_on_push: true },
+    source_config: { build_on_push: false },
     secrets: [
       { name: "KEPT", value: "sk-2" },
       { name: "NEW", value: "sk-new" },
     ],
   });
   const [entry, created] = await entriesOf(`deployment_id=${id}`);
-  assert.deepEqual(entry.changes, { "source_config.build_on_push": { before: false, after: true } });
+  assert.deepEqual(entry.changes, { "source_config.build_on_push": { before: true, after: false } });
   assert.deepEqual(entry.secrets, { added: ["NEW"], removed: ["OLD"], changed: ["KEPT"] });
   assert.equal(entry.details.revision_id, patched.latest_revision_id);
   assert.deepEqual(
@@ -238,7 +127,7 @@ test("filters narrow the log, pages follow each other newest first without gap o
 
 test("each scope reads its own changes: another tenant's, and the organization's to a workspace, are not there", async () => {
   const { id } = await newDeployment();
-  await newOrganization();
+  await ask("POST", `${admin}/organizations`, { name: "other" });
   const organizationKey = await t.mintKey({ isOrganizational: true });
   const scopeOf = async (key: string) => {
     const entries = await entriesOf("page_size=100", key);
@@ -261,7 +150,7 @@ test("each scope reads its own changes: another tenant's, and the organization's
 test("a change and its row are one transaction", async () => {
   const { id } = await newDeployment();
   const workspace = await newWorkspace();
-  await ask("PATCH", `${admin}/workspaces/${workspace.id}`, { name: unique("renamed") });
+  await ask("PATCH", `${admin}/workspaces/${workspace.id}`, { name: randomUUID() });
   const key = await ask("POST", `${admin}/api-keys`, { name: "ci", role: "deployer" });
   for (const [table, subject] of [
     ["deployments", id],
