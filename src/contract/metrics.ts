@@ -10,6 +10,7 @@ export const latencyBoundsMs = [
 const latencyCounts = Type.Array(Type.Integer({ minimum: 0 }), {
   minItems: latencyBoundsMs.length + 1,
   maxItems: latencyBoundsMs.length + 1,
+  examples: [[212, 20, 5, 2, 1, ...new Array(latencyBoundsMs.length - 4).fill(0)]],
   description: "Answers by the bucket of their latency; the last one is above all bounds.",
 });
 

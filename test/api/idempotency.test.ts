@@ -35,7 +35,7 @@ function send(api: TestApi, { method = "POST", url, payload, under }: Sent): Pro
 async function effects(api: TestApi): Promise<Record<string, number>> {
   const { rows } = await sql<Record<string, number>>`
     select (select count(*) from deployments) as deployments, (select count(*) from revisions) as revisions,
-           (select count(*) from audit_log where actor <> 'system') as audited, (select count(*) from uploads) as uploads,
+           (select count(*) from audit_log where actor like 'key:%') as audited, (select count(*) from uploads) as uploads,
            (select count(*) from deployment_changes) as changes`.execute(api.db.kysely);
   return rows[0] as Record<string, number>;
 }
