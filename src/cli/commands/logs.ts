@@ -36,7 +36,7 @@ export async function logs(session: Session, [name = ""]: string[], options: Log
   }
   const entries = await client.tailLogs(question, tail, signal);
   for (const entry of entries) print(entry);
-  if (entries.length === 0) terminal.say(options.build ? "No build lines: the artifact was there." : "No lines yet.");
+  if (entries.length === 0) terminal.say(options.build ? "No build lines yet." : "No lines yet.");
 }
 
 /** The log of a build belongs to one revision: the newest unless another is named. */
