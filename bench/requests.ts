@@ -68,6 +68,7 @@ export const apiSettings: ApiSettings = {
   uncappedResources: false,
   hasBuiltinDataPlane: true,
   tracing: null,
+  streamHeartbeatMs: 15_000,
   // Counted, never reached.
   rateLimit: { perS: 1_000_000, burst: 1_000_000 },
 };

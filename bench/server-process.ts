@@ -8,6 +8,7 @@ import { type Config, readConfig } from "../src/server/config.ts";
 import { listen } from "../src/server/listen.ts";
 import { startServer } from "../src/server/start.ts";
 import { type Db, openDatabase } from "../src/store/database.ts";
+import { EventFeed } from "../src/store/event-feed.ts";
 import { readOrCreateMasterKey } from "../src/store/master-key.ts";
 import { openSealer } from "../src/store/seal.ts";
 import { createLogger, type Logger } from "../src/telemetry/log.ts";
@@ -66,12 +67,14 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
   const { listenerId } = await bootstrap(db, config);
   const sealer = await openSealer(db, await readOrCreateMasterKey(path.join(config.dataDir, "master.key")));
   const metrics = createMetrics();
+  const events = new EventFeed(db, logger);
   const api = await createApi({
     db,
     sealer,
     logger,
     listenerId,
     metrics,
+    events,
     settings: apiSettings,
     readiness: () => [],
     databaseEnvironment: async () => ({}),
@@ -90,6 +93,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     url: listening.url,
     db,
     async close() {
+      await events.close();
       await listening.close();
       sealer.close();
       await db.close();

@@ -8,6 +8,7 @@ import { modes } from "../domain/mode.ts";
 import type { TracingBackend } from "../domain/tracing.ts";
 import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Db } from "../store/database.ts";
+import type { EventFeed } from "../store/event-feed.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -40,13 +41,17 @@ export interface ApiSettings {
   rateLimit: RateLimit;
   /** Where agents send their traces; null: nowhere of the operator's. */
   tracing: TracingBackend | null;
+  /** How often an idle event stream says that it is there. */
+  streamHeartbeatMs: number;
 }
 
 export interface ApiDeps {
   db: Db;
   sealer: Sealer;
   logger: Logger;
-  metrics: Pick<Metrics, "requests" | "requestSeconds">;
+  metrics: Pick<Metrics, "requests" | "requestSeconds" | "eventStreams">;
+  /** What is committed, as it is; closed by who made it, which ends the streams. */
+  events: EventFeed;
   /** The built-in listener. */
   listenerId: string;
   settings: ApiSettings;
@@ -115,7 +120,9 @@ function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps):
     const operation = request.routeOptions.config?.operation ?? "unknown";
     const status = reply.raw.writableEnded ? reply.statusCode : clientGone;
     metrics.requests.inc({ operation, status });
-    metrics.requestSeconds.observe({ operation }, durationMs / 1_000);
+    // How long a stream was watched says nothing about how fast we answer.
+    const isStream = String(reply.raw.getHeader("content-type")).startsWith("text/event-stream");
+    if (!isStream) metrics.requestSeconds.observe({ operation }, durationMs / 1_000);
     const level = probes.has(operation) ? "debug" : "info";
     const fields = { request_id: request.id, operation, verb: request.method, status, ...callerOf(request) };
     logger[level]({ ...fields, duration_ms: Math.round(durationMs * 10) / 10 }, "request answered");

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { eventExample } from "../contract/event.ts";
 import { requestHeadersOf } from "../contract/headers.ts";
 import type { Operation } from "../contract/operation.ts";
 import { type ExampleSchema, exampleOf } from "./example.ts";
@@ -85,10 +86,12 @@ function describeOperation(operation: Operation, made: Components): Json {
   };
 }
 
-function successesOf({ response, hasEtag, verb }: Operation, made: Components): Json {
+function successesOf({ response, hasEtag, canStream, verb }: Operation, made: Components): Json {
   const { status, partly, schema } = response;
   const headers = headersNamed(hasEtag ? ["X-Request-Id", "ETag"] : ["X-Request-Id"]);
-  const content = schema !== null && { content: jsonContent(schema, made) };
+  const content = schema !== null && {
+    content: { ...jsonContent(schema, made), ...(canStream && { "text/event-stream": eventStream }) },
+  };
   const description = schema === null ? "Done; the body is empty." : "Done.";
   return {
     [status]: { description, headers, ...content },
@@ -98,6 +101,14 @@ function successesOf({ response, hasEtag, verb }: Operation, made: Components): 
     ...(hasEtag && verb === "GET" && { 304: { description: "Still the answer before.", headers } }),
   };
 }
+
+const eventStream = {
+  schema: {
+    type: "string",
+    description: "Server-sent events; `data` of each is an Event, of the type `log` a LogEntry.",
+  },
+  example: `id: ${eventExample.id}\nevent: ${eventExample.type}\ndata: ${JSON.stringify(eventExample)}\n\n`,
+};
 
 function parametersOf(schema: TSchema | null, place: "path" | "query" | "header", made: Components): Json[] {
   const { properties = {}, required = [] } = (schema ?? {}) as {

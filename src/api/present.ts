@@ -1,12 +1,16 @@
 import { maySeeSecrets } from "../auth/permissions.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { AgentEnvironment, Deployment, Secret, SourceConfig } from "../contract/deployment.ts";
+import type { Event } from "../contract/event.ts";
+import type { LogEntry, LogType } from "../contract/log.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
 import type { Revision } from "../contract/revision.ts";
 import { isTag } from "../domain/refs.ts";
 import { effectiveSizes, shownDeploymentType } from "../domain/sizes.ts";
 import { shownTier } from "../domain/tiers.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
+import type { EventRow } from "../store/events.ts";
+import { type LogEntryRow, logLevels } from "../store/log-entries.ts";
 import type { RevisionRow } from "../store/revisions.ts";
 import type { Sealer } from "../store/seal.ts";
 import { openSecrets } from "../store/secrets.ts";
@@ -68,6 +72,37 @@ export function revisionOf(row: RevisionRow): Revision {
     image_version: row.image_version,
     triggered_by: row.triggered_by,
     rollout: row.rollout,
+  };
+}
+
+/** The wire shape of a log line (contract 3.4). */
+export function logEntryOf(row: LogEntryRow, kind: LogType): LogEntry {
+  return {
+    id: String(row.id),
+    timestamp: row.logged_at.toISOString(),
+    level: levelNames.get(row.level) ?? "INFO",
+    message: row.message,
+    source: kind,
+    revision_id: row.revision_id,
+    replica: row.replica_id,
+    stream: row.stream === "stdout" || row.stream === "stderr" ? row.stream : null,
+    run_id: null,
+  };
+}
+
+const levelNames = new Map<number, string>(Object.entries(logLevels).map(([name, level]) => [level, name]));
+
+/** The wire shape of an event. */
+export function eventOf(row: EventRow): Event {
+  return {
+    id: String(row.id),
+    type: row.kind,
+    created_at: row.created_at.toISOString(),
+    tenant_id: row.tenant_id,
+    deployment_id: row.deployment_id,
+    deployment_name: row.deployment_name ?? (row.data["name"] as string | undefined) ?? null,
+    revision_id: row.revision_id,
+    data: row.data,
   };
 }
 

@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Static, TSchema } from "typebox";
 import { createKeyring, type Keyring } from "../auth/keyring.ts";
@@ -51,6 +52,8 @@ export interface Call<O extends Operation, P> {
   answerPartly(): void;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
+  /** Begins an answer that the handler writes by itself, and ends; what it returns is not sent. */
+  takeOver(headers: Record<string, string>): ServerResponse;
   /**
    * For an operation registered with `keepsItself`: the row that keeps this answer for when the request is sent again,
    * to be written together with its effect; null when it has no `Idempotency-Key`.
@@ -175,16 +178,25 @@ function register<O extends Operation, P extends Caller | null>(
         return send(request, reply, done.answer);
       }
       const body = await answer(() => null);
+      if (reply.sent) return reply;
       if (operation.hasEtag) return send(request, reply, written(body));
       return schema === null ? reply.send() : body;
     },
   });
 }
 
-function callOf<O extends Operation, P>(parts: Omit<Call<O, P>, "signal">, reply: FastifyReply): Call<O, P> {
+function callOf<O extends Operation, P>(
+  parts: Omit<Call<O, P>, "signal" | "takeOver">,
+  reply: FastifyReply,
+): Call<O, P> {
   let signal: AbortSignal | undefined;
   return {
     ...parts,
+    takeOver(headers) {
+      reply.hijack();
+      const all = { ...reply.getHeaders(), ...headers };
+      return reply.raw.writeHead(reply.statusCode, all as OutgoingHttpHeaders);
+    },
     get signal() {
       signal ??= signalOf(reply);
       return signal;

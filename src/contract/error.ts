@@ -161,6 +161,13 @@ export const errors = {
   invalidLogCursor: () =>
     new ApiError("invalidLogCursor", 400, "This log offset is not one that an earlier answer gave out."),
 
+  eventsForgotten: () =>
+    new ApiError(
+      "eventsForgotten",
+      410,
+      "Events after this place are no longer kept: read what you watch anew, and go on without 'after'.",
+    ),
+
   // Listeners and their protocol
   listenerNotFound: (id: string) => new ApiError("listenerNotFound", 404, `Listener ID ${id} not found.`),
   listenersNotAllowed: (workspaceId: string) =>

@@ -1,4 +1,5 @@
 import { type TProperties, type TSchema, Type } from "typebox";
+import { lastEventIdHeader } from "./event.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
 
 /** Longer than any key that a client makes, short enough for an index. */
@@ -27,6 +28,7 @@ export function requestHeadersOf(operation: Operation): TSchema | null {
   const headers: TProperties = {
     ...(keepsAnswer(operation) && { "Idempotency-Key": idempotencyHeader }),
     ...(operation.takesIfMatch && { "If-Match": ifMatchHeader }),
+    ...(operation.canStream && { "Last-Event-ID": lastEventIdHeader }),
     ...(operation.hasEtag && operation.verb === "GET" && { "If-None-Match": ifNoneMatchHeader }),
   };
   return Object.keys(headers).length === 0 ? null : Type.Object(headers);

@@ -49,12 +49,17 @@ export interface Operation {
   hasEtag: boolean;
   /** A change of a deployment that is held back when its ETag is not the one in `If-Match`. */
   takesIfMatch: boolean;
+  /** Answers as a stream of server-sent events to those who accept `text/event-stream`. */
+  canStream: boolean;
 }
 
 /** The parts of an operation that differ from the usual: a public JSON call without parameters. */
 type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
   Partial<
-    Pick<Operation, "errors" | "audience" | "bodyRequired" | "stream" | "hasEtag" | "takesIfMatch" | "administers">
+    Pick<
+      Operation,
+      "errors" | "audience" | "bodyRequired" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers"
+    >
   > & {
     params?: P;
     query?: Q;
@@ -77,6 +82,7 @@ export function operation<
     hasEtag: false,
     takesIfMatch: false,
     administers: null as KeyScope | null,
+    canStream: false,
     bodyRequired: (written.body ?? null) !== null,
     ...written,
     id,

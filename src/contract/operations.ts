@@ -4,6 +4,7 @@ import { keepsAnswer, type Operation } from "./operation.ts";
 import { administrationOperations } from "./operations-administration.ts";
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
+import { eventOperations } from "./operations-events.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
 import { listenerOperations } from "./operations-listeners.ts";
 import { logOperations } from "./operations-logs.ts";
@@ -20,6 +21,7 @@ export const operations = {
   ...revisionOperations,
   ...logOperations,
   ...metricsOperations,
+  ...eventOperations,
   ...listenerOperations,
   ...administrationOperations,
   ...tagOperations,

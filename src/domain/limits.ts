@@ -116,3 +116,11 @@ export const eventRetentionDays = 90;
 export const tagsMax = 50;
 export const tagValuesMax = 200;
 export const tagsOfDeploymentMax = 50;
+/** An idle event stream says this often that it is there: below the 30 s after which proxies commonly close. */
+export const streamHeartbeatMs = 15 * second;
+
+/** A watcher that takes nothing from a full connection for this long is cut off, and comes back where it was. */
+export const streamPatienceMs = 30 * second;
+
+/** Event streams of one server: each holds a socket and about 30 KiB. */
+export const eventStreamsMax = 5_000;

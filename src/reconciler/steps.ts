@@ -240,6 +240,7 @@ async function acceptBuild(deps: ReconcilerDeps, state: DeploymentState, revisio
     );
   });
   deps.db.reached("artifact accepted");
+  deps.db.changes.wakeWatchers();
   return done;
 }
 

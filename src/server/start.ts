@@ -7,7 +7,7 @@ import { createApi } from "../api/app.ts";
 import { removeArtifact } from "../builds/artifact.ts";
 import { sweepWorkDirs } from "../builds/start-build.ts";
 import { templatesDirectory } from "../builds/templates.ts";
-import { buildLeaseMs } from "../domain/limits.ts";
+import { buildLeaseMs, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";
@@ -20,6 +20,7 @@ import { ReconcilerLoop } from "../reconciler/loop.ts";
 import { findLiveBuilds } from "../store/builds.ts";
 import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
+import { EventFeed } from "../store/event-feed.ts";
 import { takeOverLeases } from "../store/installation.ts";
 import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
 import { readLatestMetrics } from "../store/metric-minutes.ts";
@@ -74,6 +75,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     ground.waitingFor.delete("listener");
     const listening = await listen(api, gateway, (request) => readMetrics(ground, gateway, request), config);
     closing.add("sockets", () => listening.close());
+    closing.add("event streams", () => ground.events.close());
     ground.address.own = listening.url;
 
     await startReconciler(ground, closing);
@@ -111,6 +113,7 @@ interface Ground {
   sealer: Sealer;
   databases: DatabaseServers | null;
   tracing: Tracing;
+  events: EventFeed;
   metrics: Metrics;
   installed: Bootstrapped;
   installationId: string;
@@ -153,6 +156,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     sealer,
     databases: databaseServers(config, sealer),
     tracing: openTracing(config),
+    events: new EventFeed(db, logger),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
     installationId: await installationIdOf(config.dataDir),
@@ -186,12 +190,13 @@ function databaseServers(config: Config, sealer: Sealer): DatabaseServers | null
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, databases, tracing, logger, metrics, installed, waitingFor } = ground;
+  const { config, db, sealer, databases, tracing, logger, metrics, events, installed, waitingFor } = ground;
   const api = await createApi({
     db,
     sealer,
     logger,
     metrics,
+    events,
     listenerId: installed.listenerId,
     settings: apiSettings(ground),
     readiness: () => [...waitingFor],
@@ -301,6 +306,7 @@ function apiSettings({ config, address, tracing }: Ground) {
     allowPrivateNetwork: config.allowPrivateNetwork,
     uncappedResources: config.uncappedResources,
     hasBuiltinDataPlane: config.compute !== "none",
+    streamHeartbeatMs,
     rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },
   };
 }

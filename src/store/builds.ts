@@ -59,6 +59,7 @@ export async function claimBuild(
   );
   if (rows.length === 0) return undefined;
   db.reached("build claimed");
+  db.changes.wakeWatchers();
   return rows[0];
 }
 

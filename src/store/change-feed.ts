@@ -6,8 +6,12 @@ import { outsideTransaction } from "./statement-pool.ts";
 export interface ChangeFeed {
   /** Call it after the commit. On PostgreSQL other servers hear of it too, some 20 ms later at most. Never throws. */
   wake(): void;
+  /** The same when there is news to watch and nothing to do: it wakes those alone who follow events. */
+  wakeWatchers(): void;
   /** @returns what ends it. */
   onWake(listener: () => void): () => void;
+  /** Hears both kinds. @returns what ends it. */
+  onEvents(listener: () => void): () => void;
   close(): Promise<void>;
 }
 
@@ -21,26 +25,36 @@ const reconnectMinMs = 500;
 const reconnectMaxMs = 15_000;
 const connectTimeoutMs = 10_000;
 
-const channel = "pierhead_changes";
+/** What is to be done, and what is to be seen. */
+const channels = { work: "pierhead_changes", events: "pierhead_events" } as const;
+type Topic = keyof typeof channels;
 
 /** @param databaseUrl undefined: the embedded database, which no other server can use. */
 export function createChangeFeed(databaseUrl: string | undefined, logger: Logger): ChangeFeed {
-  const listeners = new Set<() => void>();
-  const tell = () => {
-    for (const listener of listeners) outsideTransaction(listener);
+  const listeners = { work: new Set<() => void>(), events: new Set<() => void>() };
+  const tell = (topic: Topic) => {
+    if (topic === "work") for (const listener of listeners.work) outsideTransaction(listener);
+    for (const listener of listeners.events) outsideTransaction(listener);
+  };
+  const listen = (topic: Topic, listener: () => void) => {
+    listeners[topic].add(listener);
+    return () => listeners[topic].delete(listener);
   };
   const others = databaseUrl === undefined ? undefined : new OtherServers(databaseUrl, tell, logger);
   return {
     wake() {
-      tell();
-      others?.notify();
+      tell("work");
+      others?.notify("work");
     },
-    onWake(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
+    wakeWatchers() {
+      tell("events");
+      others?.notify("events");
     },
+    onWake: (listener) => listen("work", listener),
+    onEvents: (listener) => listen("events", listener),
     async close() {
-      listeners.clear();
+      listeners.work.clear();
+      listeners.events.clear();
       await others?.close();
     },
   };
@@ -49,17 +63,17 @@ export function createChangeFeed(databaseUrl: string | undefined, logger: Logger
 /** One connection that listens and notifies, and comes back when it is lost. */
 class OtherServers {
   readonly #databaseUrl: string;
-  readonly #heard: () => void;
+  readonly #heard: (topic: Topic) => void;
   readonly #logger: Logger;
   #client: pg.Client | undefined;
   #attempts = 0;
   #reconnect: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
-  #isWanted = false;
+  readonly #wanted = new Set<Topic>();
   #isClosed = false;
   #connecting: Promise<void>;
 
-  constructor(databaseUrl: string, heard: () => void, logger: Logger) {
+  constructor(databaseUrl: string, heard: (topic: Topic) => void, logger: Logger) {
     this.#databaseUrl = databaseUrl;
     this.#heard = heard;
     this.#logger = logger;
@@ -67,8 +81,8 @@ class OtherServers {
   }
 
   /** At once when the last one is long enough ago, otherwise one for all at the end of the pause. */
-  notify(): void {
-    this.#isWanted = true;
+  notify(topic: Topic): void {
+    this.#wanted.add(topic);
     this.#send();
   }
 
@@ -83,10 +97,12 @@ class OtherServers {
   }
 
   #send(): void {
-    if (!this.#isWanted || this.#pause !== undefined || this.#isClosed || this.#client === undefined) return;
-    this.#isWanted = false;
-    const sent = this.#client.query(`notify ${channel}`).catch(() => {
-      this.#isWanted = true;
+    if (this.#wanted.size === 0 || this.#pause !== undefined || this.#isClosed || this.#client === undefined) return;
+    // Who hears of work looks at events too.
+    const topic = this.#wanted.has("work") ? "work" : "events";
+    this.#wanted.clear();
+    const sent = this.#client.query(`notify ${channels[topic]}`).catch(() => {
+      this.#wanted.add(topic);
     });
     this.#pause = setTimeout(async () => {
       await sent;
@@ -107,16 +123,17 @@ class OtherServers {
     });
     client.on("end", () => this.#lost(client));
     client.on("notification", (message) => {
-      if (message.processId !== (client as { processID?: number }).processID) this.#heard();
+      if (message.processId === (client as { processID?: number }).processID) return;
+      this.#heard(message.channel === channels.work ? "work" : "events");
     });
     try {
       await client.connect();
       // A lost NOTIFY costs a second (readers poll), so its commit need not wait for the disk.
-      await client.query(`set synchronous_commit = off; listen ${channel}`);
+      await client.query(`set synchronous_commit = off; listen ${channels.work}; listen ${channels.events}`);
       this.#client = client;
       this.#attempts = 0;
       // Whatever was announced while we did not listen.
-      this.#heard();
+      this.#heard("work");
       this.#send();
     } catch (error) {
       this.#logger.warn({ error: explain(error) }, "cannot listen for changes of other servers");

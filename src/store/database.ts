@@ -10,6 +10,7 @@ import { DatabaseUnusable, isConflict, sqlState } from "./database-errors.ts";
 import { type EmbeddedEngine, openEmbeddedEngine } from "./embedded/engine.ts";
 import { startUpkeep } from "./embedded/upkeep.ts";
 import type { FaultPoint } from "./fault-points.ts";
+import { LogSignal } from "./log-signal.ts";
 import type { Database } from "./schema.ts";
 import { insideTransaction, statementPool } from "./statement-pool.ts";
 
@@ -25,6 +26,8 @@ export interface Db {
   readonly engine: EmbeddedEngine | undefined;
   /** Wakes those who follow changes; call it after the commit. */
   readonly changes: ChangeFeed;
+  /** Wakes those who tail logs; whoever appends lines does that. */
+  readonly logSignal: LogSignal;
   /**
    * One transaction (read committed). Runs `act` again, at most 5 times in all, when PostgreSQL undid it because of a
    * conflict: `act` must change nothing but the database. Inside it, use `trx` only: another connection would wait for
@@ -137,19 +140,24 @@ function assemble(
   const stopUpkeep = engine === undefined ? undefined : startUpkeep(kysely, options.logger);
   let closing: Promise<void> | undefined;
   const close = async () => {
+    logSignal.close();
     await changes.close();
     await stopUpkeep?.();
     await pool.end();
     await engine?.close();
   };
   const isPostgres = engine === undefined;
-  return {
+  const db: Db = {
     get kysely() {
       return currentUnit() ?? kysely;
     },
     kind: isPostgres ? "postgres" : "embedded",
     engine,
-    changes: { ...changes, wake: () => afterCommit(changes.wake) },
+    changes: {
+      ...changes,
+      wake: () => afterCommit(changes.wake),
+      wakeWatchers: () => afterCommit(changes.wakeWatchers),
+    },
     transaction(act, limits = {}) {
       const unit = currentUnit();
       return unit === undefined ? transact(kysely, act, { ...limits, isPostgres }) : act({ kysely: unit });
@@ -159,12 +167,17 @@ function assemble(
         ? runUnit((unit) => transact(kysely, (trx) => unit(trx.kysely), { isPostgres }), act)
         : act(),
     afterCommit,
+    get logSignal() {
+      return logSignal;
+    },
     reached: (point) => afterCommit(() => options.onReached?.(point)),
     close: () => {
       closing ??= close();
       return closing;
     },
   };
+  const logSignal = new LogSignal(db);
+  return db;
 }
 
 async function transact<T>(

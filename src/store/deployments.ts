@@ -251,15 +251,25 @@ export async function changeDeployment(
     audit: AuditNote;
   },
 ): Promise<void> {
+  const { revision } = made;
   const assignments = Object.entries(made.change).map(([column, value]) => sql`${sql.ref(column)} = ${encoded(value)}`);
+  const changed = [...Object.keys(made.change), ...(made.secrets === null ? [] : ["secrets"])];
+  const event =
+    revision === null
+      ? { kind: "deployment.changed", data: { changed } }
+      : { kind: "revision.created", data: { changed, triggered_by: revision.triggered_by } };
   if (made.secrets !== null) assignments.push(sql`secret_set_id = ${made.secrets.id}`);
-  if (made.revision !== null) assignments.push(sql`latest_revision_id = ${made.revision.id}`);
+  if (revision !== null) assignments.push(sql`latest_revision_id = ${revision.id}`);
   await sql`
     with deployment as (
       update deployments set ${sql.join([...assignments, sql`updated_at = now()`])} where id = ${deployment.id}
       returning id as deployment_id, tenant_id
     ), secret_set as (${insertedSecretSet(made.secrets, "deployment")}
-    ), revision as (${insertedRevision(made.revision, "deployment")}
+    ), revision as (${insertedRevision(revision, "deployment")}
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, ${revision?.id ?? null}::uuid, ${event.kind}, ${JSON.stringify(event.data)}
+        from deployment
     ), audit as (${auditedDeployment("deployment", made.audit)}
     ), ${announced("deployment")}
     select deployment_id from deployment`.execute(trx.kysely);
@@ -292,8 +302,13 @@ export async function requestDelete(
         from deployment d
        where r.deployment_id = d.deployment_id
          and ${isUnsettled("r")}
+      returning r.tenant_id, r.deployment_id, r.id
     ), event as (
-      insert into events (tenant_id, deployment_id, kind) select tenant_id, deployment_id, 'deployment.delete_requested' from deployment
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, null, 'deployment.delete_requested', '{}'::jsonb from deployment
+      union all
+      select tenant_id, deployment_id, id, 'revision.status',
+             '{"from": null, "to": "INTERRUPTED", "because": "the deployment was deleted"}'::jsonb from interrupted
     ), audit as (${auditedDeployment("deployment", deleteNote(options))}
     ), ${announced("deployment")}
     select deployment_id from deployment`.execute(db.kysely);
@@ -315,7 +330,9 @@ export async function moveDeployment(
   move: { from: DeploymentStatus; to: DeploymentStatus; byPass?: boolean },
 ): Promise<boolean> {
   if (!canMoveDeployment(move.from, move.to)) throw new RangeError(`deployment cannot move ${move.from} -> ${move.to}`);
-  return joinedMoves(db, { id, ...move });
+  const isMoved = await joinedMoves(db, { id, ...move });
+  if (isMoved && "changes" in db) db.changes.wakeWatchers();
+  return isMoved;
 }
 
 type Move = { id: string; from: DeploymentStatus; to: DeploymentStatus; byPass?: boolean };
@@ -345,17 +362,21 @@ const joinedMoves = joined(async (db, moves: Move[]): Promise<boolean[]> => {
 export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> {
   const { rows } = await sql`
     with gone as (
-      delete from deployments where id = ${id} and status = 'AWAITING_FINAL_DELETE' returning id as deployment_id, tenant_id
+      delete from deployments where id = ${id} and status = 'AWAITING_FINAL_DELETE'
+      returning id as deployment_id, tenant_id, name
     ), event as (
-      insert into events (tenant_id, deployment_id, kind) select tenant_id, deployment_id, 'deployment.deleted' from gone
+      insert into events (tenant_id, deployment_id, kind, data)
+      select tenant_id, deployment_id, 'deployment.deleted', jsonb_build_object('name', name) from gone
     ), change as (
       insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from gone
     ), assignment as (delete from assignments a using gone g where a.deployment_id = g.deployment_id
     ), observation as (delete from observations o using gone g where o.deployment_id = g.deployment_id
     ), queued as (delete from reconcile_queue q using gone g where q.deployment_id = g.deployment_id)
     select deployment_id from gone`.execute(db.kysely);
-  if (rows.length > 0) db.reached("deployment row deleted");
-  return rows.length > 0;
+  if (rows.length === 0) return false;
+  db.reached("deployment row deleted");
+  db.changes.wakeWatchers();
+  return true;
 }
 
 const json = (value: unknown) => (value === null || value === undefined ? null : JSON.stringify(value));

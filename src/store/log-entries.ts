@@ -84,6 +84,7 @@ async function append(db: Db, entries: NewLogEntry[], listenerId: string | null)
               logged_at timestamptz, message text, line_key text)
       join deployments d on d.id = e.deployment_id and (${listenerId}::uuid is null or d.listener_id = ${listenerId}::uuid)
     on conflict (deployment_id, line_key) where line_key is not null do nothing`.execute(db.kysely);
+  db.logSignal.tell(new Set(entries.map((entry) => entry.deployment_id)));
 }
 
 /** A line whose time cannot be read is as old as its arrival. */
@@ -116,4 +117,14 @@ export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntr
     select id, revision_id, replica_id, stream, level, logged_at, message from log_entries
      where ${sql.join(conditions, sql` and `)} order by ${order} limit ${filter.limit}`.execute(db.kysely);
   return rows;
+}
+
+/** Ids of the last lines of a deployment's logs; 0: it has none. */
+export async function findLastLogIds(db: Db, deploymentId: string): Promise<Record<LogFilter["kind"], number>> {
+  const { rows } = await sql<{ build: number | null; deploy: number | null }>`
+    select (select max(id) from log_entries where deployment_id = ${deploymentId} and kind = 'build') as build,
+           (select max(id) from log_entries where deployment_id = ${deploymentId} and kind = 'deploy') as deploy`.execute(
+    db.kysely,
+  );
+  return { build: rows[0]?.build ?? 0, deploy: rows[0]?.deploy ?? 0 };
 }

@@ -149,7 +149,7 @@ export async function moveRevision(
 ): Promise<boolean> {
   if (!canMoveRevision(move.from, move.to)) throw new RangeError(`revision cannot move ${move.from} -> ${move.to}`);
   const isMoved = await joinedMoves(db, { id: revision.id, ...move });
-  if (isMoved) reach(db, pointOf(move.to));
+  if (isMoved) committed(db, pointOf(move.to));
   return isMoved;
 }
 
@@ -220,6 +220,7 @@ export async function skipRevisions(db: Db, revisionIds: string[], supersededBy:
       insert into deployment_changes (tenant_id, deployment_id) select distinct tenant_id, deployment_id from moved)
     select 1`.execute(db.kysely);
   db.reached("revisions skipped");
+  db.changes.wakeWatchers();
 }
 
 /**
@@ -273,9 +274,11 @@ function pointOf(to: RevisionStatus): FaultPoint | null {
   }
 }
 
-/** Inside a transaction nothing is persisted yet: the one who commits it reports the point. */
-function reach(db: Db | Trx, point: FaultPoint | null): void {
-  if (point !== null && "reached" in db) db.reached(point);
+/** Inside a transaction nothing is persisted yet: the one who commits it reports the point and wakes who watches. */
+function committed(db: Db | Trx, point: FaultPoint | null): void {
+  if (!("reached" in db)) return;
+  if (point !== null) db.reached(point);
+  db.changes.wakeWatchers();
 }
 
 const json = (value: unknown) => (value === null || value === undefined ? null : JSON.stringify(value));

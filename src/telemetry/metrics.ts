@@ -6,6 +6,8 @@ export interface Metrics {
   reconciler: ReconcilerMetrics;
   requests: Counter<"operation" | "status">;
   requestSeconds: Histogram<"operation">;
+  /** Open now. */
+  eventStreams: Gauge;
   builds: Counter<"outcome">;
   logLinesDropped: Counter<"replica">;
 }
@@ -34,6 +36,7 @@ export function createMetrics(): Metrics {
       buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60],
       registers,
     }),
+    eventStreams: new Gauge({ name: "pierhead_event_streams", help: "Open event streams.", registers }),
     builds: counter("builds_total", "Ended builds.", ["outcome"]),
     logLinesDropped: counter("log_lines_dropped_total", "Replica log lines over the rate limit.", ["replica"]),
     reconciler: {

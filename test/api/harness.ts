@@ -9,6 +9,7 @@ import { mintApiKey } from "../../src/auth/api-key.ts";
 import { insertApiKey, type KeyRole } from "../../src/store/api-keys.ts";
 import { type Db, openDatabase } from "../../src/store/database.ts";
 import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
+import { EventFeed } from "../../src/store/event-feed.ts";
 import { ensureBuiltinListener } from "../../src/store/listeners.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSealer } from "../../src/store/seal.ts";
@@ -81,6 +82,7 @@ export async function startApiOn(
     sealer: await openSealer(db, randomBytes(32)),
     logger: createLogger("silent"),
     metrics: createMetrics(),
+    events: new EventFeed(db, createLogger("silent")),
     listenerId: await ensureBuiltinListener(db, "process"),
     settings: { ...defaultSettings, ...settings },
     readiness: () => [],
@@ -121,6 +123,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   uncappedResources: false,
   hasBuiltinDataPlane: true,
   tracing: null,
+  streamHeartbeatMs: 15_000,
   rateLimit: { perS: 0, burst: 1 },
 };
 

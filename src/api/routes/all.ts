@@ -9,6 +9,7 @@ import { addDebugRoutes } from "./debug.ts";
 import { addDeletionRoutes } from "./deployment-deletion.ts";
 import { addSizeRoutes } from "./deployment-sizes.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
+import { addEventRoutes } from "./events.ts";
 import { addInfoRoutes } from "./info.ts";
 import { addListenerProtocol } from "./listener-protocol.ts";
 import { addListenerRoutes } from "./listeners.ts";
@@ -27,6 +28,7 @@ export function addRoutes(api: Api): void {
   addUploadRoutes(api);
   addLogRoutes(api);
   addMetricsRoutes(api);
+  addEventRoutes(api);
   addListenerRoutes(api);
   addTenantRoutes(api);
   addApiKeyRoutes(api);

@@ -1,17 +1,12 @@
 import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
-import {
-  type LogEntry,
-  type LogLevel,
-  type LogPage,
-  logPageSizeDefault,
-  type ReadLogsBody,
-} from "../../contract/log.ts";
+import { type LogLevel, type LogPage, logPageSizeDefault, type ReadLogsBody } from "../../contract/log.ts";
 import { operations } from "../../contract/operations.ts";
 import { isFinal } from "../../domain/revision-status.ts";
 import type { Db } from "../../store/database.ts";
-import { type LogEntryRow, type LogFilter, logLevels, readLogEntries } from "../../store/log-entries.ts";
+import { type LogEntryRow, type LogFilter, readLogEntries } from "../../store/log-entries.ts";
 import type { RevisionRow } from "../../store/revisions.ts";
+import { logEntryOf } from "../present.ts";
 import { type Api, type Call, route } from "../route.ts";
 import { readDeployment } from "./deployments.ts";
 import { readRevision } from "./revisions.ts";
@@ -132,7 +127,7 @@ async function readPage(db: Db, stream: Stream, wish: Wish): Promise<LogPage> {
     startAt: timeOf(wish.start_time),
     endAt: timeOf(wish.end_time),
   });
-  return { logs: rows.map((row) => entryOf(row, stream.kind)), next_offset: nextOffset(rows, stream, wish) };
+  return { logs: rows.map((row) => logEntryOf(row, stream.kind)), next_offset: nextOffset(rows, stream, wish) };
 }
 
 /**
@@ -153,19 +148,3 @@ function idOf(cursor: string | undefined): number | null {
 }
 
 const timeOf = (text: string | undefined) => (text === undefined ? null : new Date(text));
-
-function entryOf(row: LogEntryRow, kind: Kind): LogEntry {
-  return {
-    id: String(row.id),
-    timestamp: row.logged_at.toISOString(),
-    level: levelNames.get(row.level) ?? "INFO",
-    message: row.message,
-    source: kind,
-    revision_id: row.revision_id,
-    replica: row.replica_id,
-    stream: row.stream === "stdout" || row.stream === "stderr" ? row.stream : null,
-    run_id: null,
-  };
-}
-
-const levelNames = new Map<number, string>(Object.entries(logLevels).map(([name, level]) => [level, name]));

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { EventOrder, gapPatienceMs } from "../../src/store/event-order.ts";
+
+const row = (id: number) => ({ id });
+const ids = (rows: { id: number }[]) => rows.map(({ id }) => id);
+
+test("rows without a gap go out at once, and those above one when its row or its end has come", () => {
+  const order = new EventOrder(10);
+  assert.deepEqual(ids(order.add([row(11), row(12)], 0)), [11, 12]);
+  assert.deepEqual(ids(order.add([row(15), row(14)], 0)), []);
+  assert.deepEqual([order.position, order.highest, order.gaps], [12, 15, [13]]);
+  order.note(new Set(["a", "b"]));
+  order.note(new Set(["b", "c"]));
+  assert.deepEqual(ids(order.add([], 0)), []);
+  order.note(new Set(["c"]));
+  assert.deepEqual(ids(order.add([], 0)), [14, 15]);
+  assert.deepEqual([order.position, order.gaps], [15, []]);
+});
+
+test("a row that was committed between the look and the question is found by the next look", () => {
+  const order = new EventOrder(0);
+  order.add([row(2)], 0);
+  order.note(new Set());
+  assert.deepEqual(ids(order.add([row(1)], 0)), [1, 2]);
+});
+
+test("a gap is not waited for longer than any transaction may last", () => {
+  const order = new EventOrder(0);
+  order.add([row(2)], 0);
+  order.note(new Set(["endless"]));
+  assert.deepEqual(ids(order.add([], gapPatienceMs)), []);
+  assert.deepEqual(ids(order.add([], gapPatienceMs + 1)), [2]);
+});
+
+test("numbers that jump by millions cost no memory", () => {
+  const order = new EventOrder(0);
+  order.add([row(10_000_000)], 0);
+  assert.equal(order.gaps.length, 5_000);
+  order.note(new Set());
+  assert.deepEqual(ids(order.add([], 0)), [10_000_000]);
+});
+
+/** Transactions begin, take numbers, and commit or are undone; looks and questions come in between, at any moment. */
+const step = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("begin" as const), rows: fc.integer({ min: 1, max: 3 }) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("end" as const), which: fc.nat(9), commits: fc.boolean() }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("look" as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("ask" as const) }) },
+);
+
+/** A table as its readers see it: numbers are given out at once, rows appear with the commit. */
+class Table {
+  readonly committed: number[] = [];
+  readonly open: { name: string; ids: number[] }[] = [];
+  #taken = 0;
+  #names = 0;
+
+  begin(rows: number): void {
+    this.#names += 1;
+    this.open.push({ name: `t${this.#names}`, ids: Array.from({ length: rows }, () => ++this.#taken) });
+  }
+
+  end(which: number, commits: boolean): void {
+    const [ended] = this.open.splice(which % Math.max(1, this.open.length), 1);
+    if (commits) this.committed.push(...(ended?.ids ?? []));
+  }
+}
+
+test("whatever transactions do, every committed row is given out once, in order, and at last all of them", () => {
+  const holds = fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+    const [table, order, given] = [new Table(), new EventOrder(0), [] as number[]];
+    const look = () => {
+      const seen = table.committed.filter((id) => id > order.highest || order.gaps.includes(id));
+      given.push(...ids(order.add(seen.map(row), 0)));
+      assert.ok(table.committed.every((id) => id > order.position || given.includes(id)));
+    };
+    const ask = () => order.note(new Set(table.open.map(({ name }) => name)));
+    for (const one of steps) {
+      if (one.kind === "look") look();
+      else if (one.kind === "ask") ask();
+      else if (one.kind === "begin") table.begin(one.rows);
+      else table.end(one.which, one.commits);
+    }
+    while (table.open.length > 0) table.end(0, true);
+    for (let round = 0; round < 3; round += 1) {
+      look();
+      ask();
+    }
+    assert.deepEqual(
+      given,
+      table.committed.toSorted((a, b) => a - b),
+    );
+  });
+  fc.assert(holds, { numRuns: 2_000 });
+});
