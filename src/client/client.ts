@@ -3,16 +3,18 @@ import type { Deployment } from "../contract/deployment.ts";
 import type { LogEntry } from "../contract/log.ts";
 import type { Revision } from "../contract/revision.ts";
 import type { UploadReceipt } from "../contract/upload.ts";
-import { type CallTrace, exchange } from "./exchange.ts";
+import { type CallTrace, exchange, openStream } from "./exchange.ts";
 import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
 import { type ClientOperations, type Route, routes } from "./routes.ts";
 import { type WaitOptions, waitForDeletion, waitForRevision } from "./wait.ts";
+import { type OpenStream, type Watched, type WatchQuestion, watchEvents } from "./watch.ts";
 
 export type { CallTrace } from "./exchange.ts";
 // biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
 export { ApiFailure, ServerUnreachable, WaitTimeout } from "./failure.ts";
 export type { FollowLogs, FollowOptions } from "./follow.ts";
 export { isSettled } from "./wait.ts";
+export type { Watched, WatchQuestion } from "./watch.ts";
 
 export interface ClientOptions {
   /** Address of the API, with its path prefix if it has one: `http://127.0.0.1:8124`, `https://host/api-host`. */
@@ -49,6 +51,8 @@ export type Client = {
   uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
   waitForRevision(ids: Ids, options?: WaitOptions & { onChange?: (revision: Revision) => void }): Promise<Revision>;
   waitForDeletion(ids: Pick<Ids, "deployment_id">, options?: WaitOptions): Promise<void>;
+  /** Events as they happen, each once, over lost connections; ends when the watched deployment is gone. */
+  watchEvents(question?: WatchQuestion, signal?: AbortSignal): AsyncGenerator<Watched, void, undefined>;
   followLogs(question: FollowLogs, options?: FollowOptions): AsyncGenerator<LogEntry, void, undefined>;
   /** The newest `count` lines, oldest first. */
   tailLogs(question: FollowLogs, count: number, signal?: AbortSignal): Promise<LogEntry[]>;
@@ -110,6 +114,11 @@ export function createClient(options: ClientOptions): Client {
     ]),
   ) as unknown as { [Id in keyof ClientOperations]: Client[Id] };
 
+  const watches = createWatches((path, lastEventId, signal) => {
+    const headers = { ...identity, ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }) };
+    return openStream(transport, { url: baseUrl + path, headers, signal });
+  });
+
   const readLogPage = ({ revision_id, ...question }: FollowLogs, signal?: AbortSignal) =>
     revision_id === undefined
       ? methods.getDeploymentLogs(question, { signal })
@@ -129,14 +138,34 @@ export function createClient(options: ClientOptions): Client {
         deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
         signal: call.signal,
       })) as UploadReceipt,
-    waitForRevision: (ids, wait) => waitForRevision((signal) => methods.getRevision(ids, { signal }), wait),
-    waitForDeletion: (ids, wait) => waitForDeletion((signal) => methods.getDeployment(ids, { signal }), wait),
-    followLogs: (question, follow) => followLogs(readLogPage, question, follow),
+    waitForRevision: (ids, wait) => waitForRevision(reading(methods.getRevision, ids), watches.deployment(ids), wait),
+    waitForDeletion: (ids, wait) => waitForDeletion(reading(methods.getDeployment, ids), watches.deployment(ids), wait),
+    watchEvents: watches.events,
+    followLogs: (question, follow) => followLogs({ read: readLogPage, watch: watches.log(question) }, question, follow),
     tailLogs: (question, count, signal) => readTail(readLogPage, question, count, signal),
     request: (verb, path, body, call) => {
       const route = { verb: verb.toUpperCase() as Route["verb"], path };
       return send(route, path.startsWith("/") ? path : `/${path}`, body, call);
     },
+  };
+}
+
+/** The same read again and again. */
+function reading<I, T>(read: (input: I, options: CallOptions) => Promise<T>, input: I) {
+  return (signal?: AbortSignal) => read(input, { signal });
+}
+
+function createWatches(open: OpenStream) {
+  return {
+    events: (question: WatchQuestion = {}, signal?: AbortSignal) => watchEvents(open, question, signal),
+    deployment:
+      ({ deployment_id }: { deployment_id: string }) =>
+      (signal: AbortSignal) =>
+        watchEvents(open, { deployment_id }, signal),
+    log:
+      ({ deployment_id, type }: FollowLogs) =>
+      (logs_after: string, signal?: AbortSignal) =>
+        watchEvents(open, { deployment_id, logs: [type], logs_after, types: ["revision.status"] }, signal),
   };
 }
 

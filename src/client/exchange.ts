@@ -59,6 +59,53 @@ export async function exchange(transport: Transport, request: Exchange): Promise
   }
 }
 
+/** Until the head of the answer; the stream itself may last. */
+const streamDeadlineMs = 15_000;
+
+/**
+ * Opens a stream of server-sent events, once.
+ * @throws ApiFailure when the server answers with something else; ServerUnreachable; the signal's reason.
+ */
+export async function openStream(
+  transport: Transport,
+  { url, headers, signal }: Pick<Exchange, "url" | "headers"> & { signal: AbortSignal },
+): Promise<Response> {
+  const request = { verb: "GET", shownUrl: url };
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), streamDeadlineMs);
+  const startedAt = Date.now();
+  const trace = (status: number | null, requestId: string | null) =>
+    transport.onCall?.({
+      ...{ verb: "GET", url, body: null, attempt: 1, status, requestId },
+      durationMs: Date.now() - startedAt,
+    });
+  try {
+    const response = await transport.fetch(url, {
+      headers: { ...headers, accept: "text/event-stream" },
+      redirect: "manual",
+      signal: AbortSignal.any([signal, late.signal]),
+    });
+    const requestId = response.headers.get("x-request-id");
+    trace(response.status, requestId);
+    if (response.headers.get("content-type")?.startsWith("text/event-stream") && response.ok) return response;
+    const answer = readAnswer(request, response, await response.text(), requestId);
+    throw "failure" in answer ? answer.failure : notAStream(request, requestId);
+  } catch (error) {
+    if (error instanceof ApiFailure) throw error;
+    signal.throwIfAborted();
+    trace(null, null);
+    const because = late.signal.aborted ? `later than ${streamDeadlineMs / 1000} s` : reasonOf(error);
+    throw new ServerUnreachable(new URL(url).origin, because, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function notAStream(request: Pick<Exchange, "verb" | "shownUrl">, requestId: string | null): ApiFailure {
+  const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;
+  return new ApiFailure({ status: 406, detail: "The server does not stream events.", items: null, requestId, call });
+}
+
 type Attempt = { value: unknown } | { failure: ApiFailure | ServerUnreachable; retryAfterMs: number | null };
 
 async function attemptOnce(
@@ -97,7 +144,12 @@ async function attemptOnce(
   }
 }
 
-function readAnswer(request: Exchange, response: Response, text: string, requestId: string | null): Attempt {
+function readAnswer(
+  request: Pick<Exchange, "verb" | "shownUrl">,
+  response: Response,
+  text: string,
+  requestId: string | null,
+): Attempt {
   const body = parse(text);
   if (response.ok && body !== notJson) return { value: body };
   const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;

@@ -1,6 +1,7 @@
 import type { LogEntry, LogLevel, LogPage, LogType } from "../contract/log.ts";
 import { isPassing } from "./failure.ts";
 import { pause } from "./pause.ts";
+import type { Watched } from "./watch.ts";
 
 export interface FollowLogs {
   deployment_id: string;
@@ -16,7 +17,7 @@ export interface FollowLogs {
 export interface FollowOptions {
   /** Start with so many of the newest lines instead of all of them. */
   tail?: number;
-  /** Pause after a page without news. Default 1_000. */
+  /** Pause after a page without news, where the server cannot be watched. Default 1_000. */
   intervalMs?: number;
   signal?: AbortSignal;
 }
@@ -26,6 +27,9 @@ export type ReadLogPage = (
   signal?: AbortSignal,
 ) => Promise<LogPage>;
 
+/** Opens a stream of lines of one log after a line, with what happens to the deployment. */
+export type WatchLog = (logsAfter: string, signal?: AbortSignal) => AsyncIterable<Watched>;
+
 /** Lines a page; the API gives at most 1_000. */
 const pageSize = 500;
 
@@ -33,11 +37,12 @@ const pageSize = 500;
 const patienceMs = 60_000;
 
 /**
- * Log lines, oldest first, each once, without a gap over lost connections: the cursor is the client's. Ends when the
- * server says that the stream is finished and exhausted, which the logs of a build do.
+ * Log lines, oldest first, each once, without a gap over lost connections: the cursor is the client's. Pages until it
+ * has caught up, then lines as they are written, or pages again where the server cannot be watched. Ends when the server
+ * says that the stream is finished and exhausted, which the logs of a build do.
  */
 export async function* followLogs(
-  read: ReadLogPage,
+  { read, watch }: { read: ReadLogPage; watch: WatchLog },
   question: FollowLogs,
   options: FollowOptions = {},
 ): AsyncGenerator<LogEntry, void, undefined> {
@@ -47,6 +52,7 @@ export async function* followLogs(
   // Inclusive: lines of the same moment come again and are known by their ids.
   let seen = new Set(newest.map(({ id }) => id));
   let from: { start_time?: string; offset?: string } = startingAt(newest.at(-1)?.timestamp ?? question.start_time);
+  let canWatch = true;
   for (let answeredAt = Date.now(); ; ) {
     const ask = () => read({ ...question, ...from, order: "asc", limit: pageSize }, signal);
     const page = await patiently(ask, answeredAt);
@@ -56,9 +62,51 @@ export async function* followLogs(
       if (page.next_offset === null) return;
       seen = new Set([...(from.offset === undefined ? seen : []), ...page.logs.map(({ id }) => id)]);
       from = { ...from, offset: page.next_offset };
+      if (page.logs.length >= pageSize) continue;
     }
-    if (page === undefined || page.logs.length < pageSize) await pause(intervalMs, signal);
+    if (canWatch && from.offset !== undefined) {
+      const end = yield* streamed(watch, question, from.offset, signal);
+      canWatch = end.canWatch;
+      from = { ...from, offset: end.offset };
+      if (end.isNews) continue;
+    }
+    await pause(intervalMs, signal);
   }
+}
+
+/**
+ * Lines as they come, until something else happened that may have ended the log, or the stream cannot be had.
+ * @returns the last line's place, and whether it is worth to read a page at once.
+ */
+async function* streamed(
+  watch: WatchLog,
+  question: FollowLogs,
+  after: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<LogEntry, { offset: string; isNews: boolean; canWatch: boolean }, undefined> {
+  let offset = after;
+  try {
+    for await (const watched of watch(offset, signal)) {
+      if (watched.kind === "log") {
+        offset = watched.line.id;
+        if (isWanted(watched.line, question)) yield watched.line;
+      } else if (watched.kind === "event" && question.revision_id !== undefined) break;
+    }
+    return { offset, isNews: true, canWatch: true };
+  } catch (error) {
+    signal?.throwIfAborted();
+    return { offset, isNews: false, canWatch: isPassing(error) };
+  }
+}
+
+const levels: readonly string[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
+
+/** What the server would have left out of a page. */
+function isWanted(line: LogEntry, { revision_id: revisionId, level, query = "", start_time }: FollowLogs): boolean {
+  if (revisionId !== undefined && line.revision_id !== revisionId) return false;
+  if (level !== undefined && levels.indexOf(line.level) < levels.indexOf(level)) return false;
+  if (start_time !== undefined && line.timestamp < start_time) return false;
+  return line.message.toLowerCase().includes(query.toLowerCase());
 }
 
 const startingAt = (moment: string | undefined) => (moment === undefined ? {} : { start_time: moment });

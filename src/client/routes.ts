@@ -1,5 +1,6 @@
 import type { debugOperations } from "../contract/operations-debug.ts";
 import type { deploymentOperations } from "../contract/operations-deployments.ts";
+import type { eventOperations } from "../contract/operations-events.ts";
 import type { listenerOperations } from "../contract/operations-listeners.ts";
 import type { logOperations } from "../contract/operations-logs.ts";
 import type { metricsOperations } from "../contract/operations-metrics.ts";
@@ -15,6 +16,7 @@ export type ClientOperations = Omit<
     typeof revisionOperations &
     typeof logOperations &
     typeof metricsOperations &
+    typeof eventOperations &
     typeof listenerOperations &
     typeof debugOperations &
     AdminOperations &
@@ -76,6 +78,8 @@ export const routes: Record<keyof ClientOperations, Route> = {
   patchListener: { verb: "PATCH", path: "/v2/listeners/{listener_id}" },
   deleteListener: { verb: "DELETE", path: "/v2/listeners/{listener_id}" },
   replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key" },
+  listEvents: get("/v2/events"),
+  listDeploymentEvents: get("/v2/deployments/{deployment_id}/events"),
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
   ...adminRoutes,
   ...authRoutes,

@@ -11,6 +11,8 @@ export const EventType = literals([
   "deployment.deleted",
   "revision.created",
   "revision.status",
+  "tracing.project_ready",
+  "tracing.failed",
   "webhook.disabled",
 ]);
 export type EventType = Static<typeof EventType>;

@@ -9,7 +9,7 @@ export interface Asked {
   body: string;
 }
 
-/** A server on this machine that answers as told and remembers what it was asked. */
+/** A server on this machine that answers as told and remembers what it was asked. Like an old one, it streams no events. */
 export async function startAnswering(
   answer: (
     asked: Asked,
@@ -19,6 +19,7 @@ export async function startAnswering(
   const asked: Asked[] = [];
   const server = createServer(async (request, response: ServerResponse) => {
     const { method = "", url = "", headers } = request;
+    if (headers.accept === "text/event-stream") return response.writeHead(404).end('{"detail": "Not Found"}');
     const question = { method, url, headers, body: await text(request) };
     asked.push(question);
     const given = answer(question, asked.length);

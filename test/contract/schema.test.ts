@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { TSchema } from "typebox";
 import {
@@ -11,6 +12,7 @@ import {
   SourceKind,
 } from "../../src/contract/deployment.ts";
 import { type ApiError, errors } from "../../src/contract/error.ts";
+import { EventType } from "../../src/contract/event.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations, refusalsOf } from "../../src/contract/operations.ts";
 import { ResourceSpec, withoutCpuBounds } from "../../src/contract/resource-spec.ts";
@@ -178,4 +180,18 @@ test("texts and keys that clients match on", () => {
   assert.equal(errors.workspaceRequired().body()["error"], "org_scoped_key_requires_workspace");
   const item = { type: "missing", loc: ["body", "name"], msg: "Field required", input: {} };
   assert.deepEqual(errors.invalidRequest([item]).body(), { detail: [item] });
+});
+
+test("every event that the store writes is of a type that the API knows, and every type is written", () => {
+  const written = new Set<string>();
+  for (const name of readdirSync("src/store").filter((file) => file.endsWith(".ts"))) {
+    const text = readFileSync(`src/store/${name}`, "utf8");
+    for (const [, insert = ""] of text.matchAll(/insert into events([\s\S]{0,700})/g)) {
+      for (const [, type = ""] of insert.matchAll(/['"]((?:deployment|revision|tracing|webhook)\.[a-z_]+)['"]/g))
+        written.add(type);
+    }
+    for (const [, type = ""] of text.matchAll(/kind: "((?:deployment|revision)\.[a-z]+)"/g)) written.add(type);
+  }
+  const comingWithWebhooks = ["webhook.disabled"];
+  assert.deepEqual([...written, ...comingWithWebhooks].toSorted(), [...EventType.enum].toSorted());
 });

@@ -1,0 +1,67 @@
+/** One message of a stream of server-sent events. */
+export interface StreamMessage {
+  /** `message` when the server named none. */
+  type: string;
+  data: string;
+  /** Place to go on from behind this message. */
+  id: string;
+}
+
+/** A server of ours says every 15 s that it is there; a connection this silent is dead. */
+export const silenceMaxMs = 45_000;
+
+/**
+ * Reads the body of an open stream to its end (WHATWG HTML 9.2.6). A block without data is given as a message with empty
+ * `data`, because it may carry a place.
+ * @throws what the transport throws, and an error after `silenceMaxMs` without a byte.
+ */
+export async function* readMessages(
+  body: ReadableStream<Uint8Array>,
+  lastId: string,
+): AsyncGenerator<StreamMessage, void, undefined> {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let [text, id] = ["", lastId];
+  try {
+    for (;;) {
+      const { done, value } = await withinSilence(reader);
+      if (done) return;
+      text += value;
+      // A lone CR at the end may be half of a CRLF.
+      const blocks = text.split(/\r\n\r\n|\n\n|\r\r(?!$)/);
+      text = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const message = messageOf(block, id);
+        id = message.id;
+        yield message;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {
+      // It had ended.
+    });
+  }
+}
+
+function messageOf(block: string, lastId: string): StreamMessage {
+  const message: StreamMessage = { type: "message", data: "", id: lastId };
+  const data: string[] = [];
+  for (const line of block.split(/\r\n|\n|\r/)) {
+    const [, field = "", value = ""] = /^([^:]+)(?:: ?(.*))?$/.exec(line) ?? [];
+    if (field === "event") message.type = value;
+    if (field === "id") message.id = value;
+    if (field === "data") data.push(value);
+  }
+  return { ...message, data: data.join("\n") };
+}
+
+async function withinSilence(reader: ReadableStreamDefaultReader<string>) {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const silence = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`silent for ${silenceMaxMs / 1_000} s`)), silenceMaxMs);
+  });
+  try {
+    return await Promise.race([reader.read(), silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

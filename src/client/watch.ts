@@ -1,0 +1,86 @@
+import type { Event, EventType } from "../contract/event.ts";
+import type { LogEntry, LogType } from "../contract/log.ts";
+import { readMessages } from "./event-stream.ts";
+import { ApiFailure, isPassing } from "./failure.ts";
+import { pause } from "./pause.ts";
+
+export interface WatchQuestion {
+  /** Absent: the whole workspace. */
+  deployment_id?: string;
+  types?: readonly EventType[];
+  /** Place behind which to begin, as an answer gave it; `0`: the oldest event that is kept. Absent: now. */
+  after?: string;
+  /** Lines of one deployment's logs come along. */
+  logs?: readonly LogType[];
+  logs_after?: string;
+}
+
+/**
+ * `open`: the stream runs, and nothing that happens from here on is missed; it comes again after each lost connection.
+ * `reset`: what happened meanwhile is no longer kept; read anew what you watch.
+ */
+export type Watched =
+  | { kind: "open"; position: string }
+  | { kind: "event"; position: string; event: Event }
+  | { kind: "log"; position: string; line: LogEntry }
+  | { kind: "reset"; position: string };
+
+/** Opens one connection. @throws ApiFailure, ServerUnreachable */
+export type OpenStream = (path: string, lastEventId: string | undefined, signal: AbortSignal) => Promise<Response>;
+
+const backOffMinMs = 250;
+const backOffMaxMs = 5_000;
+
+/** A server that restarts is back within this; one that stays away longer is reported. */
+const patienceMs = 60_000;
+
+/**
+ * Events as they happen, each once and in order, over lost connections and restarts of the server. Ends when the watched
+ * deployment is gone.
+ * @throws ApiFailure when the server refuses; ServerUnreachable when it stays away; the signal's reason.
+ */
+export async function* watchEvents(
+  open: OpenStream,
+  question: WatchQuestion,
+  signal: AbortSignal = new AbortController().signal,
+): AsyncGenerator<Watched, void, undefined> {
+  let position: string | undefined;
+  let heardAt = Date.now();
+  for (let failures = 0; ; failures += 1) {
+    try {
+      const { body } = await open(pathOf(question), position, signal);
+      let isOpen = false;
+      for await (const { type, data, id } of readMessages(body as ReadableStream<Uint8Array>, position ?? "")) {
+        if (!isOpen) yield { kind: "open", position: id };
+        isOpen = true;
+        [position, failures, heardAt] = [id, 0, Date.now()];
+        if (data !== "") yield watchedOf(type, data, id);
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (position !== undefined && isGone(error)) return;
+      if (isRefusal(error) || Date.now() - heardAt > patienceMs) throw error;
+    }
+    await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** failures) * (0.5 + Math.random() / 2), signal);
+  }
+}
+
+const isRefusal = (error: unknown) => error instanceof ApiFailure && !isPassing(error);
+const isGone = (error: unknown) => error instanceof ApiFailure && error.status === 404;
+
+function watchedOf(type: string, data: string, position: string): Watched {
+  const value = JSON.parse(data) as unknown;
+  if (type === "reset") return { kind: "reset", position };
+  if (type === "log") return { kind: "log", position, line: value as LogEntry };
+  return { kind: "event", position, event: value as Event };
+}
+
+function pathOf({ deployment_id: id, types, after, logs, logs_after }: WatchQuestion): string {
+  const lists = { types, logs };
+  const query = new URLSearchParams();
+  for (const [name, values] of Object.entries(lists)) if (values?.length) query.set(name, values.join(","));
+  if (after !== undefined) query.set("after", after);
+  if (logs_after !== undefined) query.set("logs_after", logs_after);
+  const path = id === undefined ? "/v2/events" : `/v2/deployments/${encodeURIComponent(id)}/events`;
+  return query.size === 0 ? path : `${path}?${query}`;
+}
