@@ -40,7 +40,7 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">,
     keyId: unique,
     actor: `key:${owner.workspaceId}`,
   };
-  const deps = { db, sealer, listenerId: owner.listenerId, settings: apiSettings } as unknown as ApiDeps;
+  const deps = { db, sealer, tracing: null, listenerId: owner.listenerId, settings: apiSettings } as unknown as ApiDeps;
   const showing = { sealer: deps.sealer, principal, deploymentsUrl: "http://127.0.0.1/d/" };
   const keep = (row: DeploymentRow) => {
     const text = JSON.stringify(deploymentOf(row, showing));
