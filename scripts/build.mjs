@@ -11,7 +11,7 @@ const cache = path.join(root, "node_modules", ".cache", "pierhead");
 rmSync(draft, { recursive: true, force: true });
 runOrExit(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", "--outDir", draft]);
 
-for (const file of globSync("**/*.{sql,json}", { cwd: path.join(root, "src") })) {
+for (const file of globSync("**/*.{sql,json,py}", { cwd: path.join(root, "src") })) {
   mkdirSync(path.dirname(path.join(draft, file)), { recursive: true });
   copyFileSync(path.join(root, "src", file), path.join(draft, file));
 }

@@ -3,10 +3,11 @@ import { lstat, opendir, readdir, readFile, rename, rm, stat } from "node:fs/pro
 import path from "node:path";
 import type { Artifact } from "../contract/assignment.ts";
 import type { BuildSource } from "./build.ts";
+import { pythonServerVersion } from "./python/server.ts";
 import { toolchainVersion } from "./toolchain.ts";
 
 /** Grows when the builder makes something else of the same source, so that old artifacts are not taken for new ones. */
-export const builderVersion = `1/${toolchainVersion}`;
+export const builderVersion = `2/${toolchainVersion}/${pythonServerVersion}`;
 
 /** Inside the artifact directory: the `Artifact` as JSON. Written last, so a directory without it is none. */
 export const artifactManifestName = ".pierhead-artifact.json";
@@ -60,7 +61,9 @@ export async function readArtifact(directory: string): Promise<(Artifact & { kin
     const text = await readFile(path.join(directory, artifactManifestName), "utf8");
     const artifact = JSON.parse(text) as Artifact;
     if (artifact.kind !== "directory" || artifact.path !== directory) return undefined;
-    if (artifact.start.runner === "langgraph-js") await stat(path.join(artifact.start.toolchain_dir, "node_modules"));
+    const { start } = artifact;
+    if (start.runner === "langgraph-js") await stat(path.join(start.toolchain_dir, "node_modules"));
+    if (start.runner === "langgraph-python") await stat(path.join(start.environment_dir, "bin", "python"));
     return artifact;
   } catch {
     return undefined;

@@ -4,6 +4,8 @@ import { BuildFailure } from "./failure.ts";
 /** One program to run, as an argument array. */
 export interface Command {
   argv: string[];
+  /** What the log says instead, where the arguments are full of paths of the build. */
+  shown?: string[];
   /** Relative to the root of the source. */
   cwd: string;
   /** Added to the environment of the build. */

@@ -10,11 +10,14 @@ const passedOn = new Set(
     "NODE_EXTRA_CA_CERTS SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE GIT_SSL_CAINFO",
     "npm_config_registry npm_config_cafile npm_config_ca npm_config_proxy npm_config_https_proxy npm_config_noproxy",
     "npm_config_strict_ssl NPM_CONFIG_REGISTRY",
+    "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_NO_INDEX PIP_FIND_LINKS PIP_TRUSTED_HOST PIP_CERT PIP_CLIENT_CERT PIP_PROXY",
+    "PIP_DEFAULT_TIMEOUT PIP_RETRIES UV_DEFAULT_INDEX UV_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_NO_INDEX UV_FIND_LINKS",
+    "UV_INSECURE_HOST UV_NATIVE_TLS UV_SYSTEM_CERTS UV_HTTP_TIMEOUT UV_PYTHON_DOWNLOADS UV_PYTHON_INSTALL_MIRROR",
   ].flatMap((line) => line.split(" ")),
 );
 
-/** Registries of scopes and their credentials come as variables whose names begin so. */
-const passedOnPattern = /^npm_config_(@|\/\/)/i;
+/** Registries of scopes, named indexes, and their credentials come as variables with such names. */
+const passedOnPattern = /^npm_config_(@|\/\/)|^UV_INDEX_\w+_(USERNAME|PASSWORD)$/i;
 
 /**
  * The complete environment of one build: a home of its own, the shared package cache, the operator's registry settings,
@@ -43,6 +46,15 @@ export function buildEnvironment(
     YARN_CACHE_FOLDER: path.join(build.cacheDir, "yarn"),
     PNPM_HOME: path.join(build.cacheDir, "pnpm"),
     BUN_INSTALL_CACHE_DIR: path.join(build.cacheDir, "bun"),
+    ...pipUserConfig(host),
+    PIP_CACHE_DIR: path.join(build.cacheDir, "pip"),
+    PIP_DISABLE_PIP_VERSION_CHECK: "1",
+    PIP_NO_INPUT: "1",
+    PIP_PROGRESS_BAR: "off",
+    PIP_ROOT_USER_ACTION: "ignore",
+    UV_CACHE_DIR: path.join(build.cacheDir, "uv"),
+    UV_PYTHON_INSTALL_DIR: path.join(build.cacheDir, "uv-python"),
+    UV_NO_PROGRESS: "1",
     COREPACK_ENABLE_DOWNLOAD_PROMPT: "0",
     LANGGRAPH_CLI_NO_ANALYTICS: "1",
     [buildIdVariable]: build.buildId,
@@ -68,6 +80,15 @@ function npmUserConfig(host: NodeJS.ProcessEnv): string | null {
   const file =
     host["npm_config_userconfig"] ?? host["NPM_CONFIG_USERCONFIG"] ?? path.join(host["HOME"] ?? "/", ".npmrc");
   return existsSync(file) ? file : null;
+}
+
+/** The same for pip. */
+function pipUserConfig(host: NodeJS.ProcessEnv): Record<string, string> {
+  const home = host["HOME"] ?? "/";
+  const configHome = host["XDG_CONFIG_HOME"] ?? path.join(home, ".config");
+  const usual = [path.join(configHome, "pip/pip.conf"), path.join(home, ".pip/pip.conf")];
+  const file = host["PIP_CONFIG_FILE"] ?? usual.find((place) => existsSync(place));
+  return file === undefined ? {} : { PIP_CONFIG_FILE: file };
 }
 
 /** Variables an .npmrc takes values from, such as `${NPM_TOKEN}`: without them npm refuses the file. */

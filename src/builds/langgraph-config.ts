@@ -1,10 +1,21 @@
 import path from "node:path";
 import type { ConfigValue } from "./config-reader.ts";
 import { BuildFailure } from "./failure.ts";
+import { type PythonSettings, readPythonSettings } from "./python/settings.ts";
 
-/** A project that the open LangGraph.js server can run. All paths are relative to the root of the source. */
-export interface LanggraphProject {
+/** A project that one of the open LangGraph servers can run. All paths are relative to the root of the source. */
+export type LanggraphProject = JavascriptProject | PythonProject;
+
+export interface JavascriptProject extends GraphProject {
   kind: "langgraph-js";
+}
+
+export interface PythonProject extends GraphProject {
+  kind: "langgraph-python";
+  python: PythonSettings;
+}
+
+interface GraphProject {
   configPath: string;
   directory: string;
   /** Files the server will import. They must exist once the build is done; a build command may make them. */
@@ -18,7 +29,7 @@ const nodeMajorMin = 20;
 
 /**
  * Reads a `langgraph.json` (contract 7.5).
- * @throws BuildFailure `ConfigInvalid`, or `Unsupported` for graphs that are not JavaScript or TypeScript.
+ * @throws BuildFailure `ConfigInvalid`, or `Unsupported` for graphs in both languages.
  */
 export function readLanggraphConfig(config: ConfigValue, configPath: string, nodeMajor: number): LanggraphProject {
   const directory = path.posix.dirname(configPath);
@@ -29,14 +40,20 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
   const ui = config.get("ui").isAbsent ? [] : config.get("ui").entries();
   const uiFiles = ui.map(([id, value]) => ({ place: `ui.${id}`, file: value.filePath(value.text(), directory) }));
   checkEnv(config.get("env"), directory);
-  return {
-    kind: "langgraph-js",
-    configPath,
-    directory,
-    entryFiles: [...graphs, ...others, ...uiFiles],
-    warnings: [...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)],
-  };
+  const entryFiles = [...graphs, ...others, ...uiFiles].filter((entry) => !isModule(entry.file));
+  if (graphs.every(({ file }) => isJavascript(file))) {
+    const warnings = [...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)];
+    return { kind: "langgraph-js", configPath, directory, entryFiles, warnings };
+  }
+  const python = readPythonSettings(config, directory);
+  return { kind: "langgraph-python", configPath, directory, entryFiles, warnings: ignoredKeys(config), python };
 }
+
+/** What is no JavaScript is Python (contract 7.5). */
+const isJavascript = (file: string) => /\.[cm]?[jt]s$/.test(file);
+
+/** Python graphs may be named as `package.module:graph`. */
+const isModule = (file: string) => /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(file) && !/\.(py|[cm]?[jt]s)$/.test(file);
 
 function readGraphs(graphs: ConfigValue, directory: string): LanggraphProject["entryFiles"] {
   if (graphs.isAbsent)
@@ -46,22 +63,23 @@ function readGraphs(graphs: ConfigValue, directory: string): LanggraphProject["e
   const files = entries.map(([, value]) =>
     readEntry(typeof value.value === "string" ? value : value.get("path"), directory),
   );
-  const python = files.find(({ file }) => !/\.[cm]?[jt]s$/.test(file));
-  if (python !== undefined) {
+  const javascript = files.find(({ file }) => isJavascript(file));
+  const python = files.find(({ file }) => !isJavascript(file));
+  if (javascript !== undefined && python !== undefined) {
     throw new BuildFailure(
       "Unsupported",
-      `${python.place} is '${python.file}', which is not JavaScript or TypeScript. Python agents are deployed as images (external_docker) on a server with docker compute; this builder runs LangGraph.js projects and any server with a pierhead.json.`,
+      `${javascript.place} is JavaScript ('${javascript.file}') and ${python.place} is Python ('${python.file}'): one agent server without an image runs one language. Make two deployments of them, each with a configuration of its own, or deploy an image (external_docker) on a server with docker compute.`,
     );
   }
   return files;
 }
 
-/** `<file>:<export>`; the export is `default` when it is left out. */
+/** `<file>:<export>`; in JavaScript the export is `default` when it is left out. */
 function readEntry(value: ConfigValue, directory: string): LanggraphProject["entryFiles"][number] {
   const given = value.text();
   const file = given.replace(/:[^:/]*$/, "");
   if (file === "" || given.endsWith(":")) value.refuse(`must look like './src/agent.ts:graph', not '${given}'`);
-  return { place: value.place, file: value.filePath(file, directory) };
+  return { place: value.place, file: isModule(file) ? file : value.filePath(file, directory) };
 }
 
 /** A dotenv file, a map of strings, or a list of names. The file is often left out of a repository: it is not required. */
@@ -91,11 +109,11 @@ function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
 
 /** What only a container image can do. */
 function ignoredKeys(config: ConfigValue): string[] {
-  const imageKeys = ["base_image", "dockerfile_lines", "image_distro", "pip_config_file", "python_version"];
-  const known =
-    "$schema node_version node_loader graphs env dependencies auth http ui ui_config store checkpointer webhooks".split(
-      " ",
-    );
+  const imageKeys = ["api_version", "base_image", "dockerfile_lines", "image_distro", "keep_pkg_tools"];
+  const known = [
+    "$schema node_version node_loader graphs env auth http ui ui_config store checkpointer webhooks encryption",
+    "python_version dependencies source pip_config_file pip_installer",
+  ].flatMap((line) => line.split(" "));
   return config.entries().flatMap(([key, value]) => {
     if (value.isAbsent || known.includes(key)) return [];
     return [

@@ -7,8 +7,11 @@ import { type Command, parseCommandLine } from "./command-line.ts";
 import { BuildFailure } from "./failure.ts";
 import { isFileInside } from "./inside.ts";
 import { installCommand } from "./install.ts";
+import type { PythonProject } from "./langgraph-config.ts";
 import { isNpmCi, runNpmCi } from "./npm-ci.ts";
 import { type Project, readProject } from "./project.ts";
+import { layOutLocalPackages, packagesDirName } from "./python/local-packages.ts";
+import { noteUser, virtualEnvironment } from "./python/virtual-environment.ts";
 import { type BuildContext, runCommand } from "./run-command.ts";
 import { fetchSource, showSource } from "./source.ts";
 import { langgraphToolchain } from "./toolchain.ts";
@@ -26,9 +29,9 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   const steps = new Steps(context);
   await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context.sourceDir, context.signal));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
-  await steps.run("Install dependencies", () => install(request, context, project));
+  const installed = await steps.run("Install dependencies", () => install(request, context, project));
   await steps.run("Build", () => build(request, context, project));
-  const start = await steps.run("Prepare the start", () => prepareStart(context, project, target));
+  const start = await steps.run("Prepare the start", () => prepareStart(context, project, { target, installed }));
   const artifact = await steps.run("Store the artifact", () => store(request, context, { project, start, target }));
   return { ok: true, artifact, cached: false, steps: steps.done };
 }
@@ -63,13 +66,35 @@ class Steps {
 
 async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
   const project = await readProject(sourceDir, request.configPath, nodeMajor);
-  const what = project.kind === "command" ? "a server started by command" : "a LangGraph.js agent";
-  log.say(`${project.configPath} describes ${what}.`);
+  log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
   for (const warning of project.warnings) log.say(`Note: ${warning}`);
   return project;
 }
 
-async function install(request: BuildRequest, context: BuildContext, project: Project): Promise<void> {
+const descriptions = {
+  command: "a server started by command",
+  "langgraph-js": "a LangGraph.js agent",
+  "langgraph-python": "a LangGraph agent in Python",
+};
+
+/** What was installed outside the source. */
+interface Installed {
+  environmentDir?: string;
+}
+
+async function install(request: BuildRequest, context: BuildContext, project: Project): Promise<Installed> {
+  if (project.kind === "langgraph-python") {
+    return { environmentDir: await virtualEnvironment(context, project, request.key) };
+  }
+  await installJavascript(request, context, project);
+  return {};
+}
+
+async function installJavascript(
+  request: BuildRequest,
+  context: BuildContext,
+  project: Exclude<Project, PythonProject>,
+): Promise<void> {
   if (request.installCommand !== null) {
     await runAll(
       context,
@@ -95,7 +120,11 @@ async function install(request: BuildRequest, context: BuildContext, project: Pr
 
 async function build(request: BuildRequest, context: BuildContext, project: Project): Promise<void> {
   const cwd = project.directory;
-  if (request.buildCommand !== null) {
+  if (project.kind === "langgraph-python") {
+    const given = request.installCommand !== null || request.buildCommand !== null;
+    const ignored = "install_command and build_command are for JavaScript projects and have no effect here.";
+    context.log.say(given ? `Note: ${ignored}` : "Nothing to build.");
+  } else if (request.buildCommand !== null) {
     await runAll(context, parseCommandLine(request.buildCommand, { cwd, what: "build command" }), "BuildFailed");
   } else if (project.kind === "command" && project.build.length > 0) {
     await runAll(
@@ -118,7 +147,11 @@ async function runAll(
 
 type StartPlan = (Artifact & { kind: "directory" })["start"];
 
-async function prepareStart(context: BuildContext, project: Project, target: string): Promise<StartPlan> {
+async function prepareStart(
+  context: BuildContext,
+  project: Project,
+  { target, installed }: { target: string; installed: Installed },
+): Promise<StartPlan> {
   if (project.kind === "command") return { runner: "command", argv: project.start, cwd: project.directory };
   const { sourceDir } = context;
   for (const { place, file } of project.entryFiles) {
@@ -127,6 +160,14 @@ async function prepareStart(context: BuildContext, project: Project, target: str
       "ConfigInvalid",
       `${project.configPath}: ${place} names '${file}', which does not exist in the source. If a build makes it, set build_command, for example 'npm run build'.`,
     );
+  }
+  const { environmentDir } = installed;
+  if (environmentDir !== undefined) {
+    await layOutLocalPackages(environmentDir, sourceDir, target);
+    await noteUser(environmentDir, target);
+    const { configPath } = project;
+    const start = { environment_dir: environmentDir, packages_dir: packagesDirName, config_path: configPath };
+    return { runner: "langgraph-python", ...start };
   }
   const toolchain = await langgraphToolchain(context, path.join(sourceDir, project.directory));
   const inside = path.relative(sourceDir, toolchain);
@@ -142,7 +183,7 @@ async function store(
 ): Promise<Artifact & { kind: "directory" }> {
   const bytes = await directorySize(sourceDir, signal);
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
-  const isExclusive = project.kind === "langgraph-js" || project.isExclusive;
+  const isExclusive = project.kind !== "command" || project.isExclusive;
   const artifact: Artifact & { kind: "directory" } = {
     kind: "directory",
     digest: `sha256:${request.key}`,

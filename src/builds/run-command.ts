@@ -27,7 +27,7 @@ export interface BuildContext {
  */
 export async function runCommand(context: BuildContext, command: Command, reason: BuildFailureReason): Promise<void> {
   const { log, sourceDir, signal } = context;
-  const shown = showCommand(command.argv);
+  const shown = showCommand(command.shown ?? command.argv);
   const place = command.cwd === "." ? "" : ` (in ${command.cwd})`;
   log.say(`$ ${shown}${place}`);
   log.forgetLastLines();

@@ -20,7 +20,14 @@ export interface Template {
 export const templatesDirectory = fileURLToPath(new URL("../../templates/", import.meta.url));
 
 /** Not part of a template, though they may lie in its directory: what trying it out leaves behind. */
-export const templateIgnored: ReadonlySet<string> = new Set(["node_modules", ".langgraph_api", ".env", ".DS_Store"]);
+export const templateIgnored: ReadonlySet<string> = new Set([
+  "node_modules",
+  ".venv",
+  "__pycache__",
+  ".langgraph_api",
+  ".env",
+  ".DS_Store",
+]);
 
 /** All templates in the order of their names. A directory whose template.json is broken is an error of this package. */
 export async function listTemplates(templatesDir: string = templatesDirectory): Promise<Template[]> {

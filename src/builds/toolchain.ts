@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { mkdir, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { startedAtTicks } from "./processes.ts";
+import { installOnce } from "./install-once.ts";
 import { type BuildContext, runCommand } from "./run-command.ts";
 import manifest from "./toolchains/langgraph-js.package.json" with { type: "json" };
 import lock from "./toolchains/langgraph-js.package-lock.json" with { type: "json" };
@@ -32,18 +31,7 @@ export async function langgraphToolchain(context: BuildContext, projectDir: stri
     return projectDir;
   }
   const directory = path.join(context.cacheDir, "toolchains", `langgraph-js-${toolchainVersion}`);
-  while (!(await exists(directory))) {
-    const release = await takeLock(`${directory}.lock`);
-    if (release === null) {
-      await sleep(250, undefined, { signal: context.signal });
-      continue;
-    }
-    try {
-      if (!(await exists(directory))) await install(context, directory);
-    } finally {
-      await release();
-    }
-  }
+  await installOnce(context, directory, () => install(context, directory));
   return directory;
 }
 
@@ -59,7 +47,7 @@ async function install(context: BuildContext, directory: string): Promise<void> 
   await writeFile(path.join(unfinished, "package-lock.json"), JSON.stringify(lock, null, 2));
   await runCommand({ ...context, sourceDir: unfinished }, { argv: installArgv, cwd: ".", env: {} }, "ToolchainFailed");
   await rename(unfinished, directory).catch(async (error: unknown) => {
-    if (!(await exists(directory))) throw error;
+    if ((await stat(directory).catch(() => null)) === null) throw error;
   });
 }
 
@@ -75,38 +63,3 @@ async function ownServerVersion(projectDir: string): Promise<string | null> {
     return null;
   }
 }
-
-/**
- * One installer at a time over all workers of this machine. The lock names its holder, so that one whose holder died is
- * taken over. Two that do so at once both install into one directory at worst, and the rename of the second fails.
- * @returns null when another one holds it.
- */
-async function takeLock(file: string): Promise<(() => Promise<void>) | null> {
-  await mkdir(path.dirname(file), { recursive: true });
-  try {
-    const lockFile = await open(file, "wx");
-    await lockFile.writeFile(`${process.pid} ${startedAtTicks(process.pid)}`);
-    await lockFile.close();
-    return () => rm(file, { force: true });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    const [pid = "", ticks = ""] = (await readFile(file, "utf8").catch(() => "")).split(" ");
-    // An empty file belongs to a holder that is about to write its name, unless it is old.
-    const isStale = pid === "" ? await isOld(file) : startedAtTicks(Number(pid)) !== ticks;
-    if (isStale) await rm(file, { force: true });
-    return null;
-  }
-}
-
-const lockNameTimeoutMs = 10_000;
-
-async function isOld(file: string): Promise<boolean> {
-  const found = await stat(file).catch(() => null);
-  return found !== null && Date.now() - found.mtimeMs > lockNameTimeoutMs;
-}
-
-const exists = (file: string) =>
-  stat(file).then(
-    () => true,
-    () => false,
-  );

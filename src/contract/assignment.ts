@@ -10,11 +10,21 @@ import { literals, mapOf, nullable, uuid } from "./schema.ts";
 export const Rollout = literals(["rolling", "handover"]);
 export type Rollout = Static<typeof Rollout>;
 
-/** How a built agent server is started. `langgraph-js` runs the open LangGraph.js server through our host shim. */
+/** How a built agent server is started. The first two run one of the open LangGraph servers through our host shims. */
 export const StartPlan = Type.Union([
   Type.Object({
     runner: Type.Literal("langgraph-js"),
     toolchain_dir: Type.String({ description: "Absolute directory whose node_modules holds the agent server." }),
+    config_path: Type.String({ description: "langgraph.json, relative to the artifact directory." }),
+  }),
+  Type.Object({
+    runner: Type.Literal("langgraph-python"),
+    environment_dir: Type.String({
+      description: "Absolute directory of the virtual environment with the agent server.",
+    }),
+    packages_dir: Type.String({
+      description: "What makes the project's own packages importable, relative to the artifact directory.",
+    }),
     config_path: Type.String({ description: "langgraph.json, relative to the artifact directory." }),
   }),
   Type.Object({

@@ -4,6 +4,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { buildFailureReasons } from "../../src/builds/failure.ts";
 import { installCommand } from "../../src/builds/install.ts";
+import type { PythonProject } from "../../src/builds/langgraph-config.ts";
 import { readProject } from "../../src/builds/project.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
@@ -152,11 +153,70 @@ test("a pierhead.json of the wrong form is refused with its place", async () => 
   }
 });
 
-test("Python graphs are refused with what to do instead", async () => {
-  const text = langgraph({ graphs: { agent: "./agent.py:graph" }, dependencies: ["."] });
-  await assert.rejects(read({ "langgraph.json": text }), {
+const python = (changes: object = {}) =>
+  JSON.stringify({ graphs: { agent: "./src/agent.py:graph" }, dependencies: ["."], ...changes });
+
+test("a langgraph.json with Python graphs is a Python project, with what its environment is made of", async () => {
+  const text = python({
+    graphs: { one: "./agent.py:graph", two: { path: "my_agents.two:make_graph" } },
+    auth: { path: "./auth.py:auth" },
+    dependencies: [".", "../shared/", "langchain-openai>=1"],
+    python_version: "3.12",
+    pip_config_file: "./pip.conf",
+    pip_installer: "pip",
+    image_distro: "wolfi",
+  });
+  const project = await read({ "apps/a/langgraph.json": text }, "apps/a/langgraph.json");
+  assert.deepEqual(project, {
+    kind: "langgraph-python",
+    configPath: "apps/a/langgraph.json",
+    directory: "apps/a",
+    entryFiles: [
+      { place: "graphs.one", file: "apps/a/agent.py" },
+      { place: "auth.path", file: "apps/a/auth.py" },
+    ],
+    warnings: ["image_distro is for container images and has no effect here."],
+    python: {
+      version: "3.12",
+      localDirs: ["apps/a", "apps/shared"],
+      packages: ["langchain-openai>=1"],
+      uvProject: null,
+      pipConfigFile: "apps/a/pip.conf",
+      installer: "pip",
+    },
+  });
+  const locked = JSON.stringify({ graphs: { a: "./a.py:g" }, source: { kind: "uv", root: ".", package: "a" } });
+  const { python: settings } = (await read({ "langgraph.json": locked })) as PythonProject;
+  assert.deepEqual([settings.uvProject, settings.version], [{ directory: ".", package: "a" }, null]);
+});
+
+test("a Python project of the wrong form is refused with its place", async () => {
+  const wrong: [object, RegExp][] = [
+    [{ dependencies: null }, /dependencies is missing: it must list what the graphs need, such as \["\."\]/],
+    [{ dependencies: [] }, /dependencies must list what the graphs need/],
+    [{ dependencies: "." }, /dependencies must be a list/],
+    [{ dependencies: ["--index-url=x"] }, /dependencies\[0\] must be a package or a directory/],
+    [{ dependencies: ["../x"] }, /dependencies\[0\] names '\.\.\/x', which is outside the source/],
+    [{ dependencies: ["/etc"] }, /must be a package or a directory/],
+    [{ python_version: "3.10" }, /python_version must be a minor version of Python from 3\.11 on/],
+    [{ python_version: "3.12.1" }, /python_version must be a minor version/],
+    [{ python_version: 3 }, /python_version must be a minor version/],
+    [{ pip_installer: "conda" }, /pip_installer must be "auto", "pip" or "uv"/],
+    [{ pip_config_file: "../pip.conf" }, /pip_config_file names/],
+    [{ source: { kind: "uv" } }, /dependencies must be absent beside source/],
+    [{ dependencies: null, source: { kind: "git" } }, /source\.kind must be "uv"/],
+    [{ graphs: { a: "./a.py:" } }, /graphs\.a must look like/],
+  ];
+  for (const [changes, message] of wrong) {
+    await assert.rejects(read({ "langgraph.json": python(changes) }), { reason: "ConfigInvalid", message });
+  }
+});
+
+test("a project with graphs in both languages is refused with what to do instead", async () => {
+  const graphs = { one: "./one.ts:graph", two: "./two.py:graph" };
+  await assert.rejects(read({ "langgraph.json": python({ graphs }) }), {
     reason: "Unsupported",
-    message: /Python agents are deployed as images/,
+    message: /graphs\.one is JavaScript \('one\.ts'\) and graphs\.two is Python .* two deployments .* docker compute/,
   });
 });
 

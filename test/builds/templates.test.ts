@@ -12,7 +12,7 @@ test("every template of the catalogue is a project that can be built", async () 
   const templates = await listTemplates();
   assert.deepEqual(
     templates.map(({ id }) => id),
-    ["langgraph-js-chat", "langgraph-js-hello", "node-server"],
+    ["langgraph-js-chat", "langgraph-js-hello", "langgraph-python-hello", "node-server"],
   );
   for (const { id, name, description, directory, configPath, digest } of templates) {
     assert.ok(name.length > 0 && description.length > 0, id);

@@ -5,7 +5,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { environmentOf, openHealthPath, serverOptions } from "../../src/compute/process/langgraph-js-options.ts";
+import { environmentOf } from "../../src/compute/process/langgraph-config.ts";
+import { openHealthPath, serverOptions } from "../../src/compute/process/langgraph-js-options.ts";
 import { lockState, repairState } from "../../src/compute/process/langgraph-js-state.ts";
 import { identify } from "../../src/compute/process/processes.ts";
 

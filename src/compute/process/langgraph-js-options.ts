@@ -1,15 +1,5 @@
 import path from "node:path";
-
-/** The parts of langgraph.json that the server is told (contract 7.5); its own schema drops keys it does not know. */
-export interface LanggraphConfig {
-  graphs: Record<string, string | { path: string; description?: string }>;
-  env?: string | Record<string, unknown> | unknown[];
-  auth?: { path?: string; disable_studio_auth?: boolean };
-  http?: { app?: string; disable_meta?: boolean; [key: string]: unknown };
-  ui?: Record<string, string>;
-  ui_config?: unknown;
-  store?: unknown;
-}
+import type { LanggraphConfig } from "./langgraph-config.ts";
 
 export interface ServerOptions
   extends Pick<LanggraphConfig, "graphs" | "auth" | "http" | "ui" | "ui_config" | "store"> {
@@ -71,12 +61,4 @@ function moveEntry(entry: string, directory: string, stateDir: string): string {
 function relative(file: string, directory: string, stateDir: string): string {
   const moved = path.relative(stateDir, path.resolve(directory, file)).replaceAll("\\", "/");
   return moved.startsWith(".") ? moved : `./${moved}`;
-}
-
-/** Sets what langgraph.json says and nobody else did: deployment secrets and injected names win (contract 7.2). */
-export function environmentOf(config: LanggraphConfig): { file: string } | { variables: [string, string][] } {
-  if (typeof config.env === "string") return { file: config.env };
-  // A list names variables that are to be given from outside: there is nothing to set.
-  if (config.env === undefined || Array.isArray(config.env)) return { variables: [] };
-  return { variables: Object.entries(config.env).map(([name, value]) => [name, String(value)]) };
 }

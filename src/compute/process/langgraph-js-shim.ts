@@ -6,22 +6,18 @@ import path from "node:path";
 import { loadEnvFile } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import { environmentOf, type LanggraphConfig, openHealthPath, serverOptions } from "./langgraph-js-options.ts";
+import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
+import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
 import { hardenPersistence } from "./langgraph-js-persistence.ts";
 import { lockState, repairState } from "./langgraph-js-state.ts";
-import type { ShimReport } from "./replica-files.ts";
+import type { ShimOptions, ShimReport } from "./replica-files.ts";
 
 /** In the file named by the first argument; nothing in it is secret. */
-export interface LaunchOptions {
+export interface LaunchOptions extends ShimOptions {
   /** Directory whose node_modules holds `@langchain/langgraph-api`. */
   toolchainDir: string;
   configFile: string;
-  stateDir: string;
   compileCacheDir: string;
-  reportFile: string;
-  exitCodeFile: string;
-  nonce: string;
-  drainTimeoutMs: number;
 }
 
 interface LanggraphServer {

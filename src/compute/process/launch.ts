@@ -3,13 +3,14 @@ import { closeSync, openSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Artifact } from "../../contract/assignment.ts";
+import type { Artifact, StartPlan } from "../../contract/assignment.ts";
 import type { ReplicaSpec } from "../compute.ts";
 import { writeJson } from "../json-file.ts";
 import type { Go } from "./gate.ts";
 import type { LaunchOptions } from "./langgraph-js-shim.ts";
+import { pythonLaunch } from "./langgraph-python-launch.ts";
 import { dataDirIdVariable, identify, type ProcessIdentity, replicaIdVariable } from "./processes.ts";
-import { type ReplicaFiles, stateDirectory } from "./replica-files.ts";
+import { type ReplicaFiles, type ShimOptions, stateDirectory } from "./replica-files.ts";
 
 export interface LaunchPlace {
   dataDir: string;
@@ -33,12 +34,21 @@ export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
       "This server runs agents as processes and cannot run images. Use docker or kubernetes compute.",
     );
   }
-  const directories = [artifact.path, ...(artifact.start.runner === "command" ? [] : [artifact.start.toolchain_dir])];
-  if (!directories.every((directory) => statSync(directory, { throwIfNoEntry: false })?.isDirectory())) {
+  if (
+    ![artifact.path, ...neededDirs(artifact.start)].every((directory) =>
+      statSync(directory, { throwIfNoEntry: false })?.isDirectory(),
+    )
+  ) {
     throw new UnusableSpec("The files of this revision are gone from this server. Build it again.");
   }
   checkEnvironment(env);
   return artifact;
+}
+
+/** What lies beside the artifact. That of Python leads to an interpreter of the machine. */
+function neededDirs(start: StartPlan): string[] {
+  if (start.runner === "langgraph-js") return [start.toolchain_dir];
+  return start.runner === "langgraph-python" ? [path.join(start.environment_dir, "bin")] : [];
 }
 
 /** MAX_ARG_STRLEN of Linux (execve(2)): 32 pages for `NAME=value` and the zero byte behind it. */
@@ -116,23 +126,33 @@ export async function prepareGo(
     [replicaIdVariable]: spec.replicaId,
     [dataDirIdVariable]: place.dataDirId,
   };
-  if (artifact.start.runner === "command") {
-    const { argv, cwd } = artifact.start;
-    return {
-      argv,
-      cwd: path.join(artifact.path, cwd),
-      env: { ...env, HOST: "127.0.0.1", PORT: String(start.port) },
-    };
+  const plan = artifact.start;
+  if (plan.runner === "command") {
+    const cwd = path.join(artifact.path, plan.cwd);
+    return { argv: plan.argv, cwd, env: { ...env, HOST: "127.0.0.1", PORT: String(start.port) } };
   }
-  const options: LaunchOptions = {
-    toolchainDir: artifact.start.toolchain_dir,
-    configFile: path.join(artifact.path, artifact.start.config_path),
+  const own: ShimOptions = {
     stateDir,
-    compileCacheDir: path.join(place.dataDir, "cache", "node-compile"),
     reportFile: files.report,
     exitCodeFile: files.exitCode,
     nonce: start.nonce,
     drainTimeoutMs: spec.drainTimeoutMs,
+  };
+  if (plan.runner === "langgraph-python") {
+    const { options, env: usual } = pythonLaunch(artifact.path, plan);
+    await writeJson(files.launch, { ...own, ...options, viewDir: files.view });
+    const bin = path.join(plan.environment_dir, "bin");
+    return {
+      argv: [path.join(bin, "python"), "-P", ownProgram("langgraph-python-shim.py"), files.launch],
+      cwd: files.directory,
+      env: { ...usual, ...env, PATH: `${bin}${path.delimiter}${env.PATH}` },
+    };
+  }
+  const options: LaunchOptions = {
+    ...own,
+    toolchainDir: plan.toolchain_dir,
+    configFile: path.join(artifact.path, plan.config_path),
+    compileCacheDir: path.join(place.dataDir, "cache", "node-compile"),
   };
   await writeJson(files.launch, options);
   return {
@@ -150,8 +170,8 @@ function heapFlags(memoryLimitMib: number): string[] {
   return ["--max-semi-space-size=2", `--max-old-space-size=${Math.floor(memoryLimitMib * 0.75)}`];
 }
 
-/** A program beside this module: .ts in a clone, .js when built. */
+/** A program beside this module; ours are .ts in a clone, .js when built. */
 function ownProgram(name: string): string {
-  const extension = path.extname(fileURLToPath(import.meta.url));
+  const extension = name.includes(".") ? "" : path.extname(fileURLToPath(import.meta.url));
   return fileURLToPath(new URL(`./${name}${extension}`, import.meta.url));
 }

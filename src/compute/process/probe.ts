@@ -13,7 +13,7 @@ export async function probe(
   files: ReplicaFiles,
   processes: ReplicaProcesses,
 ): Promise<ReadyRecord | "foreign" | "silent"> {
-  return record.runner === "langgraph-js" ? probeReported(record, files) : probePort(record, processes);
+  return record.runner === "command" ? probePort(record, processes) : probeReported(record, files);
 }
 
 async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent"> {

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { readdir, realpath, rename, rm } from "node:fs/promises";
 import path from "node:path";
+import type { StartPlan } from "../../contract/assignment.ts";
 import type { ReplicaSpec } from "../compute.ts";
 import type { ProcessIdentity } from "./processes.ts";
 
@@ -11,8 +12,9 @@ import type { ProcessIdentity } from "./processes.ts";
  *         replica.json    what was started, written before any code of the agent runs
  *         ready.json      where it answers, written once
  *         exit.json       how it ended, written once
- *         launch.json     what the host shim needs to know (LangGraph.js only)
- *         report.json     what the host shim tells (LangGraph.js only)
+ *         launch.json     what the host shim needs to know (LangGraph only)
+ *         report.json     what the host shim tells (LangGraph only)
+ *         view/           working directory: links to the artifact (Python only)
  *         exit-code       left by the host shim, for a server that was not its parent
  *         stdout*.log stderr*.log tmp/
  *     <data dir>/state/<deployment id>/     kept between revisions
@@ -25,6 +27,7 @@ export interface ReplicaFiles {
   launch: string;
   report: string;
   exitCode: string;
+  view: string;
   tmp: string;
 }
 
@@ -33,7 +36,7 @@ export interface ReplicaRecord {
   replicaId: string;
   deploymentId: string;
   revisionId: string;
-  runner: "langgraph-js" | "command";
+  runner: StartPlan["runner"];
   healthPath: string;
   /** ISO 8601. */
   startedAt: string;
@@ -78,6 +81,15 @@ export interface ReadyRecord {
   serverVersion: string | null;
 }
 
+/** What every host shim is told. */
+export interface ShimOptions {
+  stateDir: string;
+  reportFile: string;
+  exitCodeFile: string;
+  nonce: string;
+  drainTimeoutMs: number;
+}
+
 /** Written by the host shim once its server listens. */
 export interface ShimReport {
   pid: number;
@@ -113,6 +125,7 @@ export function replicaFiles(dataDir: string, replicaId: string): ReplicaFiles {
     launch: file("launch.json"),
     report: file("report.json"),
     exitCode: file("exit-code"),
+    view: file("view"),
     tmp: file("tmp"),
   };
 }

@@ -1,0 +1,78 @@
+import { realpath } from "node:fs/promises";
+import { execa } from "execa";
+import { findProgram } from "../environment.ts";
+import { BuildFailure } from "../failure.ts";
+import type { BuildContext } from "../run-command.ts";
+import { pythonMinorMin } from "./settings.ts";
+
+/** A Python that environments can be made of. */
+export interface Interpreter {
+  /** Absolute path; or a version, which uv finds or fetches. */
+  python: string;
+  /** `3.11.7`, or what uv is asked for. */
+  version: string;
+}
+
+/** The newest that the agent server is made for come last: wheels of a new Python take a while to appear. */
+const minorsTried = [13, 12, 11, 14];
+
+/** Starting Python takes 20 ms; a version manager in front of it up to a second. */
+const probeTimeoutMs = 10_000;
+
+/**
+ * Finds the Python of a project on the PATH of the build host: the version it asks for, otherwise `python3`, otherwise any
+ * that the agent server runs on.
+ * @param uv path of uv, which can bring a Python itself; null: there is none.
+ * @throws BuildFailure `ToolchainFailed` naming what is there and what to install.
+ */
+export async function findPython(
+  context: BuildContext,
+  wanted: string | null,
+  uv: string | null,
+): Promise<Interpreter> {
+  const others = minorsTried.map((minor) => `python3.${minor}`);
+  const names = wanted === null ? ["python3", ...others, "python"] : [`python${wanted}`, "python3", "python"];
+  const seen: string[] = [];
+  for (const name of names) {
+    const program = findProgram(name, context.env["PATH"] ?? "");
+    const found = program === null ? null : await probe(context, program);
+    if (found === null) continue;
+    const fits = wanted === null ? isRecent(found.version) : found.version.startsWith(`${wanted}.`);
+    if (fits && (found.hasVenv || uv !== null)) return { python: found.executable, version: found.version };
+    const lack = fits ? " without venv (Debian: install python3-venv)" : "";
+    seen.push(`Python ${found.version} at ${found.executable}${lack}`);
+  }
+  if (uv === null) throw notFound(wanted, [...new Set(seen)]);
+  return { python: wanted ?? `>=3.${pythonMinorMin}`, version: wanted ?? `3.${pythonMinorMin} or newer` };
+}
+
+function notFound(wanted: string | null, seen: string[]): BuildFailure {
+  const what = wanted === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${wanted}, as python_version asks for`;
+  const advice = wanted === null ? "" : ", or change python_version";
+  return new BuildFailure(
+    "ToolchainFailed",
+    `The agent needs ${what}, and the PATH of this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. Install it, or uv, which brings it${advice}.`,
+  );
+}
+
+/** Names of version managers are on the PATH for versions that are not installed: only what answers counts. */
+async function probe({ env, signal }: BuildContext, program: string) {
+  const script =
+    "import json,sys;from importlib.util import find_spec as f;" +
+    "print(json.dumps([sys.version_info[:3],sys.executable,bool(f('venv') and f('ensurepip'))]))";
+  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: probeTimeoutMs } as const;
+  const { failed, stdout } = await execa(program, ["-I", "-c", script], { ...options, cancelSignal: signal });
+  signal.throwIfAborted();
+  if (failed) return null;
+  try {
+    const [version, executable, hasVenv] = JSON.parse(stdout) as [number[], string, boolean];
+    return { version: version.join("."), executable: await realpath(executable), hasVenv };
+  } catch {
+    return null;
+  }
+}
+
+function isRecent(version: string): boolean {
+  const [major, minor] = version.split(".").map(Number);
+  return major === 3 && (minor ?? 0) >= pythonMinorMin;
+}

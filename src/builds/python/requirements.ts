@@ -1,0 +1,119 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { BuildFailure } from "../failure.ts";
+import { isDirectoryInside, isFileInside } from "../inside.ts";
+import type { PythonProject } from "../langgraph-config.ts";
+import { type BuildContext, runCommand } from "../run-command.ts";
+
+/** What is to be installed for one project. */
+export interface Requirements {
+  /** Arguments of the installer, run in `cwd`. */
+  argv: string[];
+  /** Relative to the root of the source. */
+  cwd: string;
+  /** Everything that decides what gets installed: equal values, equal environments. */
+  identity: unknown[];
+  /** False when more decides than we can see, such as a setup.py: then only a build of the same source may share it. */
+  isShareable: boolean;
+}
+
+/**
+ * Turns the dependencies of a project into arguments of an installer. Directories with a pyproject.toml or setup.py are
+ * packages, installed in place; of others the requirements.txt counts (contract 7.5).
+ * @throws BuildFailure `ConfigInvalid` for a directory that is not there
+ */
+export async function collectRequirements(context: BuildContext, project: PythonProject): Promise<Requirements> {
+  const { python, directory } = project;
+  if (python.uvProject !== null) return collectFromUv(context, python.uvProject);
+  const collected: Requirements = {
+    argv: [...python.packages],
+    cwd: directory,
+    identity: [...python.packages],
+    isShareable: true,
+  };
+  if (python.packages.some((one) => isElsewhere(one))) collected.isShareable = false;
+  for (const localDir of python.localDirs) {
+    if (!(await isDirectoryInside(context.sourceDir, localDir))) {
+      throw new BuildFailure(
+        "ConfigInvalid",
+        `${project.configPath}: dependencies names '${localDir}', which is not a directory of the source.`,
+      );
+    }
+    await addLocal(context.sourceDir, localDir, collected);
+  }
+  return collected;
+}
+
+async function addLocal(sourceDir: string, localDir: string, collected: Requirements): Promise<void> {
+  const has = (name: string) => isFileInside(sourceDir, path.posix.join(localDir, name));
+  const place = (name = "") => `./${path.posix.join(path.posix.relative(collected.cwd, localDir), name)}`;
+  const isPackage = (await has("pyproject.toml")) || (await has("setup.py"));
+  if (!isPackage && !(await has("requirements.txt"))) return;
+  collected.argv.push(...(isPackage ? ["--editable", place()] : ["--requirement", place("requirements.txt")]));
+  const described = await describe(path.join(sourceDir, localDir), isPackage);
+  collected.identity.push(localDir, described.identity);
+  if (!described.isShareable) collected.isShareable = false;
+}
+
+/** Its lock file names every version; members of the workspace come as directories. */
+async function collectFromUv(
+  context: BuildContext,
+  uvProject: { directory: string; package: string | null },
+): Promise<Requirements> {
+  const cwd = uvProject.directory;
+  const exported = path.join(path.dirname(context.sourceDir), "uv-requirements.txt");
+  const ofPackage = uvProject.package === null ? [] : ["--package", uvProject.package];
+  const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
+  const shown = ["uv", "export", ...options, ...ofPackage];
+  await runCommand(context, { argv: [...shown, "--output-file", exported], shown, cwd, env: {} }, "InstallFailed");
+  const text = await readFile(exported, "utf8");
+  const locals = [...text.matchAll(/^(?:-e |--editable )?(\.\S*)/gm)].map((match) =>
+    path.posix.join(cwd, match[1] ?? "."),
+  );
+  const described = await Promise.all(locals.map((local) => describe(path.join(context.sourceDir, local), true)));
+  return {
+    argv: ["--requirement", exported],
+    cwd,
+    identity: [text, described.map(({ identity }) => identity)],
+    isShareable: described.every(({ isShareable }) => isShareable),
+  };
+}
+
+/** Build back ends that install a package in place by naming its directories, and run nothing of the package itself. */
+const knownBackends =
+  /build-backend\s*=\s*["'](setuptools\.build_meta|hatchling\.build|poetry\.core\.masonry\.api|flit_core\.buildapi|pdm\.backend|uv_build)["']/;
+
+/**
+ * Names what decides how a local directory is installed: the files that describe it and, for a package, the names in it,
+ * since back ends look for packages by themselves.
+ */
+async function describe(directory: string, isPackage: boolean): Promise<{ identity: unknown; isShareable: boolean }> {
+  const names = await readdir(directory);
+  const describing = isPackage ? /^(pyproject\.toml|setup\.(cfg|py)|uv\.lock|.*\.txt)$/ : /^requirements\.txt$/;
+  const files = names.filter((name) => describing.test(name)).sort();
+  const texts = await Promise.all(files.map((name) => readFile(path.join(directory, name), "utf8")));
+  const isElsewhereToo = texts.some((text) => text.split("\n").some(isElsewhere));
+  if (!isPackage) return { identity: texts, isShareable: !isElsewhereToo };
+  const pyproject = texts[files.indexOf("pyproject.toml")] ?? "";
+  const isPlain = !files.includes("setup.py") && (!/build-backend/.test(pyproject) || knownBackends.test(pyproject));
+  const modules = [await listModules(directory), await listModules(path.join(directory, "src"))];
+  return { identity: [files, texts, modules], isShareable: isPlain && !isElsewhereToo };
+}
+
+async function listModules(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
+  const modules = entries.filter((entry) =>
+    entry.isDirectory() ? !entry.name.startsWith(".") : /\.py$/.test(entry.name),
+  );
+  return modules.map((entry) => entry.name).sort();
+}
+
+/** A line that leads to other files, or to an address whose content may change. */
+const elsewhere = [
+  /^\s*(-r|-c|-e|--requirement|--constraint|--editable)\b/,
+  /^\s*(\.|\/|\w+(\+\w+)?:\/\/)/,
+  /@\s*\w+(\+\w+)?:/,
+  /\bfile:|\b(path|git)\s*=|^\s*dynamic\b.*dependencies/,
+];
+
+const isElsewhere = (line: string) => elsewhere.some((form) => form.test(line));

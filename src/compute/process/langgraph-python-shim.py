@@ -1,0 +1,289 @@
+"""Host of the open LangGraph server for Python: the program of one replica, which corrects what that server does not do
+by itself. It starts from repaired state, alone on its state directory; it ends when it cannot start, and says why last;
+it reports its port, so that no other server can be taken for it; and asked to end, it lets runs finish and clients read
+their answers before it writes its state and goes.
+
+One argument: a JSON file with the launch options (langgraph-python-launch.ts, replica-files.ts); nothing in it is secret.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import pickle
+import shutil
+import signal
+import site
+import socket
+import sys
+import threading
+import time
+import traceback
+
+state_name = ".langgraph_api"
+
+
+def main(options):
+    lock = lock_state(options["stateDir"])
+    os.chdir(make_view(options))
+    site.addsitedir(options["packagesDir"])
+    sys.path.extend(options["importDirs"])
+    with given_only_to_the_server(options["serverEnvironment"]):
+        # Reads its settings once, on import.
+        from langgraph_api import __version__
+        from langgraph_api.server import app
+
+    harden_persistence()
+    repair_state(os.path.join(options["stateDir"], state_name))
+    asyncio.run(serve(app, options, __version__))
+    lock.close()
+
+
+def lock_state(directory):
+    """Two servers on one state directory destroy data: each has all of it in memory and writes it back."""
+    file = open(os.path.join(directory, ".pierhead-lock-python"), "w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise RuntimeError(f"another process is using the state in {directory}; two servers on it would destroy it")
+    return file
+
+
+def make_view(options):
+    """The working directory: looks like the project, as agents expect that open relative paths, but holds the state of
+    this deployment, and what an agent writes into it goes with the replica. The artifact itself is never written to."""
+    state = os.path.join(options["stateDir"], state_name)
+    os.makedirs(state, mode=0o700, exist_ok=True)
+    source, view = options["artifactDir"], options["viewDir"]
+    shutil.rmtree(view, ignore_errors=True)
+    for part in [*options["directory"], None]:
+        os.makedirs(view)
+        for name in os.listdir(source):
+            if name not in (part, state_name):
+                os.symlink(os.path.join(source, name), os.path.join(view, name))
+        if part is not None:
+            source, view = os.path.join(source, part), os.path.join(view, part)
+    os.symlink(state, os.path.join(view, state_name))
+    return view
+
+
+def repair_state(directory):
+    """A file that cannot be read would be deleted by the server. It is put aside, and the copy made at the start before
+    takes its place."""
+    for name in sorted(os.listdir(directory)):
+        file = os.path.join(directory, name)
+        if not name.endswith(".pckl"):
+            continue
+        if is_readable(file):
+            shutil.copyfile(file, f"{file}.copy.draft")
+            os.replace(f"{file}.copy.draft", f"{file}.copy")
+            continue
+        aside = f"{file}.unreadable-{int(time.time())}"
+        os.replace(file, aside)
+        has_copy = os.path.exists(f"{file}.copy") and is_readable(f"{file}.copy")
+        if has_copy:
+            shutil.copyfile(f"{file}.copy", file)
+        instead = "; the copy of the last start takes its place" if has_copy else ""
+        warn(f"state file was unreadable and is now {aside}{instead}")
+
+
+def is_readable(file):
+    try:
+        with open(file, "rb") as content:
+            pickle.load(content)
+        return True
+    except Exception as error:
+        warn(f"{os.path.basename(file)} cannot be read: {one_line(error)}")
+        return False
+
+
+# As often as the state of JavaScript agents is written. All of it is written each time: of a big one less often, so that
+# at most a twentieth of the time goes there.
+flush_interval_s = 5
+pause_per_write = 19
+write_tries_max = 5
+
+
+def harden_persistence():
+    """Changes how the server writes its state: a file has its old content or all of the new one, also after a power cut,
+    and what changes while it is being written is tried again. Left alone, the first such moment ends all writing."""
+    try:
+        from langgraph.checkpoint.memory import PersistentDict
+        from langgraph_runtime_inmem import _persistence
+
+        known = (PersistentDict.dump, PersistentDict.sync, _persistence._flush_interval)
+    except (ImportError, AttributeError):
+        return warn("the state of this server is not as known; it is written as the server does it")
+    assert known
+    quiet_until = {}
+
+    def sync(self):
+        is_periodic = threading.current_thread() is not threading.main_thread() and is_flusher()
+        began = time.monotonic()
+        if is_periodic and began < quiet_until.get(self.filename, 0):
+            return
+        try:
+            replace_file(self)
+        except Exception as error:
+            if not is_periodic:
+                raise
+            return say("error", f"{os.path.basename(self.filename)} was not written: {one_line(error)}")
+        ended = time.monotonic()
+        quiet_until[self.filename] = ended + pause_per_write * (ended - began)
+
+    def is_flusher():
+        flusher = _persistence._flush_thread
+        return flusher is not None and threading.current_thread() is flusher[1]
+
+    PersistentDict.sync = sync
+    _persistence._flush_interval = flush_interval_s
+
+
+def replace_file(state):
+    draft = f"{state.filename}.draft"
+    for tries_left in reversed(range(write_tries_max)):
+        try:
+            with open(draft, "wb") as file:
+                state.dump(file)
+                file.flush()
+                os.fsync(file.fileno())
+            break
+        except RuntimeError:  # it changed while it was being written
+            if tries_left == 0:
+                raise
+            time.sleep(0.05)
+    os.replace(draft, state.filename)
+
+
+@contextlib.contextmanager
+def given_only_to_the_server(variables):
+    """The server's own settings carry names that agents know: what a deployment was given under them comes back."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    yield
+    for name, value in before.items():
+        if value is not None:
+            os.environ[name] = value
+
+
+async def serve(app, options, version):
+    import uvicorn
+
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    os.environ["PORT"] = str(port)
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets=None):
+            await super().startup(sockets=sockets)
+            if self.started:
+                report(options, port, version)
+
+        @contextlib.contextmanager
+        def capture_signals(self):
+            yield  # ours decide when it ends
+
+        def install_signal_handlers(self):
+            pass
+
+    # Connections of the gateway are kept longer than it keeps them.
+    server = Server(uvicorn.Config(app, lifespan="on", access_log=False, log_config=log_config, timeout_keep_alive=75))
+    draining = []
+    loop = asyncio.get_running_loop()
+
+    def end():
+        if not draining:
+            draining.append(loop.create_task(drain(server, options["drainTimeoutMs"] / 1000)))
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, end)
+    await server.serve(sockets=[listening])
+    if not server.started:
+        raise RuntimeError(load_failure())
+
+
+log_config = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"simple": {"class": "langgraph_api.logging.Formatter"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "simple", "stream": "ext://sys.stdout"}},
+    "loggers": {"uvicorn": {"level": "WARNING"}, "uvicorn.error": {"level": "WARNING"}},
+    "root": {"handlers": ["console"]},
+}
+
+
+def report(options, port, version):
+    content = {
+        "pid": os.getpid(),
+        "port": port,
+        "nonce": options["nonce"],
+        "serverVersion": version,
+        "healthPath": options["healthPath"],
+    }
+    draft = f"{options['reportFile']}.draft"
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(content, file)
+    os.replace(draft, options["reportFile"])
+
+
+# Streams of a run end a moment after it.
+last_words_s = 2
+
+# Left for writing the state before the driver kills us: that of a busy agent is tens of megabytes.
+flush_reserve_s = 2
+
+
+async def drain(server, timeout_s):
+    end = time.monotonic() + max(timeout_s / 2, timeout_s - flush_reserve_s - last_words_s)
+    while time.monotonic() < end and runs_under_way() > 0:
+        await asyncio.sleep(0.1)
+    server.config.timeout_graceful_shutdown = min(last_words_s, max(1, int(timeout_s / 4)))
+    server.should_exit = True
+
+
+def runs_under_way():
+    queue = sys.modules.get("langgraph_runtime_inmem.queue")
+    return len(getattr(queue, "WORKERS", ()))
+
+
+def load_failure():
+    lifespan = sys.modules.get("langgraph_runtime_inmem.lifespan")
+    error = lifespan.get_last_error() if hasattr(lifespan, "get_last_error") else None
+    return "see the lines above" if error is None else one_line(error)
+
+
+def one_line(error):
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def warn(text):
+    say("warning", text)
+
+
+def say(level, text):
+    print(f"{level}: pierhead: {text}", file=sys.stderr, flush=True)
+
+
+def run():
+    """Prints the whole error, and once more its first line: it has to be among the last lines."""
+    with open(sys.argv[1]) as file:
+        options = json.load(file)
+    code = 0
+    try:
+        main(options)
+    except BaseException as error:
+        code = 1
+        traceback.print_exc()
+        say("error", f"the agent server could not start: {one_line(error)}")
+    with open(options["exitCodeFile"], "w") as file:
+        file.write(str(code))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a thread of the agent that never ends must not hold the replica
+
+
+run()

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { cp, readdir, readFile, stat } from "node:fs/promises";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { execa } from "execa";
+import type { BuildResult } from "../../src/builds/build.ts";
+import { templateIgnored, templatesDirectory } from "../../src/builds/templates.ts";
+import { begin, gitRepository, gitSource, scratch } from "./fixtures.ts";
+
+/** Kept between runs: the packages are asked of the index once. */
+const cacheDir = path.resolve("node_modules/.cache/pierhead");
+
+/** A cold install on a loaded machine; it measures nothing. */
+const timeoutMs = 500_000;
+
+test("a Python agent is built with an environment of its own; a change of its code installs nothing", async (t) => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const filter = (file: string) => !templateIgnored.has(path.basename(file));
+  await cp(path.join(templatesDirectory, "langgraph-python-hello"), repository.dir, { recursive: true, filter });
+  const commitSha = await repository.commit({});
+  const { build, log } = begin(place.dir, gitSource(repository, commitSha), { cacheDir, timeoutMs });
+  const artifact = directoryOf(t, await build.result, log());
+  if (artifact === null) return;
+  assert.deepEqual([artifact.rollout, artifact.health_path], ["handover", "/ok"]);
+  const { start } = artifact;
+  assert.ok(start.runner === "langgraph-python" && start.environment_dir.startsWith(cacheDir));
+
+  const understand = "src/hello_agent/understand.py";
+  const code = await readFile(path.join(repository.dir, understand), "utf8");
+  const later = await repository.commit({ [understand]: code.replace('return "question"', 'return "statement"') });
+  const second = begin(place.dir, gitSource(repository, later), { cacheDir, timeoutMs });
+  const changed = directoryOf(t, await second.build.result, second.log());
+  assert.match(second.log(), /its environment is used again/);
+  assert.doesNotMatch(second.log(), /Successfully installed/);
+
+  // Each artifact imports its own code, in the one environment that holds neither.
+  const python = path.join(start.environment_dir, "bin/python");
+  for (const [of, kind] of [
+    [artifact, "question"],
+    [changed, "statement"],
+  ] as const) {
+    assert.ok(of?.start.runner === "langgraph-python");
+    assert.equal(of.start.environment_dir, start.environment_dir);
+    const packages = path.join(of.path, of.start.packages_dir);
+    const script = `import site; site.addsitedir(${JSON.stringify(packages)}); import hello_agent.understand as u; from importlib.metadata import version; print(u.understand("why?"), u.__file__, version("hello-agent"), sep="\\n")`;
+    const { stdout } = await execa(python, ["-P", "-c", script], {
+      extendEnv: false,
+      env: { PYTHONDONTWRITEBYTECODE: "1" },
+    });
+    assert.deepEqual(stdout.split("\n"), [kind, path.join(of.path, understand), "1.0.0"]);
+  }
+  await assert.rejects(execa(python, ["-P", "-c", "import hello_agent"], { extendEnv: false }), /No module named/);
+  assert.ok(!(await readdir(artifact.path, { recursive: true })).some((name) => name.includes("__pycache__")));
+  assert.ok((await stat(path.join(start.environment_dir, "bin/pip"))).isFile());
+});
+
+test("dependencies that cannot be had fail the build with what the installer said", async (t) => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const config = { graphs: { agent: "./agent.py:graph" }, dependencies: ["requests==0.0.1.dev1"] };
+  const commitSha = await repository.commit({ "langgraph.json": JSON.stringify(config), "agent.py": "" });
+  const { build, log } = begin(place.dir, gitSource(repository, commitSha), { cacheDir, timeoutMs });
+  const result = await build.result;
+  if (!result.ok && isUnreachable(log())) return t.skip(skipped);
+  assert.ok(!result.ok && result.reason === "InstallFailed", log());
+  assert.match(result.message, /pip install[\s\S]*requests==0\.0\.1\.dev1/);
+});
+
+test("a graph that is not in the source is named before anything runs", async (t) => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const filter = (file: string) => !templateIgnored.has(path.basename(file));
+  await cp(path.join(templatesDirectory, "langgraph-python-hello"), repository.dir, { recursive: true, filter });
+  const config = { graphs: { agent: "./src/hello_agent/other.py:graph" }, dependencies: ["."] };
+  const commitSha = await repository.commit({ "langgraph.json": JSON.stringify(config) });
+  const { build, log } = begin(place.dir, gitSource(repository, commitSha), { cacheDir, timeoutMs, buildCommand: "x" });
+  const result = await build.result;
+  if (!result.ok && isUnreachable(log())) return t.skip(skipped);
+  assert.ok(!result.ok && result.reason === "ConfigInvalid", log());
+  assert.match(result.message, /graphs\.agent names 'src\/hello_agent\/other\.py', which does not exist/);
+  assert.match(log(), /install_command and build_command are for JavaScript projects/);
+});
+
+type DirectoryArtifact = Extract<Extract<BuildResult, { ok: true }>["artifact"], { kind: "directory" }>;
+
+const skipped = "SKIPPED langgraph-python build: Python 3.11, its venv, or the package index is missing";
+const isUnreachable = (log: string) =>
+  /NewConnectionError|Temporary failure in name resolution|Network is unreachable|The agent needs Python|without venv/.test(
+    log,
+  );
+
+/** Without Python or an index there is nothing to test; every other failure is one. */
+function directoryOf(t: TestContext, result: BuildResult, log: string): DirectoryArtifact | null {
+  if (!result.ok && isUnreachable(log)) {
+    t.skip(skipped);
+    return null;
+  }
+  assert.ok(result.ok && result.artifact.kind === "directory", log);
+  return result.artifact;
+}

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { chmod, mkdir, readFile, rm } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { BuildLog } from "../../src/builds/build-log.ts";
+import type { BuildFailure } from "../../src/builds/failure.ts";
+import type { PythonProject } from "../../src/builds/langgraph-config.ts";
+import { readProject } from "../../src/builds/project.ts";
+import { findPython } from "../../src/builds/python/interpreter.ts";
+import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
+import { collectRequirements } from "../../src/builds/python/requirements.ts";
+import type { BuildContext } from "../../src/builds/run-command.ts";
+import { type Files, scratch, writeFiles } from "./fixtures.ts";
+
+function contextOf(dir: string, searchPath = ""): BuildContext {
+  const log = new BuildLog(() => {});
+  const sourceDir = path.join(dir, "source");
+  return { sourceDir, cacheDir: dir, env: { PATH: searchPath }, log, signal: new AbortController().signal };
+}
+
+/** Programs that answer as Pythons of these versions do; null: a version manager's name for one that is not installed. */
+async function pythons(dir: string, versions: Record<string, string | null>, hasVenv = true): Promise<string> {
+  const bin = path.join(dir, "bin");
+  await rm(bin, { recursive: true, force: true });
+  await mkdir(bin);
+  for (const [name, version] of Object.entries(versions)) {
+    const numbers = version?.split(".").join(", ");
+    const answer = version === null ? "exit 127" : `echo '[[${numbers}], "${bin}/${name}", ${hasVenv}]'`;
+    await writeFiles(bin, { [name]: `#!/bin/sh\n${answer}\n` });
+    await chmod(path.join(bin, name), 0o755);
+  }
+  return bin;
+}
+
+test("the Python of an agent is the version it asks for, otherwise python3, otherwise any that is new enough", async () => {
+  await using place = await scratch();
+  const find = async (versions: Record<string, string | null>, wanted: string | null, hasVenv = true) => {
+    const bin = await pythons(place.dir, versions, hasVenv);
+    return (await findPython(contextOf(place.dir, `${bin}:/usr/bin:/bin`), wanted, null)).version;
+  };
+  assert.equal(await find({ python3: "3.11.2", "python3.12": "3.12.1" }, null), "3.11.2");
+  assert.equal(await find({ python3: "3.9.2", "python3.12": "3.12.1", "python3.13": null }, null), "3.12.1");
+  assert.equal(await find({ python3: "3.11.2", "python3.12": "3.12.1" }, "3.12"), "3.12.1");
+  assert.equal(await find({ python3: "3.14.0" }, "3.14"), "3.14.0");
+});
+
+test("without the Python it needs a build fails naming what is there and what to install", async () => {
+  await using place = await scratch();
+  const refusal = async (versions: Record<string, string | null>, wanted: string | null, hasVenv = true) => {
+    const bin = await pythons(place.dir, versions, hasVenv);
+    const failure = await findPython(contextOf(place.dir, bin), wanted, null).catch((error: BuildFailure) => error);
+    assert.ok("reason" in failure && failure.reason === "ToolchainFailed");
+    return failure.message.replaceAll(bin, "/bin");
+  };
+  const shell = { sh: null };
+  assert.equal(
+    await refusal({ ...shell }, null),
+    "The agent needs Python 3.11 or newer, and the PATH of this server has no Python. Install it, or uv, which brings it.",
+  );
+  assert.equal(
+    await refusal({ python3: "3.9.2", python: "3.9.2" }, "3.12"),
+    "The agent needs Python 3.12, as python_version asks for, and the PATH of this server has Python 3.9.2 at /bin/python3, Python 3.9.2 at /bin/python. Install it, or uv, which brings it, or change python_version.",
+  );
+  assert.match(
+    await refusal({ python3: "3.11.2" }, null, false),
+    /3\.11\.2 at \S+ without venv \(Debian: install python3-venv\)/,
+  );
+});
+
+test("uv brings a Python that is not there", async () => {
+  await using place = await scratch();
+  assert.equal((await findPython(contextOf(place.dir), "3.13", "/bin/uv")).python, "3.13");
+  assert.equal((await findPython(contextOf(place.dir), null, "/bin/uv")).python, ">=3.11");
+});
+
+const langgraph = (dependencies: string[]) => JSON.stringify({ graphs: { a: "./a.py:graph" }, dependencies });
+
+async function requirements(files: Files) {
+  await using place = await scratch();
+  const context = contextOf(place.dir);
+  await writeFiles(context.sourceDir, { "a.py": "", ...files });
+  return await collectRequirements(context, (await readProject(context.sourceDir, null, 24)) as PythonProject);
+}
+
+test("packages are installed in place, other directories by their requirements, and the rest by name", async () => {
+  const found = await requirements({
+    "langgraph.json": langgraph([".", "./tools", "./plain", "httpx>=0.28"]),
+    "pyproject.toml": "",
+    "tools/requirements.txt": "requests",
+    "plain/module.py": "",
+  });
+  assert.deepEqual(found.argv, ["httpx>=0.28", "--editable", "./.", "--requirement", "./tools/requirements.txt"]);
+  await assert.rejects(requirements({ "langgraph.json": langgraph(["./none"]) }), {
+    reason: "ConfigInvalid",
+    message: "langgraph.json: dependencies names 'none', which is not a directory of the source.",
+  });
+});
+
+test("a change of code asks for the same environment; a dependency, or a package in a new place, for another", async () => {
+  const base = {
+    "langgraph.json": langgraph(["."]),
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["requests"]\n',
+    "src/a/__init__.py": "one = 1",
+  };
+  const identity = async (changes: Files) => JSON.stringify((await requirements({ ...base, ...changes })).identity);
+  const before = await identity({});
+  assert.equal(await identity({ "src/a/__init__.py": "one = 2", "src/a/more.py": "", "README.md": "read" }), before);
+  for (const changes of [
+    { "pyproject.toml": '[project]\nname = "a"\ndependencies = ["requests", "httpx"]\n' },
+    { "langgraph.json": langgraph([".", "httpx"]) },
+    { "src/b/__init__.py": "" },
+    { "b.py": "" },
+    { "constraints.txt": "requests<3" },
+  ] as Files[]) {
+    assert.notEqual(await identity(changes), before, JSON.stringify(changes));
+  }
+});
+
+test("an environment is shared only when nothing but the described decides what is in it", async () => {
+  const isShareable = async (files: Files) => (await requirements(files)).isShareable;
+  const config = { "langgraph.json": langgraph(["."]) };
+  assert.equal(await isShareable({ ...config, "requirements.txt": "requests>=2\nhttpx[http2]\n# a comment\n" }), true);
+  assert.equal(
+    await isShareable({ ...config, "pyproject.toml": '[build-system]\nbuild-backend = "hatchling.build"' }),
+    true,
+  );
+  for (const files of [
+    { "requirements.txt": "-r more.txt" },
+    { "requirements.txt": "./wheels/x.whl" },
+    { "requirements.txt": "x @ git+https://example.invalid/x" },
+    { "pyproject.toml": '[build-system]\nbuild-backend = "own_backend"' },
+    { "pyproject.toml": '[tool.uv.sources]\nx = { path = "../x" }' },
+    { "pyproject.toml": '[project]\ndependencies = ["x @ https://example.invalid/x.whl"]' },
+    { "pyproject.toml": "", "setup.py": "" },
+  ] as Files[]) {
+    assert.equal(await isShareable({ ...config, ...files }), false, JSON.stringify(files));
+  }
+});
+
+test("packages that were installed in place leave the environment, and come back with the paths of each artifact", async () => {
+  await using place = await scratch();
+  const { sourceDir } = contextOf(place.dir);
+  await mkdir(sourceDir);
+  const environment = path.join(place.dir, "environment");
+  const packages = "lib/python3.12/site-packages";
+  await writeFiles(environment, {
+    [`${packages}/__editable__.a-1.0.pth`]: `${sourceDir}/src\n`,
+    [`${packages}/a-1.0.dist-info/direct_url.json`]: `{"dir_info": {"editable": true}, "url": "file://${sourceDir}"}`,
+    [`${packages}/a-1.0.dist-info/METADATA`]: "Name: a\nVersion: 1.0\n\nOf this source only.\n",
+    [`${packages}/a-1.0.dist-info/RECORD`]:
+      '../../../bin/a,,\n__editable__.a-1.0.pth,sha256=x,9\na-1.0.dist-info/METADATA,,\na-1.0.dist-info/RECORD,,\n"a-1.0.dist-info/direct_url.json",,\n__pycache__/gone.pyc,,\n',
+    [`${packages}/requests-2.0.dist-info/RECORD`]: "requests/__init__.py,,\n",
+    [`${packages}/requests/__init__.py`]: "",
+    "bin/a": "",
+    "bin/python": "",
+  });
+  await keepLocalPackages(environment, sourceDir);
+  const read = (name: string) => readFile(path.join(environment, name), "utf8").catch(() => null);
+  assert.deepEqual(
+    [await read("bin/a"), await read("bin/python"), await read(`${packages}/__editable__.a-1.0.pth`)],
+    [null, "", null],
+  );
+  assert.equal(await read(`${packages}/requests/__init__.py`), "");
+  for (const target of ["/artifacts/one", "/artifacts/two"]) {
+    await layOutLocalPackages(environment, sourceDir, target);
+    const laidOut = (name: string) => readFile(path.join(sourceDir, ".pierhead-python", name), "utf8");
+    assert.equal(await laidOut("__editable__.a-1.0.pth"), `${target}/src\n`);
+    assert.match(await laidOut("a-1.0.dist-info/direct_url.json"), new RegExp(`file://${target}"`));
+    assert.equal(await laidOut("a-1.0.dist-info/METADATA"), "Name: a\nVersion: 1.0");
+  }
+});
