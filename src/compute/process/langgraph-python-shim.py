@@ -202,7 +202,7 @@ async def serve(app, options, version):
         loop.add_signal_handler(name, end)
     await server.serve(sockets=[listening])
     if not server.started:
-        raise RuntimeError(load_failure())
+        raise RuntimeError(load_failure() or "see the lines above")
 
 
 log_config = {
@@ -250,9 +250,10 @@ def runs_under_way():
 
 
 def load_failure():
+    """What the server knows of a graph that it could not load; it ends with an exit code only."""
     lifespan = sys.modules.get("langgraph_runtime_inmem.lifespan")
     error = lifespan.get_last_error() if hasattr(lifespan, "get_last_error") else None
-    return "see the lines above" if error is None else one_line(error)
+    return None if error is None else one_line(error)
 
 
 def one_line(error):
@@ -275,6 +276,10 @@ def run():
     code = 0
     try:
         main(options)
+    except SystemExit as error:
+        code = 1
+        ended = f"what a graph runs or imports ended the program with exit code {error.code}"
+        say("error", f"the agent server could not start: {load_failure() or ended}")
     except BaseException as error:
         code = 1
         traceback.print_exc()
