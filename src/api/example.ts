@@ -6,6 +6,7 @@ export interface ExampleSchema {
   enum?: unknown[];
   const?: unknown;
   items?: ExampleSchema;
+  minItems?: number;
   properties?: Record<string, ExampleSchema>;
   required?: string[];
   minimum?: number;
@@ -35,7 +36,7 @@ export function exampleOf(schema: ExampleSchema): unknown {
     case "boolean":
       return false;
     case "array":
-      return [exampleOf(schema.items ?? {})];
+      return Array.from({ length: schema.minItems ?? 1 }, () => exampleOf(schema.items ?? {}));
     case "object":
       return exampleOfObject(schema);
     default:

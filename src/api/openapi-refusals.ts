@@ -76,7 +76,7 @@ export function headersNamed(names: readonly string[]): Json {
 }
 
 /** A refusal with dots for what varies. Its parts are strings or lists: of the ways to call it, one fits. */
-function exampleRefusal(code: ErrorCode): ApiError {
+export function exampleRefusal(code: ErrorCode): ApiError {
   const make = errors[code] as (...details: unknown[]) => ApiError;
   if (code === "invalidRequest") {
     return make([{ type: "missing", loc: ["body", "source"], msg: "Field required", input: { name: "support-bot" } }]);

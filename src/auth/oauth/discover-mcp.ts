@@ -15,7 +15,7 @@ import type { TokenEndpointAuthMethod } from "../../contract/oauth-provider.ts";
 import type { ProviderFields } from "../../store/oauth-providers.ts";
 import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
-import { checkProviderSettings } from "./provider-settings.ts";
+import { checkProviderSettings, readUrl } from "./provider-settings.ts";
 
 /** What an MCP server's address leads to: its authorization server, and a client registered there. */
 export interface DiscoveredProvider {
@@ -39,11 +39,11 @@ interface Wish {
 
 /**
  * Finds the authorization server of an MCP server and registers there (contract 9.6; RFC 9728, 8414, 7591).
- * @throws ApiError 400 `mcpDiscoveryFailed` with the step that failed and why.
+ * @throws ApiError 400 `invalidProvider` when it is no address; `mcpDiscoveryFailed` with the step that failed and why.
  */
 export async function discoverMcpProvider(fetch: ProviderFetch, wish: Wish): Promise<DiscoveredProvider> {
+  const server = readUrl("mcp_server_url", wish.mcpServerUrl);
   try {
-    const server = new URL(wish.mcpServerUrl);
     const resource = await findResource(fetch, server);
     const as = await findAuthorizationServer(
       fetch,

@@ -119,7 +119,8 @@ function checkRedirectUri(text: string): void {
   }
 }
 
-function readUrl(field: string, text: string): URL {
+/** @throws ApiError 400 `invalidProvider` */
+export function readUrl(field: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
     throw errors.invalidProvider(field, "must be an https:// address.");

@@ -1,0 +1,111 @@
+import fc from "fast-check";
+
+/** JSON Schema in the forms of `contract/schema.ts`. */
+export interface Schema {
+  type?: string;
+  format?: string;
+  enum?: unknown[];
+  const?: unknown;
+  anyOf?: Schema[];
+  items?: Schema;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  additionalProperties?: Schema;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  pattern?: string;
+  examples?: unknown[];
+}
+
+/**
+ * Values of a schema: what it allows, with fields left out, nulls where they may be, and texts of any script.
+ * @param name Of the field: some texts have to look like what they name, or the rules behind the shape are never reached.
+ */
+export function arbitraryOf(schema: Schema, name = ""): fc.Arbitrary<unknown> {
+  const plain = plainArbitrary(schema, name);
+  const { examples } = schema;
+  return examples === undefined ? plain : fc.oneof({ weight: 2, arbitrary: fc.constantFrom(...examples) }, plain);
+}
+
+function plainArbitrary(schema: Schema, name: string): fc.Arbitrary<unknown> {
+  if (schema.const !== undefined) return fc.constant(schema.const);
+  if (schema.enum !== undefined) return fc.constantFrom(...schema.enum);
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map((member) => arbitraryOf(member, name)));
+  switch (schema.type) {
+    case "null":
+      return fc.constant(null);
+    case "string":
+      return textArbitrary(schema, name);
+    case "integer":
+      return fc.integer({ min: schema.minimum ?? -1_000, max: schema.maximum ?? 100_000 });
+    case "number":
+      return fc.double({ min: schema.minimum ?? -1_000, max: schema.maximum ?? 100_000, noNaN: true });
+    case "boolean":
+      return fc.boolean();
+    case "array": {
+      const { minItems = 0, maxItems = 3, items = {} } = schema;
+      return fc.array(arbitraryOf(items, name), {
+        minLength: minItems,
+        maxLength: Math.max(minItems, Math.min(maxItems, 3)),
+      });
+    }
+    case "object":
+      return objectArbitrary(schema);
+    default:
+      return fc.jsonValue({ maxDepth: 2 });
+  }
+}
+
+function objectArbitrary({ properties, required = [], additionalProperties = {} }: Schema): fc.Arbitrary<unknown> {
+  if (properties === undefined) {
+    return fc.dictionary(fc.string({ maxLength: 12 }), arbitraryOf(additionalProperties), { maxKeys: 3 });
+  }
+  // Most fields are left out: a request with all of them breaks some rule at once.
+  const fields = Object.entries(properties).map(([name, schema]) => {
+    const value = arbitraryOf(schema, name);
+    return [name, required.includes(name) ? value : fc.option(value, { freq: 1, nil: absent })] as const;
+  });
+  const record = fc.record(
+    Object.fromEntries(fields.map(([name, value]) => [name, sparse(value, required.includes(name))])),
+  );
+  return record.map((made) => Object.fromEntries(Object.entries(made).filter(([, value]) => value !== absent)));
+}
+
+const absent = Symbol("absent");
+
+function sparse(value: fc.Arbitrary<unknown>, isRequired: boolean): fc.Arbitrary<unknown> {
+  return isRequired ? value : fc.oneof({ weight: 3, arbitrary: fc.constant<unknown>(absent) }, value);
+}
+
+/** Texts that get past the rules. Hosts are on this machine, or nowhere. */
+const likely: Record<string, readonly string[]> = {
+  repo_url: ["https://code.invalid/acme/bot", "git@127.0.0.1:acme/bot.git", "http://127.0.0.1:1/a"],
+  custom_url: ["https://agents.invalid/bot"],
+  image_uri: ["registry.invalid/agent:1", "agent", `registry.invalid/a@sha256:${"0".repeat(64)}`],
+  repo_ref: ["main", "refs/tags/v1", "refs/heads/a/b"],
+  tracked_repo_ref: ["main", "refs/tags/v1"],
+  langgraph_config_path: ["langgraph.json", "a b/langgraph.json"],
+  framework_config_path: ["langgraph.json"],
+  install_command: ["npm ci"],
+  build_command: ["npm run build && npm test"],
+  deployment_ids: ["00000000-0000-4000-8000-000000000000"],
+};
+
+function textArbitrary({ format, pattern, minLength = 0, maxLength = 60 }: Schema, name: string): fc.Arbitrary<string> {
+  if (format === "uuid") return fc.uuid();
+  if (format === "date-time") return fc.date({ noInvalidDate: true, min: firstDate }).map((date) => date.toISOString());
+  const bounds = { minLength, maxLength: Math.max(minLength, Math.min(maxLength, 60)) };
+  const any = fc.oneof(
+    fc.string(bounds),
+    fc.string({ ...bounds, unit: "grapheme" }).filter((text) => text.length <= maxLength),
+  );
+  const fitting = pattern === undefined ? any : fc.stringMatching(new RegExp(pattern, "u"), bounds);
+  const known = likely[name];
+  return known === undefined ? fitting : fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...known) }, fitting);
+}
+
+const firstDate = new Date("0001-01-02T00:00:00Z");

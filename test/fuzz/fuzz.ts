@@ -1,0 +1,162 @@
+import { randomInt } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { operations } from "../../src/contract/operations.ts";
+import { type Answer, exchange } from "./exchange.ts";
+import { codesMet, judge } from "./judge.ts";
+import { requestNumber, type Wanted } from "./requests.ts";
+import { checkTables } from "./tables.ts";
+import { startWorld, type World } from "./world.ts";
+
+/**
+ * npm run fuzz [-- --requests N] [--seed N] [--lanes N] [--replay INDEX]: sends requests made from the operations table to a
+ * server of its own: good ones, and ones that are wrong in shape, text, size, path, headers or framing. No answer may be a
+ * 500, every answer has to be one that its operation promises, and in the end the server lives and its tables are sound.
+ * What a request is follows from the seed and its number: `--replay` sends that one alone and shows what comes back. Ends
+ * with the line `N passed, N failed`.
+ */
+const { values: options } = parseArgs({
+  options: {
+    requests: { type: "string", default: "2000" },
+    seed: { type: "string" },
+    lanes: { type: "string", default: "24" },
+    replay: { type: "string" },
+  },
+});
+const seed = options.seed === undefined ? randomInt(2 ** 31) : Number(options.seed);
+const total = Number(options.requests);
+
+/** Failures shown in full; the others are counted. */
+const shownMax = 20;
+
+const failures: string[] = [];
+const counts = { passed: 0, failed: 0 };
+const statuses = new Map<string, Map<number, number>>();
+const details = new Set<string>();
+const accepted = new Set<string>();
+const served = new Set<string>();
+
+const world = await startWorld();
+try {
+  if (options.replay === undefined) await run(world);
+  else await replay(world, Number(options.replay));
+} finally {
+  await world.server.stop();
+  await finish(world);
+  await world.remove();
+}
+
+async function run(one: World): Promise<void> {
+  console.log(`seed ${seed}, ${total} requests`);
+  const began = performance.now();
+  let next = 0;
+  const lane = async () => {
+    while (next < total && one.server.child.exitCode === null) {
+      const index = next;
+      next += 1;
+      await attempt(one, index);
+    }
+  };
+  await Promise.all(Array.from({ length: Number(options.lanes) }, lane));
+  const seconds = (performance.now() - began) / 1_000;
+  console.log(`${next} requests in ${seconds.toFixed(0)} s (${(next / seconds).toFixed(0)} a second)`);
+  for (const [kind, byStatus] of [...statuses].sort()) {
+    const shown = [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, count]) => `${status === 0 ? "none" : status}: ${count}`);
+    console.log(`  ${kind}: ${shown.join(", ")}`);
+  }
+  const unserved = Object.keys(operations).filter((id) => !served.has(id));
+  console.log(`  operations served: ${served.size}, never: ${unserved.join(", ") || "none"}`);
+  console.log(`  refusals met: ${codesMet(details).join(", ")}`);
+  await checkAlive(one);
+}
+
+async function attempt(one: World, index: number): Promise<void> {
+  const wanted = requestNumber(seed, index);
+  try {
+    const { sent, answer } = await send(one, wanted);
+    const problem = judge(sent, answer);
+    if (problem === undefined) counts.passed += 1;
+    else
+      fail(`request ${index} (--seed ${seed} --replay ${index}), ${wanted.kind}: ${problem}\n${shown(sent, answer)}`);
+  } catch (error) {
+    fail(
+      `request ${index} (--seed ${seed} --replay ${index}), ${wanted.kind}: ${String(error)}\n${shown(wanted, undefined)}`,
+    );
+  }
+}
+
+async function send(one: World, wanted: Wanted): Promise<{ sent: Wanted; answer: Answer | undefined }> {
+  const headers = { ...one.identify(wanted), ...wanted.headers };
+  const sent = { ...wanted, path: await one.things.fill(wanted.path), headers };
+  const answer = await exchange(one.origin, sent);
+  note(one, wanted, answer);
+  return { sent, answer };
+}
+
+/** What the world has to know of an answer. */
+function note(one: World, wanted: Wanted, answer: Answer | undefined): void {
+  const status = answer?.status ?? 0;
+  const byStatus = statuses.get(wanted.kind) ?? new Map<number, number>();
+  statuses.set(wanted.kind, byStatus.set(status, (byStatus.get(status) ?? 0) + 1));
+  if (answer === undefined || status >= 500) return;
+  if (status < 300 && wanted.operation !== null) served.add(wanted.operation.id);
+  if (wanted.verb === "DELETE" && status < 300) one.things.forget(wanted.path);
+  if (answer.body.length === 0 || !answer.headers["content-type"]?.includes("json")) return;
+  const body = JSON.parse(answer.body.toString());
+  if (status >= 400 && typeof body.detail === "string") details.add(body.detail);
+  if (wanted.operation?.id === "createDeployment" && status === 201) accepted.add(body.id);
+  if (wanted.operation?.id === "openListenerSession" && status === 201) one.opened(body.epoch);
+}
+
+function fail(text: string): void {
+  counts.failed += 1;
+  if (failures.push(text) <= shownMax) console.log(`FAIL ${text}`);
+}
+
+function shown({ verb, path, headers, body, transport }: Wanted, answer: Answer | undefined): string {
+  const { "x-api-key": _key, authorization: _bearer, ...rest } = headers;
+  const lines = [`  ${verb} ${path.slice(0, 500)} (${transport})`, `  ${JSON.stringify(rest).slice(0, 500)}`];
+  if (body !== null) lines.push(`  ${JSON.stringify(body.slice(0, 1_000))}`);
+  if (answer !== undefined) lines.push(`  -> ${answer.status} ${answer.body.toString().slice(0, 1_000)}`);
+  return lines.join("\n");
+}
+
+async function replay(one: World, index: number): Promise<void> {
+  const { sent, answer } = await send(one, requestNumber(seed, index));
+  console.log(shown(sent, answer));
+  const problem = judge(sent, answer);
+  if (problem === undefined) counts.passed += 1;
+  else fail(problem);
+}
+
+/** The server answers, in the same process as before, and no change was lost on the way. */
+async function checkAlive({ server }: World): Promise<void> {
+  const ready = await fetch(`${server.url}/ready`).catch(() => undefined);
+  check("the server is alive", ready?.status === 200 && server.child.exitCode === null);
+  const metrics = await fetch(`${server.url}/metrics`).then((answer) => answer.text());
+  const corrections = /^pierhead_resync_corrections_total(?:\{.*\})? (\d+)/m.exec(metrics)?.[1] ?? "0";
+  check(`no deployment was forgotten (${corrections} corrections)`, corrections === "0");
+  console.log(`  memory of the server: ${memoryMib(server.child.pid as number)} MiB`);
+}
+
+async function finish({ server, dataDir }: World): Promise<void> {
+  const { code, signal } = await server.ended;
+  check(`the server ends when it is asked to (${signal ?? code})`, code === 0);
+  const { checked, broken } = await checkTables(dataDir, accepted);
+  counts.passed += checked - broken.length;
+  for (const rule of broken) fail(rule);
+  console.log(`${counts.passed} passed, ${counts.failed} failed`);
+  process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+}
+
+function check(name: string, holds: boolean): void {
+  if (holds) counts.passed += 1;
+  else fail(`${name}: not so`);
+}
+
+function memoryMib(pid: number): number {
+  const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Math.round(Number(kib) / 1_024);
+}

@@ -1,0 +1,252 @@
+import fc from "fast-check";
+import type { TSchema } from "typebox";
+import { exampleOf } from "../../src/api/example.ts";
+import { requestHeadersOf } from "../../src/contract/headers.ts";
+import type { Operation } from "../../src/contract/operation.ts";
+import { operations } from "../../src/contract/operations.ts";
+import { arbitraryOf, type Schema } from "./arbitrary.ts";
+import { headerName, headerText, headerValue, oddValue, parameter, segment } from "./odd-parts.ts";
+import { brokenText, spoiled, textOf } from "./spoil.ts";
+
+/** One request, before its places for ids are filled in: `<deployment_id:3>` is the fourth deployment of the world. */
+export interface Wanted {
+  kind: Kind;
+  /** null: it was not made for one. */
+  operation: Operation | null;
+  verb: string;
+  path: string;
+  headers: Record<string, string>;
+  key: KeyName;
+  body: string | null;
+  transport: Transport;
+}
+
+export type Kind =
+  | "valid"
+  | "spoiled body"
+  | "broken body"
+  | "odd query"
+  | "odd path"
+  | "odd headers"
+  | "odd transport";
+export type KeyName = "admin" | "deployer" | "reader" | "listener" | "none" | "bad" | "bearer";
+/** `whole`: with its length. `chunked`: in pieces. `cut`: half of it, then gone. `lying`: shorter than it says. */
+export type Transport = "whole" | "chunked" | "cut" | "lying" | "raw";
+
+const all: Operation[] = Object.values(operations);
+
+/** Things of one kind that requests are about at a time. */
+export const slotsMax = 6;
+
+/**
+ * Every request of a run follows from its number, so that any of them can be sent again. Whatever address it names is
+ * nowhere: the server may ask there.
+ */
+export function requestNumber(seed: number, index: number): Wanted {
+  const [wanted] = fc.sample(anyRequest, {
+    seed: (Math.imul(seed, 0x9e3779b1) + Math.imul(index, 0x85ebca6b)) | 0,
+    numRuns: 1,
+  });
+  const { body, ...rest } = wanted as Wanted;
+  return { ...rest, body: body === null ? null : body.replaceAll(/(https?:\/\/)[a-z0-9.-]+/gi, "$1nowhere.invalid") };
+}
+
+function validBody(operation: Operation): fc.Arbitrary<unknown> {
+  const made = arbitraryOf(operation.body as unknown as Schema);
+  const known = knownBodies[operation.id] ?? fc.constant(exampleOf(operation.body as unknown as Schema));
+  return fc.oneof({ weight: 2, arbitrary: known }, { weight: 5, arbitrary: made });
+}
+
+/** Bodies that pass the rules behind the shape, under names of their own. */
+const name = fc.stringMatching(/^[a-z][a-z0-9 ._-]{0,20}[a-z0-9]{4}$/);
+const secrets = fc.array(
+  fc.record({ name: fc.stringMatching(/^[A-Z_]{1,8}$/), value: fc.string({ unit: "grapheme" }) }),
+  { maxLength: 3 },
+);
+const ofSource = (source: string, source_config: object, source_revision_config: object) =>
+  fc.record({ name, secrets }).map((made) => ({ ...made, source, source_config, source_revision_config }));
+const knownBodies: Record<string, fc.Arbitrary<unknown>> = {
+  createDeployment: fc.oneof(
+    ofSource("external_docker", { resource_spec: { cpu: 1 } }, { image_uri: "registry.invalid/agent:1" }),
+    ofSource("internal_docker", { deployment_type: "dev" }, {}),
+    ofSource("internal_docker", {}, { image_uri: "registry.invalid/agent:2" }),
+    ofSource("internal_source", { deployment_type: "dev_zero" }, {}),
+    ofSource(
+      "github",
+      { repo_url: "https://127.0.0.1:1/a/b", build_on_push: true },
+      { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+    ),
+  ),
+};
+
+/** Long waits are the answers to some questions; nobody waits for them here. */
+const waitMax: Record<string, number> = { wait: 0.05, timeout: 0.05, timeout_s: 0.05 };
+
+function pathOf({ id, path, params }: Operation): fc.Arbitrary<string> {
+  // Whoever has the URL may send: it is signed.
+  if (id === "putUpload")
+    return fc.nat(slotsMax * 2).map((slot) => (slot < slotsMax ? `<upload_path:${slot}>` : "/uploads/<upload_id:0>"));
+  const { properties = {} } = (params ?? {}) as Schema;
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string);
+  const others = names.map((one) =>
+    fc.oneof(
+      { weight: 1, arbitrary: fc.uuid() },
+      { weight: 1, arbitrary: arbitraryOf(properties[one] ?? {}, one).map(String) },
+    ),
+  );
+  return fc
+    .tuple(fc.nat(slotsMax - 1), fc.tuple(...others), fc.nat(19))
+    .map(([slot, random, dice]) =>
+      path.replaceAll(/\{(\w+)\}/g, (_, one: string) =>
+        dice === 0 ? encodeURIComponent(random[names.indexOf(one)]?.toWellFormed() || "-") : `<${one}:${slot}>`,
+      ),
+    );
+}
+
+function queryOf(schema: TSchema | null): fc.Arbitrary<string> {
+  if (schema === null) return fc.constant("");
+  return fc.tuple(arbitraryOf(schema as unknown as Schema), fc.nat(slotsMax - 1)).map(([made, slot]) => {
+    const pairs = Object.entries(made as Record<string, unknown>).flatMap(([key, value]) =>
+      (Array.isArray(value) ? value : [value]).map(
+        (one) => `${encodeURIComponent(key)}=${parameterText(key, one, slot)}`,
+      ),
+    );
+    return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+  });
+}
+
+/** Ids are mostly those of things there are. */
+function parameterText(key: string, value: unknown, slot: number): string {
+  if (key in waitMax) return String(Math.min(Number(value), waitMax[key] as number));
+  const isOfThing = /^(?:deployment|revision|listener)_ids?$/.test(key) && slot > 0;
+  return isOfThing ? `<${key.replace(/s$/, "")}:${slot}>` : encodeURIComponent(String(value).toWellFormed());
+}
+
+function headersOf(operation: Operation): fc.Arbitrary<Record<string, string>> {
+  const schema = requestHeadersOf(operation);
+  const own = schema === null ? fc.constant({}) : arbitraryOf(schema as unknown as Schema);
+  return own.map((made) => {
+    const sent = Object.entries(made as Record<string, string>).map(([header, value]) => [header, headerText(value)]);
+    return Object.fromEntries(sent.filter(([, value]) => value !== ""));
+  });
+}
+
+/** Most requests are let in: what happens behind the door is what is looked for. */
+const keyOf = ({ role }: Operation): fc.Arbitrary<KeyName> =>
+  fc.oneof(
+    { weight: 20, arbitrary: fc.constant(role === "listener" ? "listener" : "admin") },
+    { weight: 5, arbitrary: fc.constantFrom("admin", "bearer", "deployer", "reader", "bad", "none", "listener") },
+  );
+
+function validRequest(operation: Operation): fc.Arbitrary<Wanted> {
+  const body =
+    operation.stream !== null
+      ? fc.string({ unit: "binary" })
+      : operation.body === null
+        ? fc.constant(null)
+        : validBody(operation).map(textOf);
+  return fc
+    .record({
+      path: pathOf(operation),
+      query: queryOf(operation.query),
+      headers: headersOf(operation),
+      key: keyOf(operation),
+      body,
+    })
+    .map(({ path, query, headers, key, body: text }) => ({
+      kind: "valid" as const,
+      operation,
+      verb: operation.verb,
+      path: path.startsWith("<upload_path") ? path : path + query,
+      headers: { ...headers, ...(text !== null && { "content-type": operation.stream ?? "application/json" }) },
+      key,
+      body: text,
+      transport: "whole" as const,
+    }));
+}
+
+const valid = fc.oneof(...all.map(validRequest));
+const withBody = fc.oneof(
+  ...all
+    .filter(({ body }) => body !== null)
+    .map((operation) =>
+      fc
+        .tuple(validRequest(operation), spoiled(validBody(operation)))
+        .map(([request, body]): Wanted => ({ ...request, kind: "spoiled body", body })),
+    ),
+);
+const broken = fc.tuple(valid, brokenText).map(([request, body]): Wanted => {
+  const headers = { ...request.headers, "content-type": "application/json" };
+  const changed = { ...request, kind: "broken body" as const, body, headers };
+  return request.verb === "GET" ? { ...changed, verb: "POST", operation: null } : changed;
+});
+
+const oddQuery = fc
+  .tuple(valid, fc.array(fc.tuple(parameter, oddValue, fc.constantFrom("=", "", "==")), { minLength: 1, maxLength: 8 }))
+  .map(([request, pairs]): Wanted => {
+    const added = pairs
+      .map(([key, value, sign]) => `${encodeURIComponent(key)}${sign}${sign === "" ? "" : value}`)
+      .join("&");
+    return { ...request, kind: "odd query", path: `${request.path}${request.path.includes("?") ? "&" : "?"}${added}` };
+  });
+
+const verb = fc.constantFrom("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND");
+const oddPath = fc.oneof(
+  fc.tuple(valid, verb, fc.array(segment, { minLength: 1, maxLength: 7 })).map(
+    ([request, other, parts]): Wanted => ({
+      ...request,
+      operation: null,
+      kind: "odd path",
+      verb: other,
+      path: `/${parts.join("/")}`,
+    }),
+  ),
+  fc.tuple(valid, segment, fc.nat()).map(([request, part, place]): Wanted => {
+    const parts = (request.path.split("?")[0] ?? "").split("/");
+    parts[1 + (place % (parts.length - 1))] = part;
+    return { ...request, operation: null, kind: "odd path", path: parts.join("/") };
+  }),
+  fc
+    .tuple(valid, verb)
+    .map(([request, other]): Wanted => ({ ...request, operation: null, kind: "odd path", verb: other })),
+  fc
+    .tuple(valid, fc.constantFrom("/api-host", "/api", "/api/v1", "/api-host/api-host", "//", "/."))
+    .map(
+      ([request, prefix]): Wanted => ({ ...request, operation: null, kind: "odd path", path: prefix + request.path }),
+    ),
+);
+
+const oddHeaders = fc.tuple(valid, fc.array(fc.tuple(headerName, headerValue), { minLength: 1, maxLength: 4 })).map(
+  ([request, pairs]): Wanted => ({
+    ...request,
+    kind: "odd headers",
+    headers: { ...request.headers, ...Object.fromEntries(pairs) },
+  }),
+);
+
+const oddTransport = fc
+  .tuple(
+    fc.oneof(valid, withBody),
+    fc.constantFrom<Transport>("chunked", "chunked", "cut", "lying", "raw"),
+    fc.nat(200),
+  )
+  .map(([request, transport, dice]): Wanted => {
+    // One in two hundred is larger than any body may be.
+    const body = dice === 0 ? `"${"x".repeat(9 * 1024 * 1024)}"` : (request.body ?? "{}");
+    return {
+      ...request,
+      kind: "odd transport",
+      transport: request.verb === "GET" ? "raw" : transport,
+      body: request.verb === "GET" ? null : body,
+    };
+  });
+
+const anyRequest: fc.Arbitrary<Wanted> = fc.oneof(
+  { weight: 40, arbitrary: valid },
+  { weight: 25, arbitrary: withBody },
+  { weight: 5, arbitrary: broken },
+  { weight: 10, arbitrary: oddQuery },
+  { weight: 8, arbitrary: oddPath },
+  { weight: 7, arbitrary: oddHeaders },
+  { weight: 5, arbitrary: oddTransport },
+);
