@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { announceChange } from "../../src/store/changes.ts";
 import type { Db } from "../../src/store/database.ts";
 import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
 
 const tenantId = randomUUID();
 const announce = (db: Db) => announceChange(db, { id: randomUUID(), tenantId });
@@ -11,6 +12,23 @@ const announce = (db: Db) => announceChange(db, { id: randomUUID(), tenantId });
 async function count(db: Db): Promise<number> {
   const { rows } = await sql<{ count: number }>`select count(*) as count from deployment_changes`.execute(db.kysely);
   return rows[0]?.count ?? Number.NaN;
+}
+
+/** Once it listens to other servers a database wakes everybody for what it may have missed: that is awaited here. */
+async function isListening(db: Db): Promise<void> {
+  if (db.kind === "embedded") return;
+  const listening = async () =>
+    (
+      await sql`select 1 from pg_stat_activity where datname = current_database()
+                 and application_name = 'pierhead changes' and query like '%listen%' and state = 'idle'`.execute(
+        db.kysely,
+      )
+    ).rows.length;
+  await eventually(listening, (count) => count > 0);
+  const heard = new Promise<void>((resolve) => db.changes.onWake(resolve));
+  await sql`notify pierhead_changes`.execute(db.kysely);
+  await heard;
+  await new Promise(setImmediate);
 }
 
 eachDatabase("a unit commits everything that was sent while it ran, or nothing of it", async (db) => {
@@ -31,6 +49,7 @@ eachDatabase("a unit commits everything that was sent while it ran, or nothing o
 });
 
 eachDatabase("nobody is woken by a unit before it has committed, and nobody by one that is undone", async (db) => {
+  await isListening(db);
   const seen: Promise<number>[] = [];
   const stop = db.changes.onWake(() => seen.push(count(db)));
   await db.atomically(async () => {
