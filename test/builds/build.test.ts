@@ -245,7 +245,13 @@ test("every way to fail has its own reason and says what to do", async () => {
     ],
     [git, { configPath: "none.json" }, "ConfigMissing", /The source has pierhead\.json/],
     [await files({ "pierhead.json": "{" }), {}, "ConfigInvalid", /line 1, column 2/],
-    [await files(langgraph("./agent.py:graph")), {}, "Unsupported", /Python/],
+    [await files(langgraph("./agent.py:graph")), {}, "ConfigInvalid", /dependencies is missing/],
+    [
+      await files({ "langgraph.json": JSON.stringify({ graphs: { a: "./a.py:graph", b: "./b.ts:graph" } }) }),
+      {},
+      "Unsupported",
+      /one agent server without an image runs one language/,
+    ],
     [
       await files(langgraph("./none.ts:graph")),
       {},
