@@ -230,7 +230,7 @@ test("every way to fail has its own reason and says what to do", async () => {
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const commitSha = await repository.commit(server);
   const git = gitSource(repository, commitSha) as Extract<BuildSource, { kind: "git" }>;
-  const langgraph = (graph: string) => ({ "langgraph.json": JSON.stringify({ graphs: { agent: graph } }) });
+  const langgraph = (...graphs: string[]) => ({ "langgraph.json": JSON.stringify({ graphs: { ...graphs } }) });
   let run = 0;
   const files = (given: Record<string, string>) => filesSource(path.join(place.dir, `in-${run++}`), given);
   const cases: [BuildSource, object, string, RegExp][] = [
@@ -245,12 +245,11 @@ test("every way to fail has its own reason and says what to do", async () => {
     ],
     [git, { configPath: "none.json" }, "ConfigMissing", /The source has pierhead\.json/],
     [await files({ "pierhead.json": "{" }), {}, "ConfigInvalid", /line 1, column 2/],
-    [await files(langgraph("./agent.py:graph")), {}, "ConfigInvalid", /dependencies is missing/],
     [
-      await files({ "langgraph.json": JSON.stringify({ graphs: { a: "./a.py:graph", b: "./b.ts:graph" } }) }),
+      await files(langgraph("./agent.py:graph", "./b.ts:graph")),
       {},
       "Unsupported",
-      /one agent server without an image runs one language/,
+      /without an image runs one language/,
     ],
     [
       await files(langgraph("./none.ts:graph")),
