@@ -245,12 +245,7 @@ test("every way to fail has its own reason and says what to do", async () => {
     ],
     [git, { configPath: "none.json" }, "ConfigMissing", /The source has pierhead\.json/],
     [await files({ "pierhead.json": "{" }), {}, "ConfigInvalid", /line 1, column 2/],
-    [
-      await files(langgraph("./agent.py:graph", "./b.ts:graph")),
-      {},
-      "Unsupported",
-      /without an image runs one language/,
-    ],
+    [await files(langgraph("./a.py:graph", "./b.ts:graph")), {}, "Unsupported", /runs one language/],
     [
       await files(langgraph("./none.ts:graph")),
       {},
