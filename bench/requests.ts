@@ -65,6 +65,7 @@ export const apiSettings: ApiSettings = {
   templatesDir: templatesDirectory,
   allowLocalSources: true,
   allowPrivateNetwork: true,
+  sharedAuthOrganizationId: null,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
   tracing: null,

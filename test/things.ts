@@ -3,7 +3,7 @@ import { createDeploymentExample } from "../src/contract/examples.ts";
 
 /** One call of the API that must succeed; gives back the body of the answer. */
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
-export type Call = (verb: string, path: string, body?: unknown) => Promise<any>;
+export type Call = (verb: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<any>;
 
 export type Ids = Record<string, string>;
 
@@ -49,12 +49,26 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
   },
   provider_id: async ({ call, mark }) =>
     (await call("POST", "/v2/auth/providers", { ...newProvider(), name: mark })).provider_id,
+  token_id: async ({ call, mark }) => (await importToken(call, mark)).token_id,
+  connection_id: async ({ call, mark }) => {
+    const { token_id: oauth_token_id } = await importToken(call, mark);
+    const path = "/v2/auth/agents/support-bot/connections";
+    return (await call("POST", path, { oauth_token_id }, userHeaders(mark))).id;
+  },
   tag_value_id: async ({ call, mark, ids }) =>
     (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
 };
 
 /** Things that are known by a name of their owner's choice instead of an id. */
 export const namedThings: ReadonlySet<string> = new Set(["provider_id"]);
+
+async function importToken(call: Call, mark: string): Promise<{ token_id: string }> {
+  const { provider_id } = await call("POST", "/v2/auth/providers", { ...newProvider(), name: mark });
+  return call("POST", "/v2/auth/tokens/import", { provider_id, access_token: secretText }, userHeaders(mark));
+}
+
+/** Names the user whose OAuth tokens a request is about. */
+export const userHeaders = (mark: string) => ({ "x-user-id": mark });
 
 /** An OAuth provider that nobody calls. */
 export function newProvider() {

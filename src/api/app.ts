@@ -37,6 +37,8 @@ export interface ApiSettings {
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
   uncappedResources: boolean;
+  /** The organization whose OAuth providers everybody may use; null: none. */
+  sharedAuthOrganizationId: string | null;
   hasBuiltinDataPlane: boolean;
   rateLimit: RateLimit;
   /** Where agents send their traces; null: nowhere of the operator's. */

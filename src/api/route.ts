@@ -15,6 +15,7 @@ import { keepsAnswer, type Operation } from "../contract/operation.ts";
 import type { KeptAnswer } from "../store/idempotency-keys.ts";
 import { type Answered, answerOnce, type Keep, onceRequestOf } from "./answer-once.ts";
 import type { ApiDeps } from "./app.ts";
+import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { compileRequest } from "./request-parts.ts";
@@ -125,6 +126,15 @@ export function openRoute<O extends Operation>(api: Api, operation: O, handler: 
   register(api, operation, handler, { admit: async () => null });
 }
 
+/** An operation that answers a browser with a page. */
+export function pageRoute<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: (call: Call<O, null>) => Promise<Page> | Page,
+): void {
+  register(api, operation, handler as unknown as Handler<O, null>, { admit: async () => null });
+}
+
 /** Who was admitted, for the handler and for the log line at the end. */
 const principals = new WeakMap<FastifyRequest, Caller | null>();
 
@@ -152,7 +162,7 @@ function register<O extends Operation, P extends Caller | null>(
   { admit, once: rules }: Rules<P>,
 ): void {
   const read = compileRequest(operation, api.deps.settings);
-  const { status, partly = status, schema } = operation.response;
+  const { status, partly = status, schema, isPage = false } = operation.response;
   api.registered.push(operation);
   api.server.route({
     method: operation.verb,
@@ -179,6 +189,7 @@ function register<O extends Operation, P extends Caller | null>(
       }
       const body = await answer(() => null);
       if (reply.sent) return reply;
+      if (isPage) return sendPage(reply, body as unknown as Page);
       if (operation.hasEtag) return send(request, reply, written(body));
       return schema === null ? reply.send() : body;
     },

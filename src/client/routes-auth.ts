@@ -1,9 +1,22 @@
+import type {
+  agentConnectionOperations,
+  oauthFlowOperations,
+  oauthTokenOperations,
+} from "../contract/operations-auth.ts";
 import type { oauthProviderOperations } from "../contract/operations-oauth-providers.ts";
 import type { Route } from "./routes.ts";
 
-export type AuthOperations = typeof oauthProviderOperations;
+/** Pages for browsers are not among them. */
+export type AuthOperations = Omit<
+  typeof oauthProviderOperations &
+    typeof oauthFlowOperations &
+    typeof oauthTokenOperations &
+    typeof agentConnectionOperations,
+  "receiveCallback" | "receiveCallbackAlias" | "setupGithubApp"
+>;
 
 const provider = "/v2/auth/providers/{provider_id}";
+const connections = "/v2/auth/agents/{agent_id}/connections";
 
 /** Verb and path of the OAuth service's operations; `routes.ts` says why they stand here once more. */
 export const authRoutes: Record<keyof AuthOperations, Route> = {
@@ -15,4 +28,21 @@ export const authRoutes: Record<keyof AuthOperations, Route> = {
   getOAuthProvider: { verb: "GET", path: provider },
   patchOAuthProvider: { verb: "PATCH", path: provider },
   deleteOAuthProvider: { verb: "DELETE", path: provider },
+  authenticate: { verb: "POST", path: "/v2/auth/authenticate" },
+  waitForAuth: { verb: "GET", path: "/v2/auth/wait/{auth_id}" },
+  finishAuthRequest: { verb: "POST", path: "/v2/auth/callback/{provider_id}" },
+  listOAuthTokens: { verb: "GET", path: "/v2/auth/tokens" },
+  deleteOAuthTokens: { verb: "DELETE", path: "/v2/auth/tokens" },
+  hasOAuthToken: { verb: "GET", path: "/v2/auth/tokens/exists" },
+  hasOAuthTokens: { verb: "POST", path: "/v2/auth/tokens/exists/batch" },
+  importOAuthToken: { verb: "POST", path: "/v2/auth/tokens/import" },
+  hasSlackWorkspaceToken: { verb: "GET", path: "/v2/auth/tokens/workspace/slack/exists" },
+  deleteSlackWorkspaceToken: { verb: "DELETE", path: "/v2/auth/tokens/workspace/slack" },
+  patchOAuthToken: { verb: "PATCH", path: "/v2/auth/tokens/{token_id}/metadata" },
+  deleteOAuthToken: { verb: "DELETE", path: "/v2/auth/tokens/{token_id}" },
+  listTokenEvents: { verb: "GET", path: "/v2/auth/token-events" },
+  listAgentConnections: { verb: "GET", path: connections },
+  createAgentConnection: { verb: "POST", path: connections },
+  deleteAgentConnection: { verb: "DELETE", path: `${connections}/{connection_id}` },
+  putAgentToken: { verb: "POST", path: "/v2/auth/agents/{agent_id}/providers/{provider_id}/tokens" },
 };

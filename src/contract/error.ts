@@ -234,6 +234,24 @@ export const errors = {
   oauthProviderTaken: (id: string) => new ApiError("oauthProviderTaken", 409, `OAuth provider '${id}' already exists.`),
   invalidProvider: (field: string, because: string) =>
     new ApiError("invalidProvider", 400, `OAuth provider error: '${field}' ${because}`),
+  oauthTokenNotFound: (id: string) => new ApiError("oauthTokenNotFound", 404, `OAuth token ID ${id} not found.`),
+  agentConnectionNotFound: (id: string) =>
+    new ApiError("agentConnectionNotFound", 404, `Agent connection ID ${id} not found.`),
+  redirectUriNotAllowed: (id: string) =>
+    new ApiError(
+      "redirectUriNotAllowed",
+      400,
+      `'redirect_uri' is not one of the 'allowed_redirect_uris' of OAuth provider '${id}'; it has to be the same, character by character.`,
+    ),
+  authRequestUnusable: () =>
+    new ApiError(
+      "authRequestUnusable",
+      400,
+      "This sign-in is not known here, has been used already, has expired, or was started by somebody else. Start it again.",
+    ),
+  authRequestFailed: (because: string) => new ApiError("authRequestFailed", 400, `The sign-in failed. ${because}`),
+  oauthProviderFailed: (id: string, because: string) =>
+    new ApiError("oauthProviderFailed", 502, `OAuth provider '${id}' cannot be used at the moment. ${because}`),
   mcpDiscoveryFailed: (because: string) =>
     new ApiError("mcpDiscoveryFailed", 400, `The MCP server's provider could not be set up: ${because}`),
 };

@@ -24,3 +24,49 @@ export const oauthProviderExample = {
   created_at: "2026-11-20T10:00:00.000000Z",
   updated_at: "2026-11-20T10:00:00.000000Z",
 };
+export const authenticatedExample = {
+  status: "completed",
+  url: null,
+  auth_id: null,
+  token: "gho_example",
+  user_id: "alice",
+  metadata: { scopes: ["repo"], expires_at: null, token_id: "5e0c5b7e-6f0a-4e43-8d8e-1b2f4c6a7d90" },
+  expires_at: null,
+};
+
+export const oauthTokenExample = {
+  id: "5e0c5b7e-6f0a-4e43-8d8e-1b2f4c6a7d90",
+  provider_id: "github",
+  provider_account_label: "alice@example.com",
+  scopes: ["repo"],
+  expires_at: null,
+  is_default: true,
+  created_at: "2026-11-20T10:00:00.000000Z",
+  updated_at: "2026-11-20T10:00:00.000000Z",
+};
+
+export const agentConnectionExample = {
+  id: "9b1b2c3d-4e5f-4a6b-8c7d-0e1f2a3b4c5d",
+  agent_id: "support-bot",
+  oauth_token_id: "5e0c5b7e-6f0a-4e43-8d8e-1b2f4c6a7d90",
+  provider_id: "github",
+  provider_account_label: "alice@example.com",
+  scopes: ["repo"],
+  expires_at: null,
+  created_by: "alice",
+  created_at: "2026-11-20T10:00:00.000000Z",
+};
+
+export const tokenEventExample = {
+  id: "7c1d9a7e-52b8-4f30-9e6d-7a8b0c2d4e6f",
+  provider_id: "github",
+  agent_id: null,
+  event_type: "refresh_failed",
+  reason: "invalid_grant",
+  source: "authenticate",
+  provider_account_label: null,
+  scopes: ["repo"],
+  detail: "The provider no longer accepts the refresh token; the user has to consent again.",
+  acknowledged_at: null,
+  created_at: "2026-11-20T10:00:00.000000Z",
+};

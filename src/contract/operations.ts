@@ -2,6 +2,7 @@ import type { ErrorCode } from "./error.ts";
 import { requestHeadersOf } from "./headers.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
 import { administrationOperations } from "./operations-administration.ts";
+import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } from "./operations-auth.ts";
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { eventOperations } from "./operations-events.ts";
@@ -26,6 +27,9 @@ export const operations = {
   ...administrationOperations,
   ...tagOperations,
   ...oauthProviderOperations,
+  ...oauthFlowOperations,
+  ...oauthTokenOperations,
+  ...agentConnectionOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
 } as const satisfies Record<string, Operation>;

@@ -139,6 +139,11 @@ export const settings = {
     "PIERHEAD_ALLOW_PRIVATE_NETWORK",
     "Git and outbound calls into private address ranges.",
   ),
+  sharedAuthOrganizationId: optional(
+    "PIERHEAD_SHARED_AUTH_ORGANIZATION",
+    "none",
+    "Id of the organization whose OAuth providers every workspace may use (`use_agent_builder_public_oauth`).",
+  ),
   uncappedResources: flag("PIERHEAD_UNCAPPED_RESOURCES", false, "Lifts the CPU bounds of resource_spec."),
   rateLimitPerS: whole(
     "PIERHEAD_RATE_LIMIT",

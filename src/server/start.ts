@@ -305,6 +305,7 @@ function apiSettings({ config, address, tracing }: Ground) {
     allowLocalSources: config.allowLocalSources,
     allowPrivateNetwork: config.allowPrivateNetwork,
     uncappedResources: config.uncappedResources,
+    sharedAuthOrganizationId: config.sharedAuthOrganizationId ?? null,
     hasBuiltinDataPlane: config.compute !== "none",
     streamHeartbeatMs,
     rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },

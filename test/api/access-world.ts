@@ -10,7 +10,16 @@ import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/explain.ts";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
-import { type Call, type Ids, makeListener, namedThings, newProvider, secretText, thingMakers } from "../things.ts";
+import {
+  type Call,
+  type Ids,
+  makeListener,
+  namedThings,
+  newProvider,
+  secretText,
+  thingMakers,
+  userHeaders,
+} from "../things.ts";
 import { startApi, type Tenant } from "./harness.ts";
 
 /** A tenant with what it may call with and what it owns; `mark` is in every text of its own that an answer could show. */
@@ -28,9 +37,9 @@ export async function startWorld() {
 
   const callAs =
     (key: string): Call =>
-    async (verb, path, body) => {
+    async (verb, path, body, headers = {}) => {
       const payload = body === undefined ? {} : { body: JSON.stringify(body) };
-      const answer = await fetch(base + path, { method: verb, headers: { "x-api-key": key }, ...payload });
+      const answer = await fetch(base + path, { method: verb, headers: { "x-api-key": key, ...headers }, ...payload });
       const text = await answer.text();
       assert.ok(answer.ok, `${verb} ${path}: ${answer.status} ${text}`);
       return text === "" ? null : JSON.parse(text);
@@ -72,8 +81,9 @@ export async function startWorld() {
     return ids;
   };
 
-  /** Headers that the protocol of listeners needs: the epoch of a session that lives. */
+  /** Headers that the protocol of listeners needs, the epoch of a session that lives, and that say whose tokens are meant. */
   const headersOf = async (operation: Operation, owner: Owner): Promise<Record<string, string>> => {
+    if (operation.tag === "Auth") return userHeaders(owner.mark);
     if (operation.role !== "listener") return {};
     const { epoch } = await callAs(owner.listenerKey)("POST", "/dp/v1/sessions", sessionRequest);
     return { [epochHeader]: String(epoch) };
@@ -137,6 +147,15 @@ export const samples: Partial<Record<OperationId, Sample>> = {
     body: () => ({ provider_id: `mcp-${randomUUID()}`, name: "MCP", mcp_server_url: "http://127.0.0.1:1/mcp" }),
     refusal: "mcpDiscoveryFailed",
   },
+  // There is a provider, but not one of this name.
+  authenticate: { refusal: "oauthProviderNotFound" },
+  importOAuthToken: { refusal: "oauthProviderNotFound" },
+  createAgentConnection: { refusal: "oauthTokenNotFound" },
+  // No sign-in is under way.
+  finishAuthRequest: { refusal: "authRequestUnusable" },
+  receiveCallback: { refusal: "authRequestUnusable" },
+  receiveCallbackAlias: { refusal: "authRequestUnusable" },
+  setupGithubApp: { refusal: "authRequestUnusable" },
   createTag: { body: () => ({ name: randomUUID() }) },
   patchTag: { body: () => ({ name: randomUUID() }) },
   putDeploymentTags: { body: () => ({ tag_value_ids: [] }) },
@@ -182,7 +201,10 @@ export function requestOf(operation: Operation, ids: Ids, owner: Owner): { path:
     const isNeeded = required.includes(name) && field.default === undefined;
     if (id !== undefined || isNeeded) query.set(name, id ?? String(exampleOf(field)));
   }
-  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(ids[name] ?? ""));
+  const { properties: inPath = {} } = fieldsOf(operation.params);
+  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(ids[name] ?? String(exampleOf(inPath[name] ?? {}))),
+  );
   const sample = samples[operation.id as OperationId]?.body ?? (() => operation.body && exampleOf(operation.body));
   const body = operation.stream === null ? sample(owner) : "bytes";
   return {

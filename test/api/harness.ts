@@ -121,6 +121,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   allowLocalSources: true,
   allowPrivateNetwork: true,
   uncappedResources: false,
+  sharedAuthOrganizationId: null,
   hasBuiltinDataPlane: true,
   tracing: null,
   streamHeartbeatMs: 15_000,

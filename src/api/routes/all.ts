@@ -1,10 +1,14 @@
+import { openOAuth } from "../oauth.ts";
 import type { Api } from "../route.ts";
 import { addAuditRoutes } from "./admin-audit.ts";
 import { addApiKeyRoutes } from "./admin-keys.ts";
 import { addMemberRoutes } from "./admin-members.ts";
 import { addTagRoutes } from "./admin-tags.ts";
 import { addTenantRoutes } from "./admin-tenants.ts";
+import { addAuthConnectionRoutes } from "./auth-connections.ts";
+import { addAuthFlowRoutes } from "./auth-flows.ts";
 import { addAuthProviderRoutes } from "./auth-providers.ts";
+import { addAuthTokenRoutes } from "./auth-tokens.ts";
 import { addDebugRoutes } from "./debug.ts";
 import { addDeletionRoutes } from "./deployment-deletion.ts";
 import { addSizeRoutes } from "./deployment-sizes.ts";
@@ -35,7 +39,11 @@ export function addRoutes(api: Api): void {
   addMemberRoutes(api);
   addTagRoutes(api);
   addAuditRoutes(api);
-  addAuthProviderRoutes(api);
+  const oauth = openOAuth(api);
+  addAuthProviderRoutes(api, oauth);
+  addAuthFlowRoutes(api, oauth);
+  addAuthTokenRoutes(api, oauth);
+  addAuthConnectionRoutes(api, oauth);
   addListenerProtocol(api);
   addDebugRoutes(api);
 }

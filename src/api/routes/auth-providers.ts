@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import type { OAuthDeps } from "../../auth/oauth/deps.ts";
 import { discoverMcpProvider } from "../../auth/oauth/discover-mcp.ts";
-import { createProviderFetch } from "../../auth/oauth/outbound.ts";
+import { revokeTokens } from "../../auth/oauth/drop-tokens.ts";
 import { changedProviderSettings, checkProviderId, newProviderSettings } from "../../auth/oauth/provider-settings.ts";
 import { errors } from "../../contract/error.ts";
 import type { DiscoverMcpProvider, OAuthProvider } from "../../contract/oauth-provider.ts";
@@ -15,12 +16,13 @@ import {
   listProviders,
   type ProviderRow,
 } from "../../store/oauth-providers.ts";
+import { listTokensOfProvider } from "../../store/oauth-tokens.ts";
 import type { ApiDeps } from "../app.ts";
 import { callbackUrlOf } from "../callback-url.ts";
 import { type Api, route } from "../route.ts";
 
 /** OAuth providers of an organization (contract 9.1, 9.2). */
-export function addAuthProviderRoutes(api: Api): void {
+export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   const { db, sealer, settings } = api.deps;
   const shown = (row: ProviderRow) => providerOf(row, callbackUrlOf(row, settings));
 
@@ -48,7 +50,7 @@ export function addAuthProviderRoutes(api: Api): void {
     api,
     operations.discoverMcpProvider,
     async ({ principal, body, keep }) => {
-      const row = await discoveredProvider(api.deps, principal.organizationId, body);
+      const row = await discoveredProvider(api.deps, oauth, principal.organizationId, body);
       await insertProvider(db, principal, row, keep(shown(row)));
       return shown(row);
     },
@@ -74,17 +76,25 @@ export function addAuthProviderRoutes(api: Api): void {
     return shown(row);
   });
 
-  route(api, operations.deleteOAuthProvider, async ({ principal, params }) => {
-    const row = await findProvider(db, principal.organizationId, params.provider_id);
-    if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
-    await deleteProvider(db, principal, row, null);
-    return { message: `OAuth provider '${row.provider_id}' deleted.` };
-  });
+  route(
+    api,
+    operations.deleteOAuthProvider,
+    async ({ principal, params, keep }) => {
+      const row = await findProvider(db, principal.organizationId, params.provider_id);
+      if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
+      const told = { message: `OAuth provider '${row.provider_id}' deleted.` };
+      await revokeTokens(oauth, await listTokensOfProvider(db, row.id));
+      await deleteProvider(db, principal, row, keep(told));
+      return told;
+    },
+    { keepsItself: true },
+  );
 }
 
 /** Asks the MCP server and its authorization server, and registers there; nothing is written yet. */
 async function discoveredProvider(
   { db, sealer, settings }: ApiDeps,
+  { fetch }: OAuthDeps,
   organizationId: string,
   body: DiscoverMcpProvider,
 ) {
@@ -95,7 +105,7 @@ async function discoveredProvider(
   const id = randomUUID();
   const redirectUri = callbackUrlOf({ id, provider_id: providerId, is_dynamic_client: true }, settings);
   const { allowPrivateNetwork } = settings;
-  const found = await discoverMcpProvider(createProviderFetch(settings), {
+  const found = await discoverMcpProvider(fetch, {
     ...{ name, mcpServerUrl, redirectUri, allowPrivateNetwork },
   });
   const fields = { ...found.settings, ...found.discovered };

@@ -1,0 +1,42 @@
+import type { FastifyRequest } from "fastify";
+import type { OAuthCaller, OAuthDeps } from "../auth/oauth/deps.ts";
+import { createProviderFetch } from "../auth/oauth/outbound.ts";
+import { Underway } from "../auth/oauth/underway.ts";
+import type { Principal } from "../auth/principal.ts";
+import { errors } from "../contract/error.ts";
+import { callbackUrlOf } from "./callback-url.ts";
+import type { Api } from "./route.ts";
+
+/** The OAuth service of one API. What it has begun with a provider ends before the API is closed. */
+export function openOAuth({ server, deps }: Api): OAuthDeps {
+  const { db, sealer, logger, settings } = deps;
+  const underway = new Underway();
+  server.addHook("onClose", () => underway.settle());
+  return {
+    ...{ db, sealer, logger, underway },
+    fetch: createProviderFetch(settings),
+    callbackUrl: (provider) => callbackUrlOf(provider, settings),
+    sharedOrganizationId: settings.sharedAuthOrganizationId,
+  };
+}
+
+/** Longest id of a user. */
+const userIdLengthMax = 256;
+
+/**
+ * Who asks, and for which user: `X-User-Id` of services that speak for many (contract 1.2).
+ * @throws ApiError 422 for one that is too long.
+ */
+export function oauthCallerOf(principal: Principal, request: FastifyRequest): OAuthCaller {
+  const { organizationId, tenantId, actor } = principal;
+  const header = request.headers["x-user-id"];
+  const namedUserId = (Array.isArray(header) ? header.join(",") : (header ?? "")).trim() || null;
+  if (namedUserId !== null && namedUserId.length > userIdLengthMax) {
+    const msg = `String should have at most ${userIdLengthMax} characters`;
+    const ctx = { max_length: userIdLengthMax };
+    throw errors.invalidRequest([
+      { type: "string_too_long", loc: ["header", "x-user-id"], msg, input: namedUserId.slice(0, 64), ctx },
+    ]);
+  }
+  return { organizationId, tenantId, actor, namedUserId };
+}

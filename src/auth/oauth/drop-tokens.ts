@@ -1,0 +1,54 @@
+import { audited } from "../../store/audit.ts";
+import { insertedAnswer, type KeptAnswer } from "../../store/idempotency-keys.ts";
+import { noteTokenEvent } from "../../store/oauth-events.ts";
+import { findProviderRow } from "../../store/oauth-providers.ts";
+import { deleteToken, openToken, type TokenRow } from "../../store/oauth-tokens.ts";
+import { dialogueWith, type OAuthDeps } from "./deps.ts";
+import { OAuthFailure } from "./failure.ts";
+import { revokeToken } from "./token-endpoint.ts";
+
+/** All revocations of one request together; a provider that is away must not keep anybody from deleting. */
+const revocationTimeoutMs = 5_000;
+
+/** How tokens are deleted: revoked at their provider first, as well as can be, then forgotten here whatever it said. */
+export async function dropTokens(
+  deps: OAuthDeps,
+  by: { organizationId: string; actor: string },
+  rows: readonly TokenRow[],
+  kept: KeptAnswer | null = null,
+): Promise<void> {
+  await revokeTokens(deps, rows);
+  await deps.db.transaction(async (trx) => {
+    for (const row of rows) {
+      if (!(await deleteToken(trx, row.id))) continue;
+      const { provider_id: providerId, account_label: accountLabel, scopes } = row;
+      const subject = { tenantId: row.tenant_id, userId: row.user_id, agentId: row.agent_id };
+      const facts = { providerId, tokenId: row.id, scopes, accountLabel };
+      await noteTokenEvent(trx, subject, { type: "deleted", source: "delete", ...facts });
+      const what = { organizationId: by.organizationId, workspaceId: row.tenant_id, id: row.id, name: providerId };
+      const details = { user_id: row.user_id, agent_id: row.agent_id };
+      await audited(what, { actor: by.actor, action: "oauth_token.delete", details }).execute(trx.kysely);
+    }
+    if (kept !== null) await insertedAnswer(kept).execute(trx.kysely);
+  });
+}
+
+/** Never fails: what could not be revoked is logged. A dead token has nothing to revoke. */
+export async function revokeTokens(deps: OAuthDeps, rows: readonly TokenRow[]): Promise<void> {
+  const signal = AbortSignal.timeout(revocationTimeoutMs);
+  await Promise.all(
+    rows
+      .filter(({ is_dead }) => !is_dead)
+      .map(async (row) => {
+        try {
+          const provider = await findProviderRow(deps.db, row.provider_row_id);
+          if (provider === undefined || provider.token_url !== row.token_url || provider.client_id !== row.client_id)
+            return;
+          await revokeToken(dialogueWith(deps, provider), openToken(deps.sealer, row), signal);
+        } catch (error) {
+          const reason = error instanceof OAuthFailure ? error.reason : "internal_error";
+          deps.logger.warn({ token_id: row.id, provider_id: row.provider_id, reason }, "a token could not be revoked");
+        }
+      }),
+  );
+}

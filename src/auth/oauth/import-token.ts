@@ -1,0 +1,96 @@
+import { errors } from "../../contract/error.ts";
+import type { ImportOAuthToken } from "../../contract/oauth-token.ts";
+import { type AgentConnectionRow, connectToken, deleteLooseAgentTokens } from "../../store/agent-connections.ts";
+import { audited } from "../../store/audit.ts";
+import type { Trx } from "../../store/database.ts";
+import { noteTokenEvent } from "../../store/oauth-events.ts";
+import { findProvider, type ProviderRow } from "../../store/oauth-providers.ts";
+import { type IssuedToken, keepToken, type Subject } from "../../store/oauth-tokens.ts";
+import type { OAuthDeps } from "./deps.ts";
+
+/** A token that somebody obtained elsewhere. */
+type Brought = Omit<ImportOAuthToken, "provider_id" | "is_default">;
+
+interface Importer {
+  organizationId: string;
+  actor: string;
+}
+
+/**
+ * Keeps a token for a user. @returns its id.
+ * @throws ApiError 404 `oauthProviderNotFound`
+ */
+export async function importToken(
+  deps: OAuthDeps,
+  importer: Importer,
+  made: { subject: Subject; providerId: string; brought: Brought; isDefault: boolean },
+): Promise<string> {
+  const provider = await knownProvider(deps, importer, made.providerId);
+  return deps.db.transaction((trx) =>
+    keepBrought(trx, deps, { ...made, importer, provider, token: issuedOf(made.brought, null) }),
+  );
+}
+
+/**
+ * Gives an agent a token of its own. The one before goes, if it was the agent's own and nothing else refers to it.
+ * @throws ApiError 404 `oauthProviderNotFound`
+ */
+export async function importAgentToken(
+  deps: OAuthDeps,
+  importer: Importer & { tenantId: string },
+  made: { agentId: string; providerId: string; brought: Brought; accountLabel: string | null; createdBy: string },
+): Promise<AgentConnectionRow> {
+  const provider = await knownProvider(deps, importer, made.providerId);
+  const agent = { tenantId: importer.tenantId, agentId: made.agentId };
+  const subject: Subject = { ...agent, userId: null };
+  return deps.db.transaction(async (trx) => {
+    const token = issuedOf(made.brought, made.accountLabel);
+    const tokenId = await keepBrought(trx, deps, { importer, provider, subject, token, isDefault: true });
+    const connection = await connectToken(trx, { ...agent, tokenId, createdBy: made.createdBy });
+    await deleteLooseAgentTokens(trx, agent, provider.id);
+    return connection;
+  });
+}
+
+async function knownProvider(
+  { db }: OAuthDeps,
+  { organizationId }: Importer,
+  providerId: string,
+): Promise<ProviderRow> {
+  const provider = await findProvider(db, organizationId, providerId);
+  if (provider === undefined) throw errors.oauthProviderNotFound(providerId);
+  return provider;
+}
+
+async function keepBrought(
+  trx: Trx,
+  { sealer }: OAuthDeps,
+  made: { importer: Importer; provider: ProviderRow; subject: Subject; token: IssuedToken; isDefault: boolean },
+): Promise<string> {
+  const { importer, provider, subject, token, isDefault } = made;
+  const tokenId = await keepToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId: null });
+  const { scopes, accountLabel } = token;
+  const facts = { providerId: provider.provider_id, tokenId, scopes, accountLabel };
+  await noteTokenEvent(trx, subject, { type: "imported", source: "import", ...facts });
+  const audit = {
+    organizationId: importer.organizationId,
+    workspaceId: subject.tenantId,
+    id: tokenId,
+    name: provider.provider_id,
+  };
+  const details = { user_id: subject.userId, agent_id: subject.agentId, scopes };
+  await audited(audit, { actor: importer.actor, action: "oauth_token.import", details }).execute(trx.kysely);
+  return tokenId;
+}
+
+function issuedOf(brought: Brought, accountLabel: string | null): IssuedToken {
+  const { access_token: accessToken, refresh_token, expires_in_seconds: lifeS = null, scopes, metadata } = brought;
+  return {
+    accessToken,
+    refreshToken: refresh_token ?? null,
+    lifeMs: lifeS === null ? null : lifeS * 1_000,
+    scopes,
+    metadata: metadata ?? {},
+    accountLabel,
+  };
+}

@@ -1,0 +1,79 @@
+import { randomUUID } from "node:crypto";
+import { calculatePKCECodeChallenge, generateRandomCodeVerifier, generateRandomState } from "oauth4webapi";
+import { errors } from "../../contract/error.ts";
+import type { Authenticate } from "../../contract/oauth-token.ts";
+import { oauthQuirksOf } from "../../domain/oauth-quirks.ts";
+import type { ProviderRow } from "../../store/oauth-providers.ts";
+import { findSameRequest, insertAuthRequest, openRequest, type RequestSecrets } from "../../store/oauth-requests.ts";
+import type { Subject, TokenRow } from "../../store/oauth-tokens.ts";
+import type { OAuthCaller, OAuthDeps } from "./deps.ts";
+
+/** How long a user may take to consent. */
+export const requestLifeMs = 10 * 60_000;
+
+/** An open request is given out again while this much of it is left: who asks twice gets one address, not two. */
+const requestReuseMs = requestLifeMs / 2;
+
+/**
+ * Starts a sign-in, or finds the one that is under way for the very same thing.
+ * @throws ApiError 400 `redirectUriNotAllowed`
+ */
+export async function startRequest(
+  deps: OAuthDeps,
+  caller: OAuthCaller,
+  wish: { provider: ProviderRow; subject: Subject; asked: Authenticate; renewed: TokenRow | undefined },
+): Promise<{ url: string; authId: string }> {
+  const { provider, subject, asked, renewed } = wish;
+  const own = deps.callbackUrl(provider);
+  const redirectUri = chosenRedirectUri(provider, asked.redirect_uri ?? null, own);
+  // What was granted before is asked for again: a new grant must not take away from the old one.
+  const scopes = [...new Set([...asked.scopes, ...(renewed?.scopes ?? []), ...oauthQuirksOf(provider).silentScopes])];
+  const request = {
+    ...{ subject, provider, redirectUri },
+    scopes: scopes.toSorted(),
+    isOwnCallback: redirectUri === own,
+    isDefault: asked.is_default,
+    replacesTokenId: renewed?.id ?? null,
+  };
+  const same = asked.force_new ? undefined : await findSameRequest(deps.db, request, requestReuseMs);
+  if (same !== undefined) {
+    const secrets = openRequest(deps.sealer, same);
+    return { authId: same.id, url: await authorizationUrl(provider, request, secrets) };
+  }
+  const id = randomUUID();
+  const secrets = { state: generateRandomState(), verifier: provider.uses_pkce ? generateRandomCodeVerifier() : null };
+  const made = { ...request, id, actor: caller.actor, lifeMs: requestLifeMs };
+  await insertAuthRequest(deps.db, deps.sealer, made, secrets);
+  return { authId: id, url: await authorizationUrl(provider, request, secrets) };
+}
+
+/** Character by character: a prefix, a port or a slash more is another address (RFC 9700, section 2.1). */
+function chosenRedirectUri(provider: ProviderRow, asked: string | null, own: string): string {
+  if (asked === null) return provider.default_redirect_uri ?? own;
+  if (asked === own || provider.allowed_redirect_uris.includes(asked)) return asked;
+  throw errors.redirectUriNotAllowed(provider.provider_id);
+}
+
+async function authorizationUrl(
+  provider: ProviderRow,
+  { scopes, redirectUri }: { scopes: readonly string[]; redirectUri: string },
+  { state, verifier }: RequestSecrets,
+): Promise<string> {
+  const { scopeParameter, scopeSeparator } = oauthQuirksOf(provider);
+  const url = new URL(provider.auth_url);
+  const parameters = {
+    ...provider.authorization_params,
+    response_type: "code",
+    client_id: provider.client_id,
+    redirect_uri: redirectUri,
+    state,
+    ...(scopes.length > 0 && { [scopeParameter]: scopes.join(scopeSeparator) }),
+    ...(verifier !== null && {
+      code_challenge: await calculatePKCECodeChallenge(verifier),
+      code_challenge_method: "S256",
+    }),
+    ...(provider.resource !== null && { resource: provider.resource }),
+  };
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+  return url.href;
+}
