@@ -11,12 +11,15 @@ export type Prepared = [path: string, action: string, body?: object];
 
 /** What writes no row, or is not called by the test of all; each with its reason. */
 export const notCalled: Record<string, string> = {
+  deleteSlackWorkspaceToken: "needs a Slack that answers; each token it deletes has its row, as with deleteOAuthToken",
   createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
   discoverMcpProvider: "asks an MCP server; what it makes is written as createOAuthProvider is",
 };
 
 const admin = "/v2/admin";
-const providers = "/v2/auth/providers";
+const auth = "/v2/auth";
+const providers = `${auth}/providers`;
+const connections = `${auth}/agents/bot/connections`;
 const unique = (what: string) => `${what}-${randomUUID().slice(0, 8)}`;
 const gitSource = {
   source: "github",
@@ -38,6 +41,14 @@ const revisionPath = async (ask: Ask) => {
 };
 const tagPath = async (ask: Ask) => `${admin}/tags/${(await newTag(ask)).id}`;
 const providerPath = async (ask: Ask) => `${providers}/${(await ask("POST", providers, newProvider())).provider_id}`;
+const importBody = async (ask: Ask) => {
+  const { provider_id } = await ask("POST", providers, newProvider());
+  return { provider_id, access_token: "hidden" };
+};
+const connectionBody = async (ask: Ask) => {
+  const { token_id } = await ask("POST", `${auth}/tokens/import`, await importBody(ask));
+  return { oauth_token_id: token_id };
+};
 const valuePath = async (ask: Ask) => {
   const { id, values } = await newTag(ask);
   return `${admin}/tags/${id}/values/${values[0].id}`;
@@ -128,5 +139,15 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
   },
   createOAuthProvider: async () => [providers, "oauth_provider.create", newProvider()],
   patchOAuthProvider: async (ask) => [await providerPath(ask), "oauth_provider.patch", { name: "Renamed" }],
+  importOAuthToken: async (ask) => [`${auth}/tokens/import`, "oauth_token.import", await importBody(ask)],
+  createAgentConnection: async (ask) => [connections, "agent_connection.create", await connectionBody(ask)],
+  deleteAgentConnection: async (ask) => [
+    `${connections}/${(await ask("POST", connections, await connectionBody(ask))).id}`,
+    "agent_connection.delete",
+  ],
+  putAgentToken: async (ask) => {
+    const { provider_id, ...brought } = await importBody(ask);
+    return [`${auth}/agents/bot/providers/${provider_id}/tokens`, "agent_connection.create", brought];
+  },
   deleteOAuthProvider: async (ask) => [await providerPath(ask), "oauth_provider.delete"],
 };

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { type AuditNote, audited } from "./audit.ts";
 import type { Db, Trx } from "./database.ts";
 
 /** A token that an agent may use. */
@@ -38,9 +39,10 @@ export async function listAgentConnections(db: Db, { tenantId, agentId }: Agent)
  */
 export async function connectToken(
   db: Db | Trx,
+  actor: string,
   { tenantId, agentId, tokenId, createdBy }: Agent & { tokenId: string; createdBy: string },
 ): Promise<AgentConnectionRow> {
-  await sql`
+  const { rows: made } = await sql<{ id: string }>`
     with earlier as (
       delete from agent_connections c using oauth_tokens t, oauth_tokens chosen
        where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} and t.id = c.oauth_token_id and chosen.id = ${tokenId}
@@ -48,7 +50,12 @@ export async function connectToken(
          and t.user_id is not distinct from chosen.user_id)
     insert into agent_connections (id, tenant_id, agent_id, oauth_token_id, created_by)
     values (${randomUUID()}, ${tenantId}, ${agentId}, ${tokenId}, ${createdBy})
-    on conflict on constraint agent_connections_token do nothing`.execute(db.kysely);
+    on conflict on constraint agent_connections_token do nothing returning id`.execute(db.kysely);
+  const details = { token_id: tokenId, created_by: createdBy };
+  for (const { id } of made) {
+    const note = { action: "agent_connection.create", details };
+    await noteConnection(db, { tenantId, agentId }, id, { ...note, actor });
+  }
   const { rows } = await sql<AgentConnectionRow>`
     select ${columns} from agent_connections c
       join oauth_tokens t on t.id = c.oauth_token_id join oauth_providers p on p.id = t.provider_row_id
@@ -57,11 +64,15 @@ export async function connectToken(
 }
 
 /** @returns false when the agent has no such connection. */
-export async function deleteAgentConnection(db: Db, { tenantId, agentId }: Agent, id: string): Promise<boolean> {
+export async function deleteAgentConnection(db: Db | Trx, actor: string, agent: Agent, id: string): Promise<boolean> {
   const { rows } = await sql`
-    delete from agent_connections where id = ${id} and tenant_id = ${tenantId} and agent_id = ${agentId}
-    returning id`.execute(db.kysely);
-  return rows.length > 0;
+    delete from agent_connections
+     where id = ${id} and tenant_id = ${agent.tenantId} and agent_id = ${agent.agentId} returning id`.execute(
+    db.kysely,
+  );
+  if (rows.length === 0) return false;
+  await noteConnection(db, agent, id, { actor, action: "agent_connection.delete" });
+  return true;
 }
 
 /** Tokens of the agent's own, of a provider, that nothing refers to any more. */
@@ -74,4 +85,11 @@ export async function deleteLooseAgentTokens(
     delete from oauth_tokens t
      where t.tenant_id = ${tenantId} and t.provider_row_id = ${providerRowId} and t.user_id is null and t.agent_id = ${agentId}
        and not exists (select 1 from agent_connections c where c.oauth_token_id = t.id)`.execute(db.kysely);
+}
+
+async function noteConnection(db: Db | Trx, { tenantId, agentId }: Agent, id: string, note: AuditNote): Promise<void> {
+  const { rows } = await sql<{ organization_id: string }>`
+    select organization_id from workspaces where id = ${tenantId}`.execute(db.kysely);
+  const organizationId = rows[0]?.organization_id ?? "";
+  await audited({ organizationId, workspaceId: tenantId, id, name: agentId }, note).execute(db.kysely);
 }

@@ -31,13 +31,22 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
     // Nobody hands out another's token.
     if (token === undefined || token.user_id !== userId) throw errors.oauthTokenNotFound(body.oauth_token_id);
     return connectionOf(
-      await connectToken(db, { tenantId, agentId: params.agent_id, tokenId: token.id, createdBy: userId }),
+      await db.transaction((trx) =>
+        connectToken(trx, principal.actor, {
+          tenantId,
+          agentId: params.agent_id,
+          tokenId: token.id,
+          createdBy: userId,
+        }),
+      ),
     );
   });
 
   route(api, operations.deleteAgentConnection, async ({ principal, params }) => {
     const agent = { tenantId: principal.tenantId, agentId: params.agent_id };
-    const isDeleted = await deleteAgentConnection(db, agent, params.connection_id);
+    const isDeleted = await db.transaction((trx) =>
+      deleteAgentConnection(trx, principal.actor, agent, params.connection_id),
+    );
     if (!isDeleted) throw errors.agentConnectionNotFound(params.connection_id);
   });
 

@@ -124,7 +124,7 @@ function keepExchanged(
     if (!(await completeAuthRequest(trx, request.id, tokenId))) throw lateFailure();
     if (subject.userId === null && subject.agentId !== null) {
       const { tenantId, agentId } = subject;
-      await connectToken(trx, { tenantId, agentId, tokenId, createdBy: request.actor });
+      await connectToken(trx, request.actor, { tenantId, agentId, tokenId, createdBy: request.actor });
     }
     if (workspaceToken !== null) {
       const whole = { tenantId: subject.tenantId, userId: null, agentId: null };

@@ -26,9 +26,16 @@ export async function importToken(
   made: { subject: Subject; providerId: string; brought: Brought; isDefault: boolean },
 ): Promise<string> {
   const provider = await knownProvider(deps, importer, made.providerId);
-  return deps.db.transaction((trx) =>
-    keepBrought(trx, deps, { ...made, importer, provider, token: issuedOf(made.brought, null) }),
-  );
+  const { subject } = made;
+  const token = issuedOf(made.brought, null);
+  return deps.db.transaction(async (trx) => {
+    const tokenId = await keepBrought(trx, deps, { ...made, provider, token });
+    const { organizationId, actor } = importer;
+    const what = { organizationId, workspaceId: subject.tenantId, id: tokenId, name: provider.provider_id };
+    const details = { user_id: subject.userId, agent_id: subject.agentId, scopes: token.scopes };
+    await audited(what, { actor, action: "oauth_token.import", details }).execute(trx.kysely);
+    return tokenId;
+  });
 }
 
 /**
@@ -45,8 +52,8 @@ export async function importAgentToken(
   const subject: Subject = { ...agent, userId: null };
   return deps.db.transaction(async (trx) => {
     const token = issuedOf(made.brought, made.accountLabel);
-    const tokenId = await keepBrought(trx, deps, { importer, provider, subject, token, isDefault: true });
-    const connection = await connectToken(trx, { ...agent, tokenId, createdBy: made.createdBy });
+    const tokenId = await keepBrought(trx, deps, { provider, subject, token, isDefault: true });
+    const connection = await connectToken(trx, importer.actor, { ...agent, tokenId, createdBy: made.createdBy });
     await deleteLooseAgentTokens(trx, agent, provider.id);
     return connection;
   });
@@ -65,21 +72,13 @@ async function knownProvider(
 async function keepBrought(
   trx: Trx,
   { sealer }: OAuthDeps,
-  made: { importer: Importer; provider: ProviderRow; subject: Subject; token: IssuedToken; isDefault: boolean },
+  made: { provider: ProviderRow; subject: Subject; token: IssuedToken; isDefault: boolean },
 ): Promise<string> {
-  const { importer, provider, subject, token, isDefault } = made;
+  const { provider, subject, token, isDefault } = made;
   const tokenId = await keepToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId: null });
   const { scopes, accountLabel } = token;
   const facts = { providerId: provider.provider_id, tokenId, scopes, accountLabel };
   await noteTokenEvent(trx, subject, { type: "imported", source: "import", ...facts });
-  const audit = {
-    organizationId: importer.organizationId,
-    workspaceId: subject.tenantId,
-    id: tokenId,
-    name: provider.provider_id,
-  };
-  const details = { user_id: subject.userId, agent_id: subject.agentId, scopes };
-  await audited(audit, { actor: importer.actor, action: "oauth_token.import", details }).execute(trx.kysely);
   return tokenId;
 }
 
