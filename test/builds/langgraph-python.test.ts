@@ -5,7 +5,7 @@ import { type TestContext, test } from "node:test";
 import { execa } from "execa";
 import type { BuildResult } from "../../src/builds/build.ts";
 import { templateIgnored, templatesDirectory } from "../../src/builds/templates.ts";
-import { begin, gitRepository, gitSource, scratch } from "./fixtures.ts";
+import { begin, filesSource, gitRepository, gitSource, scratch, writeFiles } from "./fixtures.ts";
 
 /** Kept between runs: the packages are asked of the index once. */
 const cacheDir = path.resolve("node_modules/.cache/pierhead");
@@ -55,17 +55,59 @@ test("a Python agent is built with an environment of its own; a change of its co
   assert.ok((await stat(path.join(start.environment_dir, "bin/pip"))).isFile());
 });
 
-test("dependencies that cannot be had fail the build with what the installer said", async (t) => {
+test("dependencies that contradict each other fail the build with what pip or uv said, when nothing is left to give way", async (t) => {
   await using place = await scratch();
-  const repository = await gitRepository(path.join(place.dir, "repository"));
-  const config = { graphs: { agent: "./agent.py:graph" }, dependencies: ["requests==0.0.1.dev1"] };
-  const commitSha = await repository.commit({ "langgraph.json": JSON.stringify(config), "agent.py": "" });
-  const { build, log } = begin(place.dir, gitSource(repository, commitSha), { cacheDir, timeoutMs });
-  const result = await build.result;
-  if (!result.ok && isUnreachable(log())) return t.skip(skipped);
-  assert.ok(!result.ok && result.reason === "InstallFailed", log());
-  assert.match(result.message, /pip install[\s\S]*requests==0\.0\.1\.dev1/);
+  const config = { graphs: { agent: "./agent.py:graph" }, dependencies: ["idna==3.10", "idna==3.11"] };
+  for (const installer of ["pip", "uv"] as const) {
+    await using _path = installer === "uv" ? await withUv() : null;
+    const files = { "langgraph.json": JSON.stringify({ ...config, pip_installer: installer }), "agent.py": "" };
+    const source = await filesSource(path.join(place.dir, installer), files);
+    const { build, log } = begin(place.dir, source, { cacheDir, timeoutMs });
+    const result = await build.result;
+    if (!result.ok && isUnreachable(log())) return t.skip(skipped);
+    assert.ok(!result.ok && result.reason === "InstallFailed", log());
+    assert.match(log(), /not those the agent server is tested with: they are taken all the same/);
+    assert.match(result.message, /pip install[\s\S]*idna==3\.10/);
+  }
 });
+
+test("uv builds what pip builds, from its own lock file, too", async (t) => {
+  await using place = await scratch();
+  await using uv = await withUv().catch(() => null);
+  if (uv === null) return t.skip(skipped);
+  const directory = path.join(place.dir, "source");
+  await cp(path.join(templatesDirectory, "langgraph-python-hello"), directory, { recursive: true });
+  const config = {
+    graphs: { agent: "./src/hello_agent/agent.py:graph" },
+    source: { kind: "uv", package: "hello-agent" },
+  };
+  await writeFiles(directory, { "langgraph.json": JSON.stringify(config) });
+  await execa("uv", ["lock", "--quiet", "--project", directory], { env: { UV_CACHE_DIR: path.join(cacheDir, "uv") } });
+  const { build, log } = begin(place.dir, { kind: "template", directory, digest: "uv" }, { cacheDir, timeoutMs });
+  const artifact = directoryOf(t, await build.result, log());
+  if (artifact === null) return;
+  assert.ok(artifact.start.runner === "langgraph-python");
+  assert.match(log(), /uv export --frozen/);
+  const { environment_dir: environmentDir, packages_dir: packagesDir } = artifact.start;
+  const script = `import site; site.addsitedir(${JSON.stringify(path.join(artifact.path, packagesDir))}); import hello_agent.agent as a; print(a.__file__)`;
+  const { stdout } = await execa(path.join(environmentDir, "bin/python"), ["-P", "-B", "-c", script]);
+  assert.equal(stdout, path.join(artifact.path, "src/hello_agent/agent.py"));
+});
+
+/** Puts uv, as its package has it, in front of the PATH of this process and so of its builds. */
+async function withUv(): Promise<AsyncDisposable> {
+  const directory = path.join(cacheDir, "test-uv-0.13.8");
+  if ((await stat(path.join(directory, "bin/uv")).catch(() => null)) === null) {
+    await execa("python3", ["-m", "pip", "install", "--quiet", "--target", directory, "uv==0.13.8"]);
+  }
+  const before = process.env["PATH"];
+  process.env["PATH"] = `${path.join(directory, "bin")}:${before}`;
+  return {
+    async [Symbol.asyncDispose]() {
+      process.env["PATH"] = before;
+    },
+  };
+}
 
 test("a graph that is not in the source is named before anything runs", async (t) => {
   await using place = await scratch();

@@ -89,7 +89,7 @@ test("packages are installed in place, other directories by their requirements, 
     "tools/requirements.txt": "requests",
     "plain/module.py": "",
   });
-  assert.deepEqual(found.argv, ["httpx>=0.28", "--editable", "./.", "--requirement", "./tools/requirements.txt"]);
+  assert.deepEqual(found.argv, ["httpx>=0.28", "--editable", ".", "--requirement", "./tools/requirements.txt"]);
   await assert.rejects(requirements({ "langgraph.json": langgraph(["./none"]) }), {
     reason: "ConfigInvalid",
     message: "langgraph.json: dependencies names 'none', which is not a directory of the source.",

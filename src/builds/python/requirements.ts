@@ -46,7 +46,10 @@ export async function collectRequirements(context: BuildContext, project: Python
 
 async function addLocal(sourceDir: string, localDir: string, collected: Requirements): Promise<void> {
   const has = (name: string) => isFileInside(sourceDir, path.posix.join(localDir, name));
-  const place = (name = "") => `./${path.posix.join(path.posix.relative(collected.cwd, localDir), name)}`;
+  const place = (name = "") => {
+    const relative = path.posix.join(path.posix.relative(collected.cwd, localDir), name);
+    return relative === "." ? "." : `./${relative}`;
+  };
   const isPackage = (await has("pyproject.toml")) || (await has("setup.py"));
   if (!isPackage && !(await has("requirements.txt"))) return;
   collected.argv.push(...(isPackage ? ["--editable", place()] : ["--requirement", place("requirements.txt")]));
