@@ -33,6 +33,7 @@ export async function doctor(session: Session): Promise<void> {
   const looks: [string, () => Promise<Finding> | Finding][] = [
     ["Node", checkNode],
     ["git", checkGit],
+    ["Python", checkPython],
     ["data directory", () => checkDataDir(connection)],
     ["disk", () => checkDisk(connection)],
     ["server", () => checkServer(connection, server)],
@@ -110,6 +111,25 @@ async function askClock(url: string, signal: AbortSignal): Promise<number | null
 function checkNode(): Finding {
   const { node } = process.versions;
   return ok(node); // main.ts refuses older ones before any command runs
+}
+
+/** Only agents in Python need it; with uv a build brings the Python it wants. */
+async function checkPython(): Promise<Finding> {
+  const run = promisify(execFile);
+  const script = "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[:3])";
+  const python = await run("python3", ["-c", script]).then(
+    ({ stdout }) => stdout.trim(),
+    () => null,
+  );
+  const [major = 0, minor = 0] = (python ?? "").split(".").map(Number);
+  if (python !== null && major === 3 && minor >= 11) return ok(python);
+  const uv = await run("uv", ["--version"]).then(
+    ({ stdout }) => stdout.trim(),
+    () => null,
+  );
+  if (uv !== null) return ok(uv);
+  const found = python === null ? "no python3 with venv" : python;
+  return warning(found, "Agents in Python need Python 3.11 or newer with venv (Debian: python3-venv), or uv.");
 }
 
 async function checkGit(): Promise<Finding> {
