@@ -53,8 +53,8 @@ async function deployLines(run: BenchRun, kind: DatabaseKind, repository: AgentR
     for (let round = -warmUps; round < samples[run.size]; round += 1) await takeSamples(stage, taken, round >= 0);
     return linesOf(taken, `on ${kind}`);
   } finally {
-    for await (const { id } of api.allDeployments()) await api.deleteDeployment({ deployment_id: id });
-    for await (const { id } of api.allDeployments()) await api.waitForDeletion({ deployment_id: id });
+    for await (const { id } of api.all("listDeployments")) await api.deleteDeployment({ deployment_id: id });
+    for await (const { id } of api.all("listDeployments")) await api.waitForDeletion({ deployment_id: id });
     await server.stop();
     await rm(exits, { recursive: true, force: true });
   }

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { ApiError, errors } from "../contract/error.ts";
+import { ApiError, errorHeader, errors } from "../contract/error.ts";
 import { bodyBytesMax } from "../domain/limits.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
@@ -31,7 +31,10 @@ export function answerRefused(error: FastifyError, request: FastifyRequest, repl
 }
 
 function answer(reply: FastifyReply, refusal: ApiError) {
-  return reply.code(refusal.status).headers(refusal.headers).send(refusal.body());
+  return reply
+    .code(refusal.status)
+    .headers({ [errorHeader]: refusal.code, ...refusal.headers })
+    .send(refusal.body());
 }
 
 function refusalOf(error: unknown): ApiError | undefined {

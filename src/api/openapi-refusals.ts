@@ -1,4 +1,4 @@
-import { type ApiError, type ErrorCode, errors } from "../contract/error.ts";
+import { type ApiError, type ErrorCode, errorHeader, errors } from "../contract/error.ts";
 import type { Operation } from "../contract/operation.ts";
 import { commonErrors, refusalsOf } from "../contract/operations.ts";
 
@@ -45,7 +45,7 @@ function response(status: number, codes: readonly ErrorCode[]): Json {
   const own = Object.keys(exampleRefusal(codes[0] as ErrorCode).headers);
   return {
     description: codes.join(", "),
-    headers: headersNamed(["X-Request-Id", ...own]),
+    headers: headersNamed(["X-Request-Id", errorHeader, ...own]),
     content: {
       "application/json": {
         schema: { $ref: `#/components/schemas/${status === 422 ? "HTTPValidationError" : "Problem"}` },
@@ -58,6 +58,10 @@ function response(status: number, codes: readonly ErrorCode[]): Json {
 const headers = {
   "X-Request-Id": {
     description: "Names this request in the server's log. An id the client sent in this header is kept.",
+    schema: { type: "string" },
+  },
+  "X-Pierhead-Error": {
+    description: "The code of this refusal, for programs; docs/reference/errors.md has a section on each.",
     schema: { type: "string" },
   },
   "Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },

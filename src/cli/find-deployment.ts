@@ -78,7 +78,7 @@ async function getById(client: Client, id: string, signal: AbortSignal): Promise
 async function scan(client: Client, prefix: string, signal: AbortSignal) {
   const withPrefix: Deployment[] = [];
   const names: string[] = [];
-  for await (const deployment of client.allDeployments({}, { signal })) {
+  for await (const deployment of client.all("listDeployments", {}, { signal })) {
     names.push(deployment.name);
     if (idPrefix.test(prefix) && deployment.id.startsWith(prefix.toLowerCase())) withPrefix.push(deployment);
   }

@@ -1,17 +1,17 @@
-import type { Static, TSchema } from "typebox";
-import type { Deployment } from "../contract/deployment.ts";
 import type { LogEntry } from "../contract/log.ts";
 import type { Revision } from "../contract/revision.ts";
 import type { UploadReceipt } from "../contract/upload.ts";
+import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
 import { type CallTrace, exchange, openStream } from "./exchange.ts";
 import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
+import { readPages } from "./pages.ts";
 import { type ClientOperations, type Route, routes } from "./routes.ts";
 import { type WaitOptions, waitForDeletion, waitForRevision } from "./wait.ts";
 import { type OpenStream, type Watched, type WatchQuestion, watchEvents } from "./watch.ts";
 
 export type { CallTrace } from "./exchange.ts";
 // biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
-export { ApiFailure, ServerUnreachable, WaitTimeout } from "./failure.ts";
+export { ApiFailure, isRefusal, ServerUnreachable, WaitTimeout } from "./failure.ts";
 export type { FollowLogs, FollowOptions } from "./follow.ts";
 export { isSettled } from "./wait.ts";
 export type { Watched, WatchQuestion } from "./watch.ts";
@@ -32,6 +32,8 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** For all tries together. Default 30_000. */
   deadlineMs?: number;
+  /** Of a call that changes something: a name for it that outlives this process. Absent: a new one for each call. */
+  idempotencyKey?: string;
 }
 
 type Ids = { deployment_id: string; revision_id: string };
@@ -42,11 +44,8 @@ export type Client = {
     ...args: Arguments<Input<ClientOperations[Id]>>
   ) => Promise<Output<ClientOperations[Id]>>;
 } & {
-  /** Every deployment that fits, page after page. */
-  allDeployments(
-    query?: Omit<Input<ClientOperations["listDeployments"]>, "limit" | "offset">,
-    options?: CallOptions,
-  ): AsyncGenerator<Deployment, void, undefined>;
+  /** Every item of a list, page after page: `for await (const one of client.all("listDeployments", { name_contains: "bot" }))` */
+  all<Id extends ListId>(id: Id, ...args: Arguments<ListInput<Id>>): AsyncGenerator<ItemOf<Id>, void, undefined>;
   /** Sends a gzip tar to the `upload_url` of `createUploadUrl`. Default deadline 300_000. */
   uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
   waitForRevision(ids: Ids, options?: WaitOptions & { onChange?: (revision: Revision) => void }): Promise<Revision>;
@@ -60,13 +59,6 @@ export type Client = {
   request(verb: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
 };
 
-/** Path parameters and query in one object, the JSON body under `body`; what has a default may be left out. */
-type Input<O> = PartOf<O, "params"> &
-  Optional<PartOf<O, "query">> &
-  (O extends { body: infer B extends TSchema } ? { body?: Static<B> } : unknown);
-type PartOf<O, Part extends string> = O extends { [P in Part]: infer S extends TSchema } ? Static<S> : unknown;
-type Optional<Query> = Partial<Query> & Pick<Query, keyof Query & ("type" | "deployment_id")>;
-type Output<O> = O extends { response: { schema: infer S extends TSchema } } ? Static<S> : undefined;
 type Arguments<I> =
   Record<never, never> extends I ? [input?: I, options?: CallOptions] : [input: I, options?: CallOptions];
 
@@ -96,7 +88,7 @@ export function createClient(options: ClientOptions): Client {
       headers: {
         accept: "application/json",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(route.verb === "GET" ? {} : { "idempotency-key": randomKey() }),
+        ...(route.verb === "GET" ? {} : { "idempotency-key": call.idempotencyKey ?? randomKey() }),
         ...identity,
       },
       body: body === undefined ? null : { json: body },
@@ -126,7 +118,8 @@ export function createClient(options: ClientOptions): Client {
 
   return {
     ...methods,
-    allDeployments: (query, call) => allDeployments(methods, query, call),
+    all: ((id: ListId, input: object = {}, call?: CallOptions) =>
+      readPages((place) => (methods[id] as PagedRead)({ ...input, ...place }, call))) as Client["all"],
     uploadArchive: async (uploadUrl, archive, call = {}) =>
       (await exchange(transport, {
         verb: "PUT",
@@ -169,21 +162,7 @@ function createWatches(open: OpenStream) {
   };
 }
 
-/** The largest page the API gives. */
-const pageSizeMax = 100;
-
-async function* allDeployments(
-  methods: Pick<Client, "listDeployments">,
-  query: Parameters<Client["allDeployments"]>[0] = {},
-  call: CallOptions = {},
-): AsyncGenerator<Deployment, void, undefined> {
-  for (let offset = 0; ; ) {
-    const page = await methods.listDeployments({ ...query, limit: pageSizeMax, offset }, call);
-    yield* page.resources;
-    if (page.resources.length < pageSizeMax) return;
-    offset = page.offset;
-  }
-}
+type PagedRead = (input: object, call?: CallOptions) => ReturnType<Parameters<typeof readPages>[0]>;
 
 /** Puts parameters into the braces of a path; those it does not name become the query. */
 function fillPath(path: string, parameters: Record<string, unknown>): string {

@@ -16,7 +16,7 @@ export const silenceMaxMs = 45_000;
  * @throws what the transport throws, and an error after `silenceMaxMs` without a byte.
  */
 export async function* readMessages(
-  body: ReadableStream<Uint8Array>,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
   lastId: string,
 ): AsyncGenerator<StreamMessage, void, undefined> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

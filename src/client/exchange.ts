@@ -1,4 +1,4 @@
-import type { ValidationItem } from "../contract/error.ts";
+import type { ErrorCode, ValidationItem } from "../contract/error.ts";
 import { ApiFailure, isPassing, ServerUnreachable } from "./failure.ts";
 import { pause } from "./pause.ts";
 
@@ -103,7 +103,14 @@ export async function openStream(
 
 function notAStream(request: Pick<Exchange, "verb" | "shownUrl">, requestId: string | null): ApiFailure {
   const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;
-  return new ApiFailure({ status: 406, detail: "The server does not stream events.", items: null, requestId, call });
+  return new ApiFailure({
+    status: 406,
+    code: null,
+    detail: "The server does not stream events.",
+    items: null,
+    requestId,
+    call,
+  });
 }
 
 type Attempt = { value: unknown } | { failure: ApiFailure | ServerUnreachable; retryAfterMs: number | null };
@@ -155,7 +162,9 @@ function readAnswer(
   const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;
   const { detail, items } = explainAnswer(response, body);
   const status = response.ok || response.status < 400 ? 502 : response.status;
-  return { failure: new ApiFailure({ status, detail, items, requestId, call }), retryAfterMs: retryAfterMs(response) };
+  const code = response.headers.get("x-pierhead-error") as ErrorCode | null;
+  const failure = new ApiFailure({ status, code, detail, items, requestId, call });
+  return { failure, retryAfterMs: retryAfterMs(response) };
 }
 
 const notJson = Symbol("not JSON");

@@ -1,4 +1,4 @@
-import type { ValidationItem } from "../contract/error.ts";
+import type { ErrorCode, ValidationItem } from "../contract/error.ts";
 import type { Revision } from "../contract/revision.ts";
 
 /** The server answered and refused. `message` is what a person should read. */
@@ -6,6 +6,8 @@ export class ApiFailure extends Error {
   override readonly name = "ApiFailure";
   /** HTTP status, 400 to 599. */
   readonly status: number;
+  /** Which refusal of the catalogue (docs/reference/errors.md); null: another server or a proxy answered, or a bug of ours. */
+  readonly code: ErrorCode | null;
   /** The refusal in one text; a validation answer (422) as `place: problem; place: problem`. */
   readonly detail: string;
   /** The single problems of a 422, else null. */
@@ -15,14 +17,20 @@ export class ApiFailure extends Error {
   /** `GET /v2/deployments`: which call it was, without query. */
   readonly call: string;
 
-  constructor(answer: Pick<ApiFailure, "status" | "detail" | "items" | "requestId" | "call">) {
+  constructor(answer: Pick<ApiFailure, "status" | "code" | "detail" | "items" | "requestId" | "call">) {
     super(answer.detail);
     this.status = answer.status;
+    this.code = answer.code;
     this.detail = answer.detail;
     this.items = answer.items;
     this.requestId = answer.requestId;
     this.call = answer.call;
   }
+}
+
+/** Is it one of these refusals? `isRefusal(error, "nameTaken")` */
+export function isRefusal<C extends ErrorCode>(error: unknown, ...codes: C[]): error is ApiFailure & { code: C } {
+  return error instanceof ApiFailure && codes.some((code) => code === error.code);
 }
 
 /** No answer: refused, reset, unresolved, or later than the deadline. `cause` is the last error of the transport. */

@@ -50,7 +50,10 @@ export async function* watchEvents(
     try {
       const { body } = await open(pathOf(question), position, signal);
       let isOpen = false;
-      for await (const { type, data, id } of readMessages(body as ReadableStream<Uint8Array>, position ?? "")) {
+      for await (const { type, data, id } of readMessages(
+        body as ReadableStream<Uint8Array<ArrayBuffer>>,
+        position ?? "",
+      )) {
         if (!isOpen) yield { kind: "open", position: id };
         isOpen = true;
         [position, failures, heardAt] = [id, 0, Date.now()];

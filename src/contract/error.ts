@@ -21,6 +21,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Header that carries a refusal's code: texts are for people, and the body is as existing clients know it. */
+export const errorHeader = "x-pierhead-error";
+
 /** One problem of a request's shape, as existing clients know it (contract 1.5). */
 export interface ValidationItem {
   type: string;

@@ -54,16 +54,14 @@ export interface Operation {
 }
 
 /** The parts of an operation that differ from the usual: a public JSON call without parameters. */
-type Written<P, Q, B, R> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
+type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
   Partial<
-    Pick<
-      Operation,
-      "errors" | "audience" | "bodyRequired" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers"
-    >
+    Pick<Operation, "errors" | "audience" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers">
   > & {
     params?: P;
     query?: Q;
     body?: B;
+    bodyRequired?: N;
     response: { status: number; partly?: number; schema: R; isPage?: boolean };
   };
 
@@ -74,7 +72,8 @@ export function operation<
   Q extends TSchema | null = null,
   B extends TSchema | null = null,
   R extends TSchema | null = null,
->(id: I, written: Written<P, Q, B, R>) {
+  const N extends boolean = B extends null ? false : true,
+>(id: I, written: Written<P, Q, B, R, N>) {
   return {
     audience: "public" as Audience,
     errors: [] as readonly ErrorCode[],
@@ -83,7 +82,7 @@ export function operation<
     takesIfMatch: false,
     administers: null as KeyScope | null,
     canStream: false,
-    bodyRequired: (written.body ?? null) !== null,
+    bodyRequired: ((written.body ?? null) !== null) as N,
     ...written,
     id,
     params: (written.params ?? null) as P,

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { after, test } from "node:test";
 import { type ApiSettings, createApi } from "../../src/api/app.ts";
-import { templatesDirectory } from "../../src/builds/templates.ts";
+import { listTemplates, templatesDirectory } from "../../src/builds/templates.ts";
 import { startApi } from "./harness.ts";
 
 /** One line of test/contract-cases/*.jsonl; its README says what the keys mean. */
@@ -64,6 +64,8 @@ async function makeFixture(name: string, key = t.tenant.adminKey) {
 
 const { id: theirs } = await makeFixture("internal_docker", t.stranger.adminKey);
 
+const templates = (await listTemplates()).map(({ id }) => id).join(", ");
+
 /** The case with every placeholder replaced by what it means this time. */
 async function fill(one: Case): Promise<Case> {
   const made = one.on === undefined ? undefined : await makeFixture(one.on);
@@ -75,6 +77,7 @@ async function fill(one: Case): Promise<Case> {
     unknown: "00000000-0000-4000-8000-000000000000",
     tenant: t.tenant.tenantId,
     stranger: t.stranger.tenantId,
+    templates,
   };
   const entries = Object.entries(names).filter(([, value]) => value !== undefined);
   return JSON.parse(entries.reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), JSON.stringify(one)));

@@ -62,6 +62,17 @@ test("a path with stray escapes reaches its route", async () => {
   assert.equal((await t.ask({ url: `/v2/deployments/${"a".repeat(2_000)}` })).status, 422);
 });
 
+test("a refusal carries its code in a header", async () => {
+  const asked: [Parameters<typeof t.ask>[0], string][] = [
+    [{ url: "/nope" }, "routeNotFound"],
+    [{ method: "PUT", url: "/v2/deployments" }, "methodNotAllowed"],
+    [{ url: "/v2/deployments", key: null }, "invalidToken"],
+    [{ url: "/v2/deployments?limit=0" }, "invalidRequest"],
+    [{ url: "/v2/deployments/00000000-0000-4000-8000-000000000000" }, "deploymentNotFound"],
+  ];
+  for (const [request, code] of asked) assert.equal((await t.ask(request)).headers["x-pierhead-error"], code);
+});
+
 test("every answer carries the id of its request; one that was sent is kept", async () => {
   const own = await t.ask({ url: "/v2/nothing" });
   assert.match(String(own.headers["x-request-id"]), /^[0-9a-f-]{36}$/);

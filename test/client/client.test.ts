@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ApiFailure, createClient, ServerUnreachable, WaitTimeout } from "../../src/client/client.ts";
+import { ApiFailure, createClient, isRefusal, ServerUnreachable, WaitTimeout } from "../../src/client/client.ts";
 import { routes } from "../../src/client/routes.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
@@ -35,12 +35,12 @@ test("parameters go into the path, the query and the body, each encoded for its 
   assert.equal(server.asked[1]?.body, '{"display_name":"x"}');
 });
 
-test("a refusal carries status, text, the single problems and the request id", async () => {
+test("a refusal carries status, code, text, the single problems and the request id", async () => {
   const detail = [{ type: "missing", loc: ["body", "name"], msg: "Field required", input: {} }];
   await using server = await startAnswering(() => ({
     status: 422,
     body: { detail },
-    headers: { "x-request-id": "r-1" },
+    headers: { "x-request-id": "r-1", "x-pierhead-error": "invalidRequest" },
   }));
 
   const failure = await createClient({ baseUrl: server.url })
@@ -49,6 +49,7 @@ test("a refusal carries status, text, the single problems and the request id", a
 
   assert.ok(failure instanceof ApiFailure);
   assert.equal(failure.status, 422);
+  assert.ok(isRefusal(failure, "nameTaken", "invalidRequest") && !isRefusal(failure, "nameTaken"));
   assert.equal(failure.detail, "body.name: Field required");
   assert.deepEqual(failure.items, detail);
   assert.equal(failure.requestId, "r-1");
@@ -142,13 +143,37 @@ test("all deployments are read page after page until a short one", async () => {
   });
 
   const names: string[] = [];
-  for await (const { name } of createClient({ baseUrl: server.url }).allDeployments()) names.push(name);
+  for await (const { name } of createClient({ baseUrl: server.url }).all("listDeployments")) names.push(name);
 
   assert.deepEqual(
     names,
     Array.from({ length: 230 }, (_, index) => `d${index}`),
   );
   assert.equal(server.asked.length, 3);
+});
+
+test("a list with a cursor is read until there is none", async () => {
+  const pages: Record<string, unknown> = {
+    first: { items: [{ id: "1" }, { id: "2" }], next_cursor: "behind two" },
+    "behind two": { items: [], next_cursor: "behind none" },
+    "behind none": { items: [{ id: "3" }], next_cursor: null },
+  };
+  await using server = await startAnswering(({ url }) => {
+    const { searchParams } = new URL(url, "http://localhost");
+    return { status: 200, body: pages[searchParams.get("cursor") ?? "first"] };
+  });
+  const ids: string[] = [];
+  for await (const { id } of createClient({ baseUrl: server.url }).all("listAuditLog", { action: "deployment" }))
+    ids.push(id);
+  assert.deepEqual(ids, ["1", "2", "3"]);
+  assert.match(server.asked[0]?.url ?? "", /action=deployment&.*page_size=100/);
+});
+
+test("a call under a key of the caller is sent under it", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: {} }));
+  const client = createClient({ baseUrl: server.url });
+  await client.createRevision({ deployment_id: "d" }, { idempotencyKey: "job 17" });
+  assert.equal(server.asked[0]?.headers["idempotency-key"], "job 17");
 });
 
 test("waiting tells each change once, survives a server that is away, and answers a failure", async () => {

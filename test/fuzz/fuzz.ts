@@ -1,9 +1,10 @@
 import { randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { errorHeader } from "../../src/contract/error.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { type Answer, exchange } from "./exchange.ts";
-import { codesMet, judge } from "./judge.ts";
+import { judge } from "./judge.ts";
 import { requestNumber, type Wanted } from "./requests.ts";
 import { checkTables } from "./tables.ts";
 import { startWorld, type World } from "./world.ts";
@@ -32,7 +33,7 @@ const shownMax = 20;
 const failures: string[] = [];
 const counts = { passed: 0, failed: 0 };
 const statuses = new Map<string, Map<number, number>>();
-const details = new Set<string>();
+const codes = new Set<string>();
 const accepted = new Set<string>();
 const served = new Set<string>();
 
@@ -68,7 +69,12 @@ async function run(one: World): Promise<void> {
   }
   const unserved = Object.keys(operations).filter((id) => !served.has(id));
   console.log(`  operations served: ${served.size}, never: ${unserved.join(", ") || "none"}`);
-  console.log(`  refusals met: ${codesMet(details).join(", ")}`);
+  console.log(
+    `  refusals met: ${[...codes]
+      .filter((code) => code !== "")
+      .sort()
+      .join(", ")}`,
+  );
   await checkAlive(one);
 }
 
@@ -102,10 +108,10 @@ function note(one: World, wanted: Wanted, answer: Answer | undefined): void {
   statuses.set(wanted.kind, byStatus.set(status, (byStatus.get(status) ?? 0) + 1));
   if (answer === undefined || status >= 500) return;
   if (status < 300 && wanted.operation !== null) served.add(wanted.operation.id);
+  codes.add(answer.headers[errorHeader] ?? "");
   if (wanted.verb === "DELETE" && status < 300) one.things.forget(wanted.path);
   if (answer.body.length === 0 || !answer.headers["content-type"]?.includes("json")) return;
   const body = JSON.parse(answer.body.toString());
-  if (status >= 400 && typeof body.detail === "string") details.add(body.detail);
   if (wanted.operation?.id === "createDeployment" && status === 201) accepted.add(body.id);
   if (wanted.operation?.id === "openListenerSession" && status === 201) one.opened(body.epoch);
 }

@@ -1,7 +1,8 @@
 import { Compile, type Validator } from "typebox/compile";
 import { exampleRefusal } from "../../src/api/openapi-refusals.ts";
+import { errorHeader } from "../../src/contract/error.ts";
 import type { Operation } from "../../src/contract/operation.ts";
-import { operations, refusalsOf } from "../../src/contract/operations.ts";
+import { refusalsOf } from "../../src/contract/operations.ts";
 import type { Answer } from "./exchange.ts";
 import type { Wanted } from "./requests.ts";
 
@@ -56,7 +57,7 @@ interface Exchange {
 interface Expected {
   operation: Operation;
   success: Validator | null;
-  refusals: Map<number, RegExp[]>;
+  refusals: Map<string, { status: number; text: RegExp }>;
 }
 
 function problemOf(operation: Operation, { wanted, answer, text }: Exchange): string | undefined {
@@ -81,10 +82,12 @@ function problemOfRefusal({ operation, refusals }: Expected, { wanted, answer, t
   const { detail } = body as { detail?: unknown };
   if (answer.status === 422) return problemOfItems(detail);
   if (typeof detail !== "string") return "refusal without detail";
-  if (refusals.get(answer.status)?.some((pattern) => pattern.test(detail))) return undefined;
+  const refusal = refusals.get(answer.headers[errorHeader] ?? "");
+  if (refusal?.status === answer.status && refusal.text.test(detail)) return undefined;
   // Framing that is broken says so in words of its own.
   if (wanted.kind === "odd transport" && [400, 413, 415].includes(answer.status)) return undefined;
-  return `${operation.id} does not promise ${answer.status} "${detail.slice(0, 200)}"`;
+  const code = answer.headers[errorHeader] ?? "no code";
+  return `${operation.id} does not promise ${code}, ${answer.status} "${detail.slice(0, 200)}"`;
 }
 
 const parts: ReadonlySet<unknown> = new Set(["path", "query", "header", "body"]);
@@ -120,10 +123,10 @@ const known = new Map<string, Expected>();
 function expectedOf(operation: Operation): Expected {
   const found = known.get(operation.id);
   if (found !== undefined) return found;
-  const refusals = new Map<number, RegExp[]>();
+  const refusals = new Map<string, { status: number; text: RegExp }>();
   for (const code of refusalsOf(operation)) {
     const { status, message } = exampleRefusal(code);
-    refusals.set(status, [...(refusals.get(status) ?? []), patternOf(message)]);
+    refusals.set(code, { status, text: patternOf(message) });
   }
   const { schema } = operation.response;
   const expected = { operation, success: schema === null ? null : Compile(schema), refusals };
@@ -146,13 +149,4 @@ function parse(text: string): unknown {
   } catch {
     return notJson;
   }
-}
-
-/** Codes of the catalogue that a run met, by the texts of its answers. */
-export function codesMet(details: ReadonlySet<string>): string[] {
-  const codes = new Set(Object.values(operations).flatMap(refusalsOf));
-  return [...codes].filter((code) => {
-    const pattern = patternOf(exampleRefusal(code).message);
-    return [...details].some((detail) => pattern.test(detail));
-  });
 }

@@ -23,7 +23,7 @@ export async function list(session: Session, _: string[], options: ListOptions):
   };
   const deployments: Deployment[] = [];
   let hasMore = false;
-  for await (const deployment of client.allDeployments(query, { signal: session.signal })) {
+  for await (const deployment of client.all("listDeployments", query, { signal: session.signal })) {
     hasMore = deployments.length === most;
     if (hasMore) break;
     deployments.push(deployment);
