@@ -119,7 +119,11 @@ eachDatabase(
       });
     await Promise.all([both(1, 2), both(2, 1)]);
     const { rows } = await sql<{ value: number }>`select value from counters order by id`.execute(db.kysely);
-    assert.deepEqual([runs, ...rows.map(({ value }) => value)], [3, 2, 2]);
+    assert.ok(runs >= 3, `${runs} runs`);
+    assert.deepEqual(
+      rows.map(({ value }) => value),
+      [2, 2],
+    );
   },
   { kinds: ["postgres"] },
 );
