@@ -353,7 +353,21 @@ test("the environment of a build holds nothing of the server but what it needs, 
 });
 
 test("keys are equal for equal content only", () => {
-  const build = { tenantId: "t", configPath: null, installCommand: null, buildCommand: null };
+  const sizes = { memoryMib: 512, cpuCores: 1 };
+  const imageTarget = {
+    kind: "image" as const,
+    host: "unix:///a",
+    installationId: "i",
+    nodeImage: "node:24",
+    ...sizes,
+  };
+  const build = {
+    tenantId: "t",
+    target: { kind: "directory" as const },
+    configPath: null,
+    installCommand: null,
+    buildCommand: null,
+  };
   const git: BuildSource = {
     kind: "git",
     repoUrl: "https://example.com/a",
@@ -374,6 +388,7 @@ test("keys are equal for equal content only", () => {
     artifactKey({ ...build, source: { ...git, repoUrl: "https://example.com/b" } }),
     artifactKey({ ...build, source: { kind: "template", directory: "/x", digest: "a" } }),
     artifactKey({ ...build, source: { kind: "tarball", path: "/x", sha256: "a" } }),
+    artifactKey({ ...build, source: git, target: imageTarget }),
   ];
   assert.equal(new Set(keys).size, keys.length);
   assert.match(keys[0] as string, /^[0-9a-f]{64}$/);
