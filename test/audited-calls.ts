@@ -54,6 +54,9 @@ const valuePath = async (ask: Ask) => {
   return `${admin}/tags/${id}/values/${values[0].id}`;
 };
 
+const newWebhook = (ask: Ask) => ask("POST", "/v2/webhooks", { url: "https://hooks.invalid/x" });
+const webhookPath = async (ask: Ask) => `/v2/webhooks/${(await newWebhook(ask)).id}`;
+
 /** How to call each operation that changes something, and what the audit log calls it. */
 export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
   createDeployment: async () => ["/v2/deployments", "deployment.create", { name: unique("bot"), ...gitSource }],
@@ -93,6 +96,16 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
   ],
   deleteListener: async (ask) => [`/v2/listeners/${(await newListener(ask)).id}`, "listener.delete"],
   replaceListenerKey: async (ask) => [`/v2/listeners/${(await newListener(ask)).id}/key`, "listener.replace_key"],
+  createWebhook: async () => ["/v2/webhooks", "webhook.create", { url: "https://hooks.invalid/x" }],
+  patchWebhook: async (ask) => [await webhookPath(ask), "webhook.patch", { types: ["revision.status"] }],
+  deleteWebhook: async (ask) => [await webhookPath(ask), "webhook.delete"],
+  replaceWebhookSecret: async (ask) => [`${await webhookPath(ask)}/secret`, "webhook.replace_secret"],
+  testWebhook: async (ask) => [`${await webhookPath(ask)}/test`, "webhook.test"],
+  redeliverWebhook: async (ask) => {
+    const path = await webhookPath(ask);
+    const { id } = await ask("POST", `${path}/test`);
+    return [`${path}/deliveries/${id}/redeliver`, "webhook.redeliver"];
+  },
   createOrganization: async () => [`${admin}/organizations`, "organization.create", { name: unique("organization") }],
   patchOrganization: async (ask) => [
     `${admin}/organizations/${(await newOrganization(ask)).id}`,

@@ -32,7 +32,6 @@ const secretFields: ReadonlySet<string> = new Set([
   "refresh_token",
   "code",
   "code_verifier",
-  "state",
   "password",
   "api_key",
   "signature",

@@ -16,9 +16,7 @@ export function openOAuth({ server, deps }: Api): OAuthDeps {
     ...{ db, sealer, logger, underway },
     fetch: createProviderFetch(settings),
     callbackUrl: (provider) => callbackUrlOf(provider, settings),
-    get sharedOrganizationId() {
-      return settings.sharedAuthOrganizationId;
-    },
+    sharedOrganizationId: settings.sharedAuthOrganizationId,
   };
 }
 

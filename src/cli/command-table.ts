@@ -1,4 +1,5 @@
 import { adminCommand } from "./admin-table.ts";
+import { eventsCommand, webhooksCommand } from "./events-table.ts";
 import type { Session } from "./session.ts";
 
 /** Ends with 0, or by a thrown failure. */
@@ -111,6 +112,7 @@ export const commandTable: readonly CommandSpec[] = [
     json: "one LogEntry a line",
     load: async () => (await import("./commands/logs.ts")).logs,
   },
+  eventsCommand,
   {
     name: "redeploy",
     summary: "Run a revision again with the current variables; nothing is built that was kept",
@@ -196,6 +198,7 @@ export const commandTable: readonly CommandSpec[] = [
       },
     ],
   },
+  webhooksCommand,
   adminCommand,
   {
     name: "open",

@@ -6,6 +6,7 @@ import type { logOperations } from "../contract/operations-logs.ts";
 import type { metricsOperations } from "../contract/operations-metrics.ts";
 import type { revisionOperations } from "../contract/operations-revisions.ts";
 import type { serverOperations } from "../contract/operations-server.ts";
+import type { webhookOperations } from "../contract/operations-webhooks.ts";
 import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
 import { type AuthOperations, authRoutes } from "./routes-auth.ts";
 
@@ -17,6 +18,7 @@ export type ClientOperations = Omit<
     typeof logOperations &
     typeof metricsOperations &
     typeof eventOperations &
+    typeof webhookOperations &
     typeof listenerOperations &
     typeof debugOperations &
     AdminOperations &
@@ -80,6 +82,15 @@ export const routes: Record<keyof ClientOperations, Route> = {
   replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key" },
   listEvents: get("/v2/events"),
   listDeploymentEvents: get("/v2/deployments/{deployment_id}/events"),
+  listWebhooks: get("/v2/webhooks"),
+  createWebhook: { verb: "POST", path: "/v2/webhooks" },
+  getWebhook: get("/v2/webhooks/{webhook_id}"),
+  patchWebhook: { verb: "PATCH", path: "/v2/webhooks/{webhook_id}" },
+  deleteWebhook: { verb: "DELETE", path: "/v2/webhooks/{webhook_id}" },
+  replaceWebhookSecret: { verb: "POST", path: "/v2/webhooks/{webhook_id}/secret" },
+  testWebhook: { verb: "POST", path: "/v2/webhooks/{webhook_id}/test" },
+  listWebhookDeliveries: get("/v2/webhooks/{webhook_id}/deliveries"),
+  redeliverWebhook: { verb: "POST", path: "/v2/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver" },
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
   ...adminRoutes,
   ...authRoutes,

@@ -171,6 +171,13 @@ export const errors = {
       "Events after this place are no longer kept: read what you watch anew, and go on without 'after'.",
     ),
 
+  // Webhooks
+  webhookNotFound: (id: string) => new ApiError("webhookNotFound", 404, `Webhook ID ${id} not found.`),
+  deliveryNotFound: (id: string) => new ApiError("deliveryNotFound", 404, `Delivery ID ${id} not found.`),
+  webhookDisabled: (id: string) =>
+    new ApiError("webhookDisabled", 400, `Webhook ID ${id} is disabled; enable it, then send.`),
+  tooManyWebhooks: (max: number) => new ApiError("tooManyWebhooks", 400, `A workspace has at most ${max} webhooks.`),
+
   // Listeners and their protocol
   listenerNotFound: (id: string) => new ApiError("listenerNotFound", 404, `Listener ID ${id} not found.`),
   listenersNotAllowed: (workspaceId: string) =>

@@ -14,6 +14,7 @@ import { oauthProviderOperations } from "./operations-oauth-providers.ts";
 import { revisionOperations } from "./operations-revisions.ts";
 import { serverOperations } from "./operations-server.ts";
 import { tagOperations } from "./operations-tags.ts";
+import { webhookOperations } from "./operations-webhooks.ts";
 
 /** Every operation of the API by its id. Routes, the OpenAPI document and the client are made from this table. */
 export const operations = {
@@ -23,6 +24,7 @@ export const operations = {
   ...logOperations,
   ...metricsOperations,
   ...eventOperations,
+  ...webhookOperations,
   ...listenerOperations,
   ...administrationOperations,
   ...tagOperations,

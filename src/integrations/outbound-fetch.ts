@@ -12,6 +12,8 @@ export interface OutboundPolicy {
   timeoutMs: number;
   /** Largest answer that is read. */
   bytesMax: number;
+  /** Takes the beginning of a larger one instead of refusing it: for answers that nobody needs whole. */
+  cuts?: boolean;
 }
 
 export interface OutboundRequest {
@@ -45,7 +47,7 @@ export async function fetchOutward(address: string, asked: OutboundRequest, poli
   try {
     const addresses = await abortable(resolveChecked(url, policy), signal);
     const answer = await send(url, addresses, asked, signal);
-    return await readAnswer(answer, url, policy.bytesMax, signal);
+    return await readAnswer(answer, url, policy, signal);
   } catch (error) {
     if (error instanceof OutboundFailure) throw error;
     if (deadline.aborted) throw new OutboundFailure("timeout", `${url.host} took longer than ${policy.timeoutMs} ms.`);
@@ -105,7 +107,12 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
   });
 }
 
-async function readAnswer(answer: IncomingMessage, url: URL, bytesMax: number, signal: AbortSignal): Promise<Response> {
+async function readAnswer(
+  answer: IncomingMessage,
+  url: URL,
+  { bytesMax, cuts = false }: OutboundPolicy,
+  signal: AbortSignal,
+): Promise<Response> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   const stop = () => answer.destroy(new Error("aborted"));
@@ -113,6 +120,10 @@ async function readAnswer(answer: IncomingMessage, url: URL, bytesMax: number, s
   try {
     for await (const chunk of answer as AsyncIterable<Buffer>) {
       bytes += chunk.length;
+      if (bytes > bytesMax && cuts) {
+        chunks.push(chunk.subarray(0, bytesMax - (bytes - chunk.length)));
+        break;
+      }
       if (bytes > bytesMax) {
         throw new OutboundFailure("too large", `The answer of ${url.host} is larger than ${bytesMax} bytes.`);
       }

@@ -1,6 +1,7 @@
-import { listArtifacts } from "../builds/artifact.ts";
+import { listArtifacts, removeArtifact } from "../builds/artifact.ts";
 import { metricsRetentionDays } from "../contract/metrics.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../domain/limits.ts";
+import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
 import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
 import { trimAnswers } from "../store/idempotency-keys.ts";
@@ -13,6 +14,7 @@ import {
   trimLogEntries,
   trimMetrics,
 } from "../store/retention.ts";
+import { trimDeliveries } from "../store/webhook-deliveries.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
 export interface HousekeepingDeps {
@@ -27,8 +29,6 @@ export interface HousekeepingDeps {
   };
   /** @param objectPath as in the row of the upload. */
   removeUpload(objectPath: string): Promise<void>;
-  /** Of a built artifact. @returns whether it is gone: what still runs stays for the next round. */
-  removeArtifact(key: string): Promise<boolean>;
 }
 
 /** One kind of rubbish: removes what is there and says how much that was. */
@@ -39,6 +39,7 @@ const sharedChores: Record<string, Chore> = {
   changes: ({ db }) => trimChanges(db),
   "kept answers": ({ db }) => trimAnswers(db),
   events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
+  "webhook deliveries": ({ db }) => trimDeliveries(db, deliveryRetentionDays),
   metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
@@ -113,10 +114,7 @@ export class Housekeeping {
 const artifactAgeMinMs = 3_600_000;
 
 /** Directories of artifacts that no row names: of deployments that are gone, of revisions that were superseded. */
-async function sweepArtifacts(
-  { db, settings, removeArtifact }: HousekeepingDeps,
-  signal: AbortSignal,
-): Promise<number> {
+async function sweepArtifacts({ db, settings }: HousekeepingDeps, signal: AbortSignal): Promise<number> {
   const old = (await listArtifacts(settings.artifactsDir)).filter(
     ({ builtAt }) => Date.now() - builtAt.getTime() > artifactAgeMinMs,
   );
@@ -125,9 +123,10 @@ async function sweepArtifacts(
     old.map(({ key }) => key),
   );
   let removed = 0;
-  for (const { key } of old) {
+  for (const { key, directory } of old) {
     if (known.has(key) || signal.aborted) continue;
-    if (await removeArtifact(key)) removed += 1;
+    await removeArtifact(directory);
+    removed += 1;
   }
   return removed;
 }

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
-import { dropArtifact } from "../builds/image/kept-image.ts";
+import { removeArtifact } from "../builds/artifact.ts";
 import { sweepWorkDirs } from "../builds/start-build.ts";
 import { templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs, streamHeartbeatMs } from "../domain/limits.ts";
@@ -28,9 +28,10 @@ import { migrate } from "../store/migrate.ts";
 import { openSealer, type Sealer } from "../store/seal.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { WebhookWorker } from "../webhooks/worker.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
-import { buildTargetOf, openCompute } from "./compute.ts";
+import { openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
@@ -210,7 +211,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 }
 
 async function startReconciler(
-  { config, logger, db, databases, tracing, metrics, address, installationId }: Ground,
+  { config, logger, db, sealer, events, databases, tracing, metrics, address, installationId }: Ground,
   closing: Closing,
 ): Promise<void> {
   const owner = `${installationId}:${process.pid}-${randomUUID()}`;
@@ -219,16 +220,15 @@ async function startReconciler(
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const builds = new BuildRunner({ db, logger }, settings);
   const uploads = path.join(config.dataDir, "uploads");
-  const buildTarget = buildTargetOf(config, installationId);
   const files = {
     removeUploads: (deploymentId: string) => removeInside(uploads, path.join(uploads, deploymentId)),
-    removeArtifact: (key: string) => dropArtifact(path.join(config.dataDir, "artifacts", key), buildTarget),
+    removeArtifact,
   };
   const deps: ReconcilerDeps = {
     db,
     logger,
     builds,
-    settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
+    settings: { ...reconcilerSettings(config, address), hasTracing: tracing.backend !== null },
     findGitCredential: async () => null,
     databases,
     tracing: tracing.projects,
@@ -240,10 +240,16 @@ async function startReconciler(
     db,
     logger,
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
-    removeArtifact: files.removeArtifact,
     removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
   });
   housekeeping.start();
+  const { allowPrivateNetwork } = config;
+  const webhooks = new WebhookWorker({
+    ...{ db, feed: events, sealer, logger, metrics },
+    settings: { owner, allowPrivateNetwork, version },
+  });
+  webhooks.start();
+  closing.add("webhooks", () => webhooks.stop());
   closing.add("builds", () => builds.close());
   closing.add("reconciler", () => loop.stop());
   closing.add("housekeeping", () => housekeeping.stop());
@@ -270,10 +276,7 @@ async function startBuiltinListener(
   });
 }
 
-function reconcilerSettings(
-  config: Config,
-  address: Ground["address"],
-): Omit<ReconcilerSettings, "hasTracing" | "buildTarget"> {
+function reconcilerSettings(config: Config, address: Ground["address"]): Omit<ReconcilerSettings, "hasTracing"> {
   return {
     mode: config.mode,
     computeType: config.compute,

@@ -12,6 +12,9 @@ export async function takeOverLeases(db: Db, installation: string): Promise<void
     with passes as (
       update reconcile_queue set lease_owner = null, lease_until = null, run_at = now()
        where lease_owner is not null and starts_with(lease_owner, ${mine})
+    ), deliveries as (
+      update webhook_deliveries set lease_owner = null, lease_until = null
+       where lease_owner is not null and starts_with(lease_owner, ${mine})
     )
     update builds set lease_until = least(lease_until, now() - interval '1 second')
      where status = 'running' and starts_with(owner, ${mine})`.execute(db.kysely);

@@ -2,6 +2,7 @@ import type { ColumnType, Generated, GeneratedAlways } from "kysely";
 import type { DeploymentStatus, SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
 import type { OAuthTables } from "./schema-oauth.ts";
+import type { WebhookDeliveryTable, WebhookPositionTable, WebhookTable } from "./schema-webhooks.ts";
 
 /**
  * Every table of `migrations/`, column by column; a test compares the names with a migrated database.
@@ -31,6 +32,9 @@ export interface Database extends OAuthTables {
   log_entries: LogEntryTable;
   metric_minutes: MetricMinuteTable;
   events: EventTable;
+  webhooks: WebhookTable;
+  webhook_position: WebhookPositionTable;
+  webhook_deliveries: WebhookDeliveryTable;
   audit_log: AuditLogTable;
   members: MemberTable;
   tag_keys: TagKeyTable;
@@ -289,7 +293,7 @@ interface LogEntryTable {
 interface EventTable {
   id: GeneratedAlways<number>;
   tenant_id: string;
-  deployment_id: string;
+  deployment_id: string | null;
   revision_id: string | null;
   kind: string;
   data: GeneratedJson;

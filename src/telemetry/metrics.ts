@@ -8,6 +8,7 @@ export interface Metrics {
   requestSeconds: Histogram<"operation">;
   /** Open now. */
   eventStreams: Gauge;
+  webhookAttempts: Counter<"outcome">;
   builds: Counter<"outcome">;
   logLinesDropped: Counter<"replica">;
 }
@@ -37,6 +38,7 @@ export function createMetrics(): Metrics {
       registers,
     }),
     eventStreams: new Gauge({ name: "pierhead_event_streams", help: "Open event streams.", registers }),
+    webhookAttempts: counter("webhook_attempts_total", "Messages sent to webhooks.", ["outcome"]),
     builds: counter("builds_total", "Ended builds.", ["outcome"]),
     logLinesDropped: counter("log_lines_dropped_total", "Replica log lines over the rate limit.", ["replica"]),
     reconciler: {

@@ -66,7 +66,6 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
     {
       buildId,
       source,
-      target: { kind: "directory" },
       configPath: null,
       installCommand: null,
       buildCommand: null,

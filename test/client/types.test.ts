@@ -91,4 +91,6 @@ const listed: Record<ListId, true> = {
   listMembers: true,
   listAuditLog: true,
   listTags: true,
+  listWebhooks: true,
+  listWebhookDeliveries: true,
 };

@@ -8,7 +8,7 @@ const floors = [
   ["contract", "telemetry"],
   ["domain", "compute", "provision", "integrations", "gateway", "client"],
   ["store", "builds", "listener", "cli"],
-  ["reconciler", "auth"],
+  ["reconciler", "auth", "webhooks"],
   ["api"],
   ["server"],
   ["main.ts"],

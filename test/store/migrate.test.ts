@@ -81,7 +81,7 @@ async function columnsOf(db: Parameters<typeof migrate>[0]): Promise<string[]> {
 
 /** Reads `schema.ts` as text: types leave nothing behind at run time. */
 async function declaredColumns(): Promise<string[]> {
-  const files = ["src/store/schema.ts", "src/store/schema-oauth.ts"];
+  const files = ["src/store/schema.ts", "src/store/schema-oauth.ts", "src/store/schema-webhooks.ts"];
   const text = (await Promise.all(files.map((file) => readFile(file, "utf8")))).join("\n");
   const tables = [...text.matchAll(/interface (?:Database|OAuthTables)\b.*? \{\n(.*?)\n\}/gs)]
     .map(([, body]) => body)

@@ -21,6 +21,7 @@ import { addLogRoutes } from "./logs.ts";
 import { addMetricsRoutes } from "./metrics.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addUploadRoutes } from "./uploads.ts";
+import { addWebhookRoutes } from "./webhooks.ts";
 
 /** Every operation of `contract/operations.ts` gets its handler here; a test compares the two. */
 export function addRoutes(api: Api): void {
@@ -33,6 +34,7 @@ export function addRoutes(api: Api): void {
   addLogRoutes(api);
   addMetricsRoutes(api);
   addEventRoutes(api);
+  addWebhookRoutes(api);
   addListenerRoutes(api);
   addTenantRoutes(api);
   addApiKeyRoutes(api);

@@ -17,12 +17,11 @@ export interface LaunchOptions extends ShimOptions {
   /** Directory whose node_modules holds `@langchain/langgraph-api`. */
   toolchainDir: string;
   configFile: string;
-  /** null: what is compiled is not kept. */
-  compileCacheDir: string | null;
+  compileCacheDir: string;
 }
 
 interface LanggraphServer {
-  /** Such as `127.0.0.1:34567`. */
+  /** `127.0.0.1:34567` */
   host: string;
   /** Writes the state and closes the port. */
   cleanup(): Promise<void>;
@@ -39,7 +38,7 @@ async function main(optionsFile: string): Promise<void> {
   let isListening = false;
   process.on("exit", (code) => {
     if (!isListening && code === 0) sayNeverListened();
-    if (options.exitCodeFile !== null) writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
+    writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
   });
   const lock = await lockState(options.stateDir);
   process.on("exit", () => lock.release());
@@ -79,10 +78,8 @@ async function startServer(
   config: LanggraphConfig,
   directory: string,
 ): Promise<LanggraphServer> {
-  if (options.compileCacheDir !== null) {
-    mkdirSync(options.compileCacheDir, { recursive: true, mode: 0o700 });
-    enableCompileCache(options.compileCacheDir); // a quarter less start time when another replica was here before
-  }
+  mkdirSync(options.compileCacheDir, { recursive: true, mode: 0o700 });
+  enableCompileCache(options.compileCacheDir); // a quarter less start time when another replica was here before
   const api = createRequire(path.join(options.toolchainDir, "package.json")).resolve(`${apiPackage}/server`);
   // The loader of TypeScript graphs is a dependency of the server, not ours.
   const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
@@ -92,8 +89,7 @@ async function startServer(
     startServer(options: object): Promise<LanggraphServer>;
   };
   const stateDir = realpathSync(options.stateDir);
-  const workers = process.env["N_JOBS_PER_WORKER"];
-  return start({ ...serverOptions(config, { directory, stateDir, workers }), ...options.listen });
+  return start(serverOptions(config, { directory, stateDir, workers: process.env["N_JOBS_PER_WORKER"] }));
 }
 
 function applyEnvironment(config: LanggraphConfig, directory: string): void {
@@ -117,7 +113,6 @@ function serverVersion(toolchainDir: string): string | null {
 }
 
 function report({ reportFile }: LaunchOptions, content: ShimReport): void {
-  if (reportFile === null) return;
   writeFileSync(`${reportFile}.draft`, JSON.stringify(content), { mode: 0o600 });
   renameSync(`${reportFile}.draft`, reportFile);
 }

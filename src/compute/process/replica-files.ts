@@ -84,11 +84,8 @@ export interface ReadyRecord {
 /** What every host shim is told. */
 export interface ShimOptions {
   stateDir: string;
-  /** Port 0: any free one, which the report names. */
-  listen: { host: string; port: number };
-  /** null: nobody reads one. */
-  reportFile: string | null;
-  exitCodeFile: string | null;
+  reportFile: string;
+  exitCodeFile: string;
   nonce: string;
   drainTimeoutMs: number;
 }

@@ -1,0 +1,289 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../contract/error.ts";
+import type { DeliveryStatus } from "../contract/webhook.ts";
+import { orderedAttemptsMax, webhookFailingMaxMs } from "../domain/webhook-schedule.ts";
+import type { Db, Trx } from "./database.ts";
+import type { Sealed } from "./seal.ts";
+import { auditedWebhook, lockWebhook } from "./webhooks.ts";
+
+export interface DeliveryRow {
+  id: string;
+  seq: number;
+  webhook_id: string;
+  event_id: number | null;
+  type: string;
+  payload: string;
+  status: DeliveryStatus;
+  attempts: number;
+  next_attempt_at: Date | null;
+  last_attempt_at: Date | null;
+  duration_ms: number | null;
+  response_status: number | null;
+  response_text: string | null;
+  error: string | null;
+  created_at: Date;
+}
+
+/** A delivery that is to be sent now, by whoever claimed it. */
+export interface ClaimedDelivery extends Sealed {
+  id: string;
+  webhookId: string;
+  tenantId: string;
+  url: string;
+  payload: string;
+  /** This attempt counted. */
+  attempts: number;
+}
+
+/** How an attempt went. */
+export interface AttemptResult {
+  durationMs: number;
+  responseStatus: number | null;
+  responseText: string | null;
+  error: string | null;
+}
+
+/** Events that one statement looks at. */
+const eventsMax = 5_000;
+
+/**
+ * Makes the deliveries of the events up to one below which all are settled, a handful at a time: deliveries and the place
+ * up to which they were made are one commit, so of two servers at it one finds nothing to do.
+ * @returns whether there is more.
+ */
+export async function makeDeliveries(db: Db, settled: number): Promise<boolean> {
+  const { rows: positions } = await sql<{ event_id: number }>`select event_id from webhook_position`.execute(db.kysely);
+  const from = positions[0]?.event_id ?? 0;
+  if (from >= settled) return false;
+  const upTo = Math.min(settled, from + eventsMax);
+  await sql`
+    with place as (
+      insert into webhook_position (event_id) values (${upTo})
+      on conflict (singleton) do update set event_id = excluded.event_id where webhook_position.event_id = ${from}
+      returning 1
+    )
+    insert into webhook_deliveries (id, webhook_id, tenant_id, event_id, type, payload, status, next_attempt_at)
+    select gen_random_uuid(), w.id, e.tenant_id, e.id, e.kind, ${payload}, 'pending', now()
+      from place, events e
+      join webhooks w on w.tenant_id = e.tenant_id and w.enabled and w.after_event < e.id
+       and (w.types is null or e.kind = any(w.types))
+       and (w.deployment_ids is null or e.deployment_id = any(w.deployment_ids))
+      left join deployments d on d.id = e.deployment_id
+     where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`.execute(db.kysely);
+  return upTo < settled;
+}
+
+/** What is signed and sent: an event as the API shows it, in the envelope of the Standard Webhooks specification. */
+const payload = sql`
+      jsonb_build_object('type', e.kind, 'timestamp', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', e.data,
+          'created_at', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+          'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
+          'revision_id', e.revision_id))::text`;
+
+/**
+ * Claims what is due: of each webhook the oldest message alone, so that they go out in order, and those that failed so
+ * often that they are no longer waited for. Of two servers one gets it; one that dies is followed after the lease.
+ * @param worker.owner unique to this start of this server.
+ */
+export async function claimDeliveries(
+  db: Db,
+  worker: { owner: string; limit: number; leaseMs: number },
+): Promise<ClaimedDelivery[]> {
+  const { rows } = await sql<ClaimedDelivery>`
+    with heads as (
+      select h.id from webhooks w cross join lateral (
+          select d.id, d.next_attempt_at, d.lease_until from webhook_deliveries d
+           where d.webhook_id = w.id and d.status = 'pending' and d.attempts < ${orderedAttemptsMax}
+           order by d.seq limit 1) h
+       where w.enabled and h.next_attempt_at <= now() and (h.lease_until is null or h.lease_until < now())
+       limit ${worker.limit}
+    ), overtaken as (
+      select d.id from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
+       where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now()
+         and (d.lease_until is null or d.lease_until < now())
+       limit ${worker.limit}
+    ), chosen as (
+      select d.id from webhook_deliveries d
+       where d.id in (select id from heads union select id from overtaken)
+         and d.status = 'pending' and (d.lease_until is null or d.lease_until < now())
+       order by d.next_attempt_at limit ${worker.limit} for update skip locked
+    )
+    update webhook_deliveries d
+       set lease_owner = ${worker.owner}, lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
+           attempts = d.attempts + 1, last_attempt_at = now()
+      from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
+    returning d.id, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.url, d.payload, d.attempts,
+              w.data_key_id as "keyId", w.sealed`.execute(db.kysely);
+  return rows;
+}
+
+/** Gives back what this worker claimed and did not send, as if it had never had it. */
+export async function releaseDeliveries(db: Db, owner: string): Promise<void> {
+  await sql`
+    update webhook_deliveries set lease_owner = null, lease_until = null, attempts = attempts - 1
+     where lease_owner = ${owner} and status = 'pending'`.execute(db.kysely);
+}
+
+type Claim = Pick<ClaimedDelivery, "id" | "attempts"> & { owner: string };
+
+const isHeldBy = ({ id, attempts, owner }: Claim) =>
+  sql`id = ${id} and lease_owner = ${owner} and attempts = ${attempts} and status = 'pending'`;
+
+const attempted = ({ durationMs, responseStatus, responseText, error }: AttemptResult) => sql`
+  lease_owner = null, lease_until = null, duration_ms = ${Math.round(durationMs)}, response_status = ${responseStatus},
+  response_text = ${responseText}, error = ${error}`;
+
+/** It got through. Nothing is written by whoever lost the claim meanwhile. */
+export async function settleDelivered(db: Db, claim: Claim, result: AttemptResult): Promise<void> {
+  await sql`
+    with delivery as (
+      update webhook_deliveries set status = 'delivered', next_attempt_at = null, ${attempted(result)}
+       where ${isHeldBy(claim)} returning webhook_id
+    )
+    update webhooks w set failing_since = null from delivery d
+     where w.id = d.webhook_id and w.failing_since is not null`.execute(db.kysely);
+}
+
+/** It did not get through, and is tried again. */
+export async function settleFailed(db: Db, claim: Claim, result: AttemptResult, retryInMs: number): Promise<void> {
+  await sql`
+    with delivery as (
+      update webhook_deliveries set next_attempt_at = now() + ${retryInMs} * interval '1 millisecond', ${attempted(result)}
+       where ${isHeldBy(claim)} returning webhook_id
+    )
+    update webhooks w set failing_since = now() from delivery d
+     where w.id = d.webhook_id and w.failing_since is null`.execute(db.kysely);
+}
+
+/**
+ * It is given up. When nothing else got through for long, or the receiver says that it is gone, the webhook is switched
+ * off, and an event and the audit log say so.
+ * @returns whether it was switched off.
+ */
+export async function settleGivenUp(
+  db: Db,
+  claim: Claim,
+  result: AttemptResult,
+  { isGone, reason }: { isGone: boolean; reason: string },
+): Promise<boolean> {
+  const isSwitchedOff = await db.transaction(async (trx) => {
+    const { rows } = await sql<{ id: string; tenantId: string; organizationId: string; url: string }>`
+      with delivery as (
+        update webhook_deliveries set status = 'failed', next_attempt_at = null, ${attempted(result)}
+         where ${isHeldBy(claim)} returning webhook_id
+      ), webhook as (
+        update webhooks w set enabled = false, disabled_reason = ${reason}, updated_at = now() from delivery d
+         where w.id = d.webhook_id and w.enabled
+           and (${isGone} or w.failing_since < now() - ${webhookFailingMaxMs} * interval '1 millisecond')
+        returning w.id, w.tenant_id, w.url
+      ), event as (
+        insert into events (tenant_id, kind, data)
+        select tenant_id, 'webhook.disabled', jsonb_build_object('webhook_id', id, 'reason', ${reason}::text) from webhook
+      )
+      select w.id, w.tenant_id as "tenantId", s.organization_id as "organizationId", w.url
+        from webhook w join workspaces s on s.id = w.tenant_id`.execute(trx.kysely);
+    const [webhook] = rows;
+    if (webhook === undefined) return false;
+    const owner = { ...webhook, actor: "system" };
+    await auditedWebhook(owner, webhook, { action: "webhook.disable", details: { reason } }).execute(trx.kysely);
+    return true;
+  });
+  if (isSwitchedOff) db.changes.wakeWatchers();
+  return isSwitchedOff;
+}
+
+/** When there is next something to send, or to take over; null: nothing waits. */
+export async function nextDeliveryAt(db: Db): Promise<Date | null> {
+  const { rows } = await sql<{ at: Date | null }>`
+    select min(greatest(d.next_attempt_at, d.lease_until)) as at
+      from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled where d.status = 'pending'`.execute(
+    db.kysely,
+  );
+  return rows[0]?.at ?? null;
+}
+
+const columns = sql.raw(
+  "d.id, d.seq, d.webhook_id, d.event_id, d.type, d.payload, d.status, d.attempts, d.next_attempt_at, d.last_attempt_at, " +
+    "d.duration_ms, d.response_status, d.response_text, d.error, d.created_at",
+);
+
+/** Newest first. */
+export async function listDeliveries(
+  db: Db,
+  webhookId: string,
+  page: { status: DeliveryStatus | null; before: number | null; limit: number },
+): Promise<DeliveryRow[]> {
+  const { rows } = await sql<DeliveryRow>`
+    select ${columns} from webhook_deliveries d
+     where d.webhook_id = ${webhookId} and (${page.status}::text is null or d.status = ${page.status})
+       and (${page.before}::bigint is null or d.seq < ${page.before}) order by d.seq desc limit ${page.limit}`.execute(
+    db.kysely,
+  );
+  return rows;
+}
+
+interface Owner {
+  organizationId: string;
+  tenantId: string;
+  actor: string;
+}
+
+/**
+ * Writes a message that tests the way to the receiver.
+ * @throws ApiError 404; 400 `webhookDisabled`.
+ */
+export async function addTestDelivery(db: Db, owner: Owner, webhookId: string): Promise<DeliveryRow> {
+  const id = randomUUID();
+  const timestamp = new Date().toISOString();
+  const text = JSON.stringify({ type: "webhook.test", timestamp, data: { webhook_id: webhookId } });
+  return db.transaction(async (trx) => {
+    const webhook = await lockEnabled(trx, owner, webhookId);
+    await sql`
+      with delivery as (
+        insert into webhook_deliveries (id, webhook_id, tenant_id, type, payload, status, next_attempt_at)
+        values (${id}, ${webhookId}, ${owner.tenantId}, 'webhook.test', ${text}, 'pending', now())
+      ) ${auditedWebhook(owner, webhook, { action: "webhook.test" })}`.execute(trx.kysely);
+    return readDelivery(trx, webhookId, id);
+  });
+}
+
+/**
+ * Sends a message again, however it ended; one that is being sent is left alone.
+ * @throws ApiError 404; 400 `webhookDisabled`.
+ */
+export async function redeliver(db: Db, owner: Owner, path: { webhookId: string; id: string }): Promise<DeliveryRow> {
+  return db.transaction(async (trx) => {
+    const webhook = await lockEnabled(trx, owner, path.webhookId);
+    await readDelivery(trx, path.webhookId, path.id);
+    const details = { delivery_id: path.id };
+    await sql`
+      with delivery as (
+        update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), lease_owner = null,
+               lease_until = null, error = null, response_status = null, response_text = null, duration_ms = null
+         where id = ${path.id} and (lease_until is null or lease_until < now())
+      ) ${auditedWebhook(owner, webhook, { action: "webhook.redeliver", details })}`.execute(trx.kysely);
+    return readDelivery(trx, path.webhookId, path.id);
+  });
+}
+
+/** Forgets what is older than `days`. @returns how many. */
+export async function trimDeliveries(db: Db, days: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from webhook_deliveries where created_at < now() - ${days} * interval '1 day'`.execute(db.kysely);
+  return Number(numAffectedRows ?? 0);
+}
+
+async function lockEnabled(trx: Trx, owner: Owner, webhookId: string) {
+  const webhook = await lockWebhook(trx, owner.tenantId, webhookId);
+  if (!webhook.enabled) throw errors.webhookDisabled(webhookId);
+  return webhook;
+}
+
+async function readDelivery(trx: Trx, webhookId: string, id: string): Promise<DeliveryRow> {
+  const { rows } = await sql<DeliveryRow>`
+    select ${columns} from webhook_deliveries d where d.id = ${id} and d.webhook_id = ${webhookId}`.execute(trx.kysely);
+  if (rows[0] === undefined) throw errors.deliveryNotFound(id);
+  return rows[0];
+}

@@ -1,0 +1,251 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import { type RawBuilder, sql } from "kysely";
+import { errors } from "../contract/error.ts";
+import type { EventType } from "../contract/event.ts";
+import { changesBetween } from "../domain/audit.ts";
+import { secretGraceMs, webhooksMax } from "../domain/webhook-schedule.ts";
+import { type AuditNote, audited } from "./audit.ts";
+import type { Db, Trx } from "./database.ts";
+import type { Sealed, Sealer } from "./seal.ts";
+
+export interface WebhookSettings {
+  url: string;
+  description: string | null;
+  types: EventType[] | null;
+  deployment_ids: string[] | null;
+  enabled: boolean;
+}
+
+export interface WebhookRow extends WebhookSettings {
+  id: string;
+  tenant_id: string;
+  disabled_reason: string | null;
+  failing_since: Date | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** Who asks, for the rows they may see and for the audit log. */
+interface Owner {
+  organizationId: string;
+  tenantId: string;
+  actor: string;
+}
+
+/** A signing key; `until` null: the one in use. */
+interface SigningKey {
+  secret: string;
+  until: string | null;
+}
+
+const columns = sql.raw(
+  "w.id, w.tenant_id, w.url, w.description, w.types, w.deployment_ids, w.enabled, w.disabled_reason, w.failing_since, " +
+    "w.created_at, w.updated_at",
+);
+
+/** Oldest first, so that pages do not shift when one is added. */
+export async function listWebhooks(
+  db: Db,
+  tenantId: string,
+  page: { limit: number; offset: number },
+): Promise<WebhookRow[]> {
+  const { rows } = await sql<WebhookRow>`
+    select ${columns} from webhooks w where w.tenant_id = ${tenantId}
+     order by w.created_at, w.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+/** @throws ApiError 404, for another workspace's as for an unknown one. */
+export async function readWebhook(db: Db | Trx, tenantId: string, id: string): Promise<WebhookRow> {
+  const { rows } = await sql<WebhookRow>`
+    select ${columns} from webhooks w where w.id = ${id} and w.tenant_id = ${tenantId}`.execute(db.kysely);
+  return found(rows[0], id);
+}
+
+/**
+ * Writes a webhook that is told of what happens from now on.
+ * @returns it with its secret, which nobody sees again.
+ * @throws ApiError 400 `tooManyWebhooks`; 404 for a deployment that is not the workspace's.
+ */
+export async function createWebhook(
+  db: Db,
+  sealer: Sealer,
+  owner: Owner,
+  made: WebhookSettings,
+): Promise<{ row: WebhookRow; secret: string }> {
+  const id = randomUUID();
+  const secret = newSecret();
+  const { keyId, sealed } = sealKeys(sealer, { id, tenant_id: owner.tenantId }, [{ secret, until: null }]);
+  const row = await db.transaction(async (trx) => {
+    await checkRoom(trx, owner.tenantId);
+    await checkDeployments(trx, owner.tenantId, made.deployment_ids);
+    await beginWithNow(trx);
+    await sql`
+      with webhook as (
+        insert into webhooks (id, tenant_id, url, description, types, deployment_ids, enabled, data_key_id, sealed, after_event)
+        values (${id}, ${owner.tenantId}, ${made.url}, ${made.description}, ${made.types}, ${made.deployment_ids},
+          ${made.enabled}, ${keyId}, ${sealed}, ${newestEvent})
+      ) ${auditedWebhook(owner, { id, url: made.url }, { action: "webhook.create" })}`.execute(trx.kysely);
+    return readWebhook(trx, owner.tenantId, id);
+  });
+  return { row, secret };
+}
+
+/**
+ * Changes a webhook; absent fields stay. Switched on again it is told of what happens from now on, and of what waited
+ * when it was switched off.
+ * @throws ApiError 404, also for a deployment that is not the workspace's.
+ */
+export async function changeWebhook(
+  db: Db,
+  owner: Owner,
+  id: string,
+  change: Partial<WebhookSettings>,
+): Promise<WebhookRow> {
+  return db.transaction(async (trx) => {
+    const before = await lockWebhook(trx, owner.tenantId, id);
+    const { url, description, types, deployment_ids, enabled } = before;
+    const settings = { url, description, types, deployment_ids, enabled };
+    const after = { ...settings, ...change };
+    if (isDeepStrictEqual(settings, after)) return before;
+    const changes = changesBetween(shownSettings(settings), shownSettings(after));
+    if (change.deployment_ids !== undefined) await checkDeployments(trx, owner.tenantId, after.deployment_ids);
+    const isSwitchedOn = after.enabled && !enabled;
+    if (isSwitchedOn) await beginWithNow(trx);
+    await sql`
+      with webhook as (
+        update webhooks set url = ${after.url}, description = ${after.description}, types = ${after.types},
+               deployment_ids = ${after.deployment_ids}, enabled = ${after.enabled}, updated_at = now(),
+               disabled_reason = case when ${after.enabled} then null else disabled_reason end,
+               failing_since = case when ${isSwitchedOn} then null else failing_since end,
+               after_event = case when ${isSwitchedOn} then ${newestEvent} else after_event end
+         where id = ${id}
+      ), waiting as (
+        update webhook_deliveries set attempts = 0, next_attempt_at = now()
+         where webhook_id = ${id} and status = 'pending' and lease_owner is null and ${isSwitchedOn}
+      ) ${auditedWebhook(owner, { id, url: after.url }, { action: "webhook.patch", changes })}`.execute(trx.kysely);
+    return readWebhook(trx, owner.tenantId, id);
+  });
+}
+
+/** @throws ApiError 404. */
+export async function deleteWebhook(db: Db, owner: Owner, id: string): Promise<void> {
+  await db.transaction(async (trx) => {
+    const { url } = await lockWebhook(trx, owner.tenantId, id);
+    await sql`
+      with webhook as (delete from webhooks where id = ${id})
+      ${auditedWebhook(owner, { id, url }, { action: "webhook.delete" })}`.execute(trx.kysely);
+  });
+}
+
+/**
+ * Gives a webhook another secret. The one before signs too for `secretGraceMs`, so that a receiver can be changed without
+ * a gap; older ones end.
+ * @throws ApiError 404.
+ */
+export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner, id: string): Promise<string> {
+  const secret = newSecret();
+  const until = new Date(Date.now() + secretGraceMs).toISOString();
+  await db.transaction(async (trx) => {
+    const row = await lockWebhook(trx, owner.tenantId, id);
+    const [newest] = openKeys(sealer, row, row);
+    const kept = newest === undefined ? [] : [{ secret: newest.secret, until }];
+    const { keyId, sealed } = sealKeys(sealer, row, [{ secret, until: null }, ...kept]);
+    await sql`
+      with webhook as (
+        update webhooks set data_key_id = ${keyId}, sealed = ${sealed}, updated_at = now() where id = ${id}
+      ) ${auditedWebhook(owner, row, { action: "webhook.replace_secret" })}`.execute(trx.kysely);
+  });
+  return secret;
+}
+
+/** The secrets that sign now, newest first. */
+export function signingSecrets(sealer: Sealer, row: Sealed, webhook: { id: string; tenant_id: string }): string[] {
+  return openKeys(sealer, row, webhook)
+    .filter(({ until }) => until === null || new Date(until).getTime() > Date.now())
+    .map(({ secret }) => secret);
+}
+
+/** CTE body or statement: the audit row of a change of a webhook. */
+export function auditedWebhook(
+  owner: Owner,
+  webhook: { id: string; url: string },
+  note: Omit<AuditNote, "actor">,
+): RawBuilder<unknown> {
+  const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id: webhook.id };
+  return audited({ ...subject, name: originOf(webhook.url) }, { ...note, actor: owner.actor });
+}
+
+export async function lockWebhook(trx: Trx, tenantId: string, id: string): Promise<WebhookRow & Sealed> {
+  const { rows } = await sql<WebhookRow & Sealed>`
+    select ${columns}, w.data_key_id as "keyId", w.sealed from webhooks w
+     where w.id = ${id} and w.tenant_id = ${tenantId} for update`.execute(trx.kysely);
+  return found(rows[0], id);
+}
+
+/** Whether there is anybody to tell. */
+export async function hasWebhooks(db: Db): Promise<boolean> {
+  const { rows } = await sql`select 1 from webhooks where enabled limit 1`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+function found<Row>(row: Row | undefined, id: string): Row {
+  if (row === undefined) throw errors.webhookNotFound(id);
+  return row;
+}
+
+/** Scheme and host; path and query of a webhook may be a secret of its receiver. */
+function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : "";
+}
+
+/** For the audit log: that the path of an address changed, but not what it is. */
+const shownSettings = ({ url, ...settings }: WebhookSettings) => ({
+  ...settings,
+  url: originOf(url),
+  address: createHash("sha256").update(url).digest("hex").slice(0, 8),
+});
+
+const newestEvent = sql`(select coalesce(max(id), 0) from events)`;
+
+/** 24 bytes, as the Standard Webhooks specification asks for at least. */
+const newSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
+
+const boundTo = (webhook: { id: string; tenant_id: string }) => `webhook/${webhook.tenant_id}/${webhook.id}`;
+
+function sealKeys(sealer: Sealer, webhook: { id: string; tenant_id: string }, keys: SigningKey[]): Sealed {
+  return sealer.seal(Buffer.from(JSON.stringify(keys)), boundTo(webhook));
+}
+
+function openKeys(sealer: Sealer, row: Sealed, webhook: { id: string; tenant_id: string }): SigningKey[] {
+  return JSON.parse(sealer.open({ keyId: row.keyId, sealed: row.sealed }, boundTo(webhook)).toString());
+}
+
+/** The workspace's row is held, so that of two at a time the second one counts the first. */
+async function checkRoom(trx: Trx, tenantId: string): Promise<void> {
+  await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from webhooks where tenant_id = ${tenantId}`.execute(trx.kysely);
+  if ((rows[0]?.count ?? 0) >= webhooksMax) throw errors.tooManyWebhooks(webhooksMax);
+}
+
+async function checkDeployments(trx: Trx, tenantId: string, ids: string[] | null): Promise<void> {
+  if (ids === null) return;
+  const { rows } = await sql<{ id: string }>`
+    select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
+     where not exists (select 1 from deployments d where d.id = wanted.id and d.tenant_id = ${tenantId}) limit 1`.execute(
+    trx.kysely,
+  );
+  const [missing] = rows;
+  if (missing !== undefined) throw errors.deploymentNotFound(missing.id);
+}
+
+/** While nobody was told of anything, the place up to which deliveries were made stood still. */
+async function beginWithNow(trx: Trx): Promise<void> {
+  await sql`
+    insert into webhook_position (event_id) select ${newestEvent} where not exists (select 1 from webhooks where enabled)
+    on conflict (singleton) do update set event_id = greatest(webhook_position.event_id, excluded.event_id)`.execute(
+    trx.kysely,
+  );
+}

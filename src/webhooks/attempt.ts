@@ -1,0 +1,60 @@
+import { deliveryTimeoutMs, responseTextMax } from "../domain/webhook-schedule.ts";
+import { fetchOutward, OutboundFailure } from "../integrations/outbound-fetch.ts";
+import type { Sealer } from "../store/seal.ts";
+import type { AttemptResult, ClaimedDelivery } from "../store/webhook-deliveries.ts";
+import { signingSecrets } from "../store/webhooks.ts";
+import { signedHeaders } from "./signature.ts";
+
+export interface Attempt extends AttemptResult {
+  /** What the receiver asked for; 0: nothing. */
+  retryAfterMs: number;
+}
+
+/**
+ * Sends a message once. Whatever comes back, or does not, is a result.
+ * @throws the signal's reason when it is aborted: then nobody knows whether the receiver got it.
+ */
+export async function attempt(
+  { sealer, allowPrivateNetwork, version }: { sealer: Sealer; allowPrivateNetwork: boolean; version: string },
+  delivery: ClaimedDelivery,
+  signal: AbortSignal,
+): Promise<Attempt> {
+  const began = performance.now();
+  const ended = (known: Partial<Attempt>): Attempt => ({
+    ...{ responseStatus: null, responseText: null, error: null, retryAfterMs: 0 },
+    durationMs: performance.now() - began,
+    ...known,
+  });
+  const secrets = signingSecrets(sealer, delivery, { id: delivery.webhookId, tenant_id: delivery.tenantId });
+  const message = { id: delivery.id, timestamp: Math.floor(Date.now() / 1_000), body: delivery.payload };
+  const headers = {
+    "content-type": "application/json",
+    "user-agent": `pierhead/${version}`,
+    ...signedHeaders(message, secrets),
+  };
+  try {
+    const response = await fetchOutward(
+      delivery.url,
+      { method: "POST", headers, body: delivery.payload, signal },
+      {
+        allowPrivateNetwork,
+        plainHttp: "anywhere",
+        timeoutMs: deliveryTimeoutMs,
+        bytesMax: responseTextMax,
+        cuts: true,
+      },
+    );
+    const text = (await response.text()).replaceAll("\u0000", "").toWellFormed();
+    const retryAfterMs = secondsIn(response.headers.get("retry-after")) * 1_000;
+    return ended({ responseStatus: response.status, responseText: text, retryAfterMs });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof OutboundFailure) return ended({ error: error.message });
+    throw error;
+  }
+}
+
+function secondsIn(header: string | null): number {
+  const seconds = Number(header ?? 0);
+  return Number.isFinite(seconds) && seconds > 0 ? seconds : 0;
+}
