@@ -26,7 +26,9 @@ export async function apiBench(run: BenchRun): Promise<BenchLine[]> {
 async function apiLines(run: BenchRun, kind: DatabaseKind): Promise<BenchLine[]> {
   await using installation = await run.install(kind);
   const settings = await prepare(installation);
-  const floor = await startFloor(settings);
+  const isEmbedded = installation.databaseUrl === undefined;
+  const dataDir = isEmbedded ? await copyEmbedded(installation) : installation.dataDir;
+  const floor = await startFloor({ ...settings, dataDir });
   try {
     return [
       ...(await readLines(installation, { settings, floor, seconds: roundS[run.size] })),
@@ -38,14 +40,22 @@ async function apiLines(run: BenchRun, kind: DatabaseKind): Promise<BenchLine[]>
   }
 }
 
+interface Settings extends FloorSettings {
+  deploymentId: string;
+}
+
 /** One deployment to read, and for the embedded database a copy of everything: it has one opener. */
-async function prepare(installation: Installation): Promise<FloorSettings> {
+async function prepare(installation: Installation): Promise<Settings> {
+  const { databaseUrl } = installation;
   const { db, sealer, close } = await installation.open();
-  const dataKeyId = sealer.activeKeyId;
-  const { id } = await createWithoutHttp(db, sealer, installation).finally(close);
-  const { databaseUrl, workspaceId, listenerId } = installation;
-  const dataDir = databaseUrl === undefined ? await copyEmbedded(installation) : installation.dataDir;
-  return { databaseUrl, dataDir, workspaceId, listenerId, dataKeyId, deploymentId: id };
+  try {
+    const { id } = await createWithoutHttp(db, sealer, installation);
+    const read = await readStatement(installation, id);
+    const create = await createStatement({ db, sealer }, installation);
+    return { databaseUrl, dataDir: installation.dataDir, deploymentId: id, read, create };
+  } finally {
+    await close();
+  }
 }
 
 interface Floor {
@@ -61,7 +71,7 @@ async function startFloor(settings: FloorSettings): Promise<Floor> {
 }
 
 interface Against {
-  settings: FloorSettings;
+  settings: Settings;
   floor: Floor;
   seconds: { load: number; pgbench: number };
 }
@@ -70,7 +80,7 @@ async function readLines(installation: Installation, { settings, floor, seconds 
   const server = await installation.start("server", { PIERHEAD_COMPUTE: "none" });
   try {
     const request = httpRequest("GET", `/v2/deployments/${settings.deploymentId}`, installation.adminKey);
-    const pgbench = pgbenchOf(installation, await readStatement(installation, settings.deploymentId), seconds.pgbench);
+    const pgbench = pgbenchOf(installation, settings.read, seconds.pgbench);
     const measured = await measureRounds({
       pgbench,
       floor: () => loadRound(floor.port, request, seconds.load),
@@ -114,7 +124,7 @@ async function createLine(installation: Installation, { settings, floor, seconds
       floor: bare,
       ours,
     } = await measureRounds({
-      pgbench: pgbenchOf(installation, await createStatement(installation, settings.dataKeyId), seconds.pgbench),
+      pgbench: pgbenchOf(installation, settings.create, seconds.pgbench),
       floor: () => loadRound(floor.port, request, seconds.load),
       ours: () => loadRound(server.port, request, seconds.load),
     });

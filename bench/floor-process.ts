@@ -4,27 +4,25 @@ import path from "node:path";
 import pg from "pg";
 import { openEmbeddedEngine } from "../src/store/embedded/engine.ts";
 import { createLogger } from "../src/telemetry/log.ts";
-import { createStatement, freshValues, readStatement, type Statement } from "./statement.ts";
+import { freshValues, type Statement } from "./statement.ts";
 
 /** What the floor program needs to know, as JSON in its argument. */
 export interface FloorSettings {
   databaseUrl: string | undefined;
   /** Holds the embedded database when there is no URL. */
   dataDir: string;
-  workspaceId: string;
-  listenerId: string;
-  dataKeyId: string;
-  deploymentId: string;
+  read: Statement;
+  create: Statement;
 }
 
 /**
- * The least that a Node program can do: `node:http` and `pg` with named statements, the very SQL of the store, no checks,
- * no routing, no logging. GET reads a deployment, POST writes one. Tells its port once it listens.
+ * The least that a Node program can do: `node:http` and `pg` with named statements, the same rows, no checks, no routing,
+ * no logging. GET reads a deployment, POST writes one. Tells its port once it listens.
  */
 const settings = JSON.parse(process.argv[2] ?? "") as FloorSettings;
 const { pool, close } = await openPool();
-const read = named("read", await readStatement(settings, settings.deploymentId));
-const create = named("create", await createStatement(settings, settings.dataKeyId));
+const read = named("read", settings.read);
+const create = named("create", settings.create);
 
 const server = createServer(async (request, response) => {
   await request.forEach(() => {});

@@ -183,7 +183,7 @@ async function floorPerS(run: BenchRun, kind: DatabaseKind, count: number): Prom
   await numberRevisions(databaseUrl);
   const runsPerClient = Math.floor(count / pgbenchClients);
   const id = (column: string) => `(select ${column} from numbered where n = :client_id * ${runsPerClient} + :turn)`;
-  const statements = await moveStatements({ deployment: id("deployment_id"), revision: id("id") });
+  const statements = moveStatements({ deployment: id("deployment_id"), revision: id("id") });
   // A variable of pgbench lives as long as its client.
   const script = `\\set turn :turn + 1\n${statements.map(pgbenchScript).join("")}`;
   const extent = { runsPerClient };

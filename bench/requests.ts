@@ -22,13 +22,11 @@ export const createBody = (name: string): CreateDeployment => ({
   source: "external_docker",
   source_config: { resource_spec: { cpu: 1, memory_mb: 1024, min_scale: 1, max_scale: 1 } },
   source_revision_config: { image_uri: "registry.example/team/agent:1.4.2" },
-  secrets: Object.entries(secretValues).map(([name, value]) => ({ name, value })),
+  secrets: [
+    { name: "OPENAI_API_KEY", value: "sk-0123456789abcdef0123456789abcdef0123456789abcdef" },
+    { name: "SEARCH_URL", value: "https://agent:password@search.example:9200/index" },
+  ],
 });
-
-export const secretValues = {
-  OPENAI_API_KEY: "sk-0123456789abcdef0123456789abcdef0123456789abcdef",
-  SEARCH_URL: "https://agent:password@search.example:9200/index",
-};
 
 /** Does what the API does with such a request, without HTTP: same rules, same rows. */
 export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">, owner: Owner): Promise<DeploymentRow> {

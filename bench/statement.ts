@@ -1,9 +1,9 @@
-import { randomBytes, randomUUID } from "node:crypto";
-import { Kysely, PostgresDialect } from "kysely";
-import type { Db } from "../src/store/database.ts";
-import { findDeployment, moveDeployment } from "../src/store/deployments.ts";
-import { moveRevision } from "../src/store/revisions.ts";
-import { createWithoutHttp, type Owner, secretValues } from "./requests.ts";
+import { randomUUID } from "node:crypto";
+import { Kysely, PostgresDialect, sql } from "kysely";
+import type { Db, Trx } from "../src/store/database.ts";
+import { lockDeployment } from "../src/store/deployments.ts";
+import type { Sealer } from "../src/store/seal.ts";
+import { createWithoutHttp, type Owner } from "./requests.ts";
 
 /** One statement as the store sends it. */
 export interface Statement {
@@ -14,55 +14,92 @@ export interface Statement {
 /** `unique` stands for a value that differs each time, equal numbers for equal values; `sql` is for pgbench alone. */
 export type Value = { constant: unknown } | { unique: number; type: "uuid" | "text" } | { sql: string };
 
-/** The read behind `GET /v2/deployments/{id}`. */
+/** The read behind `GET /v2/deployments/{id}`, of one deployment alone. */
 export async function readStatement(owner: Owner, deploymentId: string): Promise<Statement> {
-  const [sent] = await statementsOf((db) => findDeployment(db, owner.workspaceId, deploymentId));
-  return { text: sent?.text ?? "", values: (sent?.values ?? []).map((constant) => ({ constant })) };
+  const [sent] = await statementsOf((trx) => lockDeployment(trx, owner.workspaceId, deploymentId));
+  const text = (sent?.text ?? "").replace(/ for update of d$/, "");
+  return { text, values: (sent?.values ?? []).map((constant) => ({ constant })) };
 }
 
-/** The write behind `POST /v2/deployments`. `dataKeyId`: a key the sealed secrets may name. */
-export async function createStatement(owner: Owner, dataKeyId: string): Promise<Statement> {
-  // As long as what AES-GCM makes of it.
-  const sealer = {
-    seal: (text: Buffer) => ({ keyId: dataKeyId, sealed: randomBytes(text.length + 29) }),
-    open: () => Buffer.from(JSON.stringify(secretValues)),
-  };
-  const capture = async () => {
-    const all = await statementsOf((db) => createWithoutHttp(db, sealer, owner));
-    const insert = all.find(({ text }) => /insert into deployments /.test(text));
-    if (insert === undefined) throw new Error("the store creates deployments in another way now");
-    return insert;
-  };
-  const [first, second] = [await capture(), await capture()];
+/**
+ * The rows that `POST /v2/deployments` writes, as plain inserts of one statement. They are read off a database in which
+ * one was made, so that a floor never lags behind the store, and knows nothing of how the store does it.
+ */
+export async function createStatement({ db, sealer }: { db: Db; sealer: Sealer }, owner: Owner): Promise<Statement> {
+  const first = await writtenBy(db, await createWithoutHttp(db, sealer, owner));
+  const second = await writtenBy(db, await createWithoutHttp(db, sealer, owner));
   const numbers = new Map<unknown, number>();
-  const values = first.values.map((value, index): Value => {
-    const differs = value !== second.values[index];
-    if (!differs || typeof value !== "string" || value.startsWith("{")) return { constant: value };
-    if (!numbers.has(value)) numbers.set(value, numbers.size);
-    return { unique: numbers.get(value) as number, type: uuidText.test(value) ? "uuid" : "text" };
+  const values: Value[] = [];
+  const inserts = first.map(({ table, row }, index) => {
+    const columns = Object.keys(row);
+    const places = columns.map((column) => {
+      values.push(toValue(row[column], second[index]?.row[column], numbers));
+      return `$${values.length}`;
+    });
+    return `w${index} as (insert into ${table} (${columns.join(", ")}) values (${places.join(", ")}))`;
   });
-  return { text: first.text, values };
+  return { text: `with ${inserts.join(", ")} select 1`, values };
 }
 
-const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+interface WrittenRow {
+  table: string;
+  row: Record<string, unknown>;
+}
+
+/** All rows of the transaction that made a deployment, without the columns that number themselves. */
+async function writtenBy(db: Db, { id }: { id: string }): Promise<WrittenRow[]> {
+  const { rows: columns } = await sql<{ table: string; columns: string[] }>`
+    select table_name as "table", array_agg(column_name::text order by ordinal_position) as columns
+      from information_schema.columns where table_schema = 'public' and is_identity = 'NO'
+     group by table_name order by table_name`.execute(db.kysely);
+  const written: WrittenRow[] = [];
+  for (const { table, columns: names } of columns) {
+    const { rows } = await sql<{ row: Record<string, unknown> }>`
+      select to_jsonb(t) as row from ${sql.table(table)} t
+       where t.xmin = (select xmin from deployments where id = ${id})`.execute(db.kysely);
+    for (const { row } of rows)
+      written.push({ table, row: Object.fromEntries(names.map((name) => [name, row[name]])) });
+  }
+  return written;
+}
+
+function toValue(value: unknown, other: unknown, numbers: Map<unknown, number>): Value {
+  const isId = typeof value === "string" && value !== other && /^bench-|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-/.test(value);
+  if (!isId) return { constant: typeof value === "object" && value !== null ? JSON.stringify(value) : value };
+  if (!numbers.has(value)) numbers.set(value, numbers.size);
+  return { unique: numbers.get(value) as number, type: value.startsWith("bench-") ? "text" : "uuid" };
+}
 
 /** What a reconciler writes at least to bring one deployment from accepted to DEPLOYED: its status moves, one a line. */
-export async function moveStatements(ids: { deployment: string; revision: string }): Promise<Statement[]> {
-  const [deployment, revision] = [{ id: randomUUID() }, { id: randomUUID() }];
-  const sent = await statementsOf(async (db) => {
-    await moveDeployment(db, deployment.id, { from: "AWAITING_DATABASE", to: "READY" });
-    for (const [from, to] of ways) {
-      const at = { id: revision.id, deploymentId: deployment.id };
-      await moveRevision(db, at, { from, to, because: "bench", deadlineAt: null });
-    }
-  });
-  return sent.map(({ text, values }) => ({
-    text,
-    values: values.map((value): Value => {
-      if (value === deployment.id) return { sql: ids.deployment };
-      return value === revision.id ? { sql: ids.revision } : { constant: value };
+export function moveStatements(ids: { deployment: string; revision: string }): Statement[] {
+  const deployment: Statement = {
+    text: `with moved as (
+        update deployments set status = 'READY', status_since = now(), updated_at = now()
+         where id = $1 and status = 'AWAITING_DATABASE' returning id as deployment_id, tenant_id
+      ), event as (
+        insert into events (tenant_id, deployment_id, kind, data)
+        select tenant_id, deployment_id, 'deployment.status', $2::jsonb from moved
+      ) insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from moved`,
+    values: [{ sql: ids.deployment }, { constant: '{"from":"AWAITING_DATABASE","to":"READY"}' }],
+  };
+  const revision = ways.map(
+    ([from, to]): Statement => ({
+      text: `with moved as (
+        update revisions set status = $1, status_since = now(), updated_at = now()
+         where id = $2 and status = $3 returning id, deployment_id, tenant_id
+      ), event as (
+        insert into events (tenant_id, deployment_id, revision_id, kind, data)
+        select tenant_id, deployment_id, id, 'revision.status', $4::jsonb from moved
+      ) insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from moved`,
+      values: [
+        { constant: to },
+        { sql: ids.revision },
+        { constant: from },
+        { constant: JSON.stringify({ from, to, because: "bench" }) },
+      ],
     }),
-  }));
+  );
+  return [deployment, ...revision];
 }
 
 const ways = [
@@ -109,8 +146,8 @@ function quoted(text: string): string {
   return `E'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`;
 }
 
-/** Runs code of ours against nothing and keeps what it would have sent: so no floor lags behind the store. */
-async function statementsOf(act: (db: Db) => Promise<unknown>): Promise<{ text: string; values: unknown[] }[]> {
+/** Runs code of ours against nothing and keeps what it would have sent. */
+async function statementsOf(act: (trx: Trx) => Promise<unknown>): Promise<{ text: string; values: unknown[] }[]> {
   const sent: { text: string; values: unknown[] }[] = [];
   const client = {
     async query(text: string, values: readonly unknown[]) {
@@ -121,7 +158,6 @@ async function statementsOf(act: (db: Db) => Promise<unknown>): Promise<{ text: 
   };
   const pool = { connect: async () => client, end: async () => {} };
   const kysely = new Kysely({ dialect: new PostgresDialect({ pool: pool as never }) });
-  const transaction = (inside: (trx: unknown) => Promise<unknown>) => inside({ kysely });
-  await act({ kysely, kind: "postgres", transaction, reached() {}, changes: { wake() {} } } as unknown as Db);
+  await act({ kysely } as unknown as Trx);
   return sent;
 }

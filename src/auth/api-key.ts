@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 
 export interface MintedKey {
   /** Shown once, never stored. */
@@ -25,9 +25,9 @@ export function prefixOf(key: string): string {
 const ownForm = /^ph_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 
 /** Compares in constant time. */
-export function isKeyOf(key: string, hash: Buffer): boolean {
+export function isKeyOf(key: string, known: Buffer): boolean {
   const own = hashOf(key);
-  return own.length === hash.length && timingSafeEqual(own, hash);
+  return own.length === known.length && timingSafeEqual(own, known);
 }
 
-const hashOf = (key: string) => createHash("sha256").update(key).digest();
+const hashOf = (key: string) => hash("sha256", key, "buffer");

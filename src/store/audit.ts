@@ -36,13 +36,16 @@ export function auditedDeployment(source: string, note: AuditNote, name: string 
         from ${sql.table(source)} s join workspaces w on w.id = s.tenant_id`;
 }
 
-/** The same where each row of `source` says itself what to note, in the columns of `auditColumns`; null: nothing. */
+/**
+ * The same where each row of `source` says itself what to note, in the columns of `auditColumns` (`action` null: nothing)
+ * and `subject_name` (null: the deployment's).
+ */
 export function auditedRows(source: string): RawBuilder<unknown> {
   return sql`
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, data)
-      select w.organization_id, s.tenant_id, s.actor, s.action, s.deployment_id, s.deployment_id, d.name, s.noted
-        from ${sql.table(source)} s join workspaces w on w.id = s.tenant_id join deployments d on d.id = s.deployment_id
-       where s.action is not null`;
+      select w.organization_id, s.tenant_id, s.actor, s.action, s.deployment_id, s.deployment_id,
+             coalesce(s.subject_name, (select d.name from deployments d where d.id = s.deployment_id)), s.noted
+        from ${sql.table(source)} s join workspaces w on w.id = s.tenant_id where s.action is not null`;
 }
 
 export const auditColumns = (note: AuditNote) => ({ actor: note.actor, action: note.action, noted: dataOf(note) });

@@ -16,3 +16,6 @@ function parseInt8Array(text: string): (number | null)[] {
   const inner = text.slice(1, -1);
   return inner === "" ? [] : inner.split(",").map((item) => (item === "NULL" ? null : Number(item)));
 }
+
+/** Bytes as a column of type bytea takes them out of JSON. */
+export const byteaText = (bytes: Buffer): string => `\\x${bytes.toString("hex")}`;

@@ -7,24 +7,13 @@ import type {
   SourceKind,
   SourceRevisionConfig,
 } from "../contract/deployment.ts";
-import { errors } from "../contract/error.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
-import { nameOfAgent } from "../domain/names.ts";
-import { replicasOf } from "../domain/sizes.ts";
-import { tracingProjectId } from "../domain/tracing.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
-import { isForeignKeyViolation, isUniqueViolation } from "./database.ts";
-import type { KeptAnswer } from "./idempotency-keys.ts";
-import { insertedAnswer } from "./idempotency-keys.ts";
 import { joined } from "./joined.ts";
-import { checkNewDeployment, hasQuotas } from "./quotas.ts";
-import type { NewRevision } from "./revisions.ts";
-import { insertedRevision, isUnsettled } from "./revisions.ts";
-import type { SealedSet } from "./secrets.ts";
-import { insertedSecretSet } from "./secrets.ts";
-import { insertedTracingProject, type NewTracingProject } from "./tracing-projects.ts";
+import { insertedRevision, isUnsettled, type NewRevision } from "./revisions.ts";
+import { insertedSecretSet, type SealedSet, secretSetColumns } from "./secrets.ts";
 
 /** One row of `deployments` with its sealed secrets; `api/present.ts` makes the wire shape of it. */
 export interface DeploymentRow {
@@ -79,23 +68,6 @@ export type DeploymentChange = Partial<
   >
 >;
 
-export interface NewDeployment
-  extends Pick<DeploymentRow, "id" | "tenant_id" | "listener_id" | "name" | "slug" | "source"> {
-  source_config: SourceConfig;
-  source_revision_config: SourceRevisionConfig;
-  tracked_ref: string | null;
-  secret_references: DeploymentRow["secret_references"];
-  shareable: boolean;
-  route_through_gateway: boolean;
-  agent_id: string | null;
-  agent_environment: string | null;
-  secrets: SealedSet | null;
-  /** Written in the same statement; null for sources that still wait for an image or a tarball. */
-  revision: NewRevision | null;
-  tracing: NewTracingProject;
-  actor: string;
-}
-
 /** Columns named one by one: a cached plan of `select *` breaks at the next migration. */
 export const deploymentColumns = sql.raw(
   [
@@ -110,108 +82,6 @@ export const deploymentColumns = sql.raw(
     "d.tracer_session_id, d.created_at, d.updated_at, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id",
   ].join(", "),
 ) as RawBuilder<unknown>;
-
-/**
- * Writes a deployment, its first revision, secrets, event, audit row and change in one statement: one commit, one fsync.
- * In a workspace with quotas they are checked before, in the same transaction.
- * @param keep makes the answer that the same request gets when it is sent again; written in that statement too.
- * @returns the row as it was written; it may have moved on since.
- * @throws ApiError 409 when the name or the agent environment is taken; 400 `quotaExceeded`.
- */
-export async function createDeployment(
-  db: Db,
-  made: NewDeployment,
-  keep: (row: DeploymentRow) => KeptAnswer | null = () => null,
-): Promise<DeploymentRow> {
-  const row = newRow(made);
-  const answer = keep(row);
-  try {
-    const isMade = await insertDeployment(db, made, {
-      row,
-      answer,
-      where: sql`where not ${hasQuotas(made.tenant_id)}`,
-    });
-    if (!isMade) {
-      await db.transaction(async (trx) => {
-        await checkNewDeployment(trx, made.tenant_id, replicasOf(made.source_config));
-        await insertDeployment(trx, made, { row, answer, where: sql`` });
-      });
-    }
-  } catch (error) {
-    const { name, agent_id: agentId, agent_environment: environment } = made;
-    const isNameTaken = isUniqueViolation(error, "deployments_tenant_id_name_key");
-    // One name is one agent environment where nobody gave a name.
-    const isNamedByAgent = agentId !== null && environment !== null && name === nameOfAgent(agentId, environment);
-    if (isNameTaken && !isNamedByAgent) throw errors.nameTaken(name);
-    if (isNameTaken || isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
-    if (isForeignKeyViolation(error, "deployments_listener_id_fkey")) {
-      throw errors.invalidField("source_config.listener_id", `${made.listener_id} was deleted in the meantime.`);
-    }
-    // The workspace was deleted a moment ago.
-    if (isForeignKeyViolation(error, "deployments_tenant_id_fkey")) throw errors.forbidden();
-    // Another workspace has taken the name in the tracing back end in this moment.
-    if (isUniqueViolation(error, "tracing_projects_project")) return createDeployment(db, made, keep);
-    throw error;
-  }
-  db.reached("deployment created");
-  db.changes.wake();
-  return row;
-}
-
-/** Known before it is written, so that its answer can be kept in the same statement: hence a time of ours. */
-function newRow({ secrets, revision, tracing: _tracing, actor: _actor, ...made }: NewDeployment): DeploymentRow {
-  const now = new Date();
-  return {
-    ...made,
-    display_name: null,
-    tracked_packages: null,
-    secret_set_id: secrets?.id ?? null,
-    status: "AWAITING_DATABASE",
-    latest_revision_id: revision?.id ?? null,
-    active_revision_id: null,
-    image_version: null,
-    deployment_tier: null,
-    compute_tier: null,
-    database_tier: null,
-    is_preview: false,
-    parent_deployment_id: null,
-    tracer_session_id: tracingProjectId(made.tenant_id, made.name),
-    created_at: now,
-    updated_at: now,
-    sealed_secrets: secrets?.sealed ?? null,
-    secrets_key_id: secrets?.dataKeyId ?? null,
-  };
-}
-
-/** @returns false when the condition does not hold: then nothing was written. */
-async function insertDeployment(
-  db: Db | Trx,
-  made: NewDeployment,
-  { row, answer, where }: { row: DeploymentRow; answer: KeptAnswer | null; where: RawBuilder<unknown> },
-): Promise<boolean> {
-  const { rows } = await sql`
-    with deployment as (
-      insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
-        tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
-        agent_id, agent_environment, tracer_session_id, created_at, updated_at)
-      select ${made.id}, ${made.tenant_id}, ${made.listener_id}, ${made.name}, ${made.slug}, ${made.source},
-        ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.tracked_ref},
-        ${json(made.secret_references)}, ${row.secret_set_id}, ${row.status}, ${row.latest_revision_id},
-        ${made.shareable}, ${made.route_through_gateway}, ${made.agent_id}, ${made.agent_environment},
-        ${row.tracer_session_id}, ${row.created_at}, ${row.updated_at} ${where}
-      returning id as deployment_id, tenant_id
-    ), secret_set as (${insertedSecretSet(made.secrets, "deployment")}
-    ), revision as (${insertedRevision(made.revision, "deployment")}
-    ), tracing as (${insertedTracingProject(made.tracing, made, "deployment")}
-    ), answer as (${insertedAnswer(answer, "deployment")}
-    ), event as (
-      insert into events (tenant_id, deployment_id, revision_id, kind, data)
-      select tenant_id, deployment_id, ${made.revision?.id ?? null}::uuid, 'deployment.created', '{}' from deployment
-    ), audit as (${auditedDeployment("deployment", createNote(made), made.name)}
-    ), ${announced("deployment")}
-    select deployment_id from deployment`.execute(db.kysely);
-  return rows.length > 0;
-}
 
 /** Another tenant's deployment answers undefined, exactly as an unknown one. */
 export function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
@@ -263,9 +133,10 @@ export async function changeDeployment(
   await sql`
     with deployment as (
       update deployments set ${sql.join([...assignments, sql`updated_at = now()`])} where id = ${deployment.id}
-      returning id as deployment_id, tenant_id
-    ), secret_set as (${insertedSecretSet(made.secrets, "deployment")}
-    ), revision as (${insertedRevision(revision, "deployment")}
+      returning id as deployment_id, tenant_id, ${json(secretSetColumns(made.secrets))}::jsonb as secret_set,
+                ${json(revision)}::jsonb as revision
+    ), secret_set as (${insertedSecretSet("deployment")}
+    ), revision as (${insertedRevision("deployment")}
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, ${revision?.id ?? null}::uuid, ${event.kind}, ${JSON.stringify(event.data)}
@@ -381,12 +252,6 @@ export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> 
 
 const json = (value: unknown) => (value === null || value === undefined ? null : JSON.stringify(value));
 const encoded = (value: unknown) => (typeof value === "object" ? json(value) : value);
-
-const createNote = ({ actor, source, revision }: NewDeployment): AuditNote => ({
-  actor,
-  action: "deployment.create",
-  details: { source, ...(revision !== null && { revision_id: revision.id }) },
-});
 
 const deleteNote = ({ actor, force }: { actor: string; force: boolean }): AuditNote => ({
   actor,

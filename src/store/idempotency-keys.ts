@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { byteaText } from "./column-parsers.ts";
 import type { Db } from "./database.ts";
 import type { Sealed, Sealer } from "./seal.ts";
 
@@ -26,15 +27,24 @@ export function sealAnswer(sealer: Pick<Sealer, "seal">, key: AnswerKey, { text,
   return { ...key, ...sealer.seal(Buffer.from(`${JSON.stringify(head)}\n${text}`), boundTo(key)) };
 }
 
-/**
- * CTE body, or a statement of its own, that keeps an answer, or nothing. A key in use fails: `isAnswerKept`.
- * @param source name of an earlier CTE: kept for its row, and not when it has none.
- */
-export function insertedAnswer(kept: KeptAnswer | null, source: string | null = null): RawBuilder<unknown> {
+/** CTE body, or a statement of its own, that keeps an answer, or nothing. A key in use fails. */
+export function insertedAnswer(kept: KeptAnswer | null): RawBuilder<unknown> {
   if (kept === null) return sql`select 1`;
   return sql`
       insert into idempotency_keys (scope_id, key, data_key_id, sealed)
-      select ${kept.scopeId}, ${kept.key}, ${kept.keyId}, ${kept.sealed} ${source === null ? sql`` : sql`from ${sql.table(source)}`}`;
+      values (${kept.scopeId}, ${kept.key}, ${kept.keyId}, ${kept.sealed})`;
+}
+
+/** The same for the rows of an earlier CTE (`source`, with `answer` as `answerColumns` gives it). */
+export function insertedAnswers(source: string): RawBuilder<unknown> {
+  return sql`
+      insert into idempotency_keys (scope_id, key, data_key_id, sealed)
+      select r.scope_id, r.key, r.data_key_id, r.sealed
+        from ${sql.table(source)} s, jsonb_populate_record(null::idempotency_keys, s.answer) r where s.answer is not null`;
+}
+
+export function answerColumns(kept: KeptAnswer | null) {
+  return kept && { scope_id: kept.scopeId, key: kept.key, data_key_id: kept.keyId, sealed: byteaText(kept.sealed) };
 }
 
 export async function keepAnswer(db: Db, kept: KeptAnswer): Promise<void> {

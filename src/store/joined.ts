@@ -6,8 +6,11 @@ import { outsideTransaction, refuseInsideTransaction } from "./statement-pool.ts
 /** Calls in one statement. A hundred keep PostgreSQL busy for some 10 ms, and their JSON is some 100 kB. */
 const callsMax = 100;
 
-/** A statement that is under way for longer (it waits for a lock, say) no longer holds back the ones behind it. */
-const patienceMs = 50;
+/**
+ * A statement that is under way for longer (it waits for a slow disk, or for a lock) no longer holds back the ones behind
+ * it. The embedded database has one connection: there it always does.
+ */
+const patienceMs = 10;
 
 /**
  * Joins calls that are made at the same time into one statement: one round trip, one commit and one wait for the disk
@@ -27,7 +30,11 @@ export function joined<Item, Result>(
     refuseInsideTransaction();
     let line = lines.get(db);
     if (line === undefined) {
-      line = new Line({ together: (items) => run(db, items), alone: (one) => alone(db, one) });
+      line = new Line({
+        together: (items) => run(db, items),
+        alone: (one) => alone(db, one),
+        isPatient: db.kind === "embedded",
+      });
       lines.set(db, line);
     }
     return line.ask(item);
@@ -40,14 +47,20 @@ interface Call<Item, Result> {
   reject: (error: unknown) => void;
 }
 
+interface Running<Item, Result> {
+  together(items: Item[]): Promise<Result[]>;
+  alone(item: Item): Promise<Result>;
+  isPatient: boolean;
+}
+
 /** The calls of one kind to one database. */
 class Line<Item, Result> {
-  readonly #run: { together: (items: Item[]) => Promise<Result[]>; alone: (item: Item) => Promise<Result> };
+  readonly #run: Running<Item, Result>;
   #waiting: Call<Item, Result>[] = [];
   #isScheduled = false;
   #underWay = 0;
 
-  constructor(run: { together: (items: Item[]) => Promise<Result[]>; alone: (item: Item) => Promise<Result> }) {
+  constructor(run: Running<Item, Result>) {
     this.#run = run;
   }
 
@@ -80,7 +93,7 @@ class Line<Item, Result> {
       this.#underWay -= 1;
       this.#schedule();
     };
-    const patience = setTimeout(letNext, patienceMs).unref();
+    const patience = this.#run.isPatient ? undefined : setTimeout(letNext, patienceMs);
     try {
       const results = await this.#run.together(calls.map(({ item }) => item));
       for (const [index, { resolve }] of calls.entries()) resolve(results[index] as Result);

@@ -38,11 +38,11 @@ export async function readUsage(db: Db | Trx, tenantId: string): Promise<QuotaUs
   return { ...counted, ...(await readBuildUsage(db, tenantId)) };
 }
 
-/** Condition: what a new deployment of this workspace may need is limited. */
+/** Condition: what a new deployment of this workspace may need is limited. @param tenantId a column. */
 export function hasQuotas(tenantId: string): RawBuilder<boolean> {
   return sql<boolean>`exists (
         select 1 from quotas q
-         where q.tenant_id = ${tenantId} and coalesce(q.deployments_max, q.replicas_max) is not null)`;
+         where q.tenant_id = ${sql.ref(tenantId)} and coalesce(q.deployments_max, q.replicas_max) is not null)`;
 }
 
 /**

@@ -69,18 +69,23 @@ export const revisionColumns = sql.raw(
 export const isUnsettled = (alias: string): RawBuilder<boolean> =>
   sql`${sql.ref(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
 
-/** CTE body that writes a CREATING revision of the deployment of an earlier CTE (`deployment_id`, `tenant_id`), or nothing. */
-export function insertedRevision(made: NewRevision | null, source: string): RawBuilder<unknown> {
-  if (made === null) return sql`select 1`;
+/**
+ * CTE body that writes the CREATING revisions of the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
+ * and `revision`, a NewRevision as JSON).
+ */
+export function insertedRevision(source: string): RawBuilder<unknown> {
   return sql`
       insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
         source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
         triggered_by, tracked_packages)
-      select ${made.id}, tenant_id, deployment_id, 'CREATING', ${made.deadline_at}, ${made.source},
-        ${JSON.stringify(made.source_config)}, ${JSON.stringify(made.source_revision_config)}, ${made.secret_set_id},
-        ${json(made.secret_references)}, ${json(made.sizes)}, ${made.artifact_id}, ${made.artifact_key}, ${made.redeploy_of},
-        ${made.triggered_by}, ${json(made.tracked_packages)} from ${sql.table(source)}`;
+      select r.id, s.tenant_id, s.deployment_id, 'CREATING', r.deadline_at, r.source, r.source_config,
+             r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key,
+             r.redeploy_of, r.triggered_by, r.tracked_packages
+        from ${sql.table(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
 }
+
+/** A row type of its own would be one more list of columns: these are named like those of the table. */
+export const newRevisionColumns = (made: NewRevision | null): NewRevision | null => made;
 
 /** Another tenant's revision, or one of another deployment, answers undefined as if it did not exist. */
 export async function findRevision(
@@ -183,7 +188,7 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
         from wanted w
        where r.id = any(${moves.map(({ id }) => id)}::uuid[]) and r.id = w.id and r.status = w."from"
       returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.by_pass, r.image_version,
-                w.proven, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted
+                w.proven, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
     ), activated as (
       update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now()
         from moved m where d.id = m.deployment_id and m."to" = 'DEPLOYED'
@@ -280,5 +285,3 @@ function committed(db: Db | Trx, point: FaultPoint | null): void {
   if (point !== null) db.reached(point);
   db.changes.wakeWatchers();
 }
-
-const json = (value: unknown) => (value === null || value === undefined ? null : JSON.stringify(value));

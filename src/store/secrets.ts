@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
+import { byteaText } from "./column-parsers.ts";
 import type { Db, Trx } from "./database.ts";
 import { joined } from "./joined.ts";
 import type { Sealer } from "./seal.ts";
@@ -75,12 +76,19 @@ const findSealedSet = joined(
   },
 );
 
-/** CTE body that writes the set for the deployment of an earlier CTE (`deployment_id`, `tenant_id`), or nothing. */
-export function insertedSecretSet(set: SealedSet | null, source: string): RawBuilder<unknown> {
-  if (set === null) return sql`select 1`;
+/**
+ * CTE body that writes the sets of the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id` and
+ * `secret_set` as `secretSetColumns` gives it).
+ */
+export function insertedSecretSet(source: string): RawBuilder<unknown> {
   return sql`
       insert into secret_sets (id, tenant_id, deployment_id, data_key_id, sealed)
-      select ${set.id}, tenant_id, deployment_id, ${set.dataKeyId}, ${set.sealed} from ${sql.table(source)}`;
+      select r.id, s.tenant_id, s.deployment_id, r.data_key_id, r.sealed
+        from ${sql.table(source)} s, jsonb_populate_record(null::secret_sets, s.secret_set) r where s.secret_set is not null`;
+}
+
+export function secretSetColumns(set: SealedSet | null) {
+  return set && { id: set.id, data_key_id: set.dataKeyId, sealed: byteaText(set.sealed) };
 }
 
 const boundTo = (deployment: Owner) => `secrets/${deployment.tenant_id}/${deployment.id}`;

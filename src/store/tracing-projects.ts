@@ -20,23 +20,27 @@ export interface NewTracingProject {
 }
 
 /**
- * CTE body that writes the project of the new deployment of an earlier CTE (`deployment_id`, `tenant_id`), or hands it the
- * one that an earlier deployment of that name left.
+ * CTE body that writes the projects of the new deployments of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
+ * and `tracing` as `tracingColumns` gives it), or hands them those that earlier deployments of their names left.
  */
-export function insertedTracingProject(
-  made: NewTracingProject,
-  { tenant_id: tenantId, name }: { tenant_id: string; name: string },
-  source: string,
-): RawBuilder<unknown> {
-  const isForeign = sql`exists (select 1 from tracing_projects p where p.project = ${name} and p.tenant_id <> ${tenantId})`;
+export function insertedTracingProject(source: string): RawBuilder<unknown> {
   return sql`
       insert into tracing_projects (id, tenant_id, name, project, deployment_id, status)
-      select ${tracingProjectId(tenantId, name)}::uuid, tenant_id, ${name},
-             case when ${isForeign} then ${made.otherName} else ${name} end, deployment_id,
-             ${made.isWanted ? "wanted" : "ready"} from ${sql.table(source)}
+      select r.id, s.tenant_id, r.name,
+             case when exists (select 1 from tracing_projects p where p.project = r.name and p.tenant_id <> s.tenant_id)
+                  then r.project else r.name end, s.deployment_id, r.status
+        from ${sql.table(source)} s, jsonb_populate_record(null::tracing_projects, s.tracing) r
       on conflict (tenant_id, name) do update
          set deployment_id = excluded.deployment_id, status = excluded.status, external_id = null, attempts = 0,
              retry_at = null, last_error = null, updated_at = now()`;
+}
+
+export function tracingColumns(
+  made: NewTracingProject,
+  { tenant_id: tenantId, name }: { tenant_id: string; name: string },
+) {
+  const id = tracingProjectId(tenantId, name);
+  return { id, name, project: made.otherName, status: made.isWanted ? "wanted" : "ready" };
 }
 
 /**

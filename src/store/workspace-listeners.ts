@@ -5,6 +5,7 @@ import { changesBetween } from "../domain/audit.ts";
 import { checkNamespacesKept } from "../domain/listener-namespaces.ts";
 import { type AuditNote, audited } from "./audit.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "./database.ts";
+import { joined } from "./joined.ts";
 
 /** A listener that belongs to a workspace. */
 export interface ListenerRow {
@@ -49,15 +50,19 @@ export async function listListeners(
 }
 
 /** All of them as a deployment chooses among them. */
-export async function listListenerPlaces(
-  db: Db,
-  tenantId: string,
-): Promise<{ id: string; k8sNamespaces: string[] | null }[]> {
-  const { rows } = await sql<{ id: string; k8sNamespaces: string[] | null }>`
-    select l.id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l
-     where l.tenant_id = ${tenantId} and not l.builtin order by l.created_at, l.id`.execute(db.kysely);
-  return rows;
-}
+export const listListenerPlaces = joined(
+  async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
+    const { rows } = await sql<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>`
+      select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l
+       where l.tenant_id = any(${[...new Set(tenantIds)]}::uuid[]) and not l.builtin order by l.created_at, l.id`.execute(
+      db.kysely,
+    );
+    const places = Map.groupBy(rows, (row) => row.tenant_id);
+    return tenantIds.map((tenantId) =>
+      (places.get(tenantId) ?? []).map(({ id, k8sNamespaces }) => ({ id, k8sNamespaces })),
+    );
+  },
+);
 
 /** Another workspace's listener answers undefined, exactly as an unknown one. */
 export async function findListener(db: Db | Trx, tenantId: string, id: string): Promise<ListenerRow | undefined> {

@@ -2,14 +2,9 @@ import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { ApiError } from "../../src/contract/error.ts";
+import { createDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
-import {
-  createDeployment,
-  deleteDeploymentRow,
-  findDeployment,
-  moveDeployment,
-  requestDelete,
-} from "../../src/store/deployments.ts";
+import { deleteDeploymentRow, findDeployment, moveDeployment, requestDelete } from "../../src/store/deployments.ts";
 import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions.ts";
 import { openSealer } from "../../src/store/seal.ts";
 import { findSecretSet, openSecrets, sealSecrets } from "../../src/store/secrets.ts";

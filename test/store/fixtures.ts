@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { blankSourceConfig, blankSourceRevisionConfig } from "../../src/domain/settings.ts";
+import { createDeployment, type NewDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
-import { createDeployment, type NewDeployment } from "../../src/store/deployments.ts";
 import { ensureBuiltinListener } from "../../src/store/listeners.ts";
 import type { NewRevision } from "../../src/store/revisions.ts";
 import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
