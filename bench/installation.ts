@@ -17,6 +17,7 @@ import { openSealer, type Sealer } from "../src/store/seal.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { type PostgresServer, startPostgresServer } from "../test/postgres-server.ts";
 import type { Question, Usage } from "./server-process.ts";
+import type { WrittenEvent } from "./write-events.ts";
 
 export type DatabaseKind = Db["kind"];
 
@@ -50,6 +51,10 @@ export interface BenchServer {
   usage(): Promise<Usage>;
   /** First row of a query that the server runs on its own database. */
   row<T>(text: string): Promise<T>;
+  /** The server writes events itself: so many a second, as many as it can, or to read each back at once (milliseconds). */
+  writeEvents(count: number, perS: number): Promise<WrittenEvent[]>;
+  writeManyEvents(count: number): Promise<number[]>;
+  readBack(count: number): Promise<number[]>;
   stop(): Promise<void>;
 }
 
@@ -116,7 +121,8 @@ async function install(postgres: PostgresServer | undefined): Promise<Installati
     workspaceId,
     listenerId,
     open,
-    start: (role, more = {}) => startServerProcess(role, dataDir, { ...environment, ...more }),
+    start: (role, more = {}) =>
+      startServerProcess(role, { dataDir, tenantId: workspaceId }, { ...environment, ...more }),
     async [Symbol.asyncDispose]() {
       await made?.drop();
       await rm(dataDir, { recursive: true, force: true });
@@ -148,7 +154,7 @@ async function createDatabase(serverUrl: string): Promise<{ url: string; drop():
 /** Its log goes to a file at the level that operators have: writing it is part of what a request costs. */
 async function startServerProcess(
   role: string,
-  dataDir: string,
+  { dataDir, tenantId }: { dataDir: string; tenantId: string },
   environment: Record<string, string>,
 ): Promise<BenchServer> {
   const logFile = path.join(dataDir, "server.log");
@@ -168,6 +174,9 @@ async function startServerProcess(
     port: Number(new URL(url).port),
     usage: () => ask<Usage>(child, { ask: "usage" }),
     row: <T>(text: string) => ask<T>(child, { ask: "row", text }),
+    writeEvents: (count, perS) => ask(child, { ask: "writeEvents", tenantId, count, perS }),
+    writeManyEvents: (count) => ask(child, { ask: "writeManyEvents", tenantId, count }),
+    readBack: (count) => ask(child, { ask: "readBack", tenantId, count }),
     async stop() {
       if (child.connected) child.disconnect();
       await ended;

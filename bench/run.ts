@@ -6,6 +6,7 @@ import { type BenchRun, startBenchRun } from "./installation.ts";
 import { type BenchLine, printLine } from "./line.ts";
 import { reconcileBench } from "./reconcile.ts";
 import { saveResults, tableOf } from "./report.ts";
+import { watchBench } from "./watch.ts";
 
 /**
  * `npm run bench -- [NAME...] [--size small|full] [--json] [--save]`: runs the named benches, or all. The table goes to
@@ -17,6 +18,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   deploy: deployBench,
   gateway: gatewayBench,
   reconcile: reconcileBench,
+  watch: watchBench,
 };
 
 const { values: options, positionals } = parseArgs({

@@ -14,9 +14,15 @@ import { openSealer } from "../src/store/seal.ts";
 import { createLogger, type Logger } from "../src/telemetry/log.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { apiSettings } from "./requests.ts";
+import { readBack, writeEvents, writeManyEvents } from "./write-events.ts";
 
 /** What the parent may ask: what was used so far, or one row of the database, which has one opener if it is embedded. */
-export type Question = { ask: "usage" } | { ask: "row"; text: string };
+export type Question =
+  | { ask: "usage" }
+  | { ask: "row"; text: string }
+  | { ask: "writeEvents"; tenantId: string; count: number; perS: number }
+  | { ask: "writeManyEvents"; tenantId: string; count: number }
+  | { ask: "readBack"; tenantId: string; count: number };
 
 export interface Usage {
   /** Of all threads. */
@@ -42,6 +48,9 @@ process.on("disconnect", () => void close().then(() => process.exit(0)));
 
 async function answer(question: Question): Promise<unknown> {
   if (question.ask === "row") return (await sql.raw(question.text).execute(db.kysely)).rows[0];
+  if (question.ask === "writeEvents") return writeEvents(db, question.tenantId, question);
+  if (question.ask === "writeManyEvents") return writeManyEvents(db, question.tenantId, question.count);
+  if (question.ask === "readBack") return readBack(db, question.tenantId, question.count);
   const { user, system } = process.cpuUsage();
   return { cpuMs: (user + system) / 1_000, queries: usage.queries } satisfies Usage;
 }
