@@ -32,6 +32,7 @@ const secretFields: ReadonlySet<string> = new Set([
   "refresh_token",
   "code",
   "code_verifier",
+  "state",
   "password",
   "api_key",
   "signature",

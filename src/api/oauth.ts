@@ -16,7 +16,9 @@ export function openOAuth({ server, deps }: Api): OAuthDeps {
     ...{ db, sealer, logger, underway },
     fetch: createProviderFetch(settings),
     callbackUrl: (provider) => callbackUrlOf(provider, settings),
-    sharedOrganizationId: settings.sharedAuthOrganizationId,
+    get sharedOrganizationId() {
+      return settings.sharedAuthOrganizationId;
+    },
   };
 }
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { lstat, opendir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import type { Artifact } from "../contract/assignment.ts";
-import type { BuildSource } from "./build.ts";
+import type { BuildSource, BuildTarget } from "./build.ts";
 import { pythonServerVersion } from "./python/server.ts";
 import { toolchainVersion } from "./toolchain.ts";
 
@@ -20,6 +20,7 @@ export const artifactManifestName = ".pierhead-artifact.json";
 export function artifactKey(build: {
   tenantId: string;
   source: BuildSource;
+  target: BuildTarget;
   configPath: string | null;
   installCommand: string | null;
   buildCommand: string | null;
@@ -32,6 +33,7 @@ export function artifactKey(build: {
     build.nodeMajor ?? nodeMajor,
     process.platform,
     process.arch,
+    build.target.kind === "image" ? build.target.nodeImage : "directory",
     tenantId,
     ...contentOf(source),
     configPath,
@@ -55,12 +57,16 @@ function contentOf(source: BuildSource): string[] {
   }
 }
 
-/** @returns undefined when there is no finished artifact, or what it needs beside itself (its toolchain) is gone. */
-export async function readArtifact(directory: string): Promise<(Artifact & { kind: "directory" }) | undefined> {
+/**
+ * @returns undefined when there is no finished artifact, or what it needs beside itself (its toolchain) is gone. Of an
+ * image only the manifest lies here: whether the engine still has it is asked by `isImageThere`.
+ */
+export async function readArtifact(directory: string): Promise<Artifact | undefined> {
   try {
     const text = await readFile(path.join(directory, artifactManifestName), "utf8");
     const artifact = JSON.parse(text) as Artifact;
-    if (artifact.kind !== "directory" || artifact.path !== directory) return undefined;
+    if (artifact.kind === "image") return artifact;
+    if (artifact.path !== directory) return undefined;
     const { start } = artifact;
     if (start.runner === "langgraph-js") await stat(path.join(start.toolchain_dir, "node_modules"));
     if (start.runner === "langgraph-python") await stat(path.join(start.environment_dir, "bin", "python"));

@@ -17,9 +17,26 @@ export type BuildSource =
   | { kind: "tarball"; path: string; sha256: string }
   | { kind: "template"; directory: string; digest: string };
 
+/** What a build makes: a directory on this host, or an image in a container engine. */
+export type BuildTarget = { kind: "directory" } | ImageTarget;
+
+export interface ImageTarget {
+  kind: "image";
+  /** The engine, as `DOCKER_HOST` names it. */
+  host: string;
+  /** Marks everything the build makes there. */
+  installationId: string;
+  /** Image with Node and npm that JavaScript agents are put on. */
+  nodeImage: string;
+  /** Of each program that runs in the build. */
+  memoryMib: number;
+  cpuCores: number;
+}
+
 export interface BuildRequest {
   buildId: string;
   source: BuildSource;
+  target: BuildTarget;
   /** Path of langgraph.json or pierhead.json from the root of the source; null: look for one at the root. */
   configPath: string | null;
   installCommand: string | null;

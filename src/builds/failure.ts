@@ -44,6 +44,15 @@ export function failedResult(error: unknown): FailedResult {
   return { ok: false, reason: "BuilderFailed", message: `The builder failed: ${explain(error)}` };
 }
 
+/** Used for the finished artifact, and while the build runs. */
+export function tooLarge(bytes: number, bytesMax: number): BuildFailure {
+  const [has, may] = [bytes, bytesMax].map((size) => Math.ceil(size / 1024 / 1024));
+  return new BuildFailure(
+    "DiskFull",
+    `The build takes ${has} MB of disk and may take ${may} MB. Install fewer or smaller packages, or ask the operator for a higher limit.`,
+  );
+}
+
 export const diskFullMessage =
   "The disk of the build host is full. An operator has to free space in the data directory; then deploy again.";
 

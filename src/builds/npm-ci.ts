@@ -54,7 +54,8 @@ async function dependenciesKey(projectDir: string, env: Record<string, string>):
 
 const installScripts = ["preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "dependencies"];
 
-function dependsOnLockOnly(manifest: string, lock: string): boolean {
+/** Whether equal manifest and lock file mean equal packages: nothing of the project itself takes part. */
+export function dependsOnLockOnly(manifest: string, lock: string): boolean {
   try {
     const { workspaces, scripts } = JSON.parse(manifest) as { workspaces?: unknown; scripts?: Record<string, unknown> };
     const { packages } = JSON.parse(lock) as { packages?: Record<string, { link?: boolean; resolved?: string }> };

@@ -14,15 +14,37 @@ export interface CommandProject {
   warnings: string[];
 }
 
-const keys = ["$schema", "build", "start", "health", "state"];
+/** A server that comes as an image, with a Dockerfile of its own. Paths are relative to the root of the source. */
+export interface DockerfileProject {
+  kind: "dockerfile";
+  configPath: string;
+  directory: string;
+  dockerfile: string;
+  healthPath: string;
+  isExclusive: boolean;
+  warnings: string[];
+}
+
+const keys = ["$schema", "build", "start", "dockerfile", "health", "state"];
 
 /**
  * Reads a `pierhead.json`; docs/reference/pierhead-json.md describes it.
  * @throws BuildFailure `ConfigInvalid`
  */
-export function readPierheadConfig(config: ConfigValue, configPath: string): CommandProject {
+export function readPierheadConfig(config: ConfigValue, configPath: string): CommandProject | DockerfileProject {
   for (const [key, value] of config.entries()) {
     if (!keys.includes(key)) value.refuse(`is not known; the keys are ${keys.slice(1).join(", ")}`);
+  }
+  const directory = path.posix.dirname(configPath);
+  const [healthPath, isExclusive] = [readHealth(config.get("health")), readState(config.get("state"))];
+  const dockerfile = config.get("dockerfile");
+  if (!dockerfile.isAbsent) {
+    for (const key of ["build", "start"]) {
+      const other = config.get(key);
+      if (!other.isAbsent) other.refuse("is said by the Dockerfile: leave it out, or leave out dockerfile");
+    }
+    const file = dockerfile.filePath(dockerfile.text(), directory);
+    return { kind: "dockerfile", configPath, directory, dockerfile: file, healthPath, isExclusive, warnings: [] };
   }
   const start = config.get("start");
   if (start.isAbsent)
@@ -30,11 +52,11 @@ export function readPierheadConfig(config: ConfigValue, configPath: string): Com
   return {
     kind: "command",
     configPath,
-    directory: path.posix.dirname(configPath),
+    directory,
     build: readBuild(config.get("build")),
     start: readArgv(start),
-    healthPath: readHealth(config.get("health")),
-    isExclusive: readState(config.get("state")),
+    healthPath,
+    isExclusive,
     warnings: [],
   };
 }

@@ -4,7 +4,9 @@ import type { Artifact } from "../contract/assignment.ts";
 import { artifactManifestName, directorySize, nodeMajor, readArtifact } from "./artifact.ts";
 import type { BuildRequest, BuildResult } from "./build.ts";
 import { type Command, parseCommandLine } from "./command-line.ts";
-import { BuildFailure } from "./failure.ts";
+import { BuildFailure, tooLarge } from "./failure.ts";
+import { makeImage, storeManifest } from "./image/image-pipeline.ts";
+import { isUsable } from "./image/kept-image.ts";
 import { isFileInside } from "./inside.ts";
 import { installCommand } from "./install.ts";
 import type { PythonProject } from "./langgraph-config.ts";
@@ -17,18 +19,26 @@ import { fetchSource, showSource } from "./source.ts";
 import { langgraphToolchain } from "./toolchain.ts";
 
 type Built = Extract<BuildResult, { ok: true }>;
+type BuiltHere = Exclude<Project, { kind: "dockerfile" }>;
 
 /** Source to artifact, step by step. Everything happens in `context.sourceDir` until the last step moves it away. */
 export async function runPipeline(request: BuildRequest, context: BuildContext): Promise<Built> {
   const target = path.join(request.artifactsDir, request.key);
   const kept = await readArtifact(target);
-  if (kept !== undefined) {
+  if (kept !== undefined && (await isUsable(kept, request.target))) {
     context.log.say("This source was built before: its artifact is used again.");
     return { ok: true, artifact: kept, cached: true, steps: [] };
   }
-  const steps = new Steps(context);
+  const { target: wanted } = request;
+  const steps = new Steps(context, wanted.kind === "image" ? imageStepCount : stepCount);
   await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context.sourceDir, context.signal));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
+  if (wanted.kind === "image") {
+    const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));
+    await steps.run("Store the artifact", () => storeManifest(request, artifact));
+    return { ok: true, artifact, cached: false, steps: steps.done };
+  }
+  if (project.kind === "dockerfile") throw needsEngine(project);
   const installed = await steps.run("Install dependencies", () => install(request, context, project));
   await steps.run("Build", () => build(request, context, project));
   const start = await steps.run("Prepare the start", () => prepareStart(context, project, { target, installed }));
@@ -37,19 +47,28 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
 }
 
 const stepCount = 6;
+const imageStepCount = 4;
+
+const needsEngine = ({ dockerfile }: { dockerfile: string }) =>
+  new BuildFailure(
+    "Unsupported",
+    `${dockerfile} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or describe the server in a pierhead.json.`,
+  );
 
 /** Numbers the steps, times them, and says both. */
 class Steps {
   readonly #context: BuildContext;
+  readonly #count: number;
   readonly done: { name: string; durationMs: number }[] = [];
 
-  constructor(context: BuildContext) {
+  constructor(context: BuildContext, count: number) {
     this.#context = context;
+    this.#count = count;
   }
 
   async run<T>(name: string, step: () => Promise<T>): Promise<T> {
     const { log, signal } = this.#context;
-    const title = `Step ${this.done.length + 1}/${stepCount}: ${name}`;
+    const title = `Step ${this.done.length + 1}/${this.#count}: ${name}`;
     log.say(title);
     signal.throwIfAborted();
     const startedAt = performance.now();
@@ -58,7 +77,7 @@ class Steps {
     const durationMs = Math.round(performance.now() - startedAt);
     this.done.push({ name, durationMs });
     log.say(
-      `Step ${this.done.length}/${stepCount} done in ${(durationMs / 1000).toFixed(1)} s${typeof result === "string" ? `: ${result}` : ""}`,
+      `Step ${this.done.length}/${this.#count} done in ${(durationMs / 1000).toFixed(1)} s${typeof result === "string" ? `: ${result}` : ""}`,
     );
     return result;
   }
@@ -73,6 +92,7 @@ async function readConfiguration(request: BuildRequest, { sourceDir, log }: Buil
 
 const descriptions = {
   command: "a server started by command",
+  dockerfile: "an image",
   "langgraph-js": "a LangGraph.js agent",
   "langgraph-python": "a LangGraph agent in Python",
 };
@@ -82,7 +102,7 @@ interface Installed {
   environmentDir?: string;
 }
 
-async function install(request: BuildRequest, context: BuildContext, project: Project): Promise<Installed> {
+async function install(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<Installed> {
   if (project.kind === "langgraph-python") {
     return { environmentDir: await virtualEnvironment(context, project, request.key) };
   }
@@ -93,7 +113,7 @@ async function install(request: BuildRequest, context: BuildContext, project: Pr
 async function installJavascript(
   request: BuildRequest,
   context: BuildContext,
-  project: Exclude<Project, PythonProject>,
+  project: Exclude<BuiltHere, PythonProject>,
 ): Promise<void> {
   if (request.installCommand !== null) {
     await runAll(
@@ -118,7 +138,7 @@ async function installJavascript(
   await runAll(context, [command], "InstallFailed");
 }
 
-async function build(request: BuildRequest, context: BuildContext, project: Project): Promise<void> {
+async function build(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<void> {
   const cwd = project.directory;
   if (project.kind === "langgraph-python") {
     const given = request.installCommand !== null || request.buildCommand !== null;
@@ -149,7 +169,7 @@ type StartPlan = (Artifact & { kind: "directory" })["start"];
 
 async function prepareStart(
   context: BuildContext,
-  project: Project,
+  project: BuiltHere,
   { target, installed }: { target: string; installed: Installed },
 ): Promise<StartPlan> {
   if (project.kind === "command") return { runner: "command", argv: project.start, cwd: project.directory };
@@ -179,7 +199,7 @@ async function prepareStart(
 async function store(
   request: BuildRequest,
   { sourceDir, signal }: BuildContext,
-  { project, start, target }: { project: Project; start: StartPlan; target: string },
+  { project, start, target }: { project: BuiltHere; start: StartPlan; target: string },
 ): Promise<Artifact & { kind: "directory" }> {
   const bytes = await directorySize(sourceDir, signal);
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
@@ -215,17 +235,8 @@ async function moveInto(
     }
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
     const kept = await readArtifact(artifact.path);
-    if (kept !== undefined) return kept;
+    if (kept?.kind === "directory") return kept;
     await rm(artifact.path, { recursive: true, force: true });
     return moveInto(sourceDir, artifact);
   }
-}
-
-/** Used for the finished artifact, and while the build runs. */
-export function tooLarge(bytes: number, bytesMax: number): BuildFailure {
-  const [has, may] = [bytes, bytesMax].map((size) => Math.ceil(size / 1024 / 1024));
-  return new BuildFailure(
-    "DiskFull",
-    `The build takes ${has} MB of disk and may take ${may} MB. Install fewer or smaller packages, or ask the operator for a higher limit.`,
-  );
 }

@@ -5,12 +5,15 @@ import { BuildFailure } from "./failure.ts";
 import { isFileInside } from "./inside.ts";
 import { JsonTextError, parseJsonText } from "./json-text.ts";
 import { type LanggraphProject, readLanggraphConfig } from "./langgraph-config.ts";
-import { type CommandProject, readPierheadConfig } from "./pierhead-config.ts";
+import { type CommandProject, type DockerfileProject, readPierheadConfig } from "./pierhead-config.ts";
 
-export type Project = LanggraphProject | CommandProject;
+export type Project = LanggraphProject | CommandProject | DockerfileProject;
 
 /** Names that are looked for when none is given, in this order. */
 const configNames = ["pierhead.json", "langgraph.json"];
+
+/** What is built when there is no configuration, in an image build. */
+const dockerfileName = "Dockerfile";
 
 /** A configuration is written by hand: what is larger is another file. */
 const configBytesMax = 256 * 1024;
@@ -23,6 +26,7 @@ const configBytesMax = 256 * 1024;
  */
 export async function readProject(sourceDir: string, configPath: string | null, nodeMajor: number): Promise<Project> {
   const place = configPath === null ? await findConfig(sourceDir) : path.posix.normalize(configPath);
+  if (place === dockerfileName) return plainDockerfile;
   const config = new ConfigValue(place, "", await readConfig(sourceDir, place));
   config.entries();
   const isPierhead =
@@ -30,8 +34,18 @@ export async function readProject(sourceDir: string, configPath: string | null, 
   return isPierhead ? readPierheadConfig(config, place) : readLanggraphConfig(config, place, nodeMajor);
 }
 
+const plainDockerfile: DockerfileProject = {
+  kind: "dockerfile",
+  configPath: dockerfileName,
+  directory: ".",
+  dockerfile: dockerfileName,
+  healthPath: "/ok",
+  isExclusive: false,
+  warnings: [],
+};
+
 async function findConfig(sourceDir: string): Promise<string> {
-  for (const name of configNames) if (await isFileInside(sourceDir, name)) return name;
+  for (const name of [...configNames, dockerfileName]) if (await isFileInside(sourceDir, name)) return name;
   throw missing(`There is no ${configNames.join(" or ")} at the root of the source`, await listConfigs(sourceDir));
 }
 

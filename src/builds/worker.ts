@@ -5,8 +5,8 @@ import type { BuildLine, BuildRequest, BuildResult } from "./build.ts";
 import { BuildLog } from "./build-log.ts";
 import { watchDiskUse } from "./disk-watch.ts";
 import { buildEnvironment } from "./environment.ts";
-import { failedResult, failureLine } from "./failure.ts";
-import { runPipeline, tooLarge } from "./pipeline.ts";
+import { failedResult, failureLine, tooLarge } from "./failure.ts";
+import { runPipeline } from "./pipeline.ts";
 import { killBuildProcesses, startedAtTicks } from "./processes.ts";
 
 /**

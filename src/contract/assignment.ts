@@ -51,7 +51,7 @@ export const Artifact = Type.Union([
     kind: Type.Literal("image"),
     digest: Type.String(),
     uri: Type.String(),
-    health_path: Type.String(),
+    health_path: Type.String({ description: "Empty: the server has no such path, and any answer counts." }),
     rollout: Rollout,
   }),
 ]);

@@ -1,4 +1,4 @@
-import type { GitCredential } from "../builds/build.ts";
+import type { BuildTarget, GitCredential } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { DeploymentSizes } from "../domain/sizes.ts";
 import type { TracingProjects } from "../integrations/tracing-projects.ts";
@@ -31,6 +31,8 @@ export interface ReconcilerSettings {
   mode: Mode;
   /** Compute of the built-in listener: tells whether an image or a working directory can run there. */
   computeType: string;
+  /** What builds make, so that it can run there. */
+  buildTarget: BuildTarget;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
   templatesDir: string;
@@ -50,7 +52,8 @@ export interface ReconcilerSettings {
 
 export interface DeploymentFiles {
   removeUploads(deploymentId: string): Promise<void>;
-  removeArtifact(path: string): Promise<void>;
+  /** Of an artifact that was built here. @returns whether it is gone. */
+  removeArtifact(key: string): Promise<boolean>;
 }
 
 export type { DeploymentSizes };

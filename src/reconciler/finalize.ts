@@ -2,6 +2,7 @@ import { dropArtifactsOf } from "../store/artifacts.ts";
 import { deleteDeploymentRow, moveDeployment } from "../store/deployments.ts";
 import { removeDatabases } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
+import { isImageKey } from "./resolve.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
 
@@ -15,9 +16,7 @@ export async function finalizeDeployment(
   await removeDatabases(deps, state, signal);
   await files.removeUploads(state.id);
   const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));
-  for (const { manifest } of doomed) {
-    if (manifest.kind === "directory") await files.removeArtifact(manifest.path);
-  }
+  for (const { key } of doomed) if (!isImageKey(key)) await files.removeArtifact(key);
   await moveDeployment(db, state.id, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" });
   db.reached("deployment finalized");
   return { kind: "done" };

@@ -1,4 +1,4 @@
-import { listArtifacts, removeArtifact } from "../builds/artifact.ts";
+import { listArtifacts } from "../builds/artifact.ts";
 import { metricsRetentionDays } from "../contract/metrics.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../domain/limits.ts";
 import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
@@ -29,6 +29,8 @@ export interface HousekeepingDeps {
   };
   /** @param objectPath as in the row of the upload. */
   removeUpload(objectPath: string): Promise<void>;
+  /** Of a built artifact. @returns whether it is gone: what still runs stays for the next round. */
+  removeArtifact(key: string): Promise<boolean>;
 }
 
 /** One kind of rubbish: removes what is there and says how much that was. */
@@ -114,7 +116,10 @@ export class Housekeeping {
 const artifactAgeMinMs = 3_600_000;
 
 /** Directories of artifacts that no row names: of deployments that are gone, of revisions that were superseded. */
-async function sweepArtifacts({ db, settings }: HousekeepingDeps, signal: AbortSignal): Promise<number> {
+async function sweepArtifacts(
+  { db, settings, removeArtifact }: HousekeepingDeps,
+  signal: AbortSignal,
+): Promise<number> {
   const old = (await listArtifacts(settings.artifactsDir)).filter(
     ({ builtAt }) => Date.now() - builtAt.getTime() > artifactAgeMinMs,
   );
@@ -123,10 +128,9 @@ async function sweepArtifacts({ db, settings }: HousekeepingDeps, signal: AbortS
     old.map(({ key }) => key),
   );
   let removed = 0;
-  for (const { key, directory } of old) {
+  for (const { key } of old) {
     if (known.has(key) || signal.aborted) continue;
-    await removeArtifact(directory);
-    removed += 1;
+    if (await removeArtifact(key)) removed += 1;
   }
   return removed;
 }

@@ -1,7 +1,8 @@
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { artifactKey, readArtifact } from "../builds/artifact.ts";
+import { artifactKey } from "../builds/artifact.ts";
 import type { BuildSource } from "../builds/build.ts";
+import { isUsable } from "../builds/image/kept-image.ts";
 import { findTemplate } from "../builds/templates.ts";
 import type { Artifact } from "../contract/assignment.ts";
 import { resolveRef } from "../integrations/git.ts";
@@ -39,12 +40,13 @@ export async function resolveRevision(
   const key = artifactKey({
     tenantId: revision.tenant_id,
     source: source.source,
+    target: deps.settings.buildTarget,
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
   });
   const artifact = await findArtifactByKey(deps.db, revision.tenant_id, key);
-  const isThere = artifact !== undefined && (await exists(artifact.manifest));
+  const isThere = artifact !== undefined && (await isUsable(artifact.manifest, deps.settings.buildTarget));
   if (isThere) await sayNothingToBuild(deps, revision);
   const commitSha = source.source.kind === "git" ? source.source.commitSha : null;
   return { ok: true, commitSha, artifactKey: key, artifactId: isThere ? artifact.id : null };
@@ -108,7 +110,7 @@ async function resolveGit(deps: ReconcilerDeps, revision: RevisionRow, signal: A
 async function keptArtifact(deps: ReconcilerDeps, revision: RevisionRow): Promise<string | null> {
   if (revision.artifact_id === null) return null;
   const artifact = await findArtifact(deps.db, revision.artifact_id);
-  return artifact !== undefined && (await exists(artifact.manifest)) ? artifact.id : null;
+  return artifact !== undefined && (await isUsable(artifact.manifest, deps.settings.buildTarget)) ? artifact.id : null;
 }
 
 /** A revision without a build has a build log all the same, for whoever asks why nothing was built. */
@@ -127,10 +129,9 @@ async function sayNothingToBuild({ db }: ReconcilerDeps, revision: RevisionRow):
   await appendLogEntries(db, [entry]);
 }
 
-/** Its files are there, and so is what they need beside themselves. */
-async function exists(artifact: Artifact): Promise<boolean> {
-  return artifact.kind === "image" || (await readArtifact(artifact.path)) !== undefined;
-}
+/** Keys of images that were given; those of built artifacts are 64 hex digits. */
+const imageKeyPrefix = "image:";
+export const isImageKey = (key: string) => key.startsWith(imageKeyPrefix);
 
 async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: string): Promise<Resolution> {
   const isBuiltin = revision.source_config.listener_id === null;
@@ -138,7 +139,7 @@ async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: st
     const message = `Image ${uri} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or deploy from git, an upload or a template.`;
     return { ok: false, message };
   }
-  const key = `image:${uri}`;
+  const key = `${imageKeyPrefix}${uri}`;
   const manifest: Artifact = {
     kind: "image",
     digest: uri.split("@")[1] ?? uri,

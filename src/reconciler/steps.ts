@@ -202,6 +202,7 @@ async function beginBuild(
   const request: BuildRequest = {
     buildId: revisionId,
     source: source.source,
+    target: settings.buildTarget,
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,

@@ -1,3 +1,4 @@
+import type { BuildTarget } from "../builds/build.ts";
 import type { Compute, ReplicaLogs } from "../compute/compute.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
@@ -29,4 +30,11 @@ export async function openCompute(
     case "none":
       return null;
   }
+}
+
+/** What builds make, so that this compute can run it. */
+export function buildTargetOf(config: Config, installationId: string): BuildTarget {
+  if (config.compute !== "docker") return { kind: "directory" };
+  const { dockerHost: host, nodeImage, buildMemoryMib: memoryMib, buildCpuCores: cpuCores } = config;
+  return { kind: "image", host, installationId, nodeImage, memoryMib, cpuCores };
 }

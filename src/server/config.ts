@@ -166,6 +166,19 @@ export const settings = {
     64,
     "Builds at the same time on this server.",
   ),
+  nodeImage: text(
+    "PIERHEAD_NODE_IMAGE",
+    "node:24-slim",
+    "Docker compute: image with Node 24 and npm that JavaScript agents are built on.",
+  ),
+  buildMemoryMib: whole(
+    "PIERHEAD_BUILD_MEMORY_MIB",
+    2_048,
+    128,
+    1_048_576,
+    "Docker compute: memory of each program that runs in a build.",
+  ),
+  buildCpuCores: whole("PIERHEAD_BUILD_CPU_CORES", 2, 1, 256, "Docker compute: cores a build may use."),
   buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline of one build."),
   deployTimeoutMs: whole(
     "PIERHEAD_DEPLOY_TIMEOUT_MS",

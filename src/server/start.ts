@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
-import { removeArtifact } from "../builds/artifact.ts";
+import { dropArtifact } from "../builds/image/kept-image.ts";
 import { sweepWorkDirs } from "../builds/start-build.ts";
 import { templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs, streamHeartbeatMs } from "../domain/limits.ts";
@@ -31,7 +31,7 @@ import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
-import { openCompute } from "./compute.ts";
+import { buildTargetOf, openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
@@ -220,15 +220,16 @@ async function startReconciler(
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const builds = new BuildRunner({ db, logger }, settings);
   const uploads = path.join(config.dataDir, "uploads");
+  const buildTarget = buildTargetOf(config, installationId);
   const files = {
     removeUploads: (deploymentId: string) => removeInside(uploads, path.join(uploads, deploymentId)),
-    removeArtifact,
+    removeArtifact: (key: string) => dropArtifact(path.join(config.dataDir, "artifacts", key), buildTarget),
   };
   const deps: ReconcilerDeps = {
     db,
     logger,
     builds,
-    settings: { ...reconcilerSettings(config, address), hasTracing: tracing.backend !== null },
+    settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
     findGitCredential: async () => null,
     databases,
     tracing: tracing.projects,
@@ -240,6 +241,7 @@ async function startReconciler(
     db,
     logger,
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
+    removeArtifact: files.removeArtifact,
     removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
   });
   housekeeping.start();
@@ -276,7 +278,10 @@ async function startBuiltinListener(
   });
 }
 
-function reconcilerSettings(config: Config, address: Ground["address"]): Omit<ReconcilerSettings, "hasTracing"> {
+function reconcilerSettings(
+  config: Config,
+  address: Ground["address"],
+): Omit<ReconcilerSettings, "hasTracing" | "buildTarget"> {
   return {
     mode: config.mode,
     computeType: config.compute,

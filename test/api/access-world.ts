@@ -72,10 +72,13 @@ export async function startWorld() {
     return found;
   };
 
+  const namesOf = (operation: Operation) =>
+    namesIn(operation, (optional) => optional in thingMakers || optional in known);
+
   /** Makes one of each thing that an operation names, for itself alone. */
   const make = async (operation: Operation, owner: Owner): Promise<Ids> => {
     const ids: Ids = {};
-    for (const name of namesOf(operation, (optional) => optional in thingMakers || optional in known)) {
+    for (const name of namesOf(operation)) {
       ids[name] = await makeOne(name, { owner, ids, operation });
     }
     return ids;
@@ -114,7 +117,7 @@ export async function startWorld() {
     return (await Promise.all(found)).flatMap(({ rows }) => rows.map(({ row }) => row));
   };
 
-  return { t, base, mine, theirs, make, headersOf, revokedKey, rowsOf };
+  return { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf };
 }
 
 function onListener({ mark, listenerId }: Owner) {
@@ -181,7 +184,7 @@ interface Fields {
 const fieldsOf = (schema: TSchema | null) => (schema ?? {}) as Fields;
 
 /** Parameters of the path and the query that hold ids: all that are required, and of the others those that name things. */
-function namesOf({ params, query }: Operation, isThing: (name: string) => boolean): string[] {
+function namesIn({ params, query }: Operation, isThing: (name: string) => boolean): string[] {
   return [params, query].flatMap((schema) => {
     const { properties = {}, required = [] } = fieldsOf(schema);
     const ids = Object.entries(properties).filter(

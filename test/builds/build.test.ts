@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { artifactKey, listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
+import { listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
 import type { BuildSource } from "../../src/builds/build.ts";
 import { sweepWorkDirs } from "../../src/builds/start-build.ts";
 import { begin, filesSource, gitRepository, gitSource, scratch } from "./fixtures.ts";
@@ -350,36 +350,6 @@ test("the environment of a build holds nothing of the server but what it needs, 
     delete process.env["PIERHEAD_TEST_SECRET"];
     delete process.env["DATABASE_URL"];
   }
-});
-
-test("keys are equal for equal content only", () => {
-  const build = { tenantId: "t", configPath: null, installCommand: null, buildCommand: null };
-  const git: BuildSource = {
-    kind: "git",
-    repoUrl: "https://example.com/a",
-    commitSha: "a",
-    credential: null,
-    allowLocal: false,
-    allowPrivateNetwork: false,
-  };
-  const keys = [
-    artifactKey({ ...build, source: git }),
-    artifactKey({ ...build, source: git, tenantId: "u" }),
-    artifactKey({ ...build, source: git, configPath: "x.json" }),
-    artifactKey({ ...build, source: git, installCommand: "x" }),
-    artifactKey({ ...build, source: git, buildCommand: "x" }),
-    artifactKey({ ...build, source: git, builderVersion: "x" }),
-    artifactKey({ ...build, source: git, nodeMajor: 1 }),
-    artifactKey({ ...build, source: { ...git, commitSha: "b" } }),
-    artifactKey({ ...build, source: { ...git, repoUrl: "https://example.com/b" } }),
-    artifactKey({ ...build, source: { kind: "template", directory: "/x", digest: "a" } }),
-    artifactKey({ ...build, source: { kind: "tarball", path: "/x", sha256: "a" } }),
-  ];
-  assert.equal(new Set(keys).size, keys.length);
-  assert.match(keys[0] as string, /^[0-9a-f]{64}$/);
-  const other = { ...git, credential: { username: "x", password: "y" }, allowLocal: true };
-  assert.equal(artifactKey({ ...build, source: other }), keys[0]);
-  assert.equal(artifactKey({ ...build, source: { kind: "tarball", path: "/y", sha256: "a" } }), keys[10]);
 });
 
 test("artifacts are listed and removed, and work directories of dead builds are swept", async () => {

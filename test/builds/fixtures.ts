@@ -66,6 +66,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
     {
       buildId,
       source,
+      target: { kind: "directory" },
       configPath: null,
       installCommand: null,
       buildCommand: null,

@@ -145,8 +145,10 @@ test("a pierhead.json of the wrong form is refused with its place", async () => 
     [{ start: ["node"], build: [["npm"], "ci"] }, /build\[0\] must be a string/],
     [{ start: ["node"], health: "ok" }, /health must be a path/],
     [{ start: ["node"], health: "//evil.example/ok" }, /health must be a path/],
+    [{ start: ["node"], dockerfile: "Dockerfile" }, /start is said by the Dockerfile/],
+    [{ dockerfile: "../Dockerfile" }, /outside the source/],
     [{ start: ["node"], state: "shared" }, /state must be "exclusive" or "none"/],
-    [{ start: ["node"], comand: [] }, /comand is not known; the keys are build, start, health, state/],
+    [{ start: ["node"], comand: [] }, /comand is not known; the keys are build, start, dockerfile, health, state/],
   ];
   for (const [value, message] of wrong) {
     await assert.rejects(read({ "pierhead.json": JSON.stringify(value) }), { reason: "ConfigInvalid", message });

@@ -6,9 +6,9 @@ import { test } from "node:test";
 import { list } from "tar";
 import { packArchive } from "../../src/cli/source/archive.ts";
 import { isGitUrl, repositoryName, withoutUser } from "../../src/cli/source/git-source.ts";
-import { createIgnoreRules } from "../../src/cli/source/ignore-rules.ts";
 import { listFiles } from "../../src/cli/source/list-files.ts";
 import { findProject, nameFrom } from "../../src/cli/source/project.ts";
+import { createIgnoreRules } from "../../src/domain/ignore-rules.ts";
 import { createDirectory } from "./run-cli.ts";
 
 const never = new AbortController().signal;

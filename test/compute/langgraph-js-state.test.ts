@@ -71,8 +71,6 @@ test("langgraph-js options: every path of langgraph.json becomes relative to the
   const places = { directory: "/data/artifacts/x/agent", stateDir: "/data/state/d" };
   const at = "../../artifacts/x/agent";
   assert.deepEqual(serverOptions(config, { ...places, workers: "3" }), {
-    port: 0,
-    host: "127.0.0.1",
     nWorkers: 3,
     cwd: "/data/state/d",
     graphs: { a: `${at}/src/a.ts:graph`, b: { path: `${at}/b.ts:default`, description: "second" } },

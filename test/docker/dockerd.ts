@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,15 +18,46 @@ export interface Dockerd {
 /** Why no engine can be started here; null: one can. */
 export function missingForDockerd(): string | null {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "root on Linux, to start an engine of its own";
-  return findDockerd() === undefined ? "dockerd (Debian: apt-get install docker.io)" : null;
+  if (findDockerd() === undefined) return "dockerd (Debian: apt-get install docker.io)";
+  // Two engines share the rules of the kernel's packet filter, and the second begins by emptying them.
+  return existsSync("/var/run/docker.sock")
+    ? "an engine of its own, for one runs here already: name it with PIERHEAD_TEST_DOCKER_HOST=unix:///var/run/docker.sock"
+    : null;
 }
 
 const findDockerd = () => ["/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd"].find(existsSync);
 
-/**
- * An engine of our own, in a temporary directory: an engine that is there already is never touched.
- * @param flags e.g. `--live-restore`; without a bridge and rules of its own it disturbs no other engine.
- */
+/** A bridge without rules, which can be beside that of another engine. */
+function addBridge(): string {
+  const name = `ph${process.pid}`;
+  const steps = [
+    ["link", "add", "name", name, "type", "bridge"],
+    ["addr", "add", `10.213.${process.pid % 256}.1/24`, "dev", name],
+    ["link", "set", name, "up"],
+  ];
+  for (const step of steps) execFileSync("ip", step);
+  return name;
+}
+
+/** An engine that runs beside another one, which it does not disturb: nothing in it reaches the outside. */
+export async function startQuietDockerd(flags: string[]): Promise<Dockerd> {
+  const bridge = addBridge();
+  const dockerd = await startDockerd([
+    `--bridge=${bridge}`,
+    "--iptables=false",
+    "--host-gateway-ip=127.0.0.1",
+    ...flags,
+  ]);
+  return {
+    ...dockerd,
+    async stop() {
+      await dockerd.stop();
+      execFileSync("ip", ["link", "del", bridge]);
+    },
+  };
+}
+
+/** An engine of our own, in a temporary directory. */
 export async function startDockerd(flags: string[] = []): Promise<Dockerd> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-dockerd-"));
   const socket = path.join(directory, "docker.sock");

@@ -4,13 +4,10 @@ import { Engine } from "../../src/compute/docker/engine.ts";
 import { eventually } from "../compute/eventually.ts";
 import { importNodeImage } from "./base-image.ts";
 import { ask, DockerWorld } from "./docker-world.ts";
-import { type Dockerd, missingForDockerd, startDockerd } from "./dockerd.ts";
-
-/** Without a bridge and rules of its own, so that it can run beside another engine. */
-const quiet = ["--bridge=none", "--iptables=false", "--host-gateway-ip=127.0.0.1"];
+import { type Dockerd, missingForDockerd, startQuietDockerd } from "./dockerd.ts";
 
 async function withDockerd(flags: string[], act: (dockerd: Dockerd, world: DockerWorld) => Promise<void>) {
-  const dockerd = await startDockerd([...quiet, ...flags]);
+  const dockerd = await startQuietDockerd(flags);
   const engine = await new Engine(dockerd.host).open();
   try {
     await importNodeImage(engine);

@@ -33,7 +33,12 @@ test("files and folders are named in kebab-case, and none is called utils, helpe
 });
 
 test("only main.ts, and programs that are started on their own, read the environment", () => {
-  const ownMains = ["src/main.ts", "src/builds/worker.ts", "src/compute/process/langgraph-js-shim.ts"];
+  const ownMains = [
+    "src/main.ts",
+    "src/builds/worker.ts",
+    "src/compute/process/langgraph-js-shim.ts",
+    "src/compute/docker/langgraph-js-start.ts",
+  ];
   assert.deepEqual(
     ours.filter((file) => !ownMains.includes(file) && /process\.env\b/.test(read(file))),
     [],

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { sql } from "kysely";
 import { artifactManifestName } from "../../src/builds/artifact.ts";
+import { dropArtifact } from "../../src/builds/image/kept-image.ts";
 import { Housekeeping } from "../../src/reconciler/housekeeping.ts";
 import { saveArtifact } from "../../src/store/artifacts.ts";
 import type { Db } from "../../src/store/database.ts";
@@ -122,6 +123,7 @@ function keeper(db: Db, artifactsDir: string, gone: string[]): Housekeeping {
     removeUpload: async (objectPath) => {
       gone.push(objectPath);
     },
+    removeArtifact: (key) => dropArtifact(path.join(artifactsDir, key), { kind: "directory" }),
   });
 }
 

@@ -38,8 +38,8 @@ export function failureOf(error: unknown): OAuthFailure {
   if (error instanceof OAuthFailure) return error;
   if (error instanceof OutboundFailure) {
     return error.reason === "refused"
-      ? new OAuthFailure("misconfigured", "address_refused", error.message)
-      : new OAuthFailure("unavailable", "provider_unreachable", error.message);
+      ? new OAuthFailure("misconfigured", "address_refused", `The address cannot be used: ${error.message}`)
+      : new OAuthFailure("unavailable", "provider_unreachable", `There was no answer: ${error.message}`);
   }
   if (error instanceof ResponseBodyError || error instanceof AuthorizationResponseError) return toldError(error.error);
   if (error instanceof WWWAuthenticateChallengeError) return toldError("invalid_client");

@@ -71,7 +71,7 @@ function standardOf(body: Fields): Fields {
     token_type: token_type === undefined || token_type === null || isSlackType ? "bearer" : token_type,
     ...(typeof refresh_token === "string" && refresh_token !== "" && { refresh_token }),
     ...(expires_in !== null && expires_in !== undefined && { expires_in }),
-    ...(Array.isArray(scope) ? { scope: scope.join(" ") } : typeof scope === "string" && { scope }),
+    ...(scope !== null && scope !== undefined && { scope: Array.isArray(scope) ? scope.join(" ") : scope }),
   };
 }
 

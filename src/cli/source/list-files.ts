@@ -3,7 +3,7 @@ import type { Dirent, Stats } from "node:fs";
 import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { createIgnoreRules, type IgnoreRules } from "./ignore-rules.ts";
+import { createIgnoreRules, type IgnoreRules } from "../../domain/ignore-rules.ts";
 
 export interface FileList {
   /** Regular files, relative to the root with `/`, in byte order. */

@@ -122,7 +122,7 @@ export function containerBody(
   return {
     Image: place.image,
     Labels: place.labels,
-    Env: Object.entries({ ...spec.env, HOST: "0.0.0.0", PORT: agentPort }).map(([name, value]) => `${name}=${value}`),
+    Env: environmentOf(spec),
     ExposedPorts: { [port]: {} },
     // We ask ourselves, and more often.
     Healthcheck: { Test: ["NONE"] },
@@ -159,6 +159,12 @@ export function containerBody(
       ExtraHosts: ["host.docker.internal:host-gateway"],
     },
   };
+}
+
+/** `PIERHEAD_DRAIN_TIMEOUT_MS`: how long it may finish requests after SIGTERM. */
+function environmentOf({ env, drainTimeoutMs }: ReplicaSpec): string[] {
+  const own = { HOST: "0.0.0.0", PORT: agentPort, PIERHEAD_DRAIN_TIMEOUT_MS: drainTimeoutMs };
+  return Object.entries({ ...env, ...own }).map(([name, value]) => `${name}=${value}`);
 }
 
 const pick = (given: Record<string, string>, names: string[]) =>

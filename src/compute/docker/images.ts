@@ -129,6 +129,7 @@ export class Images {
 
 /** Images that builds on this server make. No registry is called so. */
 export const builtRepositoryPrefix = "pierhead-built/";
+export const builtRepository = (installationId: string) => `${builtRepositoryPrefix}${installationId.slice(0, 8)}`;
 
 /** Tags of images that we brought here, and that we may therefore remove. */
 export const usedRepository = (installationId: string) => `pierhead-used/${installationId.slice(0, 8)}`;

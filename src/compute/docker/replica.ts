@@ -158,9 +158,10 @@ export class Replica {
     let intervalMs = probeIntervalMs.first;
     let lastStatus: number | null = null;
     while (this.#phase === "starting" && this.#ending === undefined) {
-      const answer = this.#port === null ? undefined : await get(this.#port, record.healthPath);
+      const answer = this.#port === null ? undefined : await get(this.#port, record.healthPath || "/");
+      const isHealthy = answer?.status === 200 || (answer !== undefined && record.healthPath === "");
       // A port that was free again may be another's by now: the answer counts while this very container runs.
-      if (answer?.status === 200 && (await this.#isRunning())) return this.#becomeReady();
+      if (isHealthy && (await this.#isRunning())) return this.#becomeReady();
       lastStatus = answer?.status ?? lastStatus;
       if (Date.now() >= end) return this.#end(notHealthy(record, lastStatus));
       const pauseMs = Math.min(intervalMs, Math.max(1, end - Date.now()));

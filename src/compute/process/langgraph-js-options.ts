@@ -3,8 +3,6 @@ import type { LanggraphConfig } from "./langgraph-config.ts";
 
 export interface ServerOptions
   extends Pick<LanggraphConfig, "graphs" | "auth" | "http" | "ui" | "ui_config" | "store"> {
-  port: number;
-  host: string;
   nWorkers: number;
   cwd: string;
 }
@@ -28,8 +26,6 @@ export function serverOptions(
     return [id, typeof graph === "string" ? move(graph) : { ...graph, path: move(graph.path) }];
   });
   return {
-    port: 0,
-    host: "127.0.0.1",
     nWorkers: workers !== undefined && /^\d{1,3}$/.test(workers) ? Number(workers) : workersDefault,
     cwd: stateDir,
     graphs: Object.fromEntries(graphs),

@@ -17,11 +17,12 @@ export interface LaunchOptions extends ShimOptions {
   /** Directory whose node_modules holds `@langchain/langgraph-api`. */
   toolchainDir: string;
   configFile: string;
-  compileCacheDir: string;
+  /** null: what is compiled is not kept. */
+  compileCacheDir: string | null;
 }
 
 interface LanggraphServer {
-  /** `127.0.0.1:34567` */
+  /** Such as `127.0.0.1:34567`. */
   host: string;
   /** Writes the state and closes the port. */
   cleanup(): Promise<void>;
@@ -38,7 +39,7 @@ async function main(optionsFile: string): Promise<void> {
   let isListening = false;
   process.on("exit", (code) => {
     if (!isListening && code === 0) sayNeverListened();
-    writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
+    if (options.exitCodeFile !== null) writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
   });
   const lock = await lockState(options.stateDir);
   process.on("exit", () => lock.release());
@@ -78,8 +79,10 @@ async function startServer(
   config: LanggraphConfig,
   directory: string,
 ): Promise<LanggraphServer> {
-  mkdirSync(options.compileCacheDir, { recursive: true, mode: 0o700 });
-  enableCompileCache(options.compileCacheDir); // a quarter less start time when another replica was here before
+  if (options.compileCacheDir !== null) {
+    mkdirSync(options.compileCacheDir, { recursive: true, mode: 0o700 });
+    enableCompileCache(options.compileCacheDir); // a quarter less start time when another replica was here before
+  }
   const api = createRequire(path.join(options.toolchainDir, "package.json")).resolve(`${apiPackage}/server`);
   // The loader of TypeScript graphs is a dependency of the server, not ours.
   const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
@@ -89,7 +92,8 @@ async function startServer(
     startServer(options: object): Promise<LanggraphServer>;
   };
   const stateDir = realpathSync(options.stateDir);
-  return start(serverOptions(config, { directory, stateDir, workers: process.env["N_JOBS_PER_WORKER"] }));
+  const workers = process.env["N_JOBS_PER_WORKER"];
+  return start({ ...serverOptions(config, { directory, stateDir, workers }), ...options.listen });
 }
 
 function applyEnvironment(config: LanggraphConfig, directory: string): void {
@@ -113,6 +117,7 @@ function serverVersion(toolchainDir: string): string | null {
 }
 
 function report({ reportFile }: LaunchOptions, content: ShimReport): void {
+  if (reportFile === null) return;
   writeFileSync(`${reportFile}.draft`, JSON.stringify(content), { mode: 0o600 });
   renameSync(`${reportFile}.draft`, reportFile);
 }

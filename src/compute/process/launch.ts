@@ -133,6 +133,7 @@ export async function prepareGo(
   }
   const own: ShimOptions = {
     stateDir,
+    listen: { host: "127.0.0.1", port: 0 },
     reportFile: files.report,
     exitCodeFile: files.exitCode,
     nonce: start.nonce,

@@ -84,8 +84,11 @@ export interface ReadyRecord {
 /** What every host shim is told. */
 export interface ShimOptions {
   stateDir: string;
-  reportFile: string;
-  exitCodeFile: string;
+  /** Port 0: any free one, which the report names. */
+  listen: { host: string; port: number };
+  /** null: nobody reads one. */
+  reportFile: string | null;
+  exitCodeFile: string | null;
   nonce: string;
   drainTimeoutMs: number;
 }

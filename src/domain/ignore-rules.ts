@@ -3,6 +3,8 @@ export interface IgnoreRules {
   /** A rule file found in `directory` ("" is the root) applies to what lies below; later rules win. */
   add(directory: string, text: string, kind: "gitignore" | "dockerignore"): void;
   ignores(file: string, isDirectory: boolean): boolean;
+  /** The same, where nobody walks down from ignored directories: the last word on the file or what is nearest above. */
+  ignoresBelow(file: string, isDirectory: boolean): boolean;
 }
 
 interface Rule {
@@ -15,6 +17,12 @@ interface Rule {
 /** The rules of .gitignore (gitignore(5)) and .dockerignore, which differ in what a pattern without a slash means. */
 export function createIgnoreRules(): IgnoreRules {
   const rules: Rule[] = [];
+  const lastWord = (file: string, isDirectory: boolean) =>
+    rules.findLast(({ directory, pattern, onlyDirectories }) => {
+      if (onlyDirectories && !isDirectory) return false;
+      if (directory !== "" && !file.startsWith(`${directory}/`)) return false;
+      return pattern.test(directory === "" ? file : file.slice(directory.length + 1));
+    });
   return {
     add(directory, text, kind) {
       for (const line of text.replace(/^\ufeff/, "").split(/\r?\n/)) {
@@ -23,12 +31,19 @@ export function createIgnoreRules(): IgnoreRules {
       }
     },
     ignores(file, isDirectory) {
-      const last = rules.findLast(({ directory, pattern, onlyDirectories }) => {
-        if (onlyDirectories && !isDirectory) return false;
-        if (directory !== "" && !file.startsWith(`${directory}/`)) return false;
-        return pattern.test(directory === "" ? file : file.slice(directory.length + 1));
-      });
-      return last !== undefined && !last.isNegated;
+      return lastWord(file, isDirectory)?.isNegated === false;
+    },
+    ignoresBelow(file, isDirectory) {
+      for (
+        let [path, isDir] = [file, isDirectory];
+        path !== "";
+        path = path.slice(0, Math.max(0, path.lastIndexOf("/")))
+      ) {
+        const last = lastWord(path, isDir);
+        if (last !== undefined) return !last.isNegated;
+        isDir = true;
+      }
+      return false;
     },
   };
 }

@@ -1,0 +1,59 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import type { BuildRequest } from "../build.ts";
+import { type Command, parseCommandLine } from "../command-line.ts";
+import type { BuildFailureReason } from "../failure.ts";
+import { installCommand } from "../install.ts";
+import { dependsOnLockOnly } from "../npm-ci.ts";
+import type { Project } from "../project.ts";
+
+/** A program that runs while an image is made, and what its failure is called. */
+export interface ImageCommand extends Command {
+  reason: BuildFailureReason;
+}
+
+/** What installs the dependencies of a project; `manifests`: the only files that decides about, null: all of them. */
+export interface InstallPlan {
+  commands: ImageCommand[];
+  manifests: string[] | null;
+  because: string;
+}
+
+/** The same choice as in a build without an engine (docs/reference/builds.md), for an image that has npm only. */
+export async function planInstall(request: BuildRequest, sourceDir: string, project: Project): Promise<InstallPlan> {
+  const reason = "InstallFailed" as const;
+  if (request.installCommand !== null) {
+    const commands = parseCommandLine(request.installCommand, { cwd: ".", what: "install command" });
+    return { commands: commands.map((command) => ({ ...command, reason })), manifests: null, because: "" };
+  }
+  const nothing = { commands: [], manifests: null };
+  if (project.kind === "command") return { ...nothing, because: "pierhead.json names what to run under build." };
+  const directory = request.buildCommand === null ? project.directory : ".";
+  const command = await installCommand(sourceDir, directory, "");
+  if (command === null) return { ...nothing, because: `There is no package.json in ${directory}.` };
+  const isNpmCi = command.argv.join(" ") === "npm ci";
+  return {
+    commands: [{ ...command, reason }],
+    manifests: isNpmCi ? await manifestsOf(sourceDir, directory) : null,
+    because: command.because,
+  };
+}
+
+export function planBuild(request: BuildRequest, project: Project): ImageCommand[] {
+  const reason = "BuildFailed" as const;
+  const cwd = project.directory;
+  if (request.buildCommand !== null) {
+    const commands = parseCommandLine(request.buildCommand, { cwd, what: "build command" });
+    return commands.map((command) => ({ ...command, reason }));
+  }
+  return project.kind === "command" ? project.build.map((argv) => ({ argv, cwd, env: {}, reason })) : [];
+}
+
+/** Null when more than these files decides what npm installs, or a path would mean something else in a Dockerfile. */
+async function manifestsOf(sourceDir: string, directory: string): Promise<string[] | null> {
+  if (/[*?[\]\\$]/.test(directory)) return null;
+  const names = ["package.json", "package-lock.json", ".npmrc"].map((name) => path.posix.join(directory, name));
+  const texts = await Promise.all(names.map((name) => readFile(path.join(sourceDir, name), "utf8").catch(() => null)));
+  if (!dependsOnLockOnly(texts[0] ?? "", texts[1] ?? "")) return null;
+  return names.filter((_, index) => texts[index] !== null);
+}

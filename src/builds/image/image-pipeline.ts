@@ -1,0 +1,178 @@
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { labels, stateMount } from "../../compute/docker/container.ts";
+import { Engine } from "../../compute/docker/engine.ts";
+import { builtRepository } from "../../compute/docker/images.ts";
+import type { LanggraphConfig } from "../../compute/process/langgraph-config.ts";
+import { openHealthPath } from "../../compute/process/langgraph-js-options.ts";
+import type { Artifact } from "../../contract/assignment.ts";
+import { artifactManifestName, builderVersion } from "../artifact.ts";
+import type { BuildRequest, ImageTarget } from "../build.ts";
+import { BuildFailure, tooLarge } from "../failure.ts";
+import { isFileInside } from "../inside.ts";
+import { parseJsonText } from "../json-text.ts";
+import type { LanggraphProject } from "../langgraph-config.ts";
+import type { Project } from "../project.ts";
+import type { BuildContext } from "../run-command.ts";
+import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
+import { planBuild, planInstall } from "./commands.ts";
+import { packContext, packOwnContext } from "./context.ts";
+import {
+  appDir,
+  contextSource,
+  generateDockerfile,
+  type Instruction,
+  labelStages,
+  ownDir,
+  programExtension,
+} from "./dockerfile.ts";
+import { buildInEngine, type EngineBuild } from "./engine-build.ts";
+
+type ImageArtifact = Extract<Artifact, { kind: "image" }>;
+
+/**
+ * Makes an image of a project in the container engine of this host: of the project's own Dockerfile, or of one that is
+ * written for its kind. What runs of the project runs in containers of the engine, within limits.
+ * @throws BuildFailure
+ */
+export async function makeImage(
+  request: BuildRequest,
+  target: ImageTarget,
+  { project, context }: { project: Project; context: BuildContext },
+): Promise<ImageArtifact> {
+  if (project.kind === "langgraph-python") throw new BuildFailure("Unsupported", noPython);
+  const engine = await new Engine(target.host).open();
+  try {
+    const uri = `${builtRepository(target.installationId)}:${request.key}`;
+    const build = {
+      tag: uri,
+      labels: imageLabels(request),
+      limits: { memoryMib: target.memoryMib, cpuCores: target.cpuCores, diskBytesMax: request.diskBytesMax },
+    };
+    const prepared =
+      project.kind === "dockerfile"
+        ? await prepareOwn(target, project.dockerfile, context)
+        : await prepareGenerated(engine, request, target, { project, context });
+    const digest = await buildInEngine(engine, { ...build, ...prepared }, context);
+    await checkSize(engine, digest, request.diskBytesMax);
+    context.log.say(`Image ${digest}, built from ${describeSource(request)} by builder ${builderVersion}.`);
+    const isExclusive = project.kind === "langgraph-js" || project.isExclusive;
+    return {
+      kind: "image",
+      digest,
+      uri,
+      health_path: project.kind === "langgraph-js" ? await healthPath(context.sourceDir, project) : project.healthPath,
+      rollout: isExclusive ? "handover" : "rolling",
+    };
+  } finally {
+    engine.close();
+  }
+}
+
+const noPython =
+  "No image is made of Python graphs here. Give the project a Dockerfile and name it in a pierhead.json, or deploy an image.";
+
+type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions">;
+
+async function prepareOwn(target: ImageTarget, dockerfile: string, { sourceDir }: BuildContext): Promise<Prepared> {
+  if (!(await isFileInside(sourceDir, dockerfile))) {
+    throw new BuildFailure("ConfigInvalid", `There is no file '${dockerfile}' in the source to build an image with.`);
+  }
+  const file = path.join(sourceDir, dockerfile);
+  const text = await readFile(file, "utf8");
+  await writeFile(file, labelStages(text, [labels.installation, target.installationId]));
+  return { context: await packOwnContext(sourceDir, dockerfile), dockerfile, instructions: null };
+}
+
+async function prepareGenerated(
+  engine: Engine,
+  request: BuildRequest,
+  target: ImageTarget,
+  {
+    project,
+    context,
+  }: { project: Exclude<Project, { kind: "dockerfile" | "langgraph-python" }>; context: BuildContext },
+): Promise<Prepared> {
+  const { sourceDir, log } = context;
+  if (project.kind === "langgraph-js") await checkEntryFiles(request, sourceDir, project);
+  const install = await planInstall(request, sourceDir, project);
+  if (install.because !== "") log.say(install.because);
+  const instructions = generateDockerfile({
+    base: await baseImage(engine, target, { kind: project.kind, context }),
+    label: [labels.installation, target.installationId],
+    install,
+    build: planBuild(request, project),
+    directory: project.directory,
+    start: project.kind === "command" ? project.start : startLanggraph(project),
+  });
+  const workDir = path.dirname(sourceDir);
+  await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
+  return {
+    context: packContext(workDir, ["Dockerfile", contextSource]),
+    dockerfile: "Dockerfile",
+    instructions,
+  };
+}
+
+const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");
+
+function startLanggraph({ configPath }: LanggraphProject): string[] {
+  const program = `${ownDir}/${startProgram}${programExtension}`;
+  return ["node", program, path.posix.join(appDir, configPath), stateMount, toolchainDir];
+}
+
+/** A build command may make them; then the agent server's own words at its start have to do. */
+async function checkEntryFiles({ buildCommand }: BuildRequest, sourceDir: string, project: LanggraphProject) {
+  if (buildCommand !== null) return;
+  for (const { place, file } of project.entryFiles) {
+    if (await isFileInside(sourceDir, file)) continue;
+    const what = `${project.configPath}: ${place} names '${file}', which does not exist in the source`;
+    throw new BuildFailure("ConfigInvalid", `${what}. If a build makes it, set build_command.`);
+  }
+}
+
+async function healthPath(sourceDir: string, { configPath }: LanggraphProject): Promise<string> {
+  const config = parseJsonText(await readFile(path.join(sourceDir, configPath), "utf8")) as LanggraphConfig;
+  return openHealthPath(config) ?? "";
+}
+
+/** Seen with `docker inspect`; nobody else has to look it up in our database. */
+function imageLabels(request: BuildRequest): Record<string, string> {
+  const { source } = request;
+  return {
+    "pierhead.dev/artifact": request.key,
+    "pierhead.dev/builder": builderVersion,
+    "org.opencontainers.image.created": new Date().toISOString(),
+    ...(source.kind === "git" ? { "org.opencontainers.image.revision": source.commitSha } : {}),
+  };
+}
+
+function describeSource({ source }: BuildRequest): string {
+  switch (source.kind) {
+    case "git":
+      return `commit ${source.commitSha}`;
+    case "tarball":
+      return `upload sha256:${source.sha256}`;
+    case "template":
+      return `template ${source.digest}`;
+  }
+}
+
+async function checkSize(engine: Engine, imageId: string, bytesMax: number): Promise<void> {
+  const { Size } = await engine.call<{ Size: number }>("GET", `/images/${imageId}/json`);
+  if (Size <= bytesMax) return;
+  await engine.callUnless([404, 409], "DELETE", `/images/${imageId}`, { query: { force: true } });
+  throw tooLarge(Size, bytesMax);
+}
+
+/** The manifest stands where the directory of an artifact would: whoever lists artifacts finds this one as well. */
+export async function storeManifest(request: BuildRequest, artifact: ImageArtifact): Promise<void> {
+  const target = path.join(request.artifactsDir, request.key);
+  const draft = path.join(request.workDir, "manifest");
+  await mkdir(draft, { recursive: true });
+  await writeFile(path.join(draft, artifactManifestName), JSON.stringify(artifact, null, 2));
+  await mkdir(request.artifactsDir, { recursive: true });
+  // An older one is of an image that is gone, or of the same content.
+  await rm(target, { recursive: true, force: true });
+  await rename(draft, target);
+}

@@ -1,0 +1,367 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
+
+const w = await startAuthWorld();
+const { t, as } = w;
+
+/** What an attacker has to work with: his own sign-in, and one of somebody else. */
+interface Scene {
+  provider: string;
+  state: string;
+  authId: string;
+  /** A sign-in at another provider of the same organization. */
+  other: { provider: string; state: string };
+}
+
+type Query = Record<string, string> | [string, string][] | string;
+
+interface Attack {
+  name: string;
+  /** Settings of the provider. */
+  provider?: object;
+  /** Fields of authenticate. */
+  asked?: object;
+  /** Done after the sign-in has begun, before the answer comes. */
+  before?: (scene: Scene) => unknown;
+  query: (scene: Scene) => Query;
+  /** Comes to the address of this provider instead. */
+  at?: (scene: Scene) => string;
+  /** The state is spent afterwards: the honest answer is refused too. */
+  isSpent?: boolean;
+}
+
+const code = `${canary}-code`;
+const issuer = as.url;
+const knownIssuer = { issuer };
+
+/** Answers to a redirect URI that are not the provider's answer to this sign-in. */
+const attacks: Attack[] = [
+  { name: "nothing at all", query: () => "" },
+  { name: "a code without a state", query: () => ({ code }) },
+  { name: "an empty state", query: () => ({ code, state: "" }) },
+  { name: "a state that nobody made", query: () => ({ code, state: "a".repeat(43) }) },
+  { name: "a state with another end", query: ({ state }) => ({ code, state: `${state.slice(0, -2)}xx` }) },
+  { name: "a state with something behind it", query: ({ state }) => ({ code, state: `${state}=` }) },
+  { name: "a state that is cut off", query: ({ state }) => ({ code, state: state.slice(0, 42) }) },
+  { name: "a state in capitals", query: ({ state }) => ({ code, state: state.toUpperCase() }) },
+  { name: "the id of the sign-in instead of its state", query: ({ authId }) => ({ code, state: authId }) },
+  {
+    name: "the same state twice",
+    query: ({ state }) => [
+      ["code", code],
+      ["state", state],
+      ["state", state],
+    ],
+  },
+  {
+    name: "two states",
+    query: ({ state, other }) => [
+      ["code", code],
+      ["state", other.state],
+      ["state", state],
+    ],
+  },
+  { name: "markup for a state", query: () => ({ code, state: "<script>alert(1)</script>" }) },
+  { name: "SQL for a state", query: () => ({ code, state: "' or 1=1 --" }) },
+  { name: "a state of 8 KiB", query: () => ({ code, state: "a".repeat(8_192) }) },
+  { name: "an array for a state", query: ({ state }) => `code=${code}&state[]=${state}` },
+  {
+    name: "a state that has expired",
+    before: ({ authId }) => sql`update oauth_requests set expires_at = now() where id = ${authId}`.execute(t.db.kysely),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+  {
+    name: "the answer once more",
+    before: ({ provider, state }) => w.comeBack(provider, { code, state }),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+  {
+    name: "another code for a state that was used",
+    before: ({ provider, state }) => w.comeBack(provider, { code, state }),
+    query: ({ state }) => ({ code: "another", state }),
+    isSpent: true,
+  },
+  {
+    name: "a code after the user has denied",
+    before: ({ provider, state }) => w.comeBack(provider, { error: "access_denied", state }),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+  { name: "the user's denial", query: ({ state }) => ({ error: "access_denied", state }), isSpent: true },
+  {
+    name: "a fault of the provider, with markup",
+    query: ({ state }) => ({ error: "<b>x</b>", error_description: `<i>${canary}</i>`, state }),
+    isSpent: true,
+  },
+  { name: "a denial and a code", query: ({ state }) => ({ error: "access_denied", code, state }), isSpent: true },
+  { name: "no code", query: ({ state }) => ({ state }), isSpent: true },
+  { name: "an empty code", query: ({ state }) => ({ code: "", state }), isSpent: true },
+  {
+    name: "two codes",
+    query: ({ state }) => [
+      ["code", code],
+      ["code", "b"],
+      ["state", state],
+    ],
+    isSpent: true,
+  },
+  { name: "a token in the address", query: ({ state }) => ({ token: "a", state }), isSpent: true },
+  { name: "an ID token in the address", query: ({ state }) => ({ code, id_token: "a.b.c", state }), isSpent: true },
+  {
+    name: "an encrypted answer that was not asked for",
+    query: ({ state }) => ({ response: "a.b.c", state }),
+    isSpent: true,
+  },
+  {
+    name: "another provider's answer at this provider's address",
+    query: ({ other }) => ({ code, state: other.state }),
+  },
+  {
+    name: "this answer at another provider's address",
+    query: ({ state }) => ({ code, state }),
+    at: ({ other }) => other.provider,
+    isSpent: true,
+  },
+  {
+    name: "this answer at the address of no provider",
+    query: ({ state }) => ({ code, state }),
+    at: () => "nobody",
+    isSpent: true,
+  },
+  {
+    name: "another issuer",
+    provider: knownIssuer,
+    query: ({ state }) => ({ code, state, iss: "https://evil.example" }),
+    isSpent: true,
+  },
+  {
+    name: "an issuer that begins alike",
+    provider: knownIssuer,
+    query: ({ state }) => ({ code, state, iss: `${issuer}.evil.example` }),
+    isSpent: true,
+  },
+  {
+    name: "an issuer with a slash more",
+    provider: knownIssuer,
+    query: ({ state }) => ({ code, state, iss: `${issuer}/` }),
+    isSpent: true,
+  },
+  {
+    name: "an issuer in capitals",
+    provider: knownIssuer,
+    query: ({ state }) => ({ code, state, iss: issuer.toUpperCase() }),
+    isSpent: true,
+  },
+  {
+    name: "two issuers",
+    provider: knownIssuer,
+    query: ({ state }) => [
+      ["code", code],
+      ["state", state],
+      ["iss", issuer],
+      ["iss", "https://evil.example"],
+    ],
+    isSpent: true,
+  },
+  {
+    name: "no issuer from a provider that promised one",
+    provider: knownIssuer,
+    before: ({ provider }) =>
+      sql`update oauth_providers set names_issuer = true where provider_id = ${provider}`.execute(t.db.kysely),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+  {
+    name: "an issuer elsewhere than the provider's endpoints",
+    query: ({ state }) => ({ code, state, iss: "https://evil.example" }),
+    isSpent: true,
+  },
+  {
+    name: "an issuer that is no address",
+    query: ({ state }) => ({ code, state, iss: "evil" }),
+    isSpent: true,
+  },
+  {
+    name: "an answer that belongs to the application's own redirect URI",
+    provider: { allowed_redirect_uris: ["https://app.example.com/cb"] },
+    asked: { redirect_uri: "https://app.example.com/cb" },
+    query: ({ state }) => ({ code, state }),
+  },
+  {
+    name: "the answer of a provider that was moved meanwhile",
+    before: ({ provider }) => patchProvider(provider, { token_url: `${as.url}/elsewhere` }),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+  {
+    name: "the answer of a provider that has another client meanwhile",
+    before: ({ provider }) => patchProvider(provider, { client_id: "d" }),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+  {
+    name: "the answer of a provider that is gone",
+    before: ({ provider }) => t.ask({ method: "DELETE", url: `/v2/auth/providers/${provider}` }),
+    query: ({ state }) => ({ code, state }),
+    isSpent: true,
+  },
+];
+
+const patchProvider = (provider: string, payload: object) =>
+  t.ask({ method: "PATCH", url: `/v2/auth/providers/${provider}`, payload });
+
+test("there are enough attacks", () => assert.ok(attacks.length >= 40));
+
+for (const attack of attacks) {
+  test(`refused, and no code sent on: ${attack.name}`, async () => {
+    const provider = await w.addProvider(attack.provider);
+    const elsewhere = await w.addProvider();
+    const other = { provider: elsewhere, ...(await w.begin(elsewhere)) };
+    const scene = { provider, other, ...(await w.begin(provider, attack.asked)) };
+    await attack.before?.(scene);
+    const [callsBefore, tokensBefore] = [as.calls.length, await w.countTokens(provider)];
+    assertPlainRefusal(await w.comeBack(attack.at?.(scene) ?? provider, attack.query(scene)));
+    assert.deepEqual([as.calls.length, await w.countTokens(provider)], [callsBefore, tokensBefore]);
+    // Who guesses wrong does not spoil the sign-in of somebody else; what was really its answer spends it.
+    const isOwn = attack.asked === undefined;
+    const honest = await w.comeBack(provider, {
+      code,
+      state: scene.state,
+      ...(attack.provider === knownIssuer && { iss: issuer }),
+    });
+    assert.equal(honest.status, attack.isSpent === true || !isOwn ? 400 : 200, honest.text);
+  });
+}
+
+test("an answer that no address can hold is refused without being repeated", async () => {
+  const provider = await w.addProvider();
+  const { state } = await w.begin(provider);
+  const answer = await w.comeBack(provider, `code=${code}%00&state=${state}%00`);
+  assert.equal(answer.status, 422);
+  assert.ok(!answer.text.includes(state) && !answer.text.includes(canary), answer.text);
+});
+
+test("an attack that fails ends the wait of whoever it was aimed at", async () => {
+  const provider = await w.addProvider();
+  const { state, authId } = await w.begin(provider);
+  const waiting = w.wait(authId, 30);
+  await w.comeBack(provider, { code, state, iss: "https://evil.example" });
+  assert.deepEqual((await waiting).body, { status: "not_found", token: null });
+  const { body } = await t.ask({
+    url: `/v2/auth/token-events?provider_id=${provider}`,
+    headers: { "x-user-id": "alice" },
+  });
+  assert.deepEqual([body[0].event_type, body[0].reason], ["flow_failed", "issuer_mismatch"]);
+});
+
+test("of many that bring the same answer at once, one is served and the code is sent on once", async () => {
+  const provider = await w.addProvider();
+  const { state } = await w.begin(provider);
+  const pages = await Promise.all(Array.from({ length: 20 }, () => w.comeBack(provider, { code, state })));
+  assert.equal(pages.filter(({ status }) => status === 200).length, 1);
+  assert.equal(as.calls.length, 1);
+});
+
+test("a program that only looks whether the page is there spends no code", async () => {
+  const provider = await w.addProvider();
+  const { state } = await w.begin(provider);
+  const query = new URLSearchParams({ code, state });
+  const head = await t.ask({ method: "HEAD", url: `/v2/auth/callback/${provider}?${query}`, key: null });
+  assert.deepEqual([head.status, as.calls.length], [200, 0]);
+  assert.equal((await w.comeBack(provider, { code, state })).status, 200);
+});
+
+/** Addresses that are not the one that is allowed. */
+const allowed = "https://app.example.com/cb";
+const redirects: Record<string, string> = {
+  "a longer path": `${allowed}/evil`,
+  "more letters": `${allowed}x`,
+  "a slash more": `${allowed}/`,
+  "a query": `${allowed}?to=https://evil.example`,
+  "an empty query": `${allowed}?`,
+  "a fragment": `${allowed}#x`,
+  "a sub-domain of it": "https://evil.app.example.com/cb",
+  "a domain it is a sub-domain of": "https://app.example.com.evil.example/cb",
+  "its parent domain": "https://example.com/cb",
+  "another port": "https://app.example.com:444/cb",
+  "its port, spelled out": "https://app.example.com:443/cb",
+  "clear text": "http://app.example.com/cb",
+  "a user name that looks like it": "https://app.example.com@evil.example/cb",
+  "a way up": "https://app.example.com/cb/../evil",
+  "a hidden way up": "https://app.example.com/cb/%2e%2e/evil",
+  "a backslash": "https://app.example.com\\@evil.example/cb",
+  capitals: "https://APP.example.com/cb",
+  "a dot behind the host": "https://app.example.com./cb",
+  "another kind of dot": "https://app\u3002example.com/cb",
+  "a blank behind": `${allowed} `,
+  "a line break": `${allowed}\n`,
+  "an open redirect of the same host": "https://app.example.com/redirect?to=https://evil.example",
+  code: "javascript:alert(1)",
+  data: "data:text/html,x",
+  "no address": "cb",
+  "this server's address of another provider": "http://127.0.0.1:8124/v2/auth/callback/other",
+  "this server under another name": "http://localhost:8124/v2/auth/callback/p",
+};
+
+test("a redirect URI other than the allowed one is refused, whatever it looks like", async () => {
+  const provider = await w.addProvider({ allowed_redirect_uris: [allowed] });
+  assert.equal((await w.authenticate(provider, { redirect_uri: allowed })).status, 200);
+  for (const [name, redirect_uri] of Object.entries(redirects)) {
+    const answer = await w.authenticate(provider, { redirect_uri });
+    assert.equal(answer.status, 400, name);
+    assert.match(answer.body.detail, /is not one of the 'allowed_redirect_uris'/, name);
+  }
+});
+
+test("the address of this server is the configured one, whatever host a caller says it called", async () => {
+  const provider = await w.addProvider();
+  for (const headers of [
+    { host: "evil.example" },
+    { "x-forwarded-host": "evil.example" },
+    { "x-forwarded-proto": "https" },
+  ]) {
+    const { url } = await w.begin(provider, { user_id: crypto.randomUUID() }, { headers });
+    const redirect = new URL(url).searchParams.get("redirect_uri");
+    assert.equal(redirect, `http://127.0.0.1:8124/v2/auth/callback/${provider}`);
+  }
+});
+
+test("a code that came to an application is taken from whoever started, and from nobody else", async () => {
+  const redirect_uri = allowed;
+  const provider = await w.addProvider({ allowed_redirect_uris: [allowed] });
+  const url = `/v2/auth/callback/${provider}`;
+  const agentKey = await t.mintKey({ role: "agent" });
+  const { state } = await w.begin(provider, { redirect_uri }, { key: agentKey });
+  const strangers = [
+    { name: "no key", more: { key: null }, status: 401 },
+    { name: "a reader", more: { key: await t.mintKey({ role: "reader" }) }, status: 403 },
+    {
+      name: "a listener",
+      more: { key: await t.mintKey({ role: "listener", isOrganizational: true, listenerId: t.deps.listenerId }) },
+      status: 403,
+    },
+    { name: "another key of the workspace", more: { key: t.tenant.adminKey }, status: 400 },
+    { name: "another user", more: { key: agentKey, headers: { "x-user-id": "bob" } }, status: 400 },
+    { name: "another organization", more: { key: t.stranger.adminKey }, status: 400 },
+    {
+      name: "another organization, as the user",
+      more: { key: t.stranger.adminKey, headers: { "x-user-id": "alice" } },
+      status: 400,
+    },
+  ];
+  for (const { name, more, status } of strangers) {
+    const answer = await w.post(url, { code, state }, more);
+    assert.equal(answer.status, status, name);
+    assert.ok(!answer.text.includes(canary), name);
+  }
+  assert.equal(as.calls.length, 0);
+  const { body } = await w.post(url, { code, state }, { key: agentKey });
+  assert.deepEqual([body.status, body.token, body.user_id, as.calls.length], ["completed", null, "alice", 1]);
+  assert.equal(as.calls[0]?.form["redirect_uri"], allowed);
+  const again = await w.post(url, { code, state }, { key: agentKey });
+  assert.match(again.body.detail, /has been used already/);
+});

@@ -1,0 +1,258 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { sql } from "kysely";
+import type { ProviderAnswer, ProviderCall } from "../oauth-server.ts";
+import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
+
+const w = await startAuthWorld();
+const { t, as } = w;
+const asUser = (user: string) => ({ headers: { "x-user-id": user } });
+const token = (fields: object = {}) => ({
+  json: { access_token: "a", refresh_token: "r", token_type: "Bearer", expires_in: 3600, ...fields },
+});
+
+test("of 50 that ask for an expired token at once, one refreshes it and all get the new one", async () => {
+  const provider = await w.addProvider();
+  await w.connect(provider);
+  await w.expireTokens(provider);
+  as.calls.length = 0;
+  as.answer = async () => {
+    await sleep(50);
+    return token({ access_token: "fresh", refresh_token: "rotated" });
+  };
+  const answers = await Promise.all(Array.from({ length: 50 }, () => w.authenticate(provider)));
+  assert.deepEqual([...new Set(answers.map(({ body }) => `${body.status} ${body.token}`))], ["completed fresh"]);
+  assert.equal(as.calls.length, 1);
+  await w.expireTokens(provider);
+  as.answer = ({ form }) => token({ access_token: `after-${form["refresh_token"]}`, refresh_token: undefined });
+  assert.equal((await w.authenticate(provider)).body.token, "after-rotated");
+  await w.expireTokens(provider);
+  as.calls.length = 0;
+  assert.equal((await w.authenticate(provider)).body.token, "after-rotated", "one that is not rotated stays good");
+});
+
+test("a caller that leaves does not keep the others from the token", async () => {
+  const provider = await w.addProvider();
+  await w.connect(provider);
+  await w.expireTokens(provider);
+  as.answer = async () => {
+    await sleep(200);
+    return token({ access_token: "fresh" });
+  };
+  await t.api.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = t.api.server.address() as { port: number };
+  const leaving = fetch(`http://127.0.0.1:${port}/v2/auth/authenticate`, {
+    method: "POST",
+    headers: { "x-api-key": t.tenant.adminKey },
+    body: JSON.stringify({ provider, scopes: [], user_id: "alice" }),
+    signal: AbortSignal.timeout(100),
+  });
+  await assert.rejects(leaving);
+  assert.equal((await w.authenticate(provider)).body.token, "fresh");
+  assert.equal(as.calls.filter(({ form }) => form["grant_type"] === "refresh_token").length, 1);
+});
+
+test("a refresh that is refused ends the token: the user is asked again, and the connection outlives it", async () => {
+  const provider = await w.addProvider();
+  const id = await w.connect(provider);
+  await w.expireTokens(provider);
+  as.answer = () => ({ status: 400, json: { error: "invalid_grant", error_description: canary } });
+  const looked = await w.authenticate(provider, { check_only: true });
+  assert.deepEqual([looked.body.status, looked.body.url, looked.body.auth_id], ["token_expired", null, null]);
+  const expired = await w.authenticate(provider);
+  assert.equal(expired.body.status, "token_expired");
+  assert.ok(expired.body.url.startsWith(`${as.url}/authorize?`));
+  const { body: events } = await t.ask({ url: `/v2/auth/token-events?provider_id=${provider}`, ...asUser("alice") });
+  assert.deepEqual([events[0].event_type, events[0].reason], ["refresh_failed", "invalid_grant"]);
+  assert.ok(!JSON.stringify(events).includes(canary));
+
+  as.answer = () => token({ access_token: "again" });
+  const state = new URL(expired.body.url).searchParams.get("state") ?? "";
+  assert.equal((await w.comeBack(provider, { code: "c", state })).status, 200);
+  const renewed = await w.authenticate(provider);
+  assert.deepEqual([renewed.body.token, renewed.body.metadata.token_id], ["again", id]);
+  assert.equal(await w.countTokens(provider), 1);
+});
+
+test("a provider that is away for a while costs no token", async () => {
+  const provider = await w.addProvider();
+  await w.connect(provider);
+  await w.expireTokens(provider);
+  for (const answer of [
+    { status: 500, text: canary },
+    { status: 200, text: "<html>" },
+    { status: 503, json: { error: "temporarily_unavailable" } },
+    { status: 401, headers: { "www-authenticate": "Basic" }, json: { error: "invalid_client" } },
+    { raw: (response: { destroy: () => void }) => response.destroy() },
+  ] as ProviderAnswer[]) {
+    as.answer = () => answer;
+    const failed = await w.authenticate(provider);
+    assert.equal(failed.status, 502, failed.text);
+    assert.match(failed.body.detail, /^OAuth provider 'p-[\w-]+' cannot be used at the moment\. [A-Z1]/);
+    assert.ok(!failed.text.includes(canary));
+  }
+  as.answer = ({ form }) => token({ access_token: `after-${form["refresh_token"]}` });
+  assert.match((await w.authenticate(provider)).body.token, /^after-refresh-\d+$/);
+});
+
+test("a token that is still good for some seconds is given out while the provider is away", async () => {
+  const provider = await w.addProvider();
+  await w.connect(provider);
+  await sql`update oauth_tokens t set expires_at = now() + interval '40 seconds' from oauth_providers p
+             where p.id = t.provider_row_id and p.provider_id = ${provider}`.execute(t.db.kysely);
+  as.answer = () => ({ status: 500, text: "" });
+  assert.equal((await w.authenticate(provider)).body.status, "completed");
+});
+
+test("a refresh token goes to nobody but the one who gave it", async () => {
+  const provider = await w.addProvider();
+  await w.connect(provider);
+  await w.expireTokens(provider);
+  as.calls.length = 0;
+  for (const payload of [{ token_url: `${as.url}/moved` }, { token_url: `${as.url}/token`, client_id: "d" }]) {
+    await t.ask({ method: "PATCH", url: `/v2/auth/providers/${provider}`, payload });
+    const { body } = await w.authenticate(provider);
+    assert.deepEqual([body.status, as.calls.length], ["token_expired", 0]);
+  }
+});
+
+/** What a token endpoint can answer to a code instead of a token. */
+const lies: Record<string, (call: ProviderCall) => ProviderAnswer> = {
+  "a fault": () => ({ status: 500, text: canary }),
+  "a gateway's page": () => ({ status: 502, text: `<html>${canary}</html>` }),
+  "a page with status 200": () => ({ status: 200, text: "<html></html>" }),
+  nothing: () => ({ status: 200, text: "" }),
+  "no content": () => ({ status: 204, text: "" }),
+  null: () => ({ json: null }),
+  "a list": () => ({ json: [] }),
+  "a text": () => ({ json: "token" }),
+  "broken JSON": () => ({ status: 200, headers: { "content-type": "application/json" }, text: '{"access_token": "a' }),
+  "no token": () => ({ json: { token_type: "bearer" } }),
+  "an empty token": () => token({ access_token: "" }),
+  "a number for a token": () => token({ access_token: 7 }),
+  "an object for a token": () => token({ access_token: {} }),
+  "a token with a line break": () => token({ access_token: "a\r\nx-evil: 1" }),
+  "a token of 20 KiB": () => token({ access_token: "a".repeat(20_000) }),
+  "a token of another kind": () => token({ token_type: "mac" }),
+  "a token bound to a key": () => token({ token_type: "DPoP" }),
+  "a token that expires before it begins": () => token({ expires_in: -1 }),
+  "a token that expires at no time": () => token({ expires_in: "never" }),
+  "a scope that is a number": () => token({ scope: 7 }),
+  "a redirect": () => ({ status: 302, headers: { location: "http://169.254.169.254/" } }),
+  "a redirect that keeps the method": () => ({ status: 307, headers: { location: `${as.url}/elsewhere` } }),
+  "a token with status 400": () => ({ ...token(), status: 400 }),
+  "an endless answer": () => ({
+    raw: (response) => void response.writeHead(200).end(Buffer.alloc(2 * 1024 * 1024, "a")),
+  }),
+  "a connection that ends": () => ({ raw: (response) => void response.destroy() }),
+  "a refused code": () => ({ status: 400, json: { error: "invalid_grant", error_description: canary } }),
+  "a refused code, as GitHub says it": () => ({ json: { error: "bad_verification_code" } }),
+  "a refused code, as Slack says it": () => ({ json: { ok: false, error: "invalid_code" } }),
+  "a refused client": () => ({
+    status: 401,
+    headers: { "www-authenticate": 'Basic realm="x"' },
+    json: { error: "invalid_client" },
+  }),
+  "a refused client without a word": () => ({ status: 401, text: "" }),
+  "an error that holds what was sent": ({ form }) => ({
+    status: 400,
+    json: { error: form["code"], error_description: form["client_secret"] },
+  }),
+  "an error that is an object": () => ({ status: 400, json: { error: { code: "x", message: canary } } }),
+};
+
+for (const [name, answer] of Object.entries(lies)) {
+  test(`a provider that gives ${name} for a code connects nobody, and the page says so plainly`, async () => {
+    const provider = await w.addProvider();
+    const { state, authId } = await w.begin(provider);
+    as.answer = answer;
+    assertPlainRefusal(await w.comeBack(provider, { code: `${canary}-code`, state }));
+    assert.deepEqual((await w.wait(authId, 5)).body, { status: "not_found", token: null });
+    assert.deepEqual([await w.countTokens(provider), as.calls.length], [0, 1]);
+    const { text } = await t.ask({ url: `/v2/auth/token-events?provider_id=${provider}`, ...asUser("alice") });
+    assert.ok(text.includes("flow_failed") && !text.includes(canary), text);
+  });
+}
+
+test("a provider that does not answer is left after ten seconds", async () => {
+  const provider = await w.addProvider();
+  const { state } = await w.begin(provider);
+  as.answer = () => ({ raw: () => {} });
+  const page = await w.comeBack(provider, { code: "c", state });
+  assertPlainRefusal(page);
+  assert.match(page.text, /took longer than 10000 ms/);
+});
+
+test("a token belongs to its workspace, its user and its agent, and to nobody else", async () => {
+  const provider = await w.addProvider();
+  const mine = await w.connect(provider, { user_id: "alice", agent_id: "helper" });
+  const others: [string, object, object][] = [
+    ["another user", { user_id: "bob", agent_id: "helper" }, {}],
+    ["another agent", { user_id: "alice", agent_id: "other" }, {}],
+    ["no agent", { user_id: "alice" }, {}],
+    ["the agent itself", { user_id: null, agent_id: "helper" }, {}],
+    ["the key itself", { user_id: null }, {}],
+    ["a user who is called like the agent", { user_id: "helper" }, {}],
+    ["a user in capitals", { user_id: "Alice", agent_id: "helper" }, {}],
+  ];
+  for (const [name, fields, more] of others) {
+    const { body } = await w.authenticate(provider, { ...fields, check_only: true }, more);
+    assert.deepEqual([body.status, body.token], ["connection_required", null], name);
+    const named = await w.authenticate(provider, { ...fields, token_id: mine }, more);
+    assert.deepEqual([named.status, named.body], [404, { detail: `OAuth token ID ${mine} not found.` }], name);
+  }
+  const own = await w.authenticate(provider, { user_id: "alice", agent_id: "helper", check_only: true });
+  assert.equal(own.body.status, "completed");
+});
+
+test("another workspace of the organization knows the provider and none of the tokens", async () => {
+  const provider = await w.addProvider();
+  const id = await w.connect(provider);
+  const { body: workspace } = await t.ask({
+    method: "POST",
+    url: "/v2/admin/workspaces",
+    payload: { name: randomUUID() },
+    key: await t.mintKey({ isOrganizational: true }),
+  });
+  const key = await t.mintKey({ tenant: { ...t.tenant, tenantId: workspace.id } });
+  const there = await w.authenticate(provider, { check_only: true }, { key });
+  assert.deepEqual([there.status, there.body.status], [200, "connection_required"]);
+  assert.equal((await w.authenticate(provider, { token_id: id }, { key })).status, 404);
+  assert.deepEqual((await t.ask({ url: "/v2/auth/tokens", key, ...asUser("alice") })).body, []);
+});
+
+test("another organization's provider, tokens and sign-ins answer as those that are not there", async () => {
+  const provider = await w.addProvider();
+  const id = await w.connect(provider);
+  const { authId } = await w.begin(provider, { user_id: "carol" });
+  const more = { key: t.stranger.adminKey, ...asUser("alice") };
+  const foreign = await w.authenticate(provider, {}, more);
+  assert.deepEqual([foreign.status, foreign.body], [404, { detail: `OAuth provider '${provider}' not found` }]);
+  assert.deepEqual((await w.wait(authId, 5, { key: t.stranger.adminKey })).body, { status: "not_found", token: null });
+  for (const request of [
+    { method: "DELETE" as const, url: `/v2/auth/tokens/${id}` },
+    { method: "PATCH" as const, url: `/v2/auth/tokens/${id}/metadata`, payload: { is_default: true } },
+    { method: "POST" as const, url: "/v2/auth/agents/helper/connections", payload: { oauth_token_id: id } },
+  ]) {
+    const answer = await t.ask({ ...request, ...more });
+    assert.deepEqual([answer.status, answer.body], [404, { detail: `OAuth token ID ${id} not found.` }]);
+  }
+  assert.equal((await w.authenticate(provider)).body.status, "completed");
+});
+
+test("another user waits in vain for a sign-in, and so does who guesses", async () => {
+  const provider = await w.addProvider();
+  const { authId } = await w.begin(provider);
+  for (const [id, more] of [
+    [authId, asUser("bob")],
+    [randomUUID(), {}],
+    ["no-id", {}],
+    ["%00", {}],
+  ] as const) {
+    assert.equal((await w.wait(id, 5, more)).body.status ?? 422, id === "%00" ? 422 : "not_found", id);
+  }
+  assert.equal((await w.wait(authId, 0, asUser("alice"))).body.status, "pending");
+  assert.equal((await w.wait(authId, 0.2)).body.status, "timeout");
+});

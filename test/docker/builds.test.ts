@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { readArtifact } from "../../src/builds/artifact.ts";
+import type { BuildRequest, ImageTarget } from "../../src/builds/build.ts";
+import { dropArtifact, isUsable } from "../../src/builds/image/kept-image.ts";
+import type { Engine } from "../../src/compute/docker/engine.ts";
+import { begin, filesSource, scratch } from "../builds/fixtures.ts";
+import { anySpec } from "../compute/conformance.ts";
+import { eventually } from "../eventually.ts";
+import { nodeImage } from "./base-image.ts";
+import { ask, DockerWorld } from "./docker-world.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+
+const server = `
+const http = require("node:http");
+http.createServer((_, response) => response.end(require("./answer.js"))).listen(process.env.PORT, process.env.HOST);
+process.on("SIGTERM", () => process.exit(0));
+`;
+const lock = JSON.stringify({ name: "agent", lockfileVersion: 3, packages: { "": { name: "agent" } } });
+const project = (more: Record<string, string> = {}) => ({
+  "pierhead.json": JSON.stringify({ build: [["npm", "run", "build"]], start: ["node", "server.js"] }),
+  "package.json": JSON.stringify({ name: "agent", scripts: { build: "node make.js" } }),
+  "package-lock.json": lock,
+  "make.js":
+    'require("fs").writeFileSync("answer.js", "module.exports = \\"built\\""); console.log("made the answer");',
+  "server.js": server,
+  ...more,
+});
+
+describe("docker: image builds", { skip: dockerSkipped }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  let target: ImageTarget;
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+    const installationId = randomUUID();
+    target = { kind: "image", host: engine.host, installationId, nodeImage, memoryMib: 512, cpuCores: 1 };
+  });
+  after(() => end?.());
+
+  const build = async (dir: string, files: Record<string, string>, changes: Partial<BuildRequest> = {}) => {
+    const begun = begin(dir, await filesSource(path.join(dir, `source-${randomUUID()}`), files), {
+      target,
+      ...changes,
+    });
+    return { ...begun, result: await begun.build.result };
+  };
+  const failed = async (files: Record<string, string>, changes: Partial<BuildRequest> = {}) => {
+    await using place = await scratch();
+    const { result } = await build(place.dir, files, changes);
+    assert.ok(!result.ok);
+    return result;
+  };
+  const ours = (path: string) =>
+    engine.call<{ Id: string }[]>("GET", path, {
+      query: { all: true, filters: { label: [`pierhead.dev/installation=${target.installationId}`] } },
+    });
+
+  test("a project becomes an image that serves, made by programs that run in containers", async () => {
+    await using place = await scratch();
+    const { result, lines } = await build(place.dir, project());
+    assert.ok(result.ok, JSON.stringify(result));
+    const { artifact } = result;
+    assert.equal(artifact.kind, "image");
+    assert.match(artifact.digest, /^sha256:[0-9a-f]{64}$/);
+    assert.equal(artifact.rollout, "rolling");
+    assert.ok(lines.some(({ stream, message }) => stream === "stdout" && message === "made the answer"));
+    await using world = await DockerWorld.open(engine);
+    const state = await world.start(anySpec(artifact));
+    assert.equal(await ask(state, "/"), "built");
+    const details = await engine.call<{ Config: { User: string; Labels: Record<string, string> } }>(
+      "GET",
+      `/images/${artifact.digest}/json`,
+    );
+    assert.equal(details.Config.User, "10001:10001");
+    assert.match(details.Config.Labels["pierhead.dev/builder"] ?? "", /./);
+  });
+
+  test("an unchanged source is not built again, as long as its image is there", async () => {
+    await using place = await scratch();
+    const key = randomUUID().replaceAll("-", "");
+    const first = await build(place.dir, project({ "answer.txt": "again" }), { key });
+    assert.ok(first.result.ok);
+    const second = await build(place.dir, project({ "answer.txt": "again" }), { key });
+    assert.ok(second.result.ok && second.result.cached);
+    const directory = path.join(place.dir, "artifacts", key);
+    assert.equal(await isUsable(first.result.artifact, target), true);
+    assert.equal(await dropArtifact(directory, target), true);
+    assert.equal(await readArtifact(directory), undefined);
+    assert.equal(await isUsable(first.result.artifact, target), false);
+    const third = await build(place.dir, project({ "answer.txt": "again" }), { key });
+    assert.ok(third.result.ok && !third.result.cached);
+  });
+
+  test("a Dockerfile of the project's own is built, without what .dockerignore leaves out", async () => {
+    await using place = await scratch();
+    const files = {
+      Dockerfile: [
+        `FROM ${nodeImage} AS made`,
+        "COPY . /app",
+        'RUN ["node", "-e", "require(`fs`).writeFileSync(`/app/answer.js`, `module.exports=require(\\\\`fs\\\\`).readdirSync(__dirname).join()`)"]',
+        `FROM ${nodeImage}`,
+        "COPY --from=made /app /app",
+        'CMD ["node", "/app/server.js"]',
+      ].join("\n"),
+      ".dockerignore": "*.md\n!KEEP.md\nsecret\n",
+      "README.md": "",
+      "KEEP.md": "",
+      "secret/key": "",
+      "server.js": server,
+    };
+    const { result } = await build(place.dir, files);
+    assert.ok(result.ok, JSON.stringify(result));
+    await using world = await DockerWorld.open(engine);
+    const listed = await ask(await world.start(anySpec(result.artifact)), "/");
+    assert.equal(listed, ".dockerignore,Dockerfile,KEEP.md,answer.js,server.js");
+  });
+
+  test("pierhead.json names the Dockerfile, its health path and its state", async () => {
+    await using place = await scratch();
+    const { result } = await build(
+      place.dir,
+      {
+        "agent/pierhead.json": JSON.stringify({
+          dockerfile: "image/Dockerfile",
+          health: "/health",
+          state: "exclusive",
+        }),
+        "agent/image/Dockerfile": `FROM ${nodeImage}\nCMD ["node", "-v"]\n`,
+      },
+      { configPath: "agent/pierhead.json" },
+    );
+    assert.ok(result.ok, JSON.stringify(result));
+    const { artifact } = result;
+    assert.deepEqual([artifact.health_path, artifact.rollout], ["/health", "handover"]);
+  });
+
+  test("what fails is named with its exit code and last lines, and by what it was", async () => {
+    const failing = project({ "make.js": 'console.log("compiling"); console.error("no such type"); process.exit(2);' });
+    const result = await failed(failing);
+    assert.equal(result.reason, "BuildFailed");
+    assert.match(result.message, /`npm run build` ended with exit code 2.*no such type/s);
+    const install = await failed(project(), { installCommand: "node -e 'process.exit(7)'" });
+    assert.equal(install.reason, "InstallFailed");
+    assert.match(install.message, /exit code 7/);
+    const own = await failed({ Dockerfile: `FROM ${nodeImage}\nRUN --mount=type=cache,target=/x true\n` });
+    assert.deepEqual([own.reason, /BuildKit/.test(own.message)], ["Unsupported", true], own.message);
+    const missing = await failed({ Dockerfile: `FROM ${nodeImage}\nCOPY nothing /\n` });
+    assert.equal(missing.reason, "BuildFailed");
+    assert.match(missing.message, /COPY nothing \/.*(nothing|not found|no such file)/s);
+  });
+
+  test("a build that needs more memory than it may is ended, and told so", async () => {
+    const greedy = "const held = []; for (;;) held.push(Buffer.alloc(16 << 20, 1));";
+    const result = await failed(project({ "make.js": greedy }), { target: { ...target, memoryMib: 128 } });
+    assert.equal(result.reason, "BuildFailed");
+    assert.match(result.message, /128 MiB/);
+  });
+
+  test("a build that writes more than it may is ended with DiskFull", async () => {
+    const writing = `
+      const fs = require("fs");
+      const file = fs.openSync("large", "w");
+      setInterval(() => fs.writeSync(file, Buffer.alloc(4 << 20, 1)), 20);
+    `;
+    const result = await failed(project({ "make.js": writing }), { diskBytesMax: 300 * 1024 * 1024 });
+    assert.equal(result.reason, "DiskFull");
+  });
+
+  test("cancelled, or at its deadline, a build and all that runs for it are gone", async () => {
+    await using place = await scratch();
+    const files = project({ "make.js": 'console.log("waiting"); setInterval(() => {}, 1000);' });
+    const { build: cancelled, lines } = begin(place.dir, await filesSource(path.join(place.dir, "source"), files), {
+      target,
+    });
+    await eventually(
+      () => lines.some(({ message }) => message === "waiting"),
+      (isRunning) => isRunning,
+    );
+    assert.equal((await ours("/containers/json")).length, 1);
+    await cancelled.cancel();
+    const outcome = await cancelled.result;
+    assert.ok(!outcome.ok && outcome.reason === "Cancelled");
+    await eventually(
+      () => ours("/containers/json"),
+      (left) => left.length === 0,
+      { what: "the build's container leaves" },
+    );
+    const late = await failed(files, { timeoutMs: 8_000 });
+    assert.equal(late.reason, "Timeout");
+    await eventually(
+      () => ours("/containers/json"),
+      (left) => left.length === 0,
+      { what: "the build's container leaves" },
+    );
+  });
+});
