@@ -1,5 +1,6 @@
 // npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
-// Those of test/clients/ need packages of their own, those of test/docker/ a container engine: npm run test:clients, test:docker.
+// Those of test/auth/live/ and test/clients/ need packages of their own, those of test/docker/ a container engine:
+// npm run test:auth, test:clients, test:docker.
 import { spawnSync } from "node:child_process";
 import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
 
@@ -16,7 +17,9 @@ if (chosen.length === 0) {
   runOrExit(node, ["scripts/build.mjs"]);
 }
 const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"])
-  .flatMap((pattern) => globSync(pattern, { cwd: root, exclude: ["test/clients/**", "test/docker/**"] }))
+  .flatMap((pattern) =>
+    globSync(pattern, { cwd: root, exclude: ["test/auth/live/**", "test/clients/**", "test/docker/**"] }),
+  )
   .sort();
 const ended = spawnSync(node, ["test/run.ts", ...files], { cwd: root, stdio: "inherit" });
 process.exit(ended.status ?? 1);

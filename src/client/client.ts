@@ -23,6 +23,8 @@ export interface ClientOptions {
   apiKey?: string | undefined;
   /** Needed with keys of an organization; others know their workspace. */
   workspaceId?: string | undefined;
+  /** For which of your users the calls of the OAuth service are; absent: for the key itself. */
+  userId?: string | undefined;
   fetch?: typeof fetch;
   /** Told about every try of every call. */
   onCall?: (call: CallTrace) => void;
@@ -75,10 +77,7 @@ const uploadDeadlineMs = 300_000;
 export function createClient(options: ClientOptions): Client {
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
   const transport = { fetch: options.fetch ?? globalThis.fetch.bind(globalThis), onCall: options.onCall };
-  const identity = {
-    ...(options.apiKey === undefined ? {} : { "x-api-key": options.apiKey }),
-    ...(options.workspaceId === undefined ? {} : { "x-tenant-id": options.workspaceId }),
-  };
+  const identity = identityHeaders(options);
 
   const send = (route: Route, path: string, body: unknown, call: CallOptions = {}) =>
     exchange(transport, {
@@ -141,6 +140,13 @@ export function createClient(options: ClientOptions): Client {
       return send(route, path.startsWith("/") ? path : `/${path}`, body, call);
     },
   };
+}
+
+function identityHeaders({ apiKey, workspaceId, userId }: ClientOptions): Record<string, string> {
+  const headers = { "x-api-key": apiKey, "x-tenant-id": workspaceId, "x-user-id": userId };
+  return Object.fromEntries(
+    Object.entries(headers).filter((header): header is [string, string] => header[1] !== undefined),
+  );
 }
 
 /** The same read again and again. */

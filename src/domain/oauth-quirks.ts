@@ -106,9 +106,12 @@ export function oauthQuirksOf(provider: { provider_type: OAuthProviderType | nul
   return byTokenHost[host] ?? standard;
 }
 
+/** Asks for a refresh token, not for access: many servers leave it out of what they say they granted. */
+const aboutRefreshing = "offline_access";
+
 /** Do the granted scopes cover all that are asked for? */
 export function coversScopes(granted: readonly string[], asked: readonly string[], quirks: OAuthQuirks): boolean {
-  const covered = new Set([...granted, ...quirks.silentScopes]);
+  const covered = new Set([...granted, ...quirks.silentScopes, aboutRefreshing]);
   // A set takes what is added while it is walked, so inclusions of inclusions count too.
   for (const scope of covered) for (const included of quirks.includedScopes[scope] ?? []) covered.add(included);
   return asked.every((scope) => covered.has(scope));

@@ -218,7 +218,9 @@ async function registeredClient(fetch: ProviderFetch, as: AuthorizationServer, w
   };
   const answer = await dynamicClientRegistrationRequest(as, metadata, library(fetch));
   const client = await processDynamicClientRegistrationResponse(answer.status === 200 ? created(answer) : answer);
-  const method = (client.token_endpoint_auth_method ?? wanted) as TokenEndpointAuthMethod;
+  // A server that says nothing of it and gives no secret cannot ask for one.
+  const usual = client.client_secret === undefined ? "none" : wanted;
+  const method = (client.token_endpoint_auth_method ?? usual) as TokenEndpointAuthMethod;
   if (!methods.includes(method)) {
     const because = "The authorization server registered a way of authentication that was not asked for.";
     throw new OAuthFailure("misconfigured", "invalid_client_metadata", because);

@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { type Client, createClient } from "../../../src/client/client.ts";
+import { eventually } from "../../eventually.ts";
+import { freePort } from "../../free-port.ts";
+import { startServerProcess } from "../../storm/server-process.ts";
+
+/** What the identity server says of itself; see identity-server.mjs. */
+export interface IdentityLine {
+  ready?: true;
+  grant?: string;
+  refused?: string;
+  error?: string;
+  revoked?: string;
+  registered?: string;
+  /** What it gave out, for tests that look where it must not be. */
+  secrets?: string[];
+}
+
+export interface Identity {
+  issuer: string;
+  mcpUrl: string;
+  lines: IdentityLine[];
+  count(matches: (line: IdentityLine) => boolean): number;
+}
+
+export interface LiveWorld extends AsyncDisposable {
+  /** A whole Pierhead as a program of its own. */
+  readonly client: Client;
+  readonly url: string;
+  readonly apiKey: string;
+  dataDir: string;
+  /** Everything it has written to its log, at level debug. */
+  log(): string;
+  /** Ends it at once, as a power cut does, and starts it again at the same address. */
+  crash(): Promise<void>;
+  identity: Identity;
+  browser: Browser;
+  app: App;
+}
+
+/** An application with a redirect URI of its own. */
+export interface App {
+  redirectUri: string;
+  /** Where the browser was sent to, with what the provider said. */
+  received: URL[];
+}
+
+export const clientSecret = "canary-client-secret-5f2b";
+
+/** @param accessTokenTtlS a token with 60 s or less is refreshed before it is given out. */
+export async function startLiveWorld({ accessTokenTtlS = 600 } = {}): Promise<LiveWorld> {
+  const [port, issuerPort, mcpPort] = [await freePort(), await freePort(), await freePort()];
+  const redirectUris = ["one", "two"].map((name) => `http://127.0.0.1:${port}/v2/auth/callback/${name}`);
+  const app = await startApp();
+  const identity = await startIdentity({
+    port: issuerPort,
+    mcpPort,
+    accessTokenTtlS,
+    clients: [
+      {
+        client_id: "pierhead",
+        client_secret: clientSecret,
+        redirect_uris: [...redirectUris, app.redirectUri],
+        grant_types: ["authorization_code", "refresh_token"],
+        application_type: "native",
+      },
+    ],
+  });
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-auth-"));
+  const environment = { PORT: String(port), PIERHEAD_COMPUTE: "none", PIERHEAD_LOG_LEVEL: "debug" };
+  let log = "";
+  const start = async () => {
+    const started = await startServerProcess(dataDir, environment);
+    assert.ok(started);
+    started.child.stderr?.on("data", (chunk: Buffer) => {
+      log += chunk.toString();
+    });
+    return started;
+  };
+  let server = await start();
+  const browser = await openBrowser();
+  return {
+    get client() {
+      return createClient({ baseUrl: server.url, apiKey: server.apiKey });
+    },
+    get url() {
+      return server.url;
+    },
+    get apiKey() {
+      return server.apiKey;
+    },
+    ...{ dataDir, identity, browser, app },
+    log: () => log,
+    async crash() {
+      server.child.kill("SIGKILL");
+      await server.ended;
+      server = await start();
+    },
+    async [Symbol.asyncDispose]() {
+      await browser.close();
+      await server.stop();
+      await identity.stop();
+      await app.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startIdentity(wish: { port: number; mcpPort: number; clients: unknown[]; accessTokenTtlS: number }) {
+  const program = path.join(import.meta.dirname, "identity-server.mjs");
+  const child: ChildProcess = spawn(process.execPath, [program, JSON.stringify(wish)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const lines: IdentityLine[] = [];
+  assert.ok(child.stdout);
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    if (line.startsWith("{")) lines.push(JSON.parse(line));
+  });
+  await eventually(
+    () => lines,
+    (said) => said.some(({ ready }) => ready === true),
+    { what: "the identity server" },
+  );
+  return {
+    issuer: `http://127.0.0.1:${wish.port}`,
+    mcpUrl: `http://127.0.0.1:${wish.mcpPort}/mcp`,
+    lines,
+    count: (matches: (line: IdentityLine) => boolean) => lines.filter(matches).length,
+    async stop() {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+  };
+}
+
+async function startApp() {
+  const received: URL[] = [];
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? "", redirectUri);
+    if (url.pathname === "/own") received.push(url);
+    response.writeHead(200, { "content-type": "text/html" }).end("<title>App</title><p>Received</p>");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/own`;
+  return {
+    ...{ redirectUri, received },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** A user in front of a real browser. */
+export interface Browser {
+  /** Goes to an address as a new visitor, signs in, consents or denies; gives back what the last page shows. */
+  consent(url: string, as: { user: string; denies?: boolean }): Promise<LastPage>;
+  /** Only looks at an address. */
+  look(url: string): Promise<LastPage>;
+  close(): Promise<void>;
+}
+
+export interface LastPage {
+  url: string;
+  title: string;
+  text: string;
+  html: string;
+}
+
+/** The parts of Playwright that are used; the package is installed beside this suite only. */
+interface Page {
+  goto(url: string): Promise<unknown>;
+  fill(selector: string, text: string): Promise<void>;
+  click(selector: string): Promise<void>;
+  waitForURL(matches: (url: URL) => boolean): Promise<void>;
+  url(): string;
+  title(): Promise<string>;
+  innerText(selector: string): Promise<string>;
+  content(): Promise<string>;
+}
+interface Context {
+  newPage(): Promise<Page>;
+  close(): Promise<void>;
+}
+interface Chromium {
+  launch(options: object): Promise<{ newContext(): Promise<Context>; close(): Promise<void> }>;
+}
+
+async function openBrowser(): Promise<Browser> {
+  const { chromium } = (await load("playwright-core")) as { chromium: Chromium };
+  const browser = await chromium.launch({
+    executablePath: process.env["PIERHEAD_TEST_CHROMIUM"],
+    // Without a sandbox it runs in containers too; it is shown nothing but our own pages, and reaches this machine only.
+    args: [
+      "--no-sandbox",
+      "--disable-background-networking",
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    ],
+  });
+  const visit = async (act: (page: Page) => Promise<void>): Promise<LastPage> => {
+    const context = await browser.newContext();
+    try {
+      const page = await context.newPage();
+      await act(page);
+      const [title, text, html] = [await page.title(), await page.innerText("body"), await page.content()];
+      return { url: page.url(), title, text, html };
+    } finally {
+      await context.close();
+    }
+  };
+  return {
+    look: (url) => visit(async (page) => void (await page.goto(url))),
+    consent: (url, { user, denies = false }) =>
+      visit(async (page) => {
+        await page.goto(url);
+        await page.fill("input[name=login]", user);
+        await page.fill("input[name=password]", "x");
+        await page.click("button[type=submit]");
+        await page.click(denies ? "a[href*=abort]" : "button[type=submit]");
+        await page.waitForURL(({ pathname }) => pathname.startsWith("/v2/auth/") || pathname === "/own");
+      }),
+    close: () => browser.close(),
+  };
+}
+
+/** A package that the compiler of the project does not see. */
+export const load = (name: string): Promise<unknown> => import(name);
