@@ -34,8 +34,8 @@ const congestedBytes = 256 * 1024;
 /** Events or lines of one read of the database. */
 const pageMax = 500;
 
-/** What a lost client waits before it comes back, if it does not know better. */
-const retryMs = 2_000;
+/** What a lost client waits at least before it comes back, and at most twice as long more: all are lost at the same time. */
+const retryMs = 1_000;
 
 /**
  * One open stream of server-sent events (WHATWG HTML 9.2). While its reader keeps up, events of the feed are written as
@@ -80,7 +80,8 @@ export class EventStream {
     this.#subscription = await feed.subscribe(tenantId, ears);
     this.#position = after === null || isLost ? this.#subscription.position : after;
     const reset = `event: reset\n${this.#place()}data: {"reason":"forgotten"}\n\n`;
-    return `retry: ${retryMs}\n${this.#place()}\n${isLost ? reset : ""}`;
+    const retry = Math.round(retryMs * (1 + 2 * Math.random()));
+    return `retry: ${retry}\n${this.#place()}\n${isLost ? reset : ""}`;
   }
 
   /** Serves until the reader goes, the server closes or `end` is called. */

@@ -65,6 +65,10 @@ const headers = {
     schema: { type: "string" },
   },
   "Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },
+  "Idempotency-Replayed": {
+    description: "`true`: the request was done before, and this is what was answered then.",
+    schema: { type: "string" },
+  },
   ETag: { description: "Names this answer, for `If-None-Match` and `If-Match`.", schema: { type: "string" } },
   "WWW-Authenticate": { description: "How to send a key.", schema: { type: "string" } },
 };

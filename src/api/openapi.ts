@@ -1,7 +1,7 @@
 import type { TSchema } from "typebox";
 import { eventExample } from "../contract/event.ts";
 import { requestHeadersOf } from "../contract/headers.ts";
-import type { Operation } from "../contract/operation.ts";
+import { keepsAnswer, type Operation } from "../contract/operation.ts";
 import { type ExampleSchema, exampleOf } from "./example.ts";
 import { headersNamed, refusalComponents, responsesOfRefusals } from "./openapi-refusals.ts";
 
@@ -86,9 +86,12 @@ function describeOperation(operation: Operation, made: Components): Json {
   };
 }
 
-function successesOf({ response, hasEtag, canStream, verb }: Operation, made: Components): Json {
+function successesOf(operation: Operation, made: Components): Json {
+  const { response, hasEtag, canStream, verb } = operation;
   const { status, partly, schema } = response;
-  const headers = headersNamed(hasEtag ? ["X-Request-Id", "ETag"] : ["X-Request-Id"]);
+  const isKept = keepsAnswer(operation);
+  const names = ["X-Request-Id", ...(hasEtag ? ["ETag"] : []), ...(isKept ? ["Idempotency-Replayed"] : [])];
+  const headers = headersNamed(names);
   const content = schema !== null && {
     content: { ...jsonContent(schema, made), ...(canStream && { "text/event-stream": eventStream }) },
   };

@@ -28,7 +28,10 @@ export const deliveryTimeoutMs = 15 * second;
 /** Of an answer, for whoever looks why it failed. */
 export const responseTextMax = 1_024;
 
-/** A server that dies while it sends is followed by another attempt after this long: well above the time of one. */
+/** Of messages claimed in a row those are given back that were not begun after this long. */
+export const rowPatienceMs = 20 * second;
+
+/** A server that dies while it sends is followed after this long: well above a row's patience and one attempt. */
 export const deliveryLeaseMs = 60 * second;
 
 /** A webhook whose message is given up, while nothing got through for this long, is switched off. */

@@ -25,7 +25,7 @@ export interface DeliveryRow {
   created_at: Date;
 }
 
-/** A delivery that is to be sent now, by whoever claimed it. */
+/** A delivery that is to be sent soon, by whoever claimed it. */
 export interface ClaimedDelivery extends Sealed {
   id: string;
   webhookId: string;
@@ -82,48 +82,61 @@ const payload = sql`
           'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
           'revision_id', e.revision_id))::text`;
 
+/** Messages of one webhook that are claimed in a row. */
+const rowMax = 8;
+
 /**
- * Claims what is due: of each webhook the oldest message alone, so that they go out in order, and those that failed so
- * often that they are no longer waited for. Of two servers one gets it; one that dies is followed after the lease.
+ * Claims what is due: of each webhook the oldest messages, to be sent one after the other, and those that failed so often
+ * that they are no longer waited for. Of two servers one gets them; one that dies is followed after the lease.
  * @param worker.owner unique to this start of this server.
+ * @returns in the order of the events.
  */
 export async function claimDeliveries(
   db: Db,
   worker: { owner: string; limit: number; leaseMs: number },
 ): Promise<ClaimedDelivery[]> {
-  const { rows } = await sql<ClaimedDelivery>`
+  const { rows } = await sql<ClaimedDelivery & { seq: number }>`
     with heads as (
-      select h.id from webhooks w cross join lateral (
-          select d.id, d.next_attempt_at, d.lease_until from webhook_deliveries d
-           where d.webhook_id = w.id and d.status = 'pending' and d.attempts < ${orderedAttemptsMax}
-           order by d.seq limit 1) h
-       where w.enabled and h.next_attempt_at <= now() and (h.lease_until is null or h.lease_until < now())
-       limit ${worker.limit}
+      select h.id, w.id as webhook_id, h.n from webhooks w cross join lateral (
+          select p.id, row_number() over (order by p.seq) as n,
+                 bool_and(p.next_attempt_at <= now() and ${isFree("p")}) over (order by p.seq) as is_due
+            from (select d.id, d.seq, d.next_attempt_at, d.lease_until from webhook_deliveries d
+                   where d.webhook_id = w.id and d.status = 'pending' and d.attempts < ${orderedAttemptsMax}
+                   order by d.seq limit ${rowMax}) p) h
+       where w.enabled and h.is_due order by h.n limit ${worker.limit}
+    ), locked as (
+      select d.id from webhook_deliveries d
+       where d.id in (select id from heads) and d.status = 'pending' and ${isFree("d")} for update skip locked
+    ), numbered as (
+      select h.id, h.n, row_number() over (partition by h.webhook_id order by h.n) as m
+        from heads h join locked l on l.id = h.id
     ), overtaken as (
       select d.id from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
-       where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now()
-         and (d.lease_until is null or d.lease_until < now())
-       limit ${worker.limit}
+       where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now() and ${isFree("d")}
+       limit ${worker.limit} for update of d skip locked
     ), chosen as (
-      select d.id from webhook_deliveries d
-       where d.id in (select id from heads union select id from overtaken)
-         and d.status = 'pending' and (d.lease_until is null or d.lease_until < now())
-       order by d.next_attempt_at limit ${worker.limit} for update skip locked
+      -- Without one that another server has just taken, those behind it are not ours either.
+      select id from numbered where n = m union all select id from overtaken
     )
     update webhook_deliveries d
        set lease_owner = ${worker.owner}, lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
-           attempts = d.attempts + 1, last_attempt_at = now()
+           attempts = d.attempts + 1
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
-    returning d.id, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.url, d.payload, d.attempts,
+    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.url, d.payload, d.attempts,
               w.data_key_id as "keyId", w.sealed`.execute(db.kysely);
-  return rows;
+  return rows.toSorted((a, b) => a.seq - b.seq);
 }
 
-/** Gives back what this worker claimed and did not send, as if it had never had it. */
-export async function releaseDeliveries(db: Db, owner: string): Promise<void> {
+const isFree = (delivery: string) =>
+  sql`(${sql.ref(`${delivery}.lease_until`)} is null or ${sql.ref(`${delivery}.lease_until`)} < now())`;
+
+/** Gives back what this worker claimed and did not send, as if it had never had it. @param ids null: all of it. */
+export async function releaseDeliveries(db: Db, owner: string, ids: string[] | null): Promise<void> {
   await sql`
     update webhook_deliveries set lease_owner = null, lease_until = null, attempts = attempts - 1
-     where lease_owner = ${owner} and status = 'pending'`.execute(db.kysely);
+     where lease_owner = ${owner} and status = 'pending' and (${ids}::uuid[] is null or id = any(${ids}::uuid[]))`.execute(
+    db.kysely,
+  );
 }
 
 type Claim = Pick<ClaimedDelivery, "id" | "attempts"> & { owner: string };
@@ -132,7 +145,8 @@ const isHeldBy = ({ id, attempts, owner }: Claim) =>
   sql`id = ${id} and lease_owner = ${owner} and attempts = ${attempts} and status = 'pending'`;
 
 const attempted = ({ durationMs, responseStatus, responseText, error }: AttemptResult) => sql`
-  lease_owner = null, lease_until = null, duration_ms = ${Math.round(durationMs)}, response_status = ${responseStatus},
+  lease_owner = null, lease_until = null, last_attempt_at = now() - ${durationMs} * interval '1 millisecond',
+  duration_ms = ${Math.round(durationMs)}, response_status = ${responseStatus},
   response_text = ${responseText}, error = ${error}`;
 
 /** It got through. Nothing is written by whoever lost the claim meanwhile. */

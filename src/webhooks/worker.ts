@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { deliveryLeaseMs, nextAttemptInMs, webhookFailingMaxMs } from "../domain/webhook-schedule.ts";
+import {
+  deliveryLeaseMs,
+  nextAttemptInMs,
+  orderedAttemptsMax,
+  rowPatienceMs,
+  webhookFailingMaxMs,
+} from "../domain/webhook-schedule.ts";
 import type { Db } from "../store/database.ts";
 import type { EventFeed, FeedSubscription } from "../store/event-feed.ts";
 import type { Sealer } from "../store/seal.ts";
@@ -32,8 +38,8 @@ export interface WebhookWorkerDeps {
   };
 }
 
-/** Messages under way at the same time, each to a receiver of its own: mostly waiting. */
-const concurrencyMax = 32;
+/** Messages in hand at the same time, of which each webhook is sent one at a time: mostly waiting. */
+const inHandMax = 64;
 
 /** Between two rounds, so that a stream of events is worked off in handfuls. */
 const restMs = 20;
@@ -51,7 +57,8 @@ const retryMs = 1_000;
 export class WebhookWorker {
   readonly #deps: WebhookWorkerDeps;
   readonly #stopping = new AbortController();
-  readonly #running = new Map<string, Promise<void>>();
+  readonly #running = new Set<Promise<void>>();
+  #inHand = 0;
   #subscription: FeedSubscription | undefined;
   #ended = Promise.resolve();
   #wake = () => {};
@@ -69,8 +76,8 @@ export class WebhookWorker {
     this.#stopping.abort(new Error("the server is stopping"));
     this.#wake();
     await this.#ended;
-    await Promise.allSettled(this.#running.values());
-    await releaseDeliveries(this.#deps.db, this.#deps.settings.owner);
+    await Promise.allSettled(this.#running);
+    await releaseDeliveries(this.#deps.db, this.#deps.settings.owner, null);
   }
 
   async #run(): Promise<void> {
@@ -103,10 +110,10 @@ export class WebhookWorker {
     const wake = () => this.#wake();
     this.#subscription ??= await feed.subscribe(null, { onEvents: wake, onClosed: wake });
     while (await makeDeliveries(db, feed.position)) this.#stopping.signal.throwIfAborted();
-    const limit = concurrencyMax - this.#running.size;
+    const limit = inHandMax - this.#inHand;
     const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs };
     const claimed = limit > 0 ? await claimDeliveries(db, worker) : [];
-    for (const delivery of claimed) this.#running.set(delivery.id, this.#send(delivery));
+    for (const row of Map.groupBy(claimed, ({ webhookId }) => webhookId).values()) this.#begin(row);
     const dueAt = claimed.length < limit ? await nextDeliveryAt(db) : null;
     return { leastMs: restMs, mostMs: dueAt === null ? lookMs : Math.min(lookMs, dueAt.getTime() - Date.now()) };
   }
@@ -120,32 +127,55 @@ export class WebhookWorker {
     ending.abort();
   }
 
-  async #send(delivery: ClaimedDelivery): Promise<void> {
-    const { sealer, logger, settings } = this.#deps;
-    const signal = this.#stopping.signal;
-    try {
-      await this.#settle(delivery, await attempt({ sealer, ...settings }, delivery, signal));
-    } catch (error) {
-      // The claim runs out, and it is sent again.
-      if (!signal.aborted) logger.warn({ delivery_id: delivery.id, error: explain(error) }, "a delivery is in doubt");
-    } finally {
-      this.#running.delete(delivery.id);
+  #begin(row: ClaimedDelivery[]): void {
+    this.#inHand += row.length;
+    const running = this.#sendRow(row).finally(() => {
+      this.#inHand -= row.length;
+      this.#running.delete(running);
       this.#wake();
+    });
+    this.#running.add(running);
+  }
+
+  /** Sends messages of one webhook one after the other, until one fails; the rest is given back. */
+  async #sendRow(row: ClaimedDelivery[]): Promise<void> {
+    const { db, sealer, logger, settings } = this.#deps;
+    const signal = this.#stopping.signal;
+    const endAt = Date.now() + rowPatienceMs;
+    let sent = 0;
+    try {
+      for (const delivery of row) {
+        if (Date.now() > endAt) break;
+        sent += 1;
+        const isDelivered = await this.#settle(delivery, await attempt({ sealer, ...settings }, delivery, signal));
+        if (!isDelivered && delivery.attempts < orderedAttemptsMax) break;
+      }
+      const rest = row.slice(sent).map(({ id }) => id);
+      if (rest.length > 0) await releaseDeliveries(db, settings.owner, rest);
+    } catch (error) {
+      // The claims run out, and they are sent again.
+      const fields = { webhook_id: row[0]?.webhookId, error: explain(error) };
+      if (!signal.aborted) logger.warn(fields, "deliveries are in doubt");
     }
   }
 
-  async #settle({ id, attempts, webhookId }: ClaimedDelivery, result: Attempt): Promise<void> {
+  /** Writes down how an attempt went. @returns whether the message got through. */
+  async #settle({ id, attempts, webhookId }: ClaimedDelivery, result: Attempt): Promise<boolean> {
     const { db, logger, metrics, settings } = this.#deps;
     const claim = { id, attempts, owner: settings.owner };
     const { responseStatus: status } = result;
     if (status !== null && status >= 200 && status <= 299) {
       metrics.webhookAttempts.inc({ outcome: "delivered" });
-      return settleDelivered(db, claim, result);
+      await settleDelivered(db, claim, result);
+      return true;
     }
     const isGone = status === 410;
     const retryInMs = isGone ? null : nextAttemptInMs(attempts, Math.random(), result.retryAfterMs);
     metrics.webhookAttempts.inc({ outcome: retryInMs === null ? "given up" : "failed" });
-    if (retryInMs !== null) return settleFailed(db, claim, result, retryInMs);
+    if (retryInMs !== null) {
+      await settleFailed(db, claim, result, retryInMs);
+      return false;
+    }
     const last = result.error ?? `The receiver answered ${status}.`;
     const reason = isGone
       ? last
@@ -153,6 +183,7 @@ export class WebhookWorker {
     if (await settleGivenUp(db, claim, result, { isGone, reason })) {
       logger.warn({ webhook_id: webhookId, reason }, "webhook switched off");
     }
+    return false;
   }
 }
 

@@ -50,7 +50,8 @@ export function addEventRoutes(api: Api): void {
 /** The order in which a place names them. */
 const logKinds: readonly LogType[] = ["build", "deploy"];
 
-const wantsStream = (request: FastifyRequest) => /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
+const wantsStream = (request: FastifyRequest) =>
+  request.method === "GET" && /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
 
 /** @throws ApiError 410 `eventsForgotten` */
 async function readPage(
