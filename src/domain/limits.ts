@@ -36,10 +36,14 @@ export const drainTimeoutMs = 180 * second;
 export const idleAfterMs = 30 * minute;
 
 /**
- * How many deployments are reconciled at the same moment. A pass takes about 0.2 s, mostly waiting for the database:
- * 16 / 0.2 s = 80 passes a second, within what a pool of 20 connections serves. Raise both together.
+ * How many deployments are reconciled at the same moment. What they ask the database at the same time is one statement,
+ * so that a pass of 40 ms costs half a millisecond of each side and a few connections serve them all. It bounds how
+ * much is under way when a server dies, and how long a claim waits behind others: 128 / (500 passes a second) = 0.25 s.
  */
 export const reconcileConcurrencyMax = 128;
+
+/** Calls of the reconciler to other servers at the same moment: each is a process of git, or a connection. */
+export const outwardCallsMax = 16;
 
 /** Builds are heavy on CPU and disk: two fill the smallest machine we support (2 cores). */
 export const buildConcurrencyMax = 2;

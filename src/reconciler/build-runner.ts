@@ -12,6 +12,7 @@ import {
 import type { Db } from "../store/database.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { createBuildLog } from "./build-log.ts";
+import { Stagger } from "./places.ts";
 
 export interface BuildRunnerSettings {
   /** Unique per server process: what its builds and their leases are held under. */
@@ -32,6 +33,8 @@ interface BuildOf {
  * store. A build outlives neither its server nor its revision.
  */
 export class BuildRunner {
+  /** For revisions that find all slots taken. */
+  readonly stagger = new Stagger();
   readonly #running = new Map<string, { build: RunningBuild | null; isCancelled: boolean }>();
   readonly #heartbeat: NodeJS.Timeout;
   readonly #db: Db;

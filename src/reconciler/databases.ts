@@ -14,6 +14,7 @@ import type { Sealer } from "../store/seal.ts";
 import { findSecretSet } from "../store/secrets.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerDeps } from "./deps.ts";
+import { NoPlace } from "./places.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
 
@@ -55,7 +56,7 @@ export async function provisionDatabase(
  * @returns why the revision cannot be used; null when it can.
  */
 export async function checkDatabase(
-  { db, databases }: ReconcilerDeps,
+  { db, databases, outward }: ReconcilerDeps,
   revision: RevisionRow,
   signal: AbortSignal,
 ): Promise<string | null> {
@@ -70,7 +71,7 @@ export async function checkDatabase(
       return `This deployment keeps its data where ${name} led when it was created. Set ${name} again: no database is created instead.`;
     }
   }
-  await ensureAll(databases, deployment.id, decided, connectionsOf(revision), signal);
+  await outward.hold(() => ensureAll(databases, deployment.id, decided, connectionsOf(revision), signal));
   return null;
 }
 
@@ -79,11 +80,20 @@ export async function checkDatabase(
  * @throws DatabaseServerError when a server is away: tried again, unless the delete is forced.
  */
 export async function removeDatabases(
-  { db, databases, logger }: ReconcilerDeps,
+  deps: ReconcilerDeps,
   state: DeploymentState,
   signal: AbortSignal,
 ): Promise<void> {
-  if (databases === null) return;
+  const { databases } = deps;
+  if (databases !== null) await deps.outward.hold(() => drop(deps, databases, state, signal));
+}
+
+async function drop(
+  { db, logger }: ReconcilerDeps,
+  databases: DatabaseServers,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<void> {
   const decided = await findDeploymentDatabase(db, databases.sealer, state);
   for (const service of services) {
     if (decided?.[service] !== "shared") continue;
@@ -119,7 +129,7 @@ export async function databaseEnvironment(
 
 /** @returns why it did not work this time; null: everything is there. */
 async function tryEnsure(
-  { db, logger }: ReconcilerDeps,
+  { db, logger, outward }: ReconcilerDeps,
   databases: DatabaseServers,
   state: DeploymentState,
   signal: AbortSignal,
@@ -131,10 +141,11 @@ async function tryEnsure(
       secrets[customNames[service]] ? "custom" : databases[service] === null ? "none" : "shared";
     const kinds = { postgres: kindOf("postgres"), redis: kindOf("redis") };
     const decided = await planDeploymentDatabase(db, databases.sealer, state, kinds);
-    await ensureAll(databases, state.id, decided, connectionsOf(first), signal);
+    await outward.hold(() => ensureAll(databases, state.id, decided, connectionsOf(first), signal));
     return null;
   } catch (error) {
     signal.throwIfAborted();
+    if (error instanceof NoPlace) throw error;
     logger.warn({ deployment_id: state.id, error: explain(error) }, "a database could not be provisioned");
     return explain(error);
   }

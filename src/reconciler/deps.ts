@@ -6,12 +6,15 @@ import type { Db } from "../store/database.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { BuildRunner } from "./build-runner.ts";
 import type { DatabaseServers } from "./databases.ts";
+import type { Places } from "./places.ts";
 
 /** What the reconciler is handed; it reads no environment and no global. */
 export interface ReconcilerDeps {
   db: Db;
   logger: Logger;
   builds: BuildRunner;
+  /** For calls to other servers: code hosts, databases of agents, the tracing back end. */
+  outward: Places;
   settings: ReconcilerSettings;
   /** Sources that need a credential get one here, at the moment of use; null: none is stored. */
   findGitCredential(deployment: {

@@ -95,7 +95,8 @@ async function resolveGit(deps: ReconcilerDeps, revision: RevisionRow, signal: A
   if (recorded !== null) return { ok: true, source: { kind: "git", ...remote, commitSha: recorded } };
   for (let attempt = 1; ; attempt++) {
     try {
-      const { commitSha } = await resolveRef({ ...remote, ref, signal, timeoutMs: gitTimeoutMs });
+      const asked = { ...remote, ref, signal, timeoutMs: gitTimeoutMs };
+      const { commitSha } = await deps.outward.hold(() => resolveRef(asked));
       return { ok: true, source: { kind: "git", ...remote, commitSha } };
     } catch (error) {
       if (!(error instanceof GitFailure)) throw error;

@@ -12,6 +12,7 @@ import { type AssignmentWish, assignmentOf } from "./assign.ts";
 import { checkDatabase, provisionDatabase } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
+import { NoPlace } from "./places.ts";
 import type { Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
 import type { DeploymentState } from "./state.ts";
@@ -27,11 +28,27 @@ export type Performed =
 
 const done: Performed = { kind: "done" };
 
+type Action = Exclude<Step, { kind: "wait" | "none" }>;
+
 /** Does one step. Every one may be repeated: a step that finds its work done changes nothing. */
 export async function perform(
   deps: ReconcilerDeps,
   state: DeploymentState,
-  step: Exclude<Step, { kind: "wait" | "none" }>,
+  step: Action,
+  signal: AbortSignal,
+): Promise<Performed> {
+  try {
+    return await performStep(deps, state, step, signal);
+  } catch (error) {
+    if (!(error instanceof NoPlace)) throw error;
+    return { kind: "later", retryInMs: error.retryInMs, because: "many calls to other servers are under way" };
+  }
+}
+
+async function performStep(
+  deps: ReconcilerDeps,
+  state: DeploymentState,
+  step: Action,
   signal: AbortSignal,
 ): Promise<Performed> {
   const { db } = deps;
@@ -189,7 +206,9 @@ async function beginBuild(
 ): Promise<Performed> {
   const { builds, settings } = deps;
   if (builds.isRunning(revisionId)) return { kind: "later", retryInMs: 500, because: "the build is starting" };
-  if (!builds.hasFreeSlot) return { kind: "later", retryInMs: 500, because: "all build slots are taken" };
+  if (!builds.hasFreeSlot) {
+    return { kind: "later", retryInMs: builds.stagger.nextInMs(), because: "all build slots are taken" };
+  }
   const revision = await readRevision(deps.db, revisionId);
   if (revision === undefined) return done;
   const fail = (because: string, message: string) =>

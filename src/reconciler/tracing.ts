@@ -16,14 +16,14 @@ const done: Performed = { kind: "done" };
 
 /** Makes the deployment's project in the back end. That it is away delays nothing else: it is noted and tried again. */
 export async function createTracingProject(
-  { db, logger, tracing }: ReconcilerDeps,
+  { db, logger, tracing, outward }: ReconcilerDeps,
   state: DeploymentState,
   signal: AbortSignal,
 ): Promise<Performed> {
   const row = await findTracingProject(db, state.id);
   if (row === undefined || row.status === "ready") return done;
   try {
-    const id = tracing === null ? null : await tracing.create({ id: row.id, name: row.project }, signal);
+    const id = tracing && (await outward.hold(() => tracing.create({ id: row.id, name: row.project }, signal)));
     await settleTracingProject(db, state.id, id);
   } catch (error) {
     if (!(error instanceof TracingFailure)) throw error;
@@ -40,7 +40,7 @@ const pausesMs = [1_000, 3_000];
 
 /** Deletes the project with its deployment. One that cannot be deleted must not hold up the deployment: it stays behind. */
 export async function removeTracingProject(
-  { db, logger, tracing }: ReconcilerDeps,
+  { db, logger, tracing, outward }: ReconcilerDeps,
   state: DeploymentState,
   signal: AbortSignal,
 ): Promise<Performed> {
@@ -48,7 +48,7 @@ export async function removeTracingProject(
   if (row === undefined) return done;
   for (let attempt = 0; ; attempt++) {
     try {
-      await tracing?.remove(row.external_id ?? row.id, signal);
+      if (tracing !== null) await outward.hold(() => tracing.remove(row.external_id ?? row.id, signal));
       await dropTracingProject(db, state.id);
       return done;
     } catch (error) {

@@ -7,7 +7,7 @@ import { createApi } from "../api/app.ts";
 import { dropArtifact } from "../builds/image/kept-image.ts";
 import { sweepWorkDirs } from "../builds/start-build.ts";
 import { templatesDirectory } from "../builds/templates.ts";
-import { buildLeaseMs, streamHeartbeatMs } from "../domain/limits.ts";
+import { buildLeaseMs, outwardCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";
@@ -17,6 +17,7 @@ import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
 import { explainDeployment } from "../reconciler/explain.ts";
 import { Housekeeping } from "../reconciler/housekeeping.ts";
 import { ReconcilerLoop } from "../reconciler/loop.ts";
+import { Places } from "../reconciler/places.ts";
 import { findLiveBuilds } from "../store/builds.ts";
 import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
@@ -229,6 +230,7 @@ async function startReconciler(
     db,
     logger,
     builds,
+    outward: new Places(outwardCallsMax),
     settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
     findGitCredential: async () => null,
     databases,
