@@ -11,6 +11,7 @@ import { type Client, createClient } from "../src/client/client.ts";
 import type { Revision } from "../src/contract/revision.ts";
 import { isFinal } from "../src/domain/revision-status.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../test/agent-repository.ts";
+import { toBeEnded } from "./endings.ts";
 import type { BenchRun, DatabaseKind } from "./installation.ts";
 import { type BenchLine, benchLine, median, percentile } from "./line.ts";
 
@@ -219,6 +220,10 @@ async function bareStartMs(directory: string): Promise<number> {
     stdio: "ignore",
   });
   const ended = once(child, "exit");
+  const end = toBeEnded(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
   const answers = () =>
     fetch(`http://127.0.0.1:${port}/ok`).then(
       ({ status }) => status === 200,
@@ -229,8 +234,7 @@ async function bareStartMs(directory: string): Promise<number> {
     await sleep(2);
   }
   const tookMs = performance.now() - start;
-  child.kill("SIGKILL");
-  await ended;
+  await end();
   return tookMs;
 }
 

@@ -16,6 +16,7 @@ import { migrate } from "../src/store/migrate.ts";
 import { openSealer, type Sealer } from "../src/store/seal.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { type PostgresServer, startPostgresServer } from "../test/postgres-server.ts";
+import { toBeEnded } from "./endings.ts";
 import type { Question, Usage } from "./server-process.ts";
 import type { WrittenEvent } from "./write-events.ts";
 
@@ -73,7 +74,7 @@ export async function startBenchRun(size: "small" | "full", databaseUrl: string 
     kinds: postgres === undefined ? ["embedded"] : ["postgres", "embedded"],
     database: [...(postgres === undefined ? [] : [await versionOf(postgres.url)]), "embedded database"].join(" and "),
     install: (kind) => install(kind === "embedded" ? undefined : (postgres as PostgresServer)),
-    [Symbol.asyncDispose]: async () => postgres?.stop(),
+    [Symbol.asyncDispose]: toBeEnded(async () => postgres?.stop()),
   };
 }
 
@@ -123,10 +124,10 @@ async function install(postgres: PostgresServer | undefined): Promise<Installati
     open,
     start: (role, more = {}) =>
       startServerProcess(role, { dataDir, tenantId: workspaceId }, { ...environment, ...more }),
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: toBeEnded(async () => {
       await made?.drop();
       await rm(dataDir, { recursive: true, force: true });
-    },
+    }),
   };
 }
 
@@ -177,10 +178,10 @@ async function startServerProcess(
     writeEvents: (count, perS) => ask(child, { ask: "writeEvents", tenantId, count, perS }),
     writeManyEvents: (count) => ask(child, { ask: "writeManyEvents", tenantId, count }),
     readBack: (count) => ask(child, { ask: "readBack", tenantId, count }),
-    async stop() {
+    stop: toBeEnded(async () => {
       if (child.connected) child.disconnect();
       await ended;
-    },
+    }),
   };
 }
 

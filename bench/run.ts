@@ -1,6 +1,7 @@
-import { parseArgs } from "node:util";
+import { inspect, parseArgs } from "node:util";
 import { apiBench } from "./api.ts";
 import { deployBench } from "./deploy.ts";
+import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
 import { gatewayBench } from "./gateway.ts";
 import { type BenchRun, startBenchRun } from "./installation.ts";
 import { type BenchLine, printLine } from "./line.ts";
@@ -34,13 +35,27 @@ const unknown = positionals.find((name) => !(name in benches));
 if (unknown !== undefined) fail(`There is no bench '${unknown}'; there are ${Object.keys(benches).join(", ")}.`);
 if (size !== "small" && size !== "full") fail(`--size is small or full, not '${size}'.`);
 
-await using run = await startBenchRun(size, process.env["PIERHEAD_TEST_DATABASE_URL"]);
-if (!run.kinds.includes("postgres")) process.stderr.write("SKIPPED postgres: it is not installed\n");
-for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
-  const lines = (await benches[name]?.(run)) ?? [];
-  if (options.json) for (const line of lines) printLine(line);
-  (options.json ? process.stderr : process.stdout).write(`${name}\n${tableOf(lines)}\n`);
-  if (options.save) await saveResults(name, lines, { size, database: run.database });
+let exitCode = 0;
+try {
+  await Promise.race([interruption(), runBenches()]);
+} catch (error) {
+  exitCode = error instanceof Interrupted ? 130 : 1;
+  process.stderr.write(`${error instanceof Interrupted ? error.message : inspect(error)}\n`);
+} finally {
+  await endAll();
+}
+process.exit(exitCode);
+
+async function runBenches(): Promise<void> {
+  await useOwnDirectory();
+  await using run = await startBenchRun(size as BenchRun["size"], process.env["PIERHEAD_TEST_DATABASE_URL"]);
+  if (!run.kinds.includes("postgres")) process.stderr.write("SKIPPED postgres: it is not installed\n");
+  for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
+    const lines = (await benches[name]?.(run)) ?? [];
+    if (options.json) for (const line of lines) printLine(line);
+    (options.json ? process.stderr : process.stdout).write(`${name}\n${tableOf(lines)}\n`);
+    if (options.save) await saveResults(name, lines, { size: run.size, database: run.database });
+  }
 }
 
 function fail(message: string): never {

@@ -33,8 +33,8 @@ export interface Usage {
 
 /**
  * A server in a process of its own, configured by its environment as any other. Argument: `server` for all of it, `api`
- * for the API alone, as on a machine whose reconciler works elsewhere. Tells its URL once it answers; ends cleanly when
- * its parent lets go of it.
+ * for the API alone, as on a machine whose reconciler works elsewhere. Tells its URL once it answers; ends cleanly, with
+ * all its replicas, when its parent lets go of it.
  */
 const startAs = { server: startServer, api: startApi };
 const usage = { queries: 0 };
@@ -44,7 +44,9 @@ const logger = createLogger(config.logLevel);
 const { url, db, close } = await startAs[process.argv[2] as keyof typeof startAs](config, { logger });
 process.send?.({ url });
 process.on("message", (question: Question) => void answer(question).then((reply) => process.send?.(reply)));
-process.on("disconnect", () => void close().then(() => process.exit(0)));
+process.on("disconnect", () => void close({ stopReplicas: true }).then(() => process.exit(0)));
+// Ctrl-C reaches the whole group: it is the parent who says when to end.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => {});
 
 async function answer(question: Question): Promise<unknown> {
   if (question.ask === "row") return (await sql.raw(question.text).execute(db.kysely)).rows[0];
@@ -67,7 +69,7 @@ function countQueries(): void {
 interface Started {
   url: string;
   db: Db;
-  close(): Promise<void>;
+  close(options?: { stopReplicas: boolean }): Promise<void>;
 }
 
 /** Sockets, gateway in front, routes, checks, store: everything that a request meets in a whole server. */
