@@ -26,6 +26,15 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
   const nextOf = (spec: ReplicaSpec, at = 2) => ({ ...spec, replicaId: `${spec.revisionId}-${at}` });
   const stateFile = (spec: ReplicaSpec, name: string) =>
     path.join(world.dataDir, "state", spec.deploymentId, ".langgraph_api", name);
+  /** All of what is known now is on disk. */
+  const written = async (spec: ReplicaSpec) => {
+    const now = Date.now();
+    const file = stateFile(spec, ".langgraph_ops.pckl");
+    await eventually(
+      () => stat(file).catch(() => null),
+      (found) => found !== null && found.mtimeMs > now,
+    );
+  };
   const linesOf = async (spec: ReplicaSpec) =>
     (await world.compute.readLogs(spec.replicaId, null, 256 * 1024)).lines.map((line) => line.message);
   const kill = async (spec: ReplicaSpec) => {
@@ -93,11 +102,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       () => statusOf(state),
       (status) => status === "running",
     );
-    const isRunningSince = Date.now();
-    await eventually(
-      () => stat(stateFile(spec, ".langgraph_ops.pckl")).catch(() => null),
-      (file) => file !== null && file.mtimeMs > isRunningSince,
-    );
+    await written(spec);
     const exit = await kill(spec);
     assert.equal(exit.signal, "SIGKILL");
 
@@ -107,7 +112,27 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       () => statusOf(again),
       (status) => status === "success",
     );
-    assert.equal((await messagesOf(again, thread)).at(-1), "step9");
+    assert.deepEqual(
+      await messagesOf(again, thread),
+      Array.from({ length: 10 }, (_, step) => `step${step}`),
+    );
+    await world.remove(nextOf(spec), 60_000);
+  });
+
+  withAgent("state reaches the disk within seconds under requests that never pause", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    const thread = await newThread(state);
+    await ask(state, "agent", thread, "one");
+    let isWritten = false;
+    const writing = written(spec).then(() => {
+      isWritten = true;
+    });
+    while (!isWritten) assert.equal((await messagesOf(state, thread)).length, 2);
+    await writing;
+    await kill(spec);
+    const again = await world.start(nextOf(spec));
+    assert.match((await ask(again, "agent", thread, "two words")) ?? "", /message number 2/);
     await world.remove(nextOf(spec), 60_000);
   });
 

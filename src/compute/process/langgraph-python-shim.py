@@ -9,6 +9,7 @@ One argument: a JSON file with the launch options (langgraph-python-launch.ts, r
 import asyncio
 import contextlib
 import fcntl
+import io
 import json
 import os
 import pickle
@@ -17,7 +18,6 @@ import signal
 import site
 import socket
 import sys
-import threading
 import time
 import traceback
 
@@ -34,7 +34,6 @@ def main(options):
         from langgraph_api import __version__
         from langgraph_api.server import app
 
-    harden_persistence()
     repair_state(os.path.join(options["stateDir"], state_name))
     asyncio.run(serve(app, options, __version__))
     lock.close()
@@ -102,58 +101,73 @@ def is_readable(file):
 # at most a twentieth of the time goes there.
 flush_interval_s = 5
 pause_per_write = 19
-write_tries_max = 5
 
 
 def harden_persistence():
-    """Changes how the server writes its state: a file has its old content or all of the new one, also after a power cut,
-    and what changes while it is being written is tried again. Left alone, the first such moment ends all writing."""
+    """Changes how the server writes its state. Left alone, it writes one part after the other while runs change them, so
+    that a checkpoint may lack its values after a crash; and the first error ends all writing."""
     try:
         from langgraph.checkpoint.memory import PersistentDict
         from langgraph_runtime_inmem import _persistence
 
-        known = (PersistentDict.dump, PersistentDict.sync, _persistence._flush_interval)
+        known = (PersistentDict.dump, PersistentDict.sync, _persistence._flush_loop, _persistence._stores)
+        _persistence.stop_flush_loop()  # it runs since the import; the next part that registers starts ours
     except (ImportError, AttributeError):
         return warn("the state of this server is not as known; it is written as the server does it")
     assert known
-    quiet_until = {}
+    loop = asyncio.get_running_loop()
+
+    def flush_loop(stopping):
+        pause = flush_interval_s
+        while not stopping.wait(pause):
+            began = time.monotonic()
+            try:
+                parts = asyncio.run_coroutine_threadsafe(take_parts(), loop)
+                # Whoever stops us waits for us, in the loop that we wait for.
+                while not parts.done() and not stopping.wait(0.01):
+                    pass
+                if not parts.done():
+                    return
+                replace_files(parts.result())
+            except Exception as error:
+                say("error", f"the state was not written: {one_line(error)}")
+            pause = max(flush_interval_s, pause_per_write * (time.monotonic() - began))
+
+    async def take_parts():
+        """All of the state at one moment: no run goes on meanwhile."""
+        registered = [part for reference in _persistence._stores.values() if (part := reference()) is not None]
+        living = {part.filename: part for part in [*registered, *checkpoint_parts()]}
+        return [(name, bytes_of(part)) for name, part in living.items()]
 
     def sync(self):
-        is_periodic = threading.current_thread() is not threading.main_thread() and is_flusher()
-        began = time.monotonic()
-        if is_periodic and began < quiet_until.get(self.filename, 0):
-            return
-        try:
-            replace_file(self)
-        except Exception as error:
-            if not is_periodic:
-                raise
-            return say("error", f"{os.path.basename(self.filename)} was not written: {one_line(error)}")
-        ended = time.monotonic()
-        quiet_until[self.filename] = ended + pause_per_write * (ended - began)
-
-    def is_flusher():
-        flusher = _persistence._flush_thread
-        return flusher is not None and threading.current_thread() is flusher[1]
+        replace_files([(self.filename, bytes_of(self))])
 
     PersistentDict.sync = sync
-    _persistence._flush_interval = flush_interval_s
+    _persistence._flush_loop = flush_loop
 
 
-def replace_file(state):
-    draft = f"{state.filename}.draft"
-    for tries_left in reversed(range(write_tries_max)):
-        try:
-            with open(draft, "wb") as file:
-                state.dump(file)
-                file.flush()
-                os.fsync(file.fileno())
-            break
-        except RuntimeError:  # it changed while it was being written
-            if tries_left == 0:
-                raise
-            time.sleep(0.05)
-    os.replace(draft, state.filename)
+def checkpoint_parts():
+    """Those that the server works with: later ones register under the same names, empty and stale, and take their place."""
+    memory = getattr(sys.modules.get("langgraph_runtime_inmem.checkpoint"), "MEMORY", None)
+    parts = [getattr(memory, name, None) for name in ("storage", "writes", "blobs")]
+    return [part for part in parts if hasattr(part, "filename")]
+
+
+def bytes_of(part):
+    content = io.BytesIO()
+    part.dump(content)
+    return content.getbuffer()
+
+
+def replace_files(parts):
+    """A file has its old content or all of the new one, also after a power cut; those of one moment change together."""
+    for name, content in parts:
+        with open(f"{name}.draft", "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    for name, _ in parts:
+        os.replace(f"{name}.draft", name)
 
 
 @contextlib.contextmanager
@@ -170,6 +184,7 @@ def given_only_to_the_server(variables):
 async def serve(app, options, version):
     import uvicorn
 
+    harden_persistence()
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", 0))
