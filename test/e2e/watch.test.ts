@@ -56,7 +56,7 @@ test("a watcher is told every event once and in order, also while the server is 
   );
   abort.abort();
   await watching;
-  assert.ok(events.length >= 21 && opened === 3);
+  assert.ok(events.length >= 21 && opened >= 3, `${events.length} events, opened ${opened} times`);
   assert.deepEqual(
     ids,
     events.map(({ id }) => Number(id)),
