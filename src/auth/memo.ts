@@ -1,3 +1,5 @@
+import { currentUnit } from "../store/atomic-unit.ts";
+
 interface Entry<T> {
   row: Promise<T | undefined>;
   until: number;
@@ -16,6 +18,8 @@ export class Memo<T> {
   }
 
   find(key: string): Promise<T | undefined> {
+    // A unit holds a connection, the only one of the embedded database, and what others began to read may wait for it.
+    if (currentUnit() !== undefined) return this.#options.read(key);
     const known = this.#entries.get(key);
     if (known !== undefined && known.until > Date.now()) return known.row;
     const entry = { row: this.#options.read(key), until: Date.now() + this.#options.memoryMs };

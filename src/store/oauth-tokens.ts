@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import type { Db, Trx } from "./database.ts";
+import { errors } from "../contract/error.ts";
+import { type Db, isForeignKeyViolation, type Trx } from "./database.ts";
 import type { ProviderRow } from "./oauth-providers.ts";
 import type { Sealer } from "./seal.ts";
 
@@ -141,14 +142,18 @@ export async function findProvidersWithToken(
 
 export interface KeptToken {
   subject: Subject;
-  provider: Pick<ProviderRow, "id" | "token_url" | "client_id">;
+  provider: Pick<ProviderRow, "id" | "provider_id" | "token_url" | "client_id">;
   token: IssuedToken;
   isDefault: boolean;
   /** The token of the same subject that this one takes the place of, connections included; null: it is a further one. */
   replacesTokenId: string | null;
 }
 
-/** Keeps a token. The default one of its subject and provider is the only one. @returns its id. */
+/**
+ * Keeps a token. The default one of its subject and provider is the only one.
+ * @returns its id.
+ * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
+ */
 export async function keepToken(trx: Trx, sealer: Sealer, kept: KeptToken): Promise<string> {
   const { subject, provider, token, isDefault } = kept;
   const { tenantId, userId, agentId } = subject;
@@ -161,7 +166,12 @@ export async function keepToken(trx: Trx, sealer: Sealer, kept: KeptToken): Prom
       insert into oauth_tokens (id, tenant_id, provider_row_id, user_id, agent_id, data_key_id, sealed, token_url,
         client_id, scopes, account_label, expires_at)
       values (${id}, ${tenantId}, ${provider.id}, ${userId}, ${agentId}, ${keyId}, ${sealed}, ${provider.token_url},
-        ${provider.client_id}, ${JSON.stringify(scopes)}, ${accountLabel}, ${expiryOf(token)})`.execute(trx.kysely);
+        ${provider.client_id}, ${JSON.stringify(scopes)}, ${accountLabel}, ${expiryOf(token)})`
+      .execute(trx.kysely)
+      .catch((error: unknown) => {
+        const isGone = isForeignKeyViolation(error, "oauth_tokens_provider_row_id_fkey");
+        throw isGone ? errors.oauthProviderNotFound(provider.provider_id) : error;
+      });
   } else {
     await sql`
       update oauth_tokens set data_key_id = ${keyId}, sealed = ${sealed}, token_url = ${provider.token_url},

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
+import { keepToken } from "../../src/store/oauth-tokens.ts";
 import type { ProviderAnswer, ProviderCall } from "../oauth-server.ts";
 import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
 
@@ -255,4 +256,13 @@ test("another user waits in vain for a sign-in, and so does who guesses", async 
   }
   assert.equal((await w.wait(authId, 0, asUser("alice"))).body.status, "pending");
   assert.equal((await w.wait(authId, 0.2)).body.status, "timeout");
+});
+
+test("a token whose provider was deleted in the meantime is refused as one of an unknown provider", async () => {
+  const gone = { id: randomUUID(), provider_id: "gone", token_url: "https://id.invalid/token", client_id: "c" };
+  const issued = { accessToken: "a", refreshToken: null, lifeMs: null, scopes: [], metadata: {}, accountLabel: null };
+  const subject = { tenantId: t.tenant.tenantId, userId: "alice", agentId: null };
+  const kept = { subject, provider: gone, token: issued, isDefault: true, replacesTokenId: null };
+  const keeping = t.db.transaction((trx) => keepToken(trx, t.deps.sealer, kept));
+  await assert.rejects(keeping, { code: "oauthProviderNotFound", message: "OAuth provider 'gone' not found" });
 });

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { createKeyring } from "../../src/auth/keyring.ts";
 import { keepsAnswer } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { answerLifeMs, trimAnswers } from "../../src/store/idempotency-keys.ts";
@@ -201,3 +202,20 @@ async function sendTwice(api: TestApi, number: number, call: Sent): Promise<Answ
   assert.deepEqual(shown(second), shown(first));
   return first;
 }
+
+test("what others read at the same time holds up no request that is done as a unit", async () => {
+  const keyring = createKeyring(t.db, t.deps.logger);
+  const entered = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const ofOthers = entered.promise.then(() => {
+    const reading = keyring.findWorkspace(t.tenant.tenantId);
+    begun.resolve();
+    return reading;
+  });
+  const inside = await t.db.atomically(async () => {
+    entered.resolve();
+    await begun.promise;
+    return keyring.findWorkspace(t.tenant.tenantId);
+  });
+  assert.deepEqual([inside?.id, (await ofOthers)?.id], [t.tenant.tenantId, t.tenant.tenantId]);
+});

@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { errorHeader } from "../../src/contract/error.ts";
 import { operations } from "../../src/contract/operations.ts";
@@ -27,10 +28,9 @@ const { values: options } = parseArgs({
 const seed = options.seed === undefined ? randomInt(2 ** 31) : Number(options.seed);
 const total = Number(options.requests);
 
-/** Failures shown in full; the others are counted. */
-const shownMax = 20;
-
-const failures: string[] = [];
+/** Failures of one kind that are shown; the others are counted. */
+const shownMax = 3;
+const failures = new Map<string, number>();
 const counts = { passed: 0, failed: 0 };
 const statuses = new Map<string, Map<number, number>>();
 const codes = new Set<string>();
@@ -68,6 +68,7 @@ async function run(one: World): Promise<void> {
     console.log(`  ${kind}: ${shown.join(", ")}`);
   }
   const unserved = Object.keys(operations).filter((id) => !served.has(id));
+  for (const [kind, count] of failures) console.log(`  failed ${count}: ${kind}`);
   console.log(`  operations served: ${served.size}, never: ${unserved.join(", ") || "none"}`);
   console.log(
     `  refusals met: ${[...codes]
@@ -80,17 +81,26 @@ async function run(one: World): Promise<void> {
 
 async function attempt(one: World, index: number): Promise<void> {
   const wanted = requestNumber(seed, index);
-  try {
-    const { sent, answer } = await send(one, wanted);
-    const problem = judge(sent, answer);
-    if (problem === undefined) counts.passed += 1;
-    else
-      fail(`request ${index} (--seed ${seed} --replay ${index}), ${wanted.kind}: ${problem}\n${shown(sent, answer)}`);
-  } catch (error) {
-    fail(
-      `request ${index} (--seed ${seed} --replay ${index}), ${wanted.kind}: ${String(error)}\n${shown(wanted, undefined)}`,
-    );
+  const { sent, answer, problem } = await send(one, wanted).then(
+    (done) => ({ ...done, problem: judge(done.sent, done.answer) }),
+    (error: unknown) => ({ sent: wanted, answer: undefined, problem: String(error) }),
+  );
+  if (problem === undefined) counts.passed += 1;
+  else {
+    const how = `--seed ${seed} --replay ${index}\n${shown(sent, answer)}${await logOf(one, answer?.headers["x-request-id"])}`;
+    fail(`${wanted.operation?.id ?? wanted.kind}: ${problem}`, how);
   }
+}
+
+/** What the server wrote down about a request: the log knows why it answered 500. */
+async function logOf({ server }: World, requestId = "none"): Promise<string> {
+  // The line comes by another way than the answer.
+  await setTimeout(100);
+  const lines = server
+    .logged()
+    .split("\n")
+    .filter((line) => line.includes(requestId));
+  return lines.map((line) => `\n  log: ${line.slice(0, 1_000)}`).join("");
 }
 
 async function send(one: World, wanted: Wanted): Promise<{ sent: Wanted; answer: Answer | undefined }> {
@@ -116,16 +126,19 @@ function note(one: World, wanted: Wanted, answer: Answer | undefined): void {
   if (wanted.operation?.id === "openListenerSession" && status === 201) one.opened(body.epoch);
 }
 
-function fail(text: string): void {
+function fail(problem: string, how = ""): void {
   counts.failed += 1;
-  if (failures.push(text) <= shownMax) console.log(`FAIL ${text}`);
+  const kind = problem.replaceAll(/[\d"'[{<].*/gs, "");
+  const count = (failures.get(kind) ?? 0) + 1;
+  failures.set(kind, count);
+  if (count <= shownMax) console.log(`FAIL ${problem.slice(0, 500)} ${how}`);
 }
 
 function shown({ verb, path, headers, body, transport }: Wanted, answer: Answer | undefined): string {
   const { "x-api-key": _key, authorization: _bearer, ...rest } = headers;
   const lines = [`  ${verb} ${path.slice(0, 500)} (${transport})`, `  ${JSON.stringify(rest).slice(0, 500)}`];
   if (body !== null) lines.push(`  ${JSON.stringify(body.slice(0, 1_000))}`);
-  if (answer !== undefined) lines.push(`  -> ${answer.status} ${answer.body.toString().slice(0, 1_000)}`);
+  if (answer !== undefined) lines.push(`  -> ${answer.status} ${JSON.stringify(answer.body.toString().slice(0, 500))}`);
   return lines.join("\n");
 }
 

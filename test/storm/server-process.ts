@@ -12,6 +12,8 @@ export interface ServerProcess {
   /** Resolves with how it ended. */
   ended: Promise<{ code: number | null; signal: string | null }>;
   stop(): Promise<void>;
+  /** The last of what it logged, 20,000 characters at most. */
+  logged(): string;
 }
 
 const readyTimeoutMs = 60_000;
@@ -55,6 +57,7 @@ export async function startServerProcess(
     workspaceId: credentials.workspace_id,
     child,
     ended,
+    logged: () => output,
     async stop() {
       child.kill("SIGTERM");
       await ended;
