@@ -39,12 +39,7 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
   member_id: async ({ call, mark }) =>
     (await call("POST", "/v2/admin/members", { email: `${randomUUID()}@${mark}`, role: "reader" })).id,
   tag_id: async ({ call, mark }) => {
-    // A workspace has 50 at most: the oldest make room.
-    const { resources } = await call("GET", "/v2/admin/tags?limit=100");
-    const newestFirst = resources.toSorted((a: Dated, b: Dated) => (a.created_at < b.created_at ? 1 : -1));
-    for (const { id } of newestFirst.slice(30)) {
-      await call("DELETE", `/v2/admin/tags/${id}`);
-    }
+    await makeRoom(call, "/v2/admin/tags");
     return (await call("POST", "/v2/admin/tags", { name: `${mark} ${randomUUID()}` })).id;
   },
   provider_id: async ({ call, mark }) =>
@@ -55,6 +50,11 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
     const path = "/v2/auth/agents/support-bot/connections";
     return (await call("POST", path, { oauth_token_id }, userHeaders(mark))).id;
   },
+  webhook_id: async ({ call, mark }) => {
+    await makeRoom(call, "/v2/webhooks");
+    return (await call("POST", "/v2/webhooks", { url: `https://hooks.invalid/${mark}` })).id;
+  },
+  delivery_id: async ({ call, ids }) => (await call("POST", `/v2/webhooks/${ids["webhook_id"]}/test`)).id,
   tag_value_id: async ({ call, mark, ids }) =>
     (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
 };
@@ -76,6 +76,15 @@ export function newProvider() {
   const provider_id = `${randomUUID().slice(0, -1)}z`;
   const endpoints = { auth_url: "https://id.example/authorize", token_url: "https://id.example/token" };
   return { provider_id, name: "Example", client_id: "c", client_secret: secretText, ...endpoints };
+}
+
+/** A workspace has 50 of these at most: the oldest are deleted. */
+async function makeRoom(call: Call, collection: string): Promise<void> {
+  const { resources } = await call("GET", `${collection}?limit=100`);
+  const newestFirst = resources.toSorted((a: Dated, b: Dated) => (a.created_at < b.created_at ? 1 : -1));
+  for (const { id } of newestFirst.slice(30)) {
+    await call("DELETE", `${collection}/${id}`);
+  }
 }
 
 interface Dated {
