@@ -13,16 +13,9 @@ import {
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
+import { directory, flag, oneOf, optional, optionalFlag, optionalWhole, text, whole } from "./setting.ts";
 
 export type Environment = Record<string, string | undefined>;
-
-/** One line of docs/reference/configuration.md, and the rule that reads it. */
-interface Setting<T> {
-  name: string;
-  fallback: string;
-  meaning: string;
-  read(text: string | undefined): T;
-}
 
 const computeTypes = ["process", "docker", "simulated", "none"] as const;
 
@@ -287,59 +280,4 @@ function readRegions(
   if (read.mode !== "cloud") return [{ name: read.region, url: ownUrl }];
   const names = new Set<string>([...defaultCloudRegions, read.region]);
   return [...names].map((name) => ({ name, url: `https://${name}.api.${read.rootDomain}` }));
-}
-
-function text(name: string, fallback: string, meaning: string): Setting<string> {
-  return { name, fallback: fallback || "none", meaning, read: (value) => value ?? fallback };
-}
-
-function directory(name: string, fallback: string, shown: string, meaning: string): Setting<string> {
-  return { name, fallback: shown, meaning, read: (value) => path.resolve(value ?? fallback) };
-}
-
-function optional(name: string, shown: string, meaning: string): Setting<string | undefined> {
-  return { name, fallback: shown, meaning, read: (value) => value };
-}
-
-function whole(name: string, fallback: number, min: number, max: number, meaning: string): Setting<number> {
-  const read = (value: string | undefined) => {
-    const number = value === undefined ? fallback : Number(value);
-    if (Number.isInteger(number) && number >= min && number <= max) return number;
-    throw new Error(`${name} must be a whole number from ${min} to ${max}, got "${value}"`);
-  };
-  return { name, fallback: String(fallback), meaning, read };
-}
-
-function optionalWhole(name: string, meaning: string): Setting<number | undefined> {
-  const port = whole(name, 0, 0, 65_535, meaning);
-  return { name, fallback: "none", meaning, read: (value) => (value === undefined ? undefined : port.read(value)) };
-}
-
-function oneOf<const V extends string>(name: string, values: readonly V[], meaning: string): Setting<V> {
-  const read = (value: string | undefined) => {
-    const found = values.find((one) => one === (value ?? values[0]));
-    if (found !== undefined) return found;
-    throw new Error(`${name} must be one of ${values.join(", ")}, got "${value}"`);
-  };
-  return {
-    name,
-    fallback: values[0] as string,
-    meaning: `${meaning} One of ${values.map((one) => `\`${one}\``).join(", ")}.`,
-    read,
-  };
-}
-
-function flag(name: string, fallback: boolean, meaning: string): Setting<boolean> {
-  const maybe = optionalFlag(name, meaning);
-  return { name, fallback: String(fallback), meaning, read: (value) => maybe.read(value) ?? fallback };
-}
-
-function optionalFlag(name: string, meaning: string): Setting<boolean | undefined> {
-  const read = (value: string | undefined) => {
-    if (value === undefined) return undefined;
-    if (["1", "true", "yes", "on"].includes(value.toLowerCase())) return true;
-    if (["0", "false", "no", "off"].includes(value.toLowerCase())) return false;
-    throw new Error(`${name} must be true or false, got "${value}"`);
-  };
-  return { name, fallback: "on in standalone mode on a loopback host", meaning, read };
 }

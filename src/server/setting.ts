@@ -1,0 +1,64 @@
+import path from "node:path";
+
+/** One line of docs/reference/configuration.md, and the rule that reads it. */
+export interface Setting<T> {
+  name: string;
+  fallback: string;
+  meaning: string;
+  read(text: string | undefined): T;
+}
+
+export function text(name: string, fallback: string, meaning: string): Setting<string> {
+  return { name, fallback: fallback || "none", meaning, read: (value) => value ?? fallback };
+}
+
+export function directory(name: string, fallback: string, shown: string, meaning: string): Setting<string> {
+  return { name, fallback: shown, meaning, read: (value) => path.resolve(value ?? fallback) };
+}
+
+export function optional(name: string, shown: string, meaning: string): Setting<string | undefined> {
+  return { name, fallback: shown, meaning, read: (value) => value };
+}
+
+export function whole(name: string, fallback: number, min: number, max: number, meaning: string): Setting<number> {
+  const read = (value: string | undefined) => {
+    const number = value === undefined ? fallback : Number(value);
+    if (Number.isInteger(number) && number >= min && number <= max) return number;
+    throw new Error(`${name} must be a whole number from ${min} to ${max}, got "${value}"`);
+  };
+  return { name, fallback: String(fallback), meaning, read };
+}
+
+export function optionalWhole(name: string, meaning: string): Setting<number | undefined> {
+  const port = whole(name, 0, 0, 65_535, meaning);
+  return { name, fallback: "none", meaning, read: (value) => (value === undefined ? undefined : port.read(value)) };
+}
+
+export function oneOf<const V extends string>(name: string, values: readonly V[], meaning: string): Setting<V> {
+  const read = (value: string | undefined) => {
+    const found = values.find((one) => one === (value ?? values[0]));
+    if (found !== undefined) return found;
+    throw new Error(`${name} must be one of ${values.join(", ")}, got "${value}"`);
+  };
+  return {
+    name,
+    fallback: values[0] as string,
+    meaning: `${meaning} One of ${values.map((one) => `\`${one}\``).join(", ")}.`,
+    read,
+  };
+}
+
+export function flag(name: string, fallback: boolean, meaning: string): Setting<boolean> {
+  const maybe = optionalFlag(name, meaning);
+  return { name, fallback: String(fallback), meaning, read: (value) => maybe.read(value) ?? fallback };
+}
+
+export function optionalFlag(name: string, meaning: string): Setting<boolean | undefined> {
+  const read = (value: string | undefined) => {
+    if (value === undefined) return undefined;
+    if (["1", "true", "yes", "on"].includes(value.toLowerCase())) return true;
+    if (["0", "false", "no", "off"].includes(value.toLowerCase())) return false;
+    throw new Error(`${name} must be true or false, got "${value}"`);
+  };
+  return { name, fallback: "on in standalone mode on a loopback host", meaning, read };
+}
