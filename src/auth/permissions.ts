@@ -7,11 +7,11 @@ import type { KeyRole } from "../store/api-keys.ts";
  * an agent's key gets tokens for users and nothing else, as it lives in a process that runs what models say.
  */
 const allowed: Record<KeyRole, readonly Role[]> = {
-  reader: ["reader"],
-  agent: ["agent"],
-  deployer: ["reader", "agent", "deployer"],
+  reader: ["caller", "reader"],
+  agent: ["caller", "agent"],
+  deployer: ["caller", "reader", "agent", "deployer"],
   listener: ["listener"],
-  admin: ["reader", "agent", "deployer", "admin"],
+  admin: ["caller", "reader", "agent", "deployer", "admin"],
 };
 
 export function mayCall(role: KeyRole, needed: Role): boolean {

@@ -1,3 +1,4 @@
+import type { agentAuthOperations } from "../contract/operations-agent-auth.ts";
 import type {
   agentConnectionOperations,
   oauthFlowOperations,
@@ -11,7 +12,8 @@ export type AuthOperations = Omit<
   typeof oauthProviderOperations &
     typeof oauthFlowOperations &
     typeof oauthTokenOperations &
-    typeof agentConnectionOperations,
+    typeof agentConnectionOperations &
+    typeof agentAuthOperations,
   "receiveCallback" | "receiveCallbackAlias" | "setupGithubApp"
 >;
 
@@ -44,5 +46,10 @@ export const authRoutes: Record<keyof AuthOperations, Route> = {
   listAgentConnections: { verb: "GET", path: connections },
   createAgentConnection: { verb: "POST", path: connections },
   deleteAgentConnection: { verb: "DELETE", path: `${connections}/{connection_id}` },
+  identifyAgentCaller: { verb: "GET", path: "/auth/public" },
+  verifyAgentCaller: { verb: "GET", path: "/auth/verify" },
+  getAgentEntitlement: { verb: "GET", path: "/auth" },
+  postAgentEntitlement: { verb: "POST", path: "/auth" },
+  submitAgentUsage: { verb: "POST", path: "/v1/metadata/submit" },
   putAgentToken: { verb: "POST", path: "/v2/auth/agents/{agent_id}/providers/{provider_id}/tokens" },
 };

@@ -5,10 +5,10 @@ import type { KeyScope } from "./organization.ts";
 export type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /**
- * The least a caller must be. `none` needs no key at all; `agent` gets tokens for users, and nothing of deployments;
- * `admin` may do everything.
+ * The least a caller must be. `none` needs no key at all; `caller` is anybody of the workspace, who may call its agents;
+ * `agent` gets tokens for users, and nothing of deployments; `admin` may do everything.
  */
-export type Role = "reader" | "agent" | "deployer" | "admin" | "listener" | "none";
+export type Role = "caller" | "reader" | "agent" | "deployer" | "admin" | "listener" | "none";
 
 /** Who an operation is for; only `public` ones stand in the OpenAPI document. */
 export type Audience = "public" | "listener" | "debug";

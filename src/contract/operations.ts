@@ -2,6 +2,7 @@ import type { ErrorCode } from "./error.ts";
 import { requestHeadersOf } from "./headers.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
 import { administrationOperations } from "./operations-administration.ts";
+import { agentAuthOperations } from "./operations-agent-auth.ts";
 import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } from "./operations-auth.ts";
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
@@ -32,6 +33,7 @@ export const operations = {
   ...oauthFlowOperations,
   ...oauthTokenOperations,
   ...agentConnectionOperations,
+  ...agentAuthOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
 } as const satisfies Record<string, Operation>;

@@ -10,6 +10,8 @@ export interface AgentFacts {
   isShareable: boolean;
   /** Public address of the deployment. */
   url: string;
+  /** Only callers of the workspace are let in (contract 7.4). */
+  hasEndpointAuth: boolean;
   /** Base URL of this control plane as an agent server reaches it (contract 7.4). */
   controlPlaneUrl: string;
   git: { repoUrl: string; ref: string; commitSha: string; configPath: string } | null;
@@ -19,12 +21,15 @@ export interface AgentFacts {
  * The variables a control plane gives every agent server (contract 7.2). They win over the deployment's own secrets,
  * whose reserved names are refused on input; PORT is chosen by the compute driver.
  *
- * `LANGGRAPH_AUTH_TYPE` is `noop`: endpoint auth needs the calls of contract 7.4, which arrive with the auth service.
+ * With endpoint auth the gateway asks who calls before an agent server sees a request; one that can ask by itself
+ * (`LANGGRAPH_AUTH_TYPE`) is told to, so that it knows its users too.
  */
 export function agentEnvironment(facts: AgentFacts): Record<string, string> {
   return {
-    LANGGRAPH_AUTH_TYPE: "noop",
+    LANGGRAPH_AUTH_TYPE: facts.hasEndpointAuth ? "langsmith" : "noop",
     LANGSMITH_AUTH_ENDPOINT: facts.controlPlaneUrl,
+    LANGSMITH_HOST_API_URL: facts.controlPlaneUrl,
+    PIERHEAD_URL: facts.controlPlaneUrl,
     LANGSMITH_TENANT_ID: facts.tenantId,
     LANGSMITH_AUTH_VERIFY_TENANT_ID: facts.isShareable ? "False" : "True",
     LANGSMITH_HOST_PROJECT_ID: facts.deploymentId,

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
+import { type Admission, Callers, type Identify } from "./callers.ts";
 import type { TrafficCounts } from "./counts.ts";
 import { Deployment } from "./deployment.ts";
 import { Exchange } from "./exchange.ts";
@@ -59,6 +60,8 @@ export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> 
   limits?: Partial<GatewayLimits>;
   /** Set when a proxy of the operator stands in front: its `x-forwarded-*` are believed. */
   trustsForwarded?: boolean;
+  /** Says who calls, for routes that admit some only; without it they admit nobody. */
+  identify?: Identify;
 }
 
 export interface GatewayHealth {
@@ -103,16 +106,19 @@ class HttpGateway implements Gateway {
   readonly #deployments = new Map<string, Deployment>();
   readonly #replicas = new Map<string, Replica>();
   readonly #exchanges = new Set<Exchange>();
+  readonly #callers: Callers;
   #wake: (deploymentId: string) => void = () => {};
   #unknown = 0;
   #isClosing = false;
   #onIdle: () => void = () => {};
 
-  constructor({ rootDomain, pathPrefix, publicUrl, logger, limits, trustsForwarded = false }: GatewayOptions) {
+  constructor(options: GatewayOptions) {
+    const { rootDomain, pathPrefix, publicUrl, logger, limits, trustsForwarded = false } = options;
     const own = publicUrl === null ? null : new URL(publicUrl);
     this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null };
     this.#limits = { ...defaultLimits, ...limits };
     this.#logger = logger;
+    this.#callers = new Callers(options.identify);
     this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustsForwarded };
   }
 
@@ -232,6 +238,15 @@ class HttpGateway implements Gateway {
     this.#exchanges.add(exchange);
     exchange.onOver = () => this.#forget(exchange);
     const refusal = this.#isClosing ? refusals.stopping() : this.#refusalOfShape(exchange);
+    if (refusal !== null) exchange.refuse(refusal);
+    else if (deployment.route.admission === undefined) this.#admit(deployment, exchange);
+    else void this.#admitCaller(deployment, exchange, deployment.route.admission);
+  }
+
+  /** Who may not call is told so before anything of his request is read, or a sleeping deployment is woken. */
+  async #admitCaller(deployment: Deployment, exchange: Exchange, admission: Admission): Promise<void> {
+    const refusal = await this.#callers.refusalOf(exchange, admission);
+    if (exchange.isSettled) return;
     if (refusal === null) this.#admit(deployment, exchange);
     else exchange.refuse(refusal);
   }

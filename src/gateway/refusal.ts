@@ -48,6 +48,13 @@ export const refusals = {
     detail: `The request body is larger than ${bodyBytesMax} bytes.`,
     kind: "oversize",
   }),
+  /** As the control plane itself answers such a key. */
+  notAdmitted: (status: number, detail: string): Refusal => ({
+    status,
+    detail,
+    kind: status === 503 ? "unavailable" : "refused",
+    ...(status === 503 && { retryAfterS }),
+  }),
   badRequest: (detail: string): Refusal => ({ status: 400, detail, kind: "refused" }),
   unsupportedCoding: (): Refusal => ({
     status: 501,

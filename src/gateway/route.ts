@@ -1,3 +1,4 @@
+import type { Admission } from "./callers.ts";
 import type { TrafficCounts } from "./counts.ts";
 
 /** Where requests of one deployment go. The listener writes routes, the gateway only follows them. */
@@ -13,6 +14,8 @@ export interface Route {
    */
   state: "open" | "held" | "asleep" | "closed";
   because: string | null;
+  /** Who may call; absent: everybody. */
+  admission?: Admission;
 }
 
 /** What the listener needs of a gateway; the Kubernetes driver gives it another one. */

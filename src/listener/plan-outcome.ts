@@ -1,6 +1,6 @@
 import type { DeploymentReport, RevisionRun } from "../contract/assignment.ts";
 import type { Route } from "../gateway/route.ts";
-import { drainTimeoutMsOf, note, type Pass, readyOf, retryAtMsOf, wakeAt } from "./pass.ts";
+import { drainTimeoutMsOf, note, type Pass, readyOf, retryAtMsOf, runOf, wakeAt } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
 /** Requests wait this long for a replica that is being restarted; then they are told. */
@@ -13,7 +13,7 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   const revisionId = memory.currentRevisionId ?? null;
   const { slug, deployment_id: deploymentId } = assignment;
   const to = (state: Route["state"], because: string | null, targets: Route["targets"] = []): Route => {
-    return { slug, deploymentId, revisionId, targets, state, because };
+    return { slug, deploymentId, revisionId, targets, state, because, ...admissionOf(pass, revisionId) };
   };
   if (revisionId === null) return to("closed", whyNever(pass, goal));
   if (memory.isAsleep) return to("asleep", null);
@@ -29,6 +29,15 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   if (!isComingBack) return to("closed", "The agent server stopped and is not up again yet.");
   wakeAt(pass, untilMs);
   return to("held", null);
+}
+
+/** Whom the revision's environment says to let in (contract 7.2): agent servers and the gateway are told the same. */
+function admissionOf(pass: Pass, revisionId: string | null): Pick<Route, "admission"> {
+  const { assignment } = pass;
+  const env = (runOf(pass, revisionId) ?? assignment?.target ?? assignment?.serving)?.env ?? {};
+  if (assignment === null || env["LANGGRAPH_AUTH_TYPE"] !== "langsmith") return {};
+  const isForAll = env["LANGSMITH_AUTH_VERIFY_TENANT_ID"] === "False";
+  return { admission: { workspaceId: isForAll ? null : assignment.tenant_id } };
 }
 
 function whyNever({ memory }: Pass, goal: RevisionRun | null): string {

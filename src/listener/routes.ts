@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Route, Traffic } from "../gateway/route.ts";
 
 /** The routes of a gateway as this process has set them: each only when it differs, each only by its own deployment. */
@@ -32,6 +33,7 @@ export class Routes {
 
 function isSame(a: Route | undefined, b: Route): boolean {
   if (a === undefined || a.state !== b.state || a.revisionId !== b.revisionId || a.because !== b.because) return false;
+  if (!isDeepStrictEqual(a.admission, b.admission)) return false;
   if (a.deploymentId !== b.deploymentId || a.targets.length !== b.targets.length) return false;
   return a.targets.every((target, index) => {
     const other = b.targets[index];

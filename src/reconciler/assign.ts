@@ -99,6 +99,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       revisionId: row.revision_id,
       isShareable: row.shareable,
       url: settings.deploymentUrl(row.slug),
+      hasEndpointAuth: settings.hasEndpointAuth,
       controlPlaneUrl: settings.controlPlaneUrl,
       git: gitFacts(row),
     }),

@@ -44,6 +44,8 @@ export interface ReconcilerSettings {
   cacheDir: string;
   /** Address agent servers reach this control plane under. */
   controlPlaneUrl: string;
+  /** Agents let in callers of their workspace only. */
+  hasEndpointAuth: boolean;
   deploymentUrl(slug: string): string;
   deployTimeoutMs: number;
   buildTimeoutMs: number;

@@ -132,6 +132,11 @@ export const settings = {
     "PIERHEAD_ALLOW_PRIVATE_NETWORK",
     "Git and outbound calls into private address ranges.",
   ),
+  endpointAuth: flag(
+    "PIERHEAD_ENDPOINT_AUTH",
+    false,
+    "Agents take requests only with a key of their workspace (of any workspace if the deployment is shareable).",
+  ),
   sharedAuthOrganizationId: optional(
     "PIERHEAD_SHARED_AUTH_ORGANIZATION",
     "none",

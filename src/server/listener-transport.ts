@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
+import type { Identify } from "../gateway/callers.ts";
 
 /**
  * Carries the listener protocol inside the process: the same routes, checks and answers as over HTTP, without a socket.
@@ -16,5 +17,16 @@ export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
       ...(body === undefined ? {} : { payload: body as object }),
     });
     return { status: answer.statusCode, body: answer.payload === "" ? undefined : answer.json() };
+  };
+}
+
+/** Asks the API of this process who calls an agent (contract 7.4). */
+export function inProcessIdentify(api: FastifyInstance): Identify {
+  return async (headers, signal) => {
+    const answer = await api.inject({ method: "GET", url: "/auth/public", headers, signal });
+    const body = answer.json() as { tenant_id: string; detail: string };
+    if (answer.statusCode === 200) return { workspaceId: body.tenant_id };
+    if (answer.statusCode >= 500) throw new Error(`the API answered with status ${answer.statusCode}`);
+    return { status: answer.statusCode, detail: body.detail };
   };
 }

@@ -40,6 +40,7 @@ import { removeInside } from "./files.ts";
 import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
+import { inProcessIdentify } from "./listener-transport.ts";
 import { openTracing, type Tracing } from "./tracing.ts";
 import { version } from "./version.ts";
 
@@ -62,13 +63,14 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
   try {
     const ground = await openGround(config, logger, closing);
     const { db, installed } = ground;
+    const api = await openApi(ground, closing);
     const gateway = createGateway({
       rootDomain: config.rootDomain,
       pathPrefix: "/d/",
       publicUrl: config.publicUrl ?? null,
       logger,
+      identify: inProcessIdentify(api),
     });
-    const api = await openApi(ground, closing);
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     // Agents may run since before this start: their routes come first, so that nobody is told that they are not there.
     const listener = await startBuiltinListener(ground, api, gateway);
@@ -292,6 +294,7 @@ function reconcilerSettings(
     templatesDir: config.templatesDir ?? templatesDirectory,
     dataDir: config.dataDir,
     cacheDir: config.cacheDir,
+    hasEndpointAuth: config.endpointAuth,
     get controlPlaneUrl() {
       return address.public;
     },

@@ -5,6 +5,7 @@ import { addApiKeyRoutes } from "./admin-keys.ts";
 import { addMemberRoutes } from "./admin-members.ts";
 import { addTagRoutes } from "./admin-tags.ts";
 import { addTenantRoutes } from "./admin-tenants.ts";
+import { addAgentAuthRoutes } from "./agent-auth.ts";
 import { addAuthConnectionRoutes } from "./auth-connections.ts";
 import { addAuthFlowRoutes } from "./auth-flows.ts";
 import { addAuthProviderRoutes } from "./auth-providers.ts";
@@ -46,6 +47,7 @@ export function addRoutes(api: Api): void {
   addAuthFlowRoutes(api, oauth);
   addAuthTokenRoutes(api, oauth);
   addAuthConnectionRoutes(api, oauth);
+  addAgentAuthRoutes(api);
   addListenerProtocol(api);
   addDebugRoutes(api);
 }

@@ -1,0 +1,100 @@
+import { hash } from "node:crypto";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Exchange } from "./exchange.ts";
+import { type Refusal, refusals } from "./refusal.ts";
+
+/** Who may call a deployment: callers of one workspace; null: of any. */
+export interface Admission {
+  workspaceId: string | null;
+}
+
+/** What the control plane says of a caller: his workspace, or the refusal he gets. */
+export type Identified = { workspaceId: string } | { status: number; detail: string };
+
+/**
+ * Asks the control plane who sends these headers.
+ * @throws when it cannot be asked.
+ */
+export type Identify = (headers: Record<string, string>, signal: AbortSignal) => Promise<Identified>;
+
+/** A key that was revoked is let in this much longer at most (contract 7.4). */
+const memoryMs = 60_000;
+
+/** While the control plane is away, callers it knew are let in for so long: agents go on without it. */
+const memoryWithoutAnswerMs = 15 * 60_000;
+
+/** A caller is a digest and an id, 200 bytes: 2 MiB. */
+const callersMax = 10_000;
+
+const identifyTimeoutMs = 10_000;
+
+/** The headers that say who calls. */
+const credentialHeaders = ["x-api-key", "authorization", "x-tenant-id", "x-organization-id"] as const;
+
+type Asking = Pick<Exchange, "request" | "address">;
+
+/** Lets in who may call, as the control plane says, and remembers it for a minute. */
+export class Callers {
+  readonly #identify: Identify | undefined;
+  readonly #known = new Map<string, { workspaceId: string; atMs: number }>();
+
+  constructor(identify: Identify | undefined) {
+    this.#identify = identify;
+  }
+
+  /** @returns null when the request may pass. */
+  async refusalOf({ request, address }: Asking, admission: Admission): Promise<Refusal | null> {
+    if (isOpenToAll(request, address.path)) return null;
+    const credentials = credentialsIn(request.headers);
+    if (credentials["x-api-key"] === undefined && credentials["authorization"] === undefined) {
+      return refusals.notAdmitted(401, "Invalid token");
+    }
+    const found = await this.#find(credentials);
+    if ("status" in found) return refusals.notAdmitted(found.status, found.detail);
+    const isIn = admission.workspaceId === null || admission.workspaceId === found.workspaceId;
+    return isIn ? null : refusals.notAdmitted(403, "Forbidden");
+  }
+
+  async #find(credentials: Record<string, string>): Promise<Identified> {
+    const name = hash("sha256", JSON.stringify(credentials), "base64url");
+    const known = this.#known.get(name);
+    const ageMs = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.atMs;
+    if (known !== undefined && ageMs < memoryMs) return known;
+    try {
+      const found = await this.#ask(credentials);
+      this.#remember(name, found);
+      return found;
+    } catch {
+      if (known !== undefined && ageMs < memoryWithoutAnswerMs) return known;
+      return { status: 503, detail: "Who calls cannot be checked at the moment." };
+    }
+  }
+
+  async #ask(credentials: Record<string, string>): Promise<Identified> {
+    if (this.#identify === undefined) throw new Error("nobody can be asked who calls");
+    return this.#identify(credentials, AbortSignal.timeout(identifyTimeoutMs));
+  }
+
+  /** Only who is let in: a wrong key is asked for each time, where guesses are counted. */
+  #remember(name: string, found: Identified): void {
+    this.#known.delete(name);
+    if ("status" in found) return;
+    this.#known.set(name, { workspaceId: found.workspaceId, atMs: performance.now() });
+    if (this.#known.size <= callersMax) return;
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined) this.#known.delete(oldest);
+  }
+}
+
+/** Health needs no key (contract 7.1), and browsers ask for permission without one. */
+function isOpenToAll({ method, headers }: IncomingMessage, path: string): boolean {
+  if (method === "OPTIONS") return headers["access-control-request-method"] !== undefined;
+  return (method === "GET" || method === "HEAD") && /^\/ok\/?(?:\?|$)/.test(path);
+}
+
+function credentialsIn(headers: IncomingHttpHeaders): Record<string, string> {
+  const found = credentialHeaders.map((name) => [name, headers[name]] as const);
+  return Object.fromEntries(
+    found.filter((one): one is [(typeof credentialHeaders)[number], string] => typeof one[1] === "string"),
+  );
+}

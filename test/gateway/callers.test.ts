@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Identified } from "../../src/gateway/callers.ts";
+import { openRaw, route, startGateway, startTarget } from "./harness.ts";
+
+const answers: Record<string, Identified> = {
+  mine: { workspaceId: "w1" },
+  theirs: { workspaceId: "w2" },
+  wrong: { status: 401, detail: "Invalid token" },
+  "of an organization": { status: 403, detail: "say which workspace" },
+};
+
+/** A deployment of workspace w1, and how often it and the control plane were asked. */
+async function startSite(workspaceId: string | null = "w1") {
+  const asked: string[] = [];
+  let isAway = false;
+  let requests = 0;
+  const agent = await startTarget((_request, response) => {
+    requests += 1;
+    response.end("hello");
+  });
+  const site = await startGateway({
+    identify: async (headers) => {
+      asked.push(headers["x-api-key"] ?? headers["authorization"] ?? "");
+      if (isAway) throw new Error("away");
+      return answers[headers["x-api-key"] ?? ""] ?? { status: 401, detail: "Invalid token" };
+    },
+  });
+  site.gateway.setRoute(route([agent.target("r1")], { admission: { workspaceId } }));
+  return {
+    ...{ site, asked, requests: () => requests },
+    url: `${site.url}/d/demo`,
+    setAway: (away: boolean) => {
+      isAway = away;
+    },
+    async [Symbol.asyncDispose]() {
+      await site[Symbol.asyncDispose]();
+      await agent.stop();
+    },
+  };
+}
+
+const call = async (url: string, key?: string, method = "GET") => {
+  const answer = await fetch(url, { method, headers: key === undefined ? {} : { "x-api-key": key } });
+  return [answer.status, await answer.text()];
+};
+const refused = (status: number, detail: string) => [status, JSON.stringify({ detail })];
+
+test("callers of the workspace are let in, others are told why, and the agent sees nothing of them", async () => {
+  await using world = await startSite();
+  assert.deepEqual(await call(`${world.url}/runs`, "mine"), [200, "hello"]);
+  assert.deepEqual(await call(`${world.url}/runs`), refused(401, "Invalid token"));
+  assert.deepEqual(await call(`${world.url}/runs`, "wrong"), refused(401, "Invalid token"));
+  assert.deepEqual(await call(`${world.url}/runs`, "theirs"), refused(403, "Forbidden"));
+  assert.deepEqual(await call(`${world.url}/runs`, "of an organization"), refused(403, "say which workspace"));
+  assert.equal(world.requests(), 1);
+});
+
+test("a deployment that is shared lets in callers of any workspace, and nobody without a key", async () => {
+  await using world = await startSite(null);
+  assert.deepEqual(await call(world.url, "theirs"), [200, "hello"]);
+  assert.deepEqual(await call(world.url, "wrong"), refused(401, "Invalid token"));
+  assert.deepEqual(await call(world.url), refused(401, "Invalid token"));
+});
+
+test("health and what browsers ask beforehand need no key; nothing else that looks like them", async () => {
+  await using world = await startSite();
+  assert.deepEqual(await call(`${world.url}/ok`), [200, "hello"]);
+  assert.deepEqual(await call(`${world.url}/ok?x=1`), [200, "hello"]);
+  const preflight = await fetch(`${world.url}/runs`, {
+    method: "OPTIONS",
+    headers: { "access-control-request-method": "POST", origin: "https://app.example" },
+  });
+  assert.equal(preflight.status, 200);
+  for (const [path, method] of [
+    ["/okay", "GET"],
+    ["/a/ok", "GET"],
+    ["/ok", "POST"],
+    ["/ok/../runs", "GET"],
+    ["/runs?/ok", "GET"],
+    ["/runs", "OPTIONS"],
+  ] as const) {
+    assert.equal((await call(world.url + path, undefined, method))[0], 401, `${method} ${path}`);
+  }
+});
+
+test("a caller is asked for once a minute, a wrong key every time", async () => {
+  await using world = await startSite();
+  for (let count = 0; count < 5; count += 1) await call(world.url, "mine");
+  assert.equal(world.asked.length, 1);
+  for (let count = 0; count < 5; count += 1) await call(world.url, "wrong");
+  assert.equal(world.asked.length, 6);
+});
+
+test("while the control plane is away, callers it knew are let in, and others are told to try again", async () => {
+  await using world = await startSite();
+  await call(world.url, "mine");
+  world.setAway(true);
+  assert.deepEqual(await call(world.url, "mine"), [200, "hello"]);
+  const answer = await fetch(world.url, { headers: { "x-api-key": "theirs" } });
+  assert.deepEqual([answer.status, answer.headers.get("retry-after")], [503, "5"]);
+});
+
+test("a gateway that can ask nobody lets nobody in", async () => {
+  await using agent = await startTarget((_request, response) => void response.end());
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1")], { admission: { workspaceId: "w1" } }));
+  assert.equal((await call(`${site.url}/d/demo`, "mine"))[0], 503);
+});
+
+test("a WebSocket is let in by its key, and refused without", async () => {
+  await using world = await startSite();
+  const upgrade = (key: string) =>
+    `GET /d/demo/ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}\r\n`;
+  using without = await openRaw(world.site.port, upgrade(""));
+  assert.match(await without.until(/}/), /^HTTP\/1\.1 401 /);
+  using other = await openRaw(world.site.port, upgrade("X-Api-Key: theirs\r\n"));
+  assert.match(await other.until(/}/), /^HTTP\/1\.1 403 /);
+  assert.equal(world.requests(), 0);
+});
