@@ -90,16 +90,20 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,
+    registry: "a benchmark needs none.",
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const { registry } = metrics;
   const readMetrics = async () => ({ contentType: registry.contentType, text: await registry.metrics() });
-  const listening = await listen(api, gateway, readMetrics, {
-    host: "127.0.0.1",
-    port: 0,
-    gatewayPort: undefined,
-  });
+  const listening = await listen(
+    { api, gateway, door: null, metrics: readMetrics },
+    {
+      host: "127.0.0.1",
+      port: 0,
+      gatewayPort: undefined,
+    },
+  );
   return {
     url: listening.url,
     db,

@@ -13,6 +13,7 @@ export type Prepared = [path: string, action: string, body?: object];
 export const notCalled: Record<string, string> = {
   deleteSlackWorkspaceToken: "needs a Slack that answers; each token it deletes has its row, as with deleteOAuthToken",
   createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
+  createPushToken: "hands out a token; the change is the revision that is made of what is pushed with it",
   discoverMcpProvider: "asks an MCP server; what it makes is written as createOAuthProvider is",
 };
 

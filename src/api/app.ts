@@ -7,6 +7,7 @@ import { bodyBytesMax } from "../domain/limits.ts";
 import { modes } from "../domain/mode.ts";
 import type { TracingBackend } from "../domain/tracing.ts";
 import type { TracingProjects } from "../integrations/tracing-projects.ts";
+import type { Signer } from "../registry/access-token.ts";
 import type { Db } from "../store/database.ts";
 import type { EventFeed } from "../store/event-feed.ts";
 import type { Sealer } from "../store/seal.ts";
@@ -66,6 +67,8 @@ export interface ApiDeps {
   ): Promise<Record<string, string>>;
   /** Projects of the tracing back end; null: there is none, or it has no projects. */
   tracing: TracingProjects | null;
+  /** Takes pushed images; a text says why there is none. */
+  registry: { signer: Signer; host: string | null } | string;
   /** What the reconciler sees of a deployment; undefined: there is none. */
   explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
 }

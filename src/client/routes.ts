@@ -52,6 +52,7 @@ export const routes: Record<keyof ClientOperations, Route> = {
   deleteDeployment: { verb: "DELETE", path: "/v2/deployments/{deployment_id}" },
   patchDeploymentTier: { verb: "PATCH", path: "/v2/deployments/{deployment_id}/deployment-tier" },
   patchResourceTiers: { verb: "PATCH", path: "/v2/deployments/{deployment_id}/resource-tiers" },
+  createPushToken: { verb: "POST", path: "/v2/deployments/{deployment_id}/push-token" },
   createUploadUrl: { verb: "POST", path: "/v2/deployments/{deployment_id}/upload-url" },
   listRevisions: get("/v2/deployments/{deployment_id}/revisions"),
   createRevision: { verb: "POST", path: "/v2/deployments/{deployment_id}/revisions" },

@@ -161,6 +161,13 @@ export const errors = {
   uploadTooLarge: (bytesMax: number) =>
     new ApiError("uploadTooLarge", 413, `The upload is larger than ${bytesMax} bytes.`),
   uploadBroken: (because: string) => new ApiError("uploadBroken", 400, `The upload was refused: ${because}`),
+  pushTokenNotApplicable: () =>
+    new ApiError(
+      "pushTokenNotApplicable",
+      400,
+      "Push tokens are only available for 'internal_docker' source deployments.",
+    ),
+  noRegistry: (because: string) => new ApiError("noRegistry", 503, `This server has no image registry: ${because}`),
   invalidLogCursor: () =>
     new ApiError("invalidLogCursor", 400, "This log offset is not one that an earlier answer gave out."),
 

@@ -14,6 +14,7 @@ import {
 } from "./deployment.ts";
 import type { ErrorCode } from "./error.ts";
 import { operation } from "./operation.ts";
+import { PushToken } from "./push-token.ts";
 import { UploadPath, UploadQuery, UploadReceipt, UploadUrl } from "./upload.ts";
 
 /** Refusals of settings, shared by creating and changing. */
@@ -156,6 +157,17 @@ export const deploymentOperations = {
     params: DeploymentPath,
     response: { status: 200, schema: UploadUrl },
     errors: ["deploymentNotFound", "beingDeleted", "uploadNotApplicable"],
+    role: "deployer",
+  }),
+  createPushToken: operation("createPushToken", {
+    operationId: "create_push_token_v2_deployments__deployment_id__push_token_post",
+    verb: "POST",
+    path: "/v2/deployments/{deployment_id}/push-token",
+    tag: "Deployments",
+    summary: "Get a token to push images of an internal_docker deployment with",
+    params: DeploymentPath,
+    response: { status: 200, schema: PushToken },
+    errors: ["deploymentNotFound", "beingDeleted", "pushTokenNotApplicable", "noRegistry"],
     role: "deployer",
   }),
   putUpload: operation("putUpload", {

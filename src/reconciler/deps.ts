@@ -26,6 +26,13 @@ export interface ReconcilerDeps {
   databases: DatabaseServers | null;
   /** Projects of the tracing back end; null: there is none, or it has no projects. */
   tracing: TracingProjects | null;
+  /** The exact image behind a name, as the built-in listener will run it; null: it is left to the listener. */
+  images: {
+    resolve(
+      uri: string,
+      tenantId: string,
+    ): Promise<{ ok: true; uri: string; digest: string } | { ok: false; message: string }>;
+  } | null;
   /** Deletes what deployments left outside the database. Paths are relative to the data directory. */
   files: DeploymentFiles;
 }

@@ -140,14 +140,15 @@ async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: st
     const message = `Image ${uri} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or deploy from git, an upload or a template.`;
     return { ok: false, message };
   }
-  const key = `${imageKeyPrefix}${uri}`;
-  const manifest: Artifact = {
-    kind: "image",
-    digest: uri.split("@")[1] ?? uri,
-    uri,
-    health_path: "/ok",
-    rollout: "rolling",
-  };
+  const found =
+    isBuiltin && deps.images !== null
+      ? await deps.images.resolve(uri, revision.tenant_id)
+      : { ok: true as const, uri, digest: uri.split("@")[1] ?? uri };
+  if (!found.ok) return found;
+  const { digest } = found;
+  const manifest: Artifact = { kind: "image", digest, uri: found.uri, health_path: "/ok", rollout: "rolling" };
+  // A tag that was pinned by its image's id may mean another image next time.
+  const key = `${imageKeyPrefix}${found.uri}${found.uri.endsWith(digest) ? "" : `#${digest}`}`;
   return {
     ok: true,
     commitSha: null,

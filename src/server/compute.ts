@@ -2,11 +2,12 @@ import type { BuildTarget } from "../builds/build.ts";
 import type { Compute, ReplicaLogs } from "../compute/compute.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
+import type { ImageNames } from "./registry.ts";
 
 /** The driver the operator chose; null: this server runs no agents itself. Loaded only when it is used. */
 export async function openCompute(
   config: Config,
-  { installationId, logger }: { installationId: string; logger: Logger },
+  { installationId, imageNames, logger }: { installationId: string; imageNames: ImageNames; logger: Logger },
 ): Promise<Compute | (Compute & ReplicaLogs) | null> {
   switch (config.compute) {
     case "process": {
@@ -21,6 +22,7 @@ export async function openCompute(
         installationId,
         logger,
         isRootReadOnly: config.dockerReadOnlyRoot,
+        credentialOf: (uri) => imageNames.credentialOf(uri),
       });
     }
     case "simulated": {

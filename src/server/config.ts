@@ -164,6 +164,26 @@ export const settings = {
     64,
     "Builds at the same time on this server.",
   ),
+  registry: oneOf(
+    "PIERHEAD_REGISTRY",
+    ["builtin", "none"] as const,
+    "Docker compute: where images of internal_docker deployments are pushed to.",
+  ),
+  registryProgram: optional(
+    "PIERHEAD_REGISTRY_PROGRAM",
+    "/usr/bin/docker-registry, if it is there",
+    "The CNCF distribution registry, which keeps pushed images.",
+  ),
+  registryHost: optional(
+    "PIERHEAD_REGISTRY_HOST",
+    "from the request",
+    "Host and port that clients push images to, when it is not that of the API.",
+  ),
+  registryAuthFile: optional(
+    "PIERHEAD_REGISTRY_AUTH_FILE",
+    "none",
+    "Docker compute: a docker config.json with credentials of registries that images are pulled from.",
+  ),
   nodeImage: text(
     "PIERHEAD_NODE_IMAGE",
     "node:24-slim",

@@ -2,6 +2,16 @@ import { createServer, type Server as HttpServer, type IncomingMessage, type Ser
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import type { RegistryDoor } from "../registry/door.ts";
+
+/** Who answers which requests. */
+export interface Answering {
+  api: FastifyInstance;
+  gateway: Gateway;
+  /** null: images are not pushed here. */
+  door: RegistryDoor | null;
+  metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string }>;
+}
 
 export interface Listening {
   url: string;
@@ -9,19 +19,18 @@ export interface Listening {
 }
 
 /**
- * One port for API and agents: what `matches` a deployment goes to the gateway, the rest to the API. With `gatewayPort`
+ * One port for API, agents and images: what `matches` a deployment goes to the gateway, the rest to the API. With `gatewayPort`
  * the gateway has a port of its own as well.
  * @throws Error with a sentence about what to do when a port is taken.
  */
 export async function listen(
-  api: FastifyInstance,
-  gateway: Gateway,
-  metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string }>,
+  { api, gateway, door, metrics }: Answering,
   wish: { host: string; port: number; gatewayPort: number | undefined },
 ): Promise<Listening> {
   await api.ready();
   const main = createServer(gatewayServerOptions, (request, response) => {
     if (gateway.matches(request)) gateway.handle(request, response);
+    else if (door?.matches(request)) door.handle(request, response);
     else if (request.url === "/metrics") void answerMetrics(metrics(request), response);
     else api.routing(request, response);
   });

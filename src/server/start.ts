@@ -18,6 +18,7 @@ import { explainDeployment } from "../reconciler/explain.ts";
 import { Housekeeping } from "../reconciler/housekeeping.ts";
 import { ReconcilerLoop } from "../reconciler/loop.ts";
 import { Places } from "../reconciler/places.ts";
+import type { Registry } from "../registry/registry.ts";
 import { findLiveBuilds } from "../store/builds.ts";
 import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
@@ -41,6 +42,7 @@ import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { inProcessIdentify } from "./listener-transport.ts";
+import { ImageNames, openRegistry } from "./registry.ts";
 import { openTracing, type Tracing } from "./tracing.ts";
 import { version } from "./version.ts";
 
@@ -77,7 +79,9 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     if (listener !== null) closing.add("listener", () => listener.stop());
     await listener?.routed();
     ground.waitingFor.delete("listener");
-    const listening = await listen(api, gateway, (request) => readMetrics(ground, gateway, request), config);
+    const door = typeof ground.registry === "string" ? null : ground.registry.door;
+    const metrics = (request: IncomingMessage) => readMetrics(ground, gateway, request);
+    const listening = await listen({ api, gateway, door, metrics }, config);
     closing.add("sockets", () => listening.close());
     closing.add("event streams", () => ground.events.close());
     ground.address.own = listening.url;
@@ -117,6 +121,9 @@ interface Ground {
   sealer: Sealer;
   databases: DatabaseServers | null;
   tracing: Tracing;
+  /** A text says why there is none. */
+  registry: Registry | string;
+  imageNames: ImageNames;
   events: EventFeed;
   metrics: Metrics;
   installed: Bootstrapped;
@@ -153,11 +160,15 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
       return config.publicUrl ?? this.own;
     },
   };
+  const registry = openRegistry(config, { sealer, logger });
+  if (typeof registry !== "string") closing.add("registry", () => registry.close());
   return {
     config,
     logger,
     db,
     sealer,
+    registry,
+    imageNames: new ImageNames(config, { db, registry, ownUrl: () => address.own }),
     databases: databaseServers(config, sealer),
     tracing: openTracing(config),
     events: new EventFeed(db, logger),
@@ -194,7 +205,7 @@ function databaseServers(config: Config, sealer: Sealer): DatabaseServers | null
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, databases, tracing, logger, metrics, events, installed, waitingFor } = ground;
+  const { config, db, sealer, registry, databases, tracing, logger, metrics, events, installed, waitingFor } = ground;
   const api = await createApi({
     db,
     sealer,
@@ -206,6 +217,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
     readiness: () => [...waitingFor],
     tracing: tracing.projects,
     databaseEnvironment: (deployment, secrets) => databaseEnvironment(db, databases, deployment, secrets),
+    registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
   });
   closing.add("api", () => api.close());
@@ -214,7 +226,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 }
 
 async function startReconciler(
-  { config, logger, db, sealer, events, databases, tracing, metrics, address, installationId }: Ground,
+  { config, logger, db, sealer, events, databases, imageNames, tracing, metrics, address, installationId }: Ground,
   closing: Closing,
 ): Promise<void> {
   const owner = `${installationId}:${process.pid}-${randomUUID()}`;
@@ -237,6 +249,7 @@ async function startReconciler(
     findGitCredential: async () => null,
     databases,
     tracing: tracing.projects,
+    images: config.compute === "docker" ? imageNames : null,
     files,
   };
   const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
@@ -262,11 +275,11 @@ async function startReconciler(
 }
 
 async function startBuiltinListener(
-  { config, logger, installed, installationId }: Ground,
+  { config, logger, imageNames, installed, installationId }: Ground,
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
-  const compute = await openCompute(config, { installationId, logger });
+  const compute = await openCompute(config, { installationId, imageNames, logger });
   if (compute === null) return null;
   return startListener({
     compute,

@@ -260,3 +260,10 @@ const ofWorkspace = ({ id, organization_id: organizationId, name }: WorkspaceRow
 function refusalOfName(error: unknown, name: string): unknown {
   return isUniqueViolation(error, "workspaces_name") ? errors.workspaceNameTaken(name) : error;
 }
+
+/** Whose a deployment is; undefined: there is none. */
+export async function findTenantOf(db: Db, deploymentId: string): Promise<string | undefined> {
+  const { rows } = await sql<{ tenant_id: string }>`
+    select tenant_id from deployments where id = ${deploymentId}`.execute(db.kysely);
+  return rows[0]?.tenant_id;
+}

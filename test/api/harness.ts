@@ -88,6 +88,7 @@ export async function startApiOn(
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,
+    registry: "it runs no containers.",
     explain: async () => undefined,
     ...replaced,
   };

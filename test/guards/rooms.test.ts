@@ -7,7 +7,7 @@ import { test } from "node:test";
 const floors = [
   ["contract", "telemetry"],
   ["domain", "compute", "provision", "integrations", "gateway", "client"],
-  ["store", "builds", "listener", "cli"],
+  ["store", "builds", "registry", "listener", "cli"],
   ["reconciler", "auth", "webhooks"],
   ["api"],
   ["server"],

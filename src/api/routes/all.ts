@@ -20,6 +20,7 @@ import { addListenerProtocol } from "./listener-protocol.ts";
 import { addListenerRoutes } from "./listeners.ts";
 import { addLogRoutes } from "./logs.ts";
 import { addMetricsRoutes } from "./metrics.ts";
+import { addPushTokenRoutes } from "./push-tokens.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addUploadRoutes } from "./uploads.ts";
 import { addWebhookRoutes } from "./webhooks.ts";
@@ -32,6 +33,7 @@ export function addRoutes(api: Api): void {
   addSizeRoutes(api);
   addRevisionRoutes(api);
   addUploadRoutes(api);
+  addPushTokenRoutes(api);
   addLogRoutes(api);
   addMetricsRoutes(api);
   addEventRoutes(api);

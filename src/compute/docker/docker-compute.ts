@@ -22,8 +22,8 @@ export interface DockerComputeOptions {
   logger: Logger;
   /** Containers may write into their volumes and /tmp only. Default false: many images expect to write elsewhere. */
   isRootReadOnly?: boolean;
-  /** Asked at each pull; `registry` is `host[:port]`. Default: none has any. */
-  credentialOf?: (registry: string) => Promise<RegistryCredential | null>;
+  /** For the registry of an image; asked at each pull. Default: none is needed. */
+  credentialOf?: (uri: string) => Promise<RegistryCredential | null>;
 }
 
 export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaPreparation;

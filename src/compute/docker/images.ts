@@ -31,13 +31,13 @@ const pullTimeoutMs = 1_800_000;
  */
 export class Images {
   readonly #engine: Engine;
-  readonly #credentialOf: (registry: string) => Promise<RegistryCredential | null>;
+  readonly #credentialOf: (uri: string) => Promise<RegistryCredential | null>;
   readonly #usedRepository: string;
   readonly #pulls = new Map<string, { done: Promise<void>; waiting: number; abort: AbortController }>();
 
   constructor(
     engine: Engine,
-    options: { installationId: string; credentialOf: (registry: string) => Promise<RegistryCredential | null> },
+    options: { installationId: string; credentialOf: (uri: string) => Promise<RegistryCredential | null> },
   ) {
     this.#engine = engine;
     this.#credentialOf = options.credentialOf;
@@ -104,7 +104,7 @@ export class Images {
   async #pull(uri: string, signal: AbortSignal): Promise<void> {
     const isTagged = uri.includes("@") || /:[^/]+$/.test(uri);
     const query = { fromImage: uri, tag: isTagged ? undefined : "latest" };
-    const headers = await this.#authHeader(registryOf(uri));
+    const headers = authHeader(uri, await this.#credentialOf(uri));
     const progress = this.#engine.values<{ error?: string }>("POST", "/images/create", {
       query,
       headers,
@@ -117,14 +117,13 @@ export class Images {
       throw error instanceof EngineError && isFinal(error) ? unavailable(uri, error) : error;
     }
   }
+}
 
-  /** Padded base64url, as the engine wants it; it ignores anything else without a word. */
-  async #authHeader(registry: string): Promise<Record<string, string>> {
-    const credential = await this.#credentialOf(registry);
-    if (credential === null) return {};
-    const text = Buffer.from(JSON.stringify({ ...credential, serveraddress: registry })).toString("base64");
-    return { "x-registry-auth": text.replaceAll("+", "-").replaceAll("/", "_") };
-  }
+/** Padded base64url, as the engine wants it; it ignores anything else without a word. */
+export function authHeader(uri: string, credential: RegistryCredential | null): Record<string, string> {
+  if (credential === null) return {};
+  const text = Buffer.from(JSON.stringify({ ...credential, serveraddress: registryOf(uri) })).toString("base64");
+  return { "x-registry-auth": text.replaceAll("+", "-").replaceAll("/", "_") };
 }
 
 /** Images that builds on this server make. No registry is called so. */

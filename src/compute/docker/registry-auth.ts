@@ -1,0 +1,26 @@
+import { readFile } from "node:fs/promises";
+import { type RegistryCredential, registryOf } from "./images.ts";
+
+/** As `docker login` writes it. Credential helpers are programs of a person's desktop and are not asked. */
+interface DockerConfig {
+  auths?: Record<string, { auth?: string; username?: string; password?: string }>;
+}
+
+/**
+ * The credential for an image's registry from a docker `config.json`, read each time: the operator may log in again.
+ * @returns null when the file has none for it, or is not there.
+ * @throws Error when the file is no JSON.
+ */
+export async function readRegistryCredential(file: string, uri: string): Promise<RegistryCredential | null> {
+  const text = await readFile(file, "utf8").catch(() => "{}");
+  const { auths = {} } = JSON.parse(text) as DockerConfig;
+  const registry = registryOf(uri);
+  const names = registry === "docker.io" ? ["https://index.docker.io/v1/", "index.docker.io", "docker.io"] : [registry];
+  for (const name of names.flatMap((one) => [one, `https://${one}`, `http://${one}`])) {
+    const { auth, username, password } = auths[name] ?? {};
+    if (username !== undefined && password !== undefined) return { username, password };
+    const [, user, secret] = /^([^:]*):(.*)$/s.exec(Buffer.from(auth ?? "", "base64").toString("utf8")) ?? [];
+    if (user !== undefined && secret !== undefined) return { username: user, password: secret };
+  }
+  return null;
+}

@@ -1,0 +1,121 @@
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request, type ServerResponse } from "node:http";
+import { explain, type Logger } from "../telemetry/log.ts";
+import { type Access, readAccess, repositoryPrefix, type Signer } from "./access-token.ts";
+
+export interface DoorOptions {
+  signer: Signer;
+  /** Port of the registry behind the door. */
+  port(): Promise<number>;
+  logger: Logger;
+}
+
+/** What of a request the registry is told; above all not who asks. */
+const passedOn = ["accept", "content-type", "content-length", "content-range", "range", "if-none-match", "user-agent"];
+
+/**
+ * The way to the registry, on the port of the API: knows the deployment by the token that docker sends as a password,
+ * and lets it see and change its own images only. Blobs pass through as they come, of any size.
+ */
+export class RegistryDoor {
+  readonly #options: DoorOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 32 });
+
+  constructor(options: DoorOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a request is for the registry; other paths below `/v2/` are the API's (contract D10). */
+  matches({ url = "" }: IncomingMessage): boolean {
+    return /^\/v2\/?($|\?|r\/|_catalog)/.test(url);
+  }
+
+  handle(asked: IncomingMessage, response: ServerResponse): void {
+    this.#answer(asked, response).catch((error: unknown) => {
+      this.#options.logger.warn({ error: explain(error) }, "the image registry does not answer");
+      refuse(response, 503, "UNAVAILABLE", "the image registry is not available; try again");
+    });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #answer(asked: IncomingMessage, response: ServerResponse): Promise<void> {
+    const access = this.#accessOf(asked);
+    if (access === null) {
+      // Docker asks without credentials first, and then with those of its login.
+      const challenge = { "www-authenticate": 'Basic realm="pierhead"' };
+      return refuse(response, 401, "UNAUTHORIZED", "log in with a push token of the deployment", challenge);
+    }
+    const target = targetOf(asked, access);
+    if (target === null) return refuse(response, 403, "DENIED", "this token is for other images");
+    await this.#pass(asked, response, target);
+  }
+
+  #accessOf({ headers }: IncomingMessage): Access | null {
+    const [scheme, value = ""] = (headers.authorization ?? "").split(" ", 2);
+    if (scheme?.toLowerCase() !== "basic") return null;
+    const [, token = ""] = /^[^:]*:(.*)$/s.exec(Buffer.from(value, "base64").toString("utf8")) ?? [];
+    return readAccess(this.#options.signer, token);
+  }
+
+  async #pass(asked: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
+    const port = await this.#options.port();
+    const headers: OutgoingHttpHeaders = { host: asked.headers.host };
+    for (const name of passedOn) if (asked.headers[name] !== undefined) headers[name] = asked.headers[name];
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const passed = request({
+      host: "127.0.0.1",
+      port,
+      method: asked.method,
+      path: target,
+      headers,
+      agent: this.#agent,
+    });
+    passed.on("error", reject);
+    passed.on("response", (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response).on("finish", resolve);
+    });
+    response.on("close", () => {
+      if (!response.writableFinished) passed.destroy();
+      resolve();
+    });
+    asked.pipe(passed);
+    await promise;
+  }
+}
+
+const readVerbs = new Set(["GET", "HEAD"]);
+const writeVerbs = new Set(["POST", "PUT", "PATCH"]);
+
+/**
+ * The path to pass on, or null when the token does not allow it. Deleting is ours alone. A blob of another repository
+ * may be mounted from the same deployment only: from elsewhere docker then sends it.
+ */
+function targetOf({ method = "", url = "" }: IncomingMessage, { deploymentId, kind }: Access): string | null {
+  const { pathname, searchParams } = new URL(url, "http://registry");
+  if (/^\/v2\/?$/.test(pathname)) return readVerbs.has(method) ? "/v2/" : null;
+  const prefix = repositoryPrefix(deploymentId);
+  if (!pathname.startsWith(`/v2/${prefix}`) || /%|\/\.\.?(\/|$)/.test(pathname)) return null;
+  if (!readVerbs.has(method) && (kind !== "push" || !writeVerbs.has(method))) return null;
+  if (!searchParams.get("from")?.startsWith(prefix)) {
+    searchParams.delete("from");
+    searchParams.delete("mount");
+  }
+  return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
+}
+
+function refuse(
+  response: ServerResponse,
+  status: number,
+  code: string,
+  message: string,
+  headers: OutgoingHttpHeaders = {},
+): void {
+  if (response.headersSent) return void response.destroy();
+  const body = JSON.stringify({ errors: [{ code, message }] });
+  const own = { "content-type": "application/json", "docker-distribution-api-version": "registry/2.0" };
+  // What a refused client still sends is not read.
+  response.writeHead(status, { ...own, ...headers, connection: "close" }).end(body);
+}

@@ -1,0 +1,58 @@
+import type { Logger } from "../telemetry/log.ts";
+import { repositoryPrefix, type Signer, signAccess, tokenUser } from "./access-token.ts";
+import { RegistryDoor } from "./door.ts";
+import { RegistryProcess } from "./registry-process.ts";
+
+/** The image types that docker and its relatives push. */
+const manifestTypes = [
+  "application/vnd.oci.image.index.v1+json",
+  "application/vnd.oci.image.manifest.v1+json",
+  "application/vnd.docker.distribution.manifest.list.v2+json",
+  "application/vnd.docker.distribution.manifest.v2+json",
+].join(", ");
+
+const askTimeoutMs = 10_000;
+
+/** The built-in registry: images of deployments below `r/<deployment id>/`. */
+export class Registry {
+  readonly signer: Signer;
+  readonly door: RegistryDoor;
+  readonly #process: RegistryProcess;
+
+  constructor(options: { directory: string; program: string; signer: Signer; logger: Logger }) {
+    const { signer, logger } = options;
+    this.signer = signer;
+    this.#process = new RegistryProcess(options);
+    this.door = new RegistryDoor({ signer, logger, port: () => this.#process.port() });
+  }
+
+  /**
+   * @param reference tag or digest.
+   * @returns the digest of an image; null when there is none.
+   */
+  async findDigest(deploymentId: string, name: string, reference: string): Promise<string | null> {
+    const port = await this.#process.port();
+    const url = `http://127.0.0.1:${port}/v2/${repositoryPrefix(deploymentId)}${name}/manifests/${reference}`;
+    const headers = { accept: manifestTypes };
+    const answer = await fetch(url, { method: "HEAD", headers, signal: AbortSignal.timeout(askTimeoutMs) });
+    return answer.ok ? answer.headers.get("docker-content-digest") : null;
+  }
+
+  /** What the container engine pulls a deployment's images with. */
+  pullCredential(deploymentId: string): { username: string; password: string } {
+    return { username: tokenUser, password: signAccess(this.signer, { deploymentId, kind: "pull" }) };
+  }
+
+  async close(): Promise<void> {
+    this.door.close();
+    await this.#process.stop();
+  }
+}
+
+/** Takes apart the name of an image in this registry, whatever host it was pushed through. */
+export function parseOwnImage(uri: string): { deploymentId: string; name: string; reference: string } | null {
+  const [, deploymentId, name, tag, digest] =
+    /^[^/]+\/r\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\/([^:@]+)(?::([^@]+))?(?:@(.+))?$/.exec(uri) ?? [];
+  if (deploymentId === undefined || name === undefined) return null;
+  return { deploymentId, name, reference: digest ?? tag ?? "latest" };
+}

@@ -1,0 +1,90 @@
+import path from "node:path";
+import { type PinnedImage, pinImage } from "../builds/image/pin-image.ts";
+import { builtRepositoryPrefix, type RegistryCredential } from "../compute/docker/images.ts";
+import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
+import { repositoryPrefix } from "../registry/access-token.ts";
+import { parseOwnImage, Registry } from "../registry/registry.ts";
+import { findRegistryProgram } from "../registry/registry-process.ts";
+import type { Db } from "../store/database.ts";
+import type { Sealer } from "../store/seal.ts";
+import { isSignedText, signText } from "../store/signature.ts";
+import { findTenantOf } from "../store/tenants.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Config } from "./config.ts";
+
+/** @returns the registry of this server, or why it has none, in words that continue "This server has no image registry:". */
+export function openRegistry(
+  config: Config,
+  { sealer, logger }: { sealer: Sealer; logger: Logger },
+): Registry | string {
+  if (config.compute !== "docker") return "it runs no containers. Start it with PIERHEAD_COMPUTE=docker.";
+  if (config.registry === "none") return "it was switched off (PIERHEAD_REGISTRY=none).";
+  const program = config.registryProgram ?? findRegistryProgram();
+  if (program === null) return "its program is not installed. Debian: apt-get install docker-registry.";
+  const signer = {
+    sign: (text: string) => signText(sealer, text),
+    isSigned: (text: string, signature: string) => isSignedText(sealer, text, signature),
+  };
+  return new Registry({ directory: path.join(config.dataDir, "registry"), program, signer, logger });
+}
+
+export type ImageFound = ({ ok: true } & PinnedImage) | { ok: false; message: string };
+
+/** Where images that were given come from: this server's registry, others, the engine itself. */
+export class ImageNames {
+  readonly #config: Config;
+  readonly #db: Db;
+  readonly #registry: Registry | string;
+  /** Where this server listens, which is known once it does. */
+  readonly #ownUrl: () => string;
+
+  constructor(config: Config, parts: { db: Db; registry: Registry | string; ownUrl: () => string }) {
+    this.#config = config;
+    this.#db = parts.db;
+    this.#registry = parts.registry;
+    this.#ownUrl = parts.ownUrl;
+  }
+
+  /**
+   * Finds the exact image behind a name, for one tenant: images in the registry of this server belong to the workspace
+   * of their deployment, and those of others answer as if they were not there.
+   */
+  async resolve(uri: string, tenantId: string): Promise<ImageFound> {
+    const missing = {
+      ok: false as const,
+      message: `There is no image ${uri} in the registry of this server. Push it with a push token of its deployment.`,
+    };
+    if (uri.startsWith(builtRepositoryPrefix)) return missing;
+    const own = parseOwnImage(uri);
+    const owner = own === null ? undefined : await findTenantOf(this.#db, own.deploymentId);
+    if (own === null || (owner === undefined && !this.#isOwnHost(uri))) return this.#resolveElsewhere(uri);
+    const registry = this.#registry;
+    if (owner !== tenantId || typeof registry === "string") return missing;
+    const digest = await registry.findDigest(own.deploymentId, own.name, own.reference);
+    if (digest === null) return missing;
+    // The engine is on this machine, and plain HTTP needs no settings there on the loopback only.
+    const name = `${repositoryPrefix(own.deploymentId)}${own.name}`;
+    return { ok: true, uri: `${this.#ownHost()}/${name}@${digest}`, digest };
+  }
+
+  /** What the engine pulls an image with. A name that is ours was resolved before: its tenant may have it. */
+  async credentialOf(uri: string): Promise<RegistryCredential | null> {
+    const own = this.#isOwnHost(uri) ? parseOwnImage(uri) : null;
+    if (own !== null && typeof this.#registry !== "string") return this.#registry.pullCredential(own.deploymentId);
+    const { registryAuthFile: file } = this.#config;
+    return file === undefined ? null : readRegistryCredential(file, uri);
+  }
+
+  async #resolveElsewhere(uri: string): Promise<ImageFound> {
+    return { ok: true, ...(await pinImage(this.#config.dockerHost, uri, await this.credentialOf(uri))) };
+  }
+
+  #isOwnHost(uri: string): boolean {
+    return uri.startsWith(`${this.#ownHost()}/`);
+  }
+
+  #ownHost(): string {
+    const url = this.#ownUrl();
+    return url === "" ? `127.0.0.1:${this.#config.port}` : new URL(url).host;
+  }
+}

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Engine } from "../../src/compute/docker/engine.ts";
+import { findRegistryProgram } from "../../src/registry/registry-process.ts";
+import { startTestServer, type TestServer } from "../server.ts";
+import { buildAgentImage } from "./base-image.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+
+const agent = (version: string) => `
+import { createServer } from "node:http";
+createServer((_, response) => response.end("${version}")).listen(Number(process.env.PORT), process.env.HOST);
+process.on("SIGTERM", () => process.exit(0));
+`;
+const skip =
+  dockerSkipped ||
+  (findRegistryProgram() === null ? "docker-registry (Debian: apt-get install docker-registry)" : false);
+
+describe("docker: images are pushed", { skip }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+    for (const version of ["one", "two"])
+      await buildAgentImage(engine, `pierhead-test/pushed-${version}:1`, agent(version));
+  });
+  after(() => end?.());
+
+  const startServer = () => startTestServer({ PIERHEAD_COMPUTE: "docker", DOCKER_HOST: engine.host });
+  const newDeployment = ({ client }: TestServer, name = "agent", headers = {}) =>
+    client.createDeployment({
+      body: { name, source: "internal_docker", source_config: { deployment_type: "dev" }, source_revision_config: {} },
+      ...headers,
+    });
+  /** As `docker push` has the engine do it. @returns the digest. */
+  const push = async (image: string, target: string, token: string) => {
+    const [repo = "", tag = ""] = splitTag(target);
+    await engine.call("POST", `/images/${image}/tag`, { query: { repo, tag } });
+    const auth = { username: "oauth2accesstoken", password: token, serveraddress: repo.split("/")[0] };
+    const headers = { "x-registry-auth": Buffer.from(JSON.stringify(auth)).toString("base64") };
+    let digest = "";
+    const progress = engine.values<{ error?: string; aux?: { Digest?: string } }>(
+      "POST",
+      `/images/${encodeURIComponent(repo)}/push`,
+      { query: { tag }, headers },
+    );
+    for await (const { error, aux } of progress) {
+      if (error !== undefined) throw new Error(error);
+      digest = aux?.Digest ?? digest;
+    }
+    await engine.callUnless([404], "DELETE", `/images/${encodeURIComponent(target)}`);
+    return digest;
+  };
+  const deploy = async ({ client }: TestServer, id: string, image: string) => {
+    const body = { revision_source: "internal_docker" as const, source_revision_config: { image_uri: image } };
+    const { latest_revision_id: revisionId } = await client.patchDeployment({ deployment_id: id, body });
+    return client.waitForRevision({ deployment_id: id, revision_id: revisionId as string });
+  };
+  const ask = async ({ client }: TestServer, id: string) => {
+    const { url } = await client.getDeployment({ deployment_id: id });
+    return fetch(`${url}/`).then((answer) => answer.text());
+  };
+
+  test("an image is pushed with a token, deployed by its digest, and replaced by the next one", async () => {
+    await using pierhead = await startServer();
+    const { id } = await newDeployment(pierhead);
+    const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
+    assert.equal(registry, `${new URL(pierhead.url).host}/r/${id}`);
+    const digest = await push("pierhead-test/pushed-one:1", `${registry}/my-agent:v1`, token);
+    const first = await deploy(pierhead, id, `${registry}/my-agent@${digest}`);
+    assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
+    assert.equal(await ask(pierhead, id), "one");
+    await push("pierhead-test/pushed-two:1", `${registry}/my-agent:v1`, token);
+    const second = await deploy(pierhead, id, `${registry}/my-agent:v1`);
+    assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
+    assert.equal(await ask(pierhead, id), "two");
+  });
+
+  test("a token is for the images of its deployment: others are denied, wrong ones are not let in, nothing is deleted", async () => {
+    await using pierhead = await startServer();
+    const [mine, other] = [await newDeployment(pierhead, "mine"), await newDeployment(pierhead, "other")];
+    const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: mine.id });
+    const foreign = registry.replace(mine.id, other.id);
+    await assert.rejects(push("pierhead-test/pushed-one:1", `${foreign}/agent:1`, token), /denied/i);
+    await assert.rejects(
+      push("pierhead-test/pushed-one:1", `${registry}/agent:1`, `${token}x`),
+      /log in|unauthorized/i,
+    );
+    const digest = await push("pierhead-test/pushed-one:1", `${registry}/agent:1`, token);
+    const call = (method: string, path: string, password: string | null = token) => {
+      const authorization = `Basic ${Buffer.from(`oauth2accesstoken:${password}`).toString("base64")}`;
+      const headers = password === null ? {} : { authorization };
+      return fetch(`${pierhead.url}/v2/${path}`, { method, headers }).then(({ status }) => status);
+    };
+    assert.equal(await call("GET", "", null), 401);
+    assert.equal(await call("GET", ""), 200);
+    assert.equal(await call("GET", `r/${mine.id}/agent/manifests/${digest}`), 200);
+    assert.equal(await call("GET", `r/${mine.id}/agent/manifests/${digest}`, "pull"), 401);
+    assert.equal(await call("DELETE", `r/${mine.id}/agent/manifests/${digest}`), 403);
+    assert.equal(await call("GET", `r/${mine.id}/../${other.id}/agent/tags/list`), 403);
+    assert.equal(await call("GET", `r/${other.id}/agent/tags/list`), 403);
+    assert.equal(await call("GET", "_catalog"), 403);
+    const { status } = await fetch(`${pierhead.url}/v2/deployments`);
+    assert.equal(status, 401, "the API keeps its own paths");
+  });
+
+  test("an image of another workspace, and one that was never pushed, cannot be deployed, and answer alike", async () => {
+    await using pierhead = await startServer();
+    const { id } = await newDeployment(pierhead);
+    const { registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
+    const failed = await deploy(pierhead, id, `${registry}/agent:never`);
+    assert.equal(failed.status, "CREATE_FAILED");
+    assert.match(failed.status_message ?? "", /There is no image .*\/agent:never in the registry/);
+    const built = await deploy(pierhead, id, "pierhead-built/12345678:abc");
+    assert.equal(built.status, "CREATE_FAILED");
+  });
+
+  test("pushed images are there after a restart, and the registry's process goes with the server", async () => {
+    await using pierhead = await startServer();
+    const { id } = await newDeployment(pierhead);
+    const pushed = await pierhead.client.createPushToken({ deployment_id: id });
+    await push("pierhead-test/pushed-one:1", `${pushed.registry_url}/agent:1`, pushed.token);
+    const { pid } = JSON.parse(await readFile(path.join(pierhead.dataDir, "registry/process.json"), "utf8"));
+    await pierhead.restart();
+    assert.equal(existsSync(`/proc/${pid}`), false);
+    const { registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
+    const revision = await deploy(pierhead, id, `${registry}/agent:1`);
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+  });
+});
+
+const splitTag = (target: string) => /^(.*):([^:/]+)$/.exec(target)?.slice(1) ?? [];
