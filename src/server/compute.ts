@@ -22,6 +22,7 @@ export async function openCompute(
         installationId,
         logger,
         isRootReadOnly: config.dockerReadOnlyRoot,
+        imagesBytesMax: config.dockerImagesMaxGib * 1024 ** 3,
         credentialOf: (uri) => imageNames.credentialOf(uri),
       });
     }

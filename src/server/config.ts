@@ -164,6 +164,13 @@ export const settings = {
     64,
     "Builds at the same time on this server.",
   ),
+  dockerImagesMaxGib: whole(
+    "PIERHEAD_DOCKER_IMAGES_MAX_GIB",
+    20,
+    1,
+    100_000,
+    "Docker compute: disk that images may take before pulled ones that nothing uses are removed.",
+  ),
   registry: oneOf(
     "PIERHEAD_REGISTRY",
     ["builtin", "none"] as const,

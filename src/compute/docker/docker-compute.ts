@@ -5,6 +5,7 @@ import { containerBody, type EngineInfo, labels, labelsOf, limitsOf, readRecord,
 import { ContainerLog } from "./container-log.ts";
 import { Engine, EngineError } from "./engine.ts";
 import { followEvents } from "./events.ts";
+import { collectGarbage } from "./garbage.ts";
 import { Images, type RegistryCredential, UnusableSpec } from "./images.ts";
 import { Networks } from "./networks.ts";
 import { Notes } from "./notes.ts";
@@ -22,11 +23,16 @@ export interface DockerComputeOptions {
   logger: Logger;
   /** Containers may write into their volumes and /tmp only. Default false: many images expect to write elsewhere. */
   isRootReadOnly?: boolean;
+  /** What images may take before unused ones are removed; what shares layers counts once. Default: no bound. */
+  imagesBytesMax?: number;
   /** For the registry of an image; asked at each pull. Default: none is needed. */
   credentialOf?: (uri: string) => Promise<RegistryCredential | null>;
 }
 
 export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaPreparation;
+
+/** Removing garbage adds up the engine's disk use, which is slow there, and rubbish grows by the hour. */
+const garbageIntervalMs = 1_800_000;
 
 /**
  * Runs replicas as containers of a Docker engine on this machine, over its API. They live in the engine and go on when
@@ -61,6 +67,7 @@ class DockerCompute implements DockerComputeDriver {
   #time = 0;
   readonly #addedAt = new Map<string, number>();
   #listedAt = 0;
+  readonly #garbageTimer = setInterval(() => void this.#collectGarbage(), garbageIntervalMs).unref();
 
   constructor(options: DockerComputeOptions & { engine: Engine; notes: Notes; info: EngineInfo }) {
     const { engine, notes, logger, installationId } = options;
@@ -112,6 +119,22 @@ class DockerCompute implements DockerComputeDriver {
       onChange: () =>
         void this.#refresh(AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)])).catch(() => {}),
     });
+  }
+
+  async #collectGarbage(): Promise<void> {
+    const { installationId, logger, imagesBytesMax: bytesMax = Number.POSITIVE_INFINITY } = this.#options;
+    try {
+      const { removed, bytes } = await collectGarbage(this.#engine, {
+        installationId,
+        bytesMax,
+        signal: this.#life.signal,
+      });
+      if (removed.length > 0) logger.info({ images: removed.length, bytes }, "unused images were removed");
+      if (bytes > bytesMax) logger.warn({ bytes, bytes_max: bytesMax }, "images in use take more disk than they may");
+    } catch (error) {
+      if (!this.#life.signal.aborted)
+        logger.warn({ error: explain(error) }, "garbage of the engine could not be removed");
+    }
   }
 
   async prepare(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -166,6 +189,7 @@ class DockerCompute implements DockerComputeDriver {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#garbageTimer);
     this.#looks.clear();
     this.#life.abort(new Error("docker compute is closed"));
     await Promise.allSettled(Array.from(this.#launching.values(), ({ done }) => done));

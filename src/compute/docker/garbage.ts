@@ -1,0 +1,130 @@
+import { labels } from "./container.ts";
+import { type Engine, EngineError } from "./engine.ts";
+import { builtRepositoryPrefix, usedRepository } from "./images.ts";
+
+/** As `GET /system/df` lists it; the size that others share is not freed by removing one. */
+interface ListedImage {
+  Id: string;
+  RepoTags: string[] | null;
+  Labels: Record<string, string> | null;
+  Size: number;
+  SharedSize: number;
+  Containers: number;
+}
+
+/** The engine adds up layers and, in older versions, volumes: minutes on a slow disk. */
+const diskUseTimeoutMs = 600_000;
+
+/** What was used within this is not removed: its container may just be about to be made. */
+const recentlyUsedMs = 600_000;
+
+/** Containers that a build left behind when the engine died under it. No build runs longer. */
+const leftContainerMs = 86_400_000;
+
+/** Layers of builds that came to nothing make the next try quicker; after this nobody tries again. */
+const unfinishedHours = 24;
+
+export interface Collected {
+  removed: string[];
+  /** What is left of ours. */
+  bytes: number;
+}
+
+/**
+ * Removes what this installation brought into an engine and nothing needs any more: containers and layers of builds that
+ * ended badly, and, beyond `bytesMax`, pulled images that no container uses, the one longest unused first. Images that were
+ * built here stay as long as their revisions: they could not be pulled again.
+ */
+export async function collectGarbage(
+  engine: Engine,
+  options: { installationId: string; bytesMax: number; signal: AbortSignal; recentMs?: number },
+): Promise<Collected> {
+  const { installationId, bytesMax, signal } = options;
+  const own = `${labels.installation}=${installationId}`;
+  await removeLeftContainers(engine, own, signal);
+  const filters = { dangling: ["true"], label: [own], until: [`${unfinishedHours}h`] };
+  await engine.call("POST", "/images/prune", { query: { filters }, signal, timeoutMs: diskUseTimeoutMs });
+  const images = await listOwn(engine, installationId, signal);
+  let bytes = images.reduce((sum, image) => sum + bytesOf(image), 0);
+  const removed: string[] = [];
+  for (const image of await unusedPulled(engine, images, {
+    installationId,
+    recentMs: options.recentMs ?? recentlyUsedMs,
+  })) {
+    if (bytes <= bytesMax) break;
+    if (!(await removeImage(engine, image.Id))) continue;
+    removed.push(image.Id);
+    bytes -= bytesOf(image);
+  }
+  return { removed, bytes };
+}
+
+const bytesOf = ({ Size, SharedSize }: ListedImage) => Size - Math.max(0, SharedSize);
+
+async function removeLeftContainers(engine: Engine, own: string, signal: AbortSignal): Promise<void> {
+  const filters = { label: [own], status: ["created", "exited", "dead"] };
+  const query = { all: true, filters };
+  const found = await engine.call<{ Id: string; Created: number; Labels: Record<string, string> }[]>(
+    "GET",
+    "/containers/json",
+    { query, signal },
+  );
+  const isLeft = ({ Created, Labels }: (typeof found)[number]) =>
+    Labels[labels.replica] === undefined && Date.now() - Created * 1000 > leftContainerMs;
+  for (const { Id } of found.filter(isLeft)) {
+    await engine.callUnless([404, 409], "DELETE", `/containers/${Id}`, { query: { v: true }, signal });
+  }
+}
+
+async function listOwn(engine: Engine, installationId: string, signal: AbortSignal): Promise<ListedImage[]> {
+  const { Images } = await engine.call<{ Images: ListedImage[] | null }>("GET", "/system/df", {
+    query: { type: "image" },
+    signal,
+    timeoutMs: diskUseTimeoutMs,
+  });
+  const isOurs = ({ RepoTags, Labels }: ListedImage) =>
+    Labels?.[labels.installation] === installationId || isPulled(RepoTags, installationId);
+  return (Images ?? []).filter(isOurs);
+}
+
+const isPulled = (tags: string[] | null, installationId: string) =>
+  (tags ?? []).some((tag) => tag.startsWith(`${usedRepository(installationId)}:`));
+
+/** Oldest use first: each use renews our tag, and the engine knows when. */
+async function unusedPulled(
+  engine: Engine,
+  images: ListedImage[],
+  { installationId, recentMs }: { installationId: string; recentMs: number },
+): Promise<ListedImage[]> {
+  const candidates = images.filter(
+    ({ RepoTags, Containers }) =>
+      Containers <= 0 &&
+      isPulled(RepoTags, installationId) &&
+      !(RepoTags ?? []).some((tag) => tag.startsWith(builtRepositoryPrefix)),
+  );
+  const dated = await Promise.all(
+    candidates.map(async (image) => {
+      const details = await engine.callUnless<{ Metadata?: { LastTagTime?: string } }>(
+        [404],
+        "GET",
+        `/images/${image.Id}/json`,
+      );
+      return { image, usedAt: Date.parse(details?.Metadata?.LastTagTime ?? "") || 0 };
+    }),
+  );
+  return dated
+    .filter(({ usedAt }) => Date.now() - usedAt > recentMs)
+    .toSorted((a, b) => a.usedAt - b.usedAt)
+    .map(({ image }) => image);
+}
+
+/** @returns false when something uses it after all. */
+async function removeImage(engine: Engine, imageId: string): Promise<boolean> {
+  try {
+    await engine.call("DELETE", `/images/${imageId}`, { query: { force: true } });
+    return true;
+  } catch (error) {
+    if (error instanceof EngineError && (error.status === 404 || error.status === 409)) return error.status === 404;
+    throw error;
+  }
+}
