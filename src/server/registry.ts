@@ -7,7 +7,7 @@ import { parseOwnImage, Registry } from "../registry/registry.ts";
 import { findRegistryProgram } from "../registry/registry-process.ts";
 import type { Db } from "../store/database.ts";
 import type { Sealer } from "../store/seal.ts";
-import { isSignedText, signText } from "../store/signature.ts";
+import { textSigner } from "../store/signature.ts";
 import { findTenantOf } from "../store/tenants.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
@@ -21,10 +21,7 @@ export function openRegistry(
   if (config.registry === "none") return "it was switched off (PIERHEAD_REGISTRY=none).";
   const program = config.registryProgram ?? findRegistryProgram();
   if (program === null) return "its program is not installed. Debian: apt-get install docker-registry.";
-  const signer = {
-    sign: (text: string) => signText(sealer, text),
-    isSigned: (text: string, signature: string) => isSignedText(sealer, text, signature),
-  };
+  const signer = textSigner(sealer);
   return new Registry({ directory: path.join(config.dataDir, "registry"), program, signer, logger });
 }
 

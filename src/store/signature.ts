@@ -18,3 +18,9 @@ export function isSignedText(sealer: Sealer, text: string, signature: string): b
     return false;
   }
 }
+
+/** The same for rooms that know no store. */
+export const textSigner = (sealer: Sealer) => ({
+  sign: (text: string) => signText(sealer, text),
+  isSigned: (text: string, signature: string) => isSignedText(sealer, text, signature),
+});

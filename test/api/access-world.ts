@@ -66,6 +66,9 @@ export async function startWorld() {
     if (name === "deployment_id" && operation.audience === "listener") {
       return (await call("POST", "/v2/deployments", onListener(owner))).id;
     }
+    if (name === "deployment_id" && operation.id === "createPushToken") {
+      return (await call("POST", "/v2/deployments", ofPushedImages(owner))).id;
+    }
     const make = thingMakers[name];
     const found = known[name]?.(owner, ids) ?? make?.({ call, mark: owner.mark, ids });
     assert.ok(found, `${operation.id} takes ${name}: say in test/things.ts how to make what it names`);
@@ -118,6 +121,10 @@ export async function startWorld() {
   };
 
   return { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf };
+}
+
+function ofPushedImages({ mark }: Owner) {
+  return { name: `${mark} ${randomUUID()}`, source: "internal_docker", source_config: {}, source_revision_config: {} };
 }
 
 function onListener({ mark, listenerId }: Owner) {

@@ -13,6 +13,7 @@ import { EventFeed } from "../../src/store/event-feed.ts";
 import { ensureBuiltinListener } from "../../src/store/listeners.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSealer } from "../../src/store/seal.ts";
+import { textSigner } from "../../src/store/signature.ts";
 import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
@@ -55,7 +56,7 @@ export interface Answer {
 /** One API on an embedded database per test file; closed when its tests are over. */
 export async function startApi(
   settings: Partial<ApiSettings> = {},
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "tracing">> = {},
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "tracing" | "registry">> = {},
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
   await mkdir(templateDirectory, { recursive: true });
@@ -75,11 +76,12 @@ export async function startApi(
 export async function startApiOn(
   db: Db,
   settings: Partial<ApiSettings> & Pick<ApiSettings, "dataDir">,
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "sealer">> = {},
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "sealer" | "registry">> = {},
 ): Promise<TestApi> {
+  const sealer = replaced.sealer ?? (await openSealer(db, randomBytes(32)));
   const deps: ApiDeps = {
     db,
-    sealer: await openSealer(db, randomBytes(32)),
+    sealer,
     logger: createLogger("silent"),
     metrics: createMetrics(),
     events: new EventFeed(db, createLogger("silent")),
@@ -88,7 +90,7 @@ export async function startApiOn(
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,
-    registry: "it runs no containers.",
+    registry: { signer: textSigner(sealer), host: null },
     explain: async () => undefined,
     ...replaced,
   };
