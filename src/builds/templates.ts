@@ -29,11 +29,15 @@ export const templateIgnored: ReadonlySet<string> = new Set([
   ".DS_Store",
 ]);
 
-/** All templates in the order of their names. A directory whose template.json is broken is an error of this package. */
+/**
+ * All templates in the order of their names; a directory without a template.json is none.
+ * @throws Error when there is no such directory, or a template.json is broken.
+ */
 export async function listTemplates(templatesDir: string = templatesDirectory): Promise<Template[]> {
   const entries = await readdir(templatesDir, { withFileTypes: true });
   const ids = entries.filter((entry) => entry.isDirectory() && idPattern.test(entry.name)).map((entry) => entry.name);
-  return Promise.all(ids.toSorted().map((id) => readTemplate(templatesDir, id)));
+  const found = await Promise.all(ids.toSorted().map((id) => findTemplate(templatesDir, id)));
+  return found.filter((template) => template !== undefined);
 }
 
 /** @returns undefined when there is no such template. */

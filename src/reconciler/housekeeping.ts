@@ -4,6 +4,7 @@ import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../do
 import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
 import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
+import { noteUnusedDeployments } from "../store/deployment-use.ts";
 import { trimAnswers } from "../store/idempotency-keys.ts";
 import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
 import {
@@ -26,6 +27,8 @@ export interface HousekeepingDeps {
     artifactsDir: string;
     logRetentionDays: number;
     eventRetentionDays: number;
+    /** Deployments without a request for so long are UNUSED; undefined: never. */
+    unusedAfterDays: number | undefined;
   };
   /** @param objectPath as in the row of the upload. */
   removeUpload(objectPath: string): Promise<void>;
@@ -33,7 +36,7 @@ export interface HousekeepingDeps {
   removeArtifact(key: string): Promise<boolean>;
 }
 
-/** One kind of rubbish: removes what is there and says how much that was. */
+/** One kind of rubbish, or of what only time brings about: sees to what is there and says how much that was. */
 type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 
 /** What lies in the database; one server at a time sees to it. */
@@ -45,6 +48,7 @@ const sharedChores: Record<string, Chore> = {
   metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
+  "unused deployments": ({ db, settings }) => noteUnusedDeployments(db, settings.unusedAfterDays ?? null),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
   uploads: async ({ db, removeUpload }) => {
     const unused = await dropUnusedUploads(db);
@@ -59,7 +63,7 @@ const ownChores: Record<string, Chore> = { "artifact directories": sweepArtifact
 const leaseName = "housekeeping";
 const leaseMs = 60_000;
 
-/** Removes, every few minutes, what has grown old or belongs to nobody any more. Each chore fails alone. */
+/** Sees, every few minutes, to what has grown old or belongs to nobody any more. Each chore fails alone. */
 export class Housekeeping {
   readonly #deps: HousekeepingDeps;
   readonly #stopping = new AbortController();
@@ -102,8 +106,8 @@ export class Housekeeping {
     for (const [chore, act] of Object.entries(chores)) {
       if (this.#stopping.signal.aborted) return;
       try {
-        const removed = await act(this.#deps, this.#stopping.signal);
-        if (removed > 0) this.#deps.logger.info({ chore, removed }, "housekeeping removed what was not needed");
+        const count = await act(this.#deps, this.#stopping.signal);
+        if (count > 0) this.#deps.logger.info({ chore, count }, "housekeeping did a chore");
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
         this.#deps.logger.warn({ chore, error: explain(error) }, "a chore of housekeeping failed");

@@ -23,7 +23,7 @@ const computeTypes = ["process", "docker", "simulated", "none"] as const;
 export const settings = {
   port: whole("PORT", 8124, 0, 65_535, "Port of the API, the console and the gateway paths; 0 picks a free one."),
   host: text("HOST", "127.0.0.1", "Address to listen on."),
-  gatewayPort: optionalWhole("PIERHEAD_GATEWAY_PORT", "Gives the gateway a port of its own."),
+  gatewayPort: optionalWhole("PIERHEAD_GATEWAY_PORT", 0, 65_535, "Gives the gateway a port of its own."),
   databaseUrl: optional(
     "DATABASE_URL",
     "embedded",
@@ -246,6 +246,12 @@ export const settings = {
     1,
     3_650,
     "How long the events of deployments are kept.",
+  ),
+  unusedAfterDays: optionalWhole(
+    "PIERHEAD_UNUSED_AFTER_DAYS",
+    1,
+    3_650,
+    "Deployments without a request and without a new revision for so many days are shown as UNUSED; they go on running.",
   ),
   metricsToken: optional(
     "PIERHEAD_METRICS_TOKEN",

@@ -29,9 +29,9 @@ export function whole(name: string, fallback: number, min: number, max: number, 
   return { name, fallback: String(fallback), meaning, read };
 }
 
-export function optionalWhole(name: string, meaning: string): Setting<number | undefined> {
-  const port = whole(name, 0, 0, 65_535, meaning);
-  return { name, fallback: "none", meaning, read: (value) => (value === undefined ? undefined : port.read(value)) };
+export function optionalWhole(name: string, min: number, max: number, meaning: string): Setting<number | undefined> {
+  const given = whole(name, min, min, max, meaning);
+  return { name, fallback: "none", meaning, read: (value) => (value === undefined ? undefined : given.read(value)) };
 }
 
 export function oneOf<const V extends string>(name: string, values: readonly V[], meaning: string): Setting<V> {

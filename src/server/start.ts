@@ -6,7 +6,7 @@ import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
 import { dropArtifact } from "../builds/image/kept-image.ts";
 import { sweepWorkDirs } from "../builds/start-build.ts";
-import { templatesDirectory } from "../builds/templates.ts";
+import { listTemplates, templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs, outwardCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
@@ -134,7 +134,16 @@ interface Ground {
   address: { own: string; readonly public: string };
 }
 
+/** A wrong directory is told at the start, not to whoever deploys a template first. */
+async function checkTemplates({ templatesDir }: Config): Promise<void> {
+  if (templatesDir === undefined) return;
+  await listTemplates(templatesDir).catch((error: unknown) => {
+    throw new Error(`PIERHEAD_TEMPLATES_DIR must be a directory of templates: ${explain(error)}`);
+  });
+}
+
 async function openGround(config: Config, logger: Logger, closing: Closing): Promise<Ground> {
+  await checkTemplates(config);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   // Replicas, artifacts and state lie there: one server at a time, whichever database it uses.
   const lock = await lockDirectory(path.join(config.dataDir, "server.lock"), logger);

@@ -10,16 +10,23 @@ import type { Db } from "./database.ts";
 export async function addMetricSamples(db: Db, listenerId: string, samples: MetricSample[]): Promise<void> {
   if (samples.length === 0) return;
   await sql`
+    with sample as (
+      select distinct on (s.deployment_id, date_trunc('minute', s.at))
+             s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
+             s.requests, s.errors, s.latency_counts
+        from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
+          as s (deployment_id uuid, at timestamptz, replicas integer, cpu_cores double precision,
+                memory_mib double precision, restarts integer, requests bigint, errors bigint, latency_counts integer[])
+        join deployments d on d.id = s.deployment_id and d.listener_id = ${listenerId}
+       order by s.deployment_id, date_trunc('minute', s.at), s.at
+    ), used as (
+      update deployments d set used_at = s.at
+        from (select deployment_id, max(at) as at from sample where requests > 0 group by deployment_id) s
+       where d.id = s.deployment_id and coalesce(d.used_at, '-infinity') < s.at - interval '1 hour'
+    )
     insert into metric_minutes as m
       (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts)
-    select distinct on (s.deployment_id, date_trunc('minute', s.at))
-           s.deployment_id, date_trunc('minute', s.at), s.replicas, s.cpu_cores, s.memory_mib, s.restarts, s.requests,
-           s.errors, s.latency_counts
-      from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
-        as s (deployment_id uuid, at timestamptz, replicas integer, cpu_cores double precision,
-              memory_mib double precision, restarts integer, requests bigint, errors bigint, latency_counts integer[])
-      join deployments d on d.id = s.deployment_id and d.listener_id = ${listenerId}
-     order by s.deployment_id, date_trunc('minute', s.at), s.at
+    select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts from sample
     on conflict (deployment_id, at) do update set
       replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
       memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,

@@ -121,6 +121,7 @@ interface DeploymentTable {
   secret_references: Json | null;
   status: DeploymentStatus;
   status_since: Generated<Date>;
+  used_at: Date | null;
   latest_revision_id: string | null;
   active_revision_id: string | null;
   image_version: string | null;

@@ -119,7 +119,13 @@ function keeper(db: Db, artifactsDir: string, gone: string[]): Housekeeping {
   return new Housekeeping({
     db,
     logger: createLogger("silent"),
-    settings: { owner: "this server", artifactsDir, logRetentionDays: 14, eventRetentionDays: 90 },
+    settings: {
+      owner: "this server",
+      artifactsDir,
+      logRetentionDays: 14,
+      eventRetentionDays: 90,
+      unusedAfterDays: undefined,
+    },
     removeUpload: async (objectPath) => {
       gone.push(objectPath);
     },

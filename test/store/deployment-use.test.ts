@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Db } from "../../src/store/database.ts";
+import { noteUnusedDeployments } from "../../src/store/deployment-use.ts";
+import { addMetricSamples } from "../../src/store/metric-minutes.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "./fixtures.ts";
+
+const statusOf = async (db: Db, id: string) => {
+  const { rows } = await sql<{ status: string }>`select status from deployments where id = ${id}`.execute(db.kysely);
+  return rows[0]?.status;
+};
+
+/** As one that has served for so many days and was asked nothing since. */
+async function serving(db: Db, { id, revisionId }: { id: string; revisionId: string }, days: number): Promise<void> {
+  const began = sql`now() - ${days}::integer * interval '1 day'`;
+  await sql`update revisions set status = 'DEPLOYED', created_at = ${began} where id = ${revisionId}`.execute(
+    db.kysely,
+  );
+  await sql`update deployments set status = 'READY', active_revision_id = ${revisionId}, created_at = ${began}
+             where id = ${id}`.execute(db.kysely);
+}
+
+const sample = (deployment_id: string, requests: number) => ({
+  ...{
+    deployment_id,
+    at: new Date().toISOString(),
+    interval_ms: 60_000,
+    replicas: 1,
+    cpu_cores: null,
+    memory_mib: null,
+  },
+  ...{ restarts: 0, requests, errors: 0, latency_counts: [requests] },
+});
+
+eachDatabase("what had no request for the days that were set is UNUSED until it has one", async (db) => {
+  const world = await makeWorld(db);
+  const [idle, young, building] = [
+    await makeDeployment(db, world),
+    await makeDeployment(db, world),
+    await makeDeployment(db, world),
+  ];
+  await serving(db, idle, 29);
+  await serving(db, young, 27);
+  await sql`update deployments set created_at = now() - interval '29 days' where id = ${building.id}`.execute(
+    db.kysely,
+  );
+  const statuses = () => Promise.all([idle, young, building].map(({ id }) => statusOf(db, id)));
+
+  assert.equal(await noteUnusedDeployments(db, null), 0, "nobody set a number of days");
+  assert.equal(await noteUnusedDeployments(db, 28), 1);
+  assert.equal(await noteUnusedDeployments(db, 28), 0);
+  assert.deepEqual(await statuses(), ["UNUSED", "READY", "AWAITING_DATABASE"]);
+
+  await addMetricSamples(db, world.listenerId, [sample(idle.id, 0)]);
+  assert.equal(await noteUnusedDeployments(db, 28), 0, "it runs, but nobody asks");
+  await addMetricSamples(db, world.listenerId, [sample(idle.id, 1)]);
+  assert.equal(await noteUnusedDeployments(db, 28), 1);
+  assert.deepEqual(await statuses(), ["READY", "READY", "AWAITING_DATABASE"]);
+});
+
+eachDatabase("without a number of days nothing stays UNUSED", async (db) => {
+  const world = await makeWorld(db);
+  const idle = await makeDeployment(db, world);
+  await serving(db, idle, 29);
+  assert.equal(await noteUnusedDeployments(db, 28), 1);
+  assert.equal(await noteUnusedDeployments(db, null), 1);
+  assert.equal(await statusOf(db, idle.id), "READY");
+});
