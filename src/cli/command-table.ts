@@ -1,4 +1,5 @@
 import { adminCommand } from "./admin-table.ts";
+import { authCommand } from "./auth-table.ts";
 import { eventsCommand, webhooksCommand } from "./events-table.ts";
 import type { Session } from "./session.ts";
 
@@ -198,6 +199,7 @@ export const commandTable: readonly CommandSpec[] = [
       },
     ],
   },
+  authCommand,
   webhooksCommand,
   adminCommand,
   {

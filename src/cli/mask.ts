@@ -1,10 +1,16 @@
 /** What stands for a value nobody should read over a shoulder or in a CI log. */
 export const mask = "**********";
 
-/** A copy in which the value of every entry under `secrets` is masked, however deep. */
+/** Fields that hold a secret by themselves, wherever they stand. */
+const secretFields: ReadonlySet<string> = new Set(["client_secret", "access_token", "refresh_token"]);
+
+/** A copy in which secret fields and the value of every entry under `secrets` are masked, however deep. */
 export function maskSecrets<T>(data: T): T {
   return JSON.parse(
-    JSON.stringify(data, (key, value) => (key === "secrets" && Array.isArray(value) ? value.map(maskOne) : value)),
+    JSON.stringify(data, (key, value) => {
+      if (key === "secrets" && Array.isArray(value)) return value.map(maskOne);
+      return secretFields.has(key) && typeof value === "string" ? mask : value;
+    }),
   ) as T;
 }
 

@@ -21,7 +21,8 @@ export interface Session {
   answer(data: unknown, render: () => string | undefined): void;
   hasAnswered(): boolean;
   connection(): Promise<Connection>;
-  client(): Promise<Client>;
+  /** @param userId speaks to the OAuth service for this user; absent: for the key itself. */
+  client(userId?: string): Promise<Client>;
 }
 
 export function createSession(context: CliContext, terminal: Terminal, options: GlobalOptions): Session {
@@ -44,10 +45,12 @@ export function createSession(context: CliContext, terminal: Terminal, options: 
     },
     hasAnswered: () => answered,
     connection,
-    async client() {
+    async client(userId) {
       const { url, apiKey, workspaceId } = await connection();
       const onCall = options.verbose ? { onCall: (call: CallTrace) => terminal.say(showCall(call, terminal)) } : {};
-      client ??= createClient({ baseUrl: url, apiKey, workspaceId, ...onCall });
+      const made = { baseUrl: url, apiKey, workspaceId, ...onCall };
+      if (userId !== undefined) return createClient({ ...made, userId });
+      client ??= createClient(made);
       return client;
     },
   };

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { openWhereSomebodyLooks } from "../browser.ts";
 import { CliFailure } from "../failure.ts";
 import { findDeployment } from "../find-deployment.ts";
 import type { Session } from "../session.ts";
@@ -14,12 +14,5 @@ export async function open(session: Session, [name = ""]: string[], options: { c
     throw new CliFailure(`${deployment.name} has no address yet.`, { hints: [`Why: pierhead why ${deployment.name}`] });
   }
   session.answer({ url }, () => harmless(url));
-  if (session.terminal.isInteractive && !session.options.json && /^https?:\/\//.test(url)) openBrowser(url);
-}
-
-function openBrowser(url: string): void {
-  const openers: Partial<Record<NodeJS.Platform, string>> = { darwin: "open", win32: "explorer.exe" };
-  const browser = spawn(openers[process.platform] ?? "xdg-open", [url], { detached: true, stdio: "ignore" });
-  browser.on("error", () => undefined); // the address was printed; a machine without a browser needs no more
-  browser.unref();
+  openWhereSomebodyLooks(session, url);
 }
