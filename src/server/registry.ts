@@ -1,6 +1,6 @@
 import path from "node:path";
 import { type PinnedImage, pinImage } from "../builds/image/pin-image.ts";
-import { builtRepositoryPrefix, type RegistryCredential } from "../compute/docker/images.ts";
+import { isReservedImage, type RegistryCredential } from "../compute/docker/images.ts";
 import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
 import { parseOwnImage, Registry } from "../registry/registry.ts";
@@ -51,10 +51,10 @@ export class ImageNames {
       ok: false as const,
       message: `There is no image ${uri} in the registry of this server. Push it with a push token of its deployment.`,
     };
-    if (uri.startsWith(builtRepositoryPrefix)) return missing;
+    if (isReservedImage(uri)) return missing;
     const own = parseOwnImage(uri);
     const owner = own === null ? undefined : await findTenantOf(this.#db, own.deploymentId);
-    if (own === null || (owner === undefined && !this.#isOwnHost(uri))) return this.#resolveElsewhere(uri);
+    if (own === null || (owner === undefined && !this.#mayBeOwnHost(uri))) return this.#resolveElsewhere(uri);
     const registry = this.#registry;
     if (owner !== tenantId || typeof registry === "string") return missing;
     const digest = await registry.findDigest(own.deploymentId, own.name, own.reference);
@@ -78,6 +78,13 @@ export class ImageNames {
 
   #isOwnHost(uri: string): boolean {
     return uri.startsWith(`${this.#ownHost()}/`);
+  }
+
+  /** The engine keeps images under the names they were pushed and pulled by, of earlier ports and deleted deployments too. */
+  #mayBeOwnHost(uri: string): boolean {
+    const [host = ""] = uri.split("/");
+    const isHere = /^(localhost|127\.[\d.]+|\[::1\])(:\d+)?$/.test(host);
+    return isHere || this.#isOwnHost(uri) || host === this.#config.registryHost;
   }
 
   #ownHost(): string {

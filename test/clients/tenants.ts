@@ -12,14 +12,18 @@ export async function switchDeploymentsOff(pierhead: TestServer): Promise<void> 
   await administer(pierhead, "PATCH", `/workspaces/${workspaceId}`, { deployments_enabled: false });
 }
 
-/** A deployment of another organization. @returns its id */
-export async function strangersDeployment(pierhead: TestServer): Promise<string> {
+/** A key of a workspace of another organization. */
+export async function mintStrangersKey(pierhead: TestServer): Promise<string> {
   const name = "others";
   const organization = await administer(pierhead, "POST", "/organizations", { name });
   const workspace = await administer(pierhead, "POST", "/workspaces", { name, organization_id: organization["id"] });
   const wanted = { name, role: "admin", scope: "workspace", workspace_id: workspace["id"] };
-  const { key } = await administer(pierhead, "POST", "/api-keys", wanted);
-  const client = createClient({ baseUrl: pierhead.url, apiKey: String(key) });
+  return String((await administer(pierhead, "POST", "/api-keys", wanted))["key"]);
+}
+
+/** A deployment of another organization. @returns its id */
+export async function strangersDeployment(pierhead: TestServer): Promise<string> {
+  const client = createClient({ baseUrl: pierhead.url, apiKey: await mintStrangersKey(pierhead) });
   const body = { name: "theirs", source: "internal_source", source_config: {}, source_revision_config: {} } as const;
   return (await client.createDeployment({ body })).id;
 }

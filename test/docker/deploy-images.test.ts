@@ -91,7 +91,6 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
     const failures: [string, RegExp][] = [
       [nameOf("crashing"), /exit code 1.*no model key/s],
-      ["pierhead-built/agent:gone", /is gone from this server/],
       ["127.0.0.1:1/nobody/agent:1", /127\.0\.0\.1:1/],
       [nameOf("unhealthy"), /did not answer 200 on \/ok within 6 s.*500/s],
     ];

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
+import { createClient } from "../../src/client/client.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { findRegistryProgram } from "../../src/registry/registry-process.ts";
+import { mintStrangersKey } from "../clients/tenants.ts";
 import { startTestServer, type TestServer } from "../server.ts";
-import { buildAgentImage } from "./base-image.ts";
+import { buildAgentImage, buildTinyImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 const agent = (version: string) => `
@@ -21,18 +24,27 @@ const skip =
 describe("docker: images are pushed", { skip }, () => {
   let engine: Engine;
   let end: () => Promise<void>;
+  let pierhead: TestServer;
   before(async () => {
     ({ engine, end } = await engineForTests());
     for (const version of ["one", "two"])
       await buildAgentImage(engine, `pierhead-test/pushed-${version}:1`, agent(version));
+    await buildTinyImage(engine, "pierhead-test/pushed-text:1");
+    pierhead = await startTestServer({ PIERHEAD_COMPUTE: "docker", DOCKER_HOST: engine.host });
   });
-  after(() => end?.());
+  after(async () => {
+    await pierhead?.[Symbol.asyncDispose]();
+    await end?.();
+  });
 
-  const startServer = () => startTestServer({ PIERHEAD_COMPUTE: "docker", DOCKER_HOST: engine.host });
-  const newDeployment = ({ client }: TestServer, name = "agent", headers = {}) =>
+  const newDeployment = ({ client }: TestServer) =>
     client.createDeployment({
-      body: { name, source: "internal_docker", source_config: { deployment_type: "dev" }, source_revision_config: {} },
-      ...headers,
+      body: {
+        name: randomUUID(),
+        source: "internal_docker",
+        source_config: { deployment_type: "dev" },
+        source_revision_config: {},
+      },
     });
   /** As `docker push` has the engine do it. @returns the digest. */
   const push = async (image: string, target: string, token: string) => {
@@ -64,7 +76,6 @@ describe("docker: images are pushed", { skip }, () => {
   };
 
   test("an image is pushed with a token, deployed by its digest, and replaced by the next one", async () => {
-    await using pierhead = await startServer();
     const { id } = await newDeployment(pierhead);
     const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
     assert.equal(registry, `${new URL(pierhead.url).host}/r/${id}`);
@@ -79,16 +90,15 @@ describe("docker: images are pushed", { skip }, () => {
   });
 
   test("a token is for the images of its deployment: others are denied, wrong ones are not let in, nothing is deleted", async () => {
-    await using pierhead = await startServer();
-    const [mine, other] = [await newDeployment(pierhead, "mine"), await newDeployment(pierhead, "other")];
+    const [mine, other] = [await newDeployment(pierhead), await newDeployment(pierhead)];
     const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: mine.id });
     const foreign = registry.replace(mine.id, other.id);
-    await assert.rejects(push("pierhead-test/pushed-one:1", `${foreign}/agent:1`, token), /denied/i);
+    await assert.rejects(push("pierhead-test/pushed-text:1", `${foreign}/agent:1`, token), /denied/i);
     await assert.rejects(
-      push("pierhead-test/pushed-one:1", `${registry}/agent:1`, `${token}x`),
+      push("pierhead-test/pushed-text:1", `${registry}/agent:1`, `${token}x`),
       /log in|unauthorized/i,
     );
-    const digest = await push("pierhead-test/pushed-one:1", `${registry}/agent:1`, token);
+    const digest = await push("pierhead-test/pushed-text:1", `${registry}/agent:1`, token);
     const call = (method: string, path: string, password: string | null = token) => {
       const authorization = `Basic ${Buffer.from(`oauth2accesstoken:${password}`).toString("base64")}`;
       const headers = password === null ? {} : { authorization };
@@ -106,28 +116,60 @@ describe("docker: images are pushed", { skip }, () => {
     assert.equal(status, 401, "the API keeps its own paths");
   });
 
-  test("an image of another workspace, and one that was never pushed, cannot be deployed, and answer alike", async () => {
-    await using pierhead = await startServer();
+  test("an image of another workspace is as if it had never been pushed, by whatever name the engine knows it", async () => {
     const { id } = await newDeployment(pierhead);
-    const { registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
-    const failed = await deploy(pierhead, id, `${registry}/agent:never`);
-    assert.equal(failed.status, "CREATE_FAILED");
-    assert.match(failed.status_message ?? "", /There is no image .*\/agent:never in the registry/);
-    const built = await deploy(pierhead, id, "pierhead-built/12345678:abc");
-    assert.equal(built.status, "CREATE_FAILED");
+    const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
+    const digest = await push("pierhead-test/pushed-one:1", `${registry}/agent:1`, token);
+    const mine = await deploy(pierhead, id, `${registry}/agent:1`);
+    assert.equal(mine.status, "DEPLOYED", mine.status_message ?? "");
+    const image = await engine.call<{ Id: string; RepoTags: string[] }>(
+      "GET",
+      `/images/${registry}/agent@${digest}/json`,
+    );
+    const kept = image.RepoTags.find((tag) => tag.startsWith("pierhead-used/")) ?? "";
+    assert.notEqual(kept, "");
+    const apiKey = await mintStrangersKey(pierhead);
+    const strangers = () => ({ ...pierhead, client: createClient({ baseUrl: pierhead.url, apiKey }) });
+    let stranger = strangers();
+    const { id: theirs } = await newDeployment(stranger);
+    const missing = async (name: string) => {
+      const failed = await deploy(stranger, theirs, name);
+      assert.match(failed.status, /^(CREATE|DEPLOY)_FAILED$/, name);
+      return (failed.status_message ?? "").replace(name, "X");
+    };
+    const never = await missing(`${registry}/agent:never`);
+    assert.match(never, /There is no image X in the registry/);
+    const { port } = new URL(pierhead.url);
+    for (const name of [
+      `${registry}/agent:1`,
+      `${registry}/agent@${digest}`,
+      `localhost:${port}/r/${id}/agent:1`,
+      `127.0.0.1:1/r/${id}/agent:1`,
+      kept,
+      `docker.io/${kept}`,
+      image.Id.slice("sha256:".length),
+      image.Id.slice("sha256:".length, 19),
+      "pierhead-built/12345678:abc",
+    ]) {
+      assert.equal(await missing(name), never, name);
+    }
+    // A digest counts with its name only; this name leads to a registry that is not there.
+    await pierhead.restart({ PIERHEAD_DEPLOY_TIMEOUT_MS: "3000" });
+    stranger = strangers();
+    await missing(`127.0.0.1:1/team/agent@${image.Id}`);
   });
 
   test("pushed images are there after a restart, and the registry's process goes with the server", async () => {
-    await using pierhead = await startServer();
     const { id } = await newDeployment(pierhead);
     const pushed = await pierhead.client.createPushToken({ deployment_id: id });
-    await push("pierhead-test/pushed-one:1", `${pushed.registry_url}/agent:1`, pushed.token);
+    await push("pierhead-test/pushed-text:1", `${pushed.registry_url}/agent:1`, pushed.token);
     const { pid } = JSON.parse(await readFile(path.join(pierhead.dataDir, "registry/process.json"), "utf8"));
     await pierhead.restart();
     assert.equal(existsSync(`/proc/${pid}`), false);
-    const { registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
-    const revision = await deploy(pierhead, id, `${registry}/agent:1`);
-    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    const { registry_url: registry, token } = await pierhead.client.createPushToken({ deployment_id: id });
+    const headers = { authorization: `Basic ${Buffer.from(`oauth2accesstoken:${token}`).toString("base64")}` };
+    const manifest = `${pierhead.url}/v2/${registry.replace(/^[^/]+\//, "")}/agent/manifests/1`;
+    assert.equal((await fetch(manifest, { headers })).status, 200);
   });
 });
 

@@ -15,6 +15,7 @@ import type { LanggraphProject } from "../langgraph-config.ts";
 import type { Project } from "../project.ts";
 import type { BuildContext } from "../run-command.ts";
 import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
+import { checkBaseNames } from "./base-names.ts";
 import { planBuild, planInstall } from "./commands.ts";
 import { packContext, packOwnContext } from "./context.ts";
 import {
@@ -80,6 +81,7 @@ async function prepareOwn(target: ImageTarget, dockerfile: string, { sourceDir }
   }
   const file = path.join(sourceDir, dockerfile);
   const text = await readFile(file, "utf8");
+  checkBaseNames(text);
   await writeFile(file, labelStages(text, [labels.installation, target.installationId]));
   return { context: await packOwnContext(sourceDir, dockerfile), dockerfile, instructions: null };
 }

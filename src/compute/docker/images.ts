@@ -50,8 +50,10 @@ export class Images {
    * @throws UnusableSpec when there is no such image for us; EngineError when this may pass.
    */
   async ensure({ digest, uri }: Image, signal: AbortSignal): Promise<string> {
-    // The digest of an image that was built here is its id; that of a pulled one is part of its uri.
-    const found = (digest.startsWith("sha256:") ? await this.#find(digest) : undefined) ?? (await this.#find(uri));
+    // What is pinned by its id was so by us. A digest that was given counts with its name only: else whoever knows the
+    // id of another's image could run it.
+    const isPinnedById = digest.startsWith("sha256:") && !uri.includes("@");
+    const found = (isPinnedById ? await this.#find(digest) : undefined) ?? (await this.#find(uri));
     if (found !== undefined) {
       if (found.RepoTags?.some((tag) => tag.startsWith(`${this.#usedRepository}:`))) await this.#markUsed(found.Id);
       return found.Id;
@@ -132,6 +134,15 @@ export const builtRepository = (installationId: string) => `${builtRepositoryPre
 
 /** Tags of images that we brought here, and that we may therefore remove. */
 export const usedRepository = (installationId: string) => `pierhead-used/${installationId.slice(0, 8)}`;
+
+/**
+ * Whether a name leads to an image that we made or keep, whoever it is for: by our own repositories, however the engine's
+ * default registry is spelt, or by an image's id, of which the engine takes any beginning.
+ */
+export function isReservedImage(name: string): boolean {
+  const local = name.replace(/^(index\.)?docker\.io\//, "");
+  return /^pierhead-(built|used)\//.test(local) || /^(sha256:)?[0-9a-f]+$/.test(local);
+}
 
 /** Host and port of the registry an image is in; the engine's own when it names none. */
 export function registryOf(uri: string): string {

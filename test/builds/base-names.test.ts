@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BuildFailure } from "../../src/builds/failure.ts";
+import { checkBaseNames } from "../../src/builds/image/base-names.ts";
+
+const built = "pierhead-built/12345678:abc";
+const pushed = "127.0.0.1:8124/r/0b94f6f1-6b61-4b4f-9f0e-7d4d2d5f2a10/agent:1";
+const id = "9f".repeat(32);
+
+test("a Dockerfile cannot begin with or copy from an image that this server made or keeps, however it is written", () => {
+  for (const dockerfile of [
+    `FROM ${built}`,
+    `from --platform=linux/amd64 docker.io/${built} AS base`,
+    "FROM index.docker.io/pierhead-used/12345678:abc",
+    "FROM pierhead-\\\nbuilt/12345678:abc",
+    "# escape=`\nFROM pierhead-`\n# a comment between\nbuilt/12345678:abc",
+    "FROM node:24\n# escape=`\nFROM pierhead-\\\nbuilt/12345678:abc",
+    `ARG PLACE=pierhead-built\nFROM $PLACE/12345678:abc`,
+    `ARG PLACE="pierhead-built"\nFROM \${PLACE}/12345678:abc`,
+    `FROM "pierhead"-built/12345678:abc`,
+    `FROM $\{NONE:-${built}}`,
+    `FROM node:24\nCOPY --chown=1:1 --from=${built} / /`,
+    `FROM ${pushed}`,
+    `FROM node:24\nCOPY --from=registry.example.com/${pushed.slice(15)} / /`,
+    `FROM sha256:${id}`,
+    `FROM ${id.slice(0, 12)}`,
+  ]) {
+    assert.throws(() => checkBaseNames(dockerfile), BuildFailure, dockerfile);
+  }
+});
+
+test("other images, stages and arguments are nobody's business", () => {
+  checkBaseNames(
+    [
+      "# FROM pierhead-built/12345678:abc",
+      "ARG VERSION=24 FLAVOUR=slim",
+      "FROM node:$VERSION-${FLAVOUR} AS made",
+      `FROM registry.example.com:5000/team/r/agent@sha256:${id}`,
+      "COPY --from=made /app /app",
+      "COPY --from=0 /etc /etc",
+      'CMD ["node", "--from=pierhead", "$HOME"]',
+    ].join("\n"),
+  );
+});
