@@ -12,7 +12,7 @@ const chromium = findProgram(["chromium", "chromium-browser", "google-chrome"]);
 const missing = chromium === undefined ? "chromium (Debian: apt-get install chromium)" : installPackages();
 if (missing !== undefined) console.log(`SKIPPED auth: ${missing}`);
 else {
-  const live = ["oidc", "mcp"].map((name) => path.join(here, "live", `${name}.test.ts`));
+  const live = ["oidc", "mcp", "agent"].map((name) => path.join(here, "live", `${name}.test.ts`));
   const attacks = ["attacks", "tokens", "routes", "providers", "mcp"].map((name) => `test/api/auth-${name}.test.ts`);
   const ended = spawnSync(process.execPath, ["test/run.ts", ...live, ...attacks], {
     stdio: "inherit",

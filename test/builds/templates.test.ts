@@ -45,6 +45,7 @@ test("no lock file says where packages are downloaded from", async () => {
     "templates/langgraph-js-chat",
     "templates/langgraph-js-hello",
     "templates/node-server",
+    "examples/account-agent",
     "examples/hello-agent",
   ].map((dir) => `${dir}/package-lock.json`);
   for (const file of [...locks, "src/builds/toolchains/langgraph-js.package-lock.json"]) {

@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { type Client, createClient } from "../../../src/client/client.ts";
 import { eventually } from "../../eventually.ts";
 import { freePort } from "../../free-port.ts";
+import { sharedCacheDir } from "../../server.ts";
 import { startServerProcess } from "../../storm/server-process.ts";
 
 /** What the identity server says of itself; see identity-server.mjs. */
@@ -55,8 +56,11 @@ export interface App {
 
 export const clientSecret = "canary-client-secret-5f2b";
 
-/** @param accessTokenTtlS a token with 60 s or less is refreshed before it is given out. */
-export async function startLiveWorld({ accessTokenTtlS = 600 } = {}): Promise<LiveWorld> {
+/**
+ * @param accessTokenTtlS a token with 60 s or less is refreshed before it is given out.
+ * @param compute where its agents run.
+ */
+export async function startLiveWorld({ accessTokenTtlS = 600, compute = "none" } = {}): Promise<LiveWorld> {
   const [port, issuerPort, mcpPort] = [await freePort(), await freePort(), await freePort()];
   const redirectUris = ["one", "two"].map((name) => `http://127.0.0.1:${port}/v2/auth/callback/${name}`);
   const app = await startApp();
@@ -75,7 +79,12 @@ export async function startLiveWorld({ accessTokenTtlS = 600 } = {}): Promise<Li
     ],
   });
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-auth-"));
-  const environment = { PORT: String(port), PIERHEAD_COMPUTE: "none", PIERHEAD_LOG_LEVEL: "debug" };
+  const environment = {
+    PORT: String(port),
+    PIERHEAD_COMPUTE: compute,
+    PIERHEAD_LOG_LEVEL: "debug",
+    PIERHEAD_CACHE_DIR: sharedCacheDir,
+  };
   let log = "";
   const start = async () => {
     const started = await startServerProcess(dataDir, environment);
