@@ -38,6 +38,7 @@ export class ControlPlane {
   /** Pages after the first one are not answered. */
   isListHeld = false;
   isFollowing = true;
+  onReports: (reports: DeploymentReport[], epoch: number) => void = () => {};
   /** Cursors below this one are answered with 410. */
   rvMin = 0;
   logLinesSent = 0;
@@ -147,6 +148,7 @@ export class ControlPlane {
 
   #take({ reports }: StatusBatch): Answer {
     this.batches.push(reports);
+    this.onReports(reports, this.epoch);
     for (const report of reports) {
       this.reports.set(report.deployment_id, report);
       this.history.push(report);

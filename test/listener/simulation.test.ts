@@ -6,7 +6,7 @@ import { ControlPlane } from "./control-plane.ts";
 import { newRun } from "./harness.ts";
 import { startVirtualProcess, VirtualClock, type VirtualProcess } from "./virtual-world.ts";
 
-const seeds = Number(process.env["PIERHEAD_SIMULATION_SEEDS"] ?? 40);
+const seeds = Number(process.env["PIERHEAD_SIMULATION_SEEDS"] ?? 20);
 const firstSeed = Number(process.env["PIERHEAD_SIMULATION_SEED"] ?? 1);
 const deploymentsMax = 6;
 
