@@ -21,14 +21,19 @@ export interface Desk extends AsyncDisposable {
 
 /**
  * The client finds a key in its environment, no home directory of the tester, and no container engine.
- * @param prefix of the API's address, as installations behind a proxy have it.
+ * @param options.prefix of the API's address, as installations behind a proxy have it
+ * @param options.server environment of the server
  */
-export async function openDesk(client: PublicClient, project: string, prefix = ""): Promise<Desk> {
+export async function openDesk(
+  client: PublicClient,
+  project: string,
+  { prefix = "", server = {} }: { prefix?: string; server?: Record<string, string> } = {},
+): Promise<Desk> {
   const tempDir = await mkdtemp(path.join(tmpdir(), "pierhead-clients-"));
   const projectDir = path.join(tempDir, "project");
   const filter = (file: string) => path.basename(file) !== "node_modules";
   await cp(path.join(import.meta.dirname, "../..", project), projectDir, { recursive: true, filter });
-  const pierhead = await startTestServer();
+  const pierhead = await startTestServer(server);
   const connectionsFile = path.join(tempDir, "connections");
   const usual = {
     PATH: process.env["PATH"] ?? "",

@@ -110,7 +110,7 @@ export function testLanggraphCli(name: string, client: PublicClient): void {
   });
 
   test(`${name}: what breaks ends with exit code 1 and its reason`, async (context) => {
-    await using desk = await openDesk(client, example, "/api-host");
+    await using desk = await openDesk(client, example, { prefix: "/api-host" });
     const deploy = ["deploy", "--remote", "--no-input", "--name", "hello"];
 
     await context.test("a build that fails shows its last lines and its exit code", async () => {

@@ -59,6 +59,8 @@ export async function baseImage(
   const build = { context: packContext(directory, ["."]), dockerfile: "Dockerfile", tag: name, labels: {} };
   await buildInEngine(engine, { ...build, instructions, limits }, context);
   await rm(directory, { recursive: true, force: true });
+  if (kind === "langgraph-js")
+    await engine.call("POST", `/images/${name}/tag`, { query: { repo: publicBaseName, tag: "latest" } });
   return name;
 }
 
@@ -84,6 +86,12 @@ function baseInstructions(target: ImageTarget, kind: BaseKind, hasCertificates: 
   ];
 }
 
+/** The base of LangGraph.js agents under a name that people can build on (`langgraph deploy --base-image`). */
+export const publicBaseName = "pierhead/langgraph-js";
+
+/** Started without a langgraph.json; such images may run as any user, so their state lies where each may write. */
+const startOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", "/tmp/agent", toolchainDir];
+
 const serverInstructions: Instruction[] = [
   { text: `WORKDIR ${toolchainDir}`, runs: null },
   { text: "COPY toolchain/ ./", runs: null },
@@ -91,6 +99,8 @@ const serverInstructions: Instruction[] = [
     text: `RUN ["node", "${ownDir}/${tidyProgram}${programExtension}", "npm", "install", "--ignore-scripts"]`,
     runs: { shown: "npm install (of the LangGraph.js server)", reason: "ToolchainFailed" },
   },
+  { text: "WORKDIR /", runs: null },
+  { text: `CMD ${JSON.stringify(startOfDerived)}`, runs: null },
 ];
 
 async function layOut(directory: string, instructions: Instruction[], kind: BaseKind, certificates: string | null) {
