@@ -95,6 +95,7 @@ function successesOf(operation: Operation, made: Components): Json {
   const content = schema !== null && {
     content: { ...jsonContent(schema, made), ...(canStream && { "text/event-stream": eventStream }) },
   };
+  if (response.isPage === true) return pagesOf(status, headers);
   const description = schema === null ? "Done; the body is empty." : "Done.";
   return {
     [status]: { description, headers, ...content },
@@ -102,6 +103,15 @@ function successesOf(operation: Operation, made: Components): Json {
       [partly]: { description: "Some of them failed; the body says which and why.", headers, ...content },
     }),
     ...(hasEtag && verb === "GET" && { 304: { description: "Still the answer before.", headers } }),
+  };
+}
+
+/** What people are shown says in words whether it went well; so does the status. */
+function pagesOf(status: number, headers: Json): Json {
+  const content = { "text/html": { schema: { type: "string" } } };
+  return {
+    [status]: { description: "A page that says what was done.", headers, content },
+    400: { description: "A page that says why it was not done.", headers, content },
   };
 }
 

@@ -7,19 +7,25 @@ import type { Db } from "../store/database.ts";
 import { noteUnusedDeployments } from "../store/deployment-use.ts";
 import { trimAnswers } from "../store/idempotency-keys.ts";
 import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
+import { renewDataKey, resealValues } from "../store/reseal.ts";
 import {
   dropSupersededArtifacts,
   dropUnusedUploads,
   findKnownArtifactKeys,
+  trimAuditLog,
+  trimAuthRequests,
   trimEvents,
   trimLogEntries,
   trimMetrics,
+  trimTokenEvents,
 } from "../store/retention.ts";
+import type { Sealer } from "../store/seal.ts";
 import { trimDeliveries } from "../store/webhook-deliveries.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
 export interface HousekeepingDeps {
   db: Db;
+  sealer: Sealer;
   logger: Logger;
   settings: {
     /** Unique to this start of this server. */
@@ -27,6 +33,10 @@ export interface HousekeepingDeps {
     artifactsDir: string;
     logRetentionDays: number;
     eventRetentionDays: number;
+    /** 0: for ever. */
+    auditRetentionDays: number;
+    /** How old a data key gets before there is a new one; 0: any age. */
+    dataKeyDays: number;
     /** Deployments without a request for so long are UNUSED; undefined: never. */
     unusedAfterDays: number | undefined;
   };
@@ -44,6 +54,13 @@ const sharedChores: Record<string, Chore> = {
   changes: ({ db }) => trimChanges(db),
   "kept answers": ({ db }) => trimAnswers(db),
   events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
+  "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
+    days === 0 ? 0 : trimAuditLog(db, { days }, signal),
+  "sign-ins": ({ db }, signal) => trimAuthRequests(db, signal),
+  "token events": ({ db, settings }, signal) => trimTokenEvents(db, { days: settings.eventRetentionDays }, signal),
+  "data keys": async ({ db, sealer, settings: { dataKeyDays: days } }) =>
+    Number(days > 0 && (await renewDataKey(db, sealer, { days }))),
+  "values under older data keys": ({ db, sealer }, signal) => resealValues(db, sealer, signal),
   "webhook deliveries": ({ db }) => trimDeliveries(db, deliveryRetentionDays),
   metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>

@@ -245,7 +245,21 @@ export const settings = {
     eventRetentionDays,
     1,
     3_650,
-    "How long the events of deployments are kept.",
+    "How long the events of deployments, and of OAuth tokens, are kept.",
+  ),
+  dataKeyDays: whole(
+    "PIERHEAD_DATA_KEY_DAYS",
+    90,
+    0,
+    36_500,
+    "How old the key that seals secrets gets before there is a new one and all are sealed again; 0: any age.",
+  ),
+  auditRetentionDays: whole(
+    "PIERHEAD_AUDIT_RETENTION_DAYS",
+    0,
+    0,
+    36_500,
+    "How long the audit log is kept; 0: for ever.",
   ),
   unusedAfterDays: optionalWhole(
     "PIERHEAD_UNUSED_AFTER_DAYS",

@@ -265,6 +265,7 @@ async function startReconciler(
   loop.start();
   const housekeeping = new Housekeeping({
     db,
+    sealer,
     logger,
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
     removeArtifact: files.removeArtifact,

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { Db, Trx } from "./database.ts";
-import type { Sealer } from "./seal.ts";
+import type { SealedPlace, Sealer } from "./seal.ts";
 
 /** none: no server is configured. custom: the deployment brings its own. */
 export type DatabaseKind = "none" | "shared" | "custom";
@@ -17,6 +17,12 @@ interface Owner {
   id: string;
   tenantId: string;
 }
+
+export const sealedPasswords: SealedPlace = {
+  ...{ table: "deployment_databases", id: "deployment_id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["tenant_id", "deployment_id"],
+  boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenantId: tenant_id, id: deployment_id } as Owner),
+};
 
 /** Writes down, before anything is made, what is going to be made; a second call finds what the first decided. */
 export async function planDeploymentDatabase(

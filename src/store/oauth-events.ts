@@ -57,10 +57,3 @@ export async function listTokenEvents(
      order by seq desc limit ${limit}`.execute(db.kysely);
   return rows;
 }
-
-/** @returns how many went. */
-export async function trimTokenEvents(db: Db, { days }: { days: number }): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from oauth_token_events where created_at < now() - ${days} * interval '1 day'`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
-}

@@ -5,7 +5,7 @@ import { changesBetween } from "../domain/audit.ts";
 import { type AuditNote, audited } from "./audit.ts";
 import { type Db, isUniqueViolation, type Trx } from "./database.ts";
 import { insertedAnswer, type KeptAnswer } from "./idempotency-keys.ts";
-import type { Sealer } from "./seal.ts";
+import type { SealedPlace, Sealer } from "./seal.ts";
 
 /** What a request can set of a provider, apart from its secret. */
 export interface ProviderFields {
@@ -48,6 +48,12 @@ interface Owner {
   organizationId: string;
   actor: string;
 }
+
+export const sealedProviders: SealedPlace = {
+  ...{ table: "oauth_providers", id: "id", keyColumn: "secret_key_id", column: "sealed_secret" },
+  boundBy: ["id", "organization_id"],
+  boundTo: (row) => boundTo(row as unknown as ProviderRow),
+};
 
 const columns = sql.raw(
   "p.id, p.organization_id, p.provider_id, p.name, p.client_id, p.secret_key_id, p.sealed_secret, p.auth_url, p.token_url, " +

@@ -139,13 +139,6 @@ export async function failAuthRequest(db: Db | Trx, id: string, failure: string)
   return rows.length > 0;
 }
 
-/** Forgets requests that ended, or could have, a day ago. @returns how many went. */
-export async function trimAuthRequests(db: Db): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from oauth_requests where expires_at < now() - interval '1 day'`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
-}
-
 /** 256 random bits need no salt. */
 const digestOf = (state: string) => hash("sha256", state, "buffer");
 

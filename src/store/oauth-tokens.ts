@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { errors } from "../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "./database.ts";
 import type { ProviderRow } from "./oauth-providers.ts";
-import type { Sealer } from "./seal.ts";
+import type { SealedPlace, Sealer } from "./seal.ts";
 
 /**
  * Whose a token is, within a workspace. A user and an agent: the user's, for that agent alone. No user: the agent's own.
@@ -54,6 +54,12 @@ export interface TokenRow {
   created_at: Date;
   updated_at: Date;
 }
+
+export const sealedTokens: SealedPlace = {
+  ...{ table: "oauth_tokens", id: "id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["id", "tenant_id"],
+  boundTo: (row) => boundTo(row as unknown as TokenRow),
+};
 
 export const tokenColumns = sql.raw(
   "t.id, t.tenant_id, t.provider_row_id, p.provider_id, t.user_id, t.agent_id, t.data_key_id, t.sealed, t.token_url, " +

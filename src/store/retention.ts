@@ -40,6 +40,41 @@ export function trimEvents(db: Db, { days }: { days: number }, signal: AbortSign
   }, signal);
 }
 
+/** Forgets changes in the audit log older than this. @returns how many. */
+export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
+  const before = new Date(Date.now() - days * dayMs);
+  return inBatches(async () => {
+    // Rows are in order of time by their id, which has the index.
+    const { numAffectedRows } = await sql`
+      delete from audit_log where id = any(array(
+        select id from (select id, created_at from audit_log order by id limit ${batchRows}) oldest
+         where created_at < ${before}))`.execute(db.kysely);
+    return numAffectedRows;
+  }, signal);
+}
+
+/** Forgets sign-ins a day after they ended, or could have. @returns how many. */
+export function trimAuthRequests(db: Db, signal: AbortSignal): Promise<number> {
+  const before = new Date(Date.now() - dayMs);
+  return inBatches(async () => {
+    const { numAffectedRows } = await sql`
+      delete from oauth_requests where ctid = any(array(
+        select ctid from oauth_requests where expires_at < ${before} limit ${batchRows}))`.execute(db.kysely);
+    return numAffectedRows;
+  }, signal);
+}
+
+/** Forgets what happened to tokens longer ago than this. @returns how many events. */
+export function trimTokenEvents(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
+  const before = new Date(Date.now() - days * dayMs);
+  return inBatches(async () => {
+    const { numAffectedRows } = await sql`
+      delete from oauth_token_events where ctid = any(array(
+        select ctid from oauth_token_events where created_at < ${before} limit ${batchRows}))`.execute(db.kysely);
+    return numAffectedRows;
+  }, signal);
+}
+
 /**
  * Forgets what agents logged longer ago than `days`, and of each deployment all but its newest `linesMax` lines. Build
  * logs stay as long as their revision. @returns how many lines.

@@ -37,6 +37,18 @@ export interface Sealer {
   close(): void;
 }
 
+/** Where sealed values are kept, so that they can be sealed again under another data key. */
+export interface SealedPlace {
+  table: string;
+  /** Its primary key. */
+  id: string;
+  keyColumn: string;
+  column: string;
+  /** The columns that say what a value is bound to, and how. */
+  boundBy: readonly string[];
+  boundTo(row: Record<string, unknown>): string;
+}
+
 /** A sealed value or data key that does not open. Never says what was in it. */
 export class SealError extends Error {
   override readonly name = "SealError";

@@ -3,7 +3,13 @@ import { type RawBuilder, sql } from "kysely";
 import { byteaText } from "./column-parsers.ts";
 import type { Db, Trx } from "./database.ts";
 import { joined } from "./joined.ts";
-import type { Sealer } from "./seal.ts";
+import type { SealedPlace, Sealer } from "./seal.ts";
+
+export const sealedSecretSets: SealedPlace = {
+  ...{ table: "secret_sets", id: "id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["tenant_id", "deployment_id"],
+  boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenant_id, id: deployment_id } as Owner),
+};
 
 /** A set of secrets ready to be written: AES-256-GCM of a JSON map, bound to its tenant and deployment. */
 export interface SealedSet {

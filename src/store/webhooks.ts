@@ -7,7 +7,7 @@ import { changesBetween } from "../domain/audit.ts";
 import { secretGraceMs, webhooksMax } from "../domain/webhook-schedule.ts";
 import { type AuditNote, audited } from "./audit.ts";
 import type { Db, Trx } from "./database.ts";
-import type { Sealed, Sealer } from "./seal.ts";
+import type { Sealed, SealedPlace, Sealer } from "./seal.ts";
 
 export interface WebhookSettings {
   url: string;
@@ -38,6 +38,12 @@ interface SigningKey {
   secret: string;
   until: string | null;
 }
+
+export const sealedWebhooks: SealedPlace = {
+  ...{ table: "webhooks", id: "id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["id", "tenant_id"],
+  boundTo: (row) => boundTo(row as unknown as WebhookRow),
+};
 
 const columns = sql.raw(
   "w.id, w.tenant_id, w.url, w.description, w.types, w.deployment_ids, w.enabled, w.disabled_reason, w.failing_since, " +

@@ -281,6 +281,11 @@ test("providers of the shared organization are found by those who ask for them",
     assert.equal((await ask({})).status, 404);
     assert.equal((await ask({ use_agent_builder_public_oauth: true })).body.status, "pending");
     await w.connect(provider, { use_agent_builder_public_oauth: true });
+    const url = `/v2/auth/tokens?provider_id=${provider}`;
+    assert.equal((await t.ask({ url, ...asUser("alice") })).body.length, 1);
+    const { body } = await t.ask({ method: "DELETE", url, ...asUser("alice") });
+    assert.equal(body.message, "1 token deleted.");
+    await w.connect(provider, { use_agent_builder_public_oauth: true });
   } finally {
     t.deps.settings.sharedAuthOrganizationId = null;
   }

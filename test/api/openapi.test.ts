@@ -134,3 +134,8 @@ test("no page runs a script or loads anything", async () => {
     assert.ok(String(headers["content-security-policy"]).includes(`'sha256-${digest}'`));
   }
 });
+
+test("pages for browsers are described as pages, whether they went well or not", () => {
+  const { responses } = document.paths["/v2/auth/callback/{provider_id}"].get;
+  for (const status of ["200", "400"]) assert.deepEqual(Object.keys(responses[status].content), ["text/html"]);
+});

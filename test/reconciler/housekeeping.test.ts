@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -12,6 +12,7 @@ import type { Db } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
 import { appendLogEntries } from "../../src/store/log-entries.ts";
 import { dropSupersededArtifacts, trimLogEntries } from "../../src/store/retention.ts";
+import { openSealer } from "../../src/store/seal.ts";
 import { beginUpload } from "../../src/store/uploads.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
@@ -91,7 +92,7 @@ eachDatabase("a round removes uploads nobody used and directories nobody names, 
     await sql`update revisions set source_revision_config = source_revision_config || jsonb_build_object('source_tarball_path', ${used.object_path}::text)
                where deployment_id = ${id}`.execute(db.kysely);
     const gone: string[] = [];
-    const housekeeping = keeper(db, directory, gone);
+    const housekeeping = await keeper(db, directory, gone);
     await housekeeping.tidy();
     assert.deepEqual((await readdir(directory)).sort(), ["fresh", "known"]);
     assert.deepEqual(gone, [left.object_path]);
@@ -107,7 +108,7 @@ eachDatabase("one server at a time sees to the database", async (db) => {
   await sql`update uploads set created_at = now() - interval '2 days'`.execute(db.kysely);
   await acquireLease(db, { name: "housekeeping", owner: "another server", leaseMs: 60_000 });
   const gone: string[] = [];
-  const housekeeping = keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), gone);
+  const housekeeping = await keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), gone);
   await housekeeping.tidy();
   assert.deepEqual(gone, []);
   await sql`update leases set lease_until = now() - interval '1 second'`.execute(db.kysely);
@@ -115,16 +116,66 @@ eachDatabase("one server at a time sees to the database", async (db) => {
   assert.deepEqual(gone, [left.object_path]);
 });
 
-function keeper(db: Db, artifactsDir: string, gone: string[]): Housekeeping {
+eachDatabase("sign-ins, events of tokens and the audit log go when they are old enough, and not before", async (db) => {
+  const { tenantId } = await makeWorld(db);
+  const { rows } = await sql<{ organization_id: string }>`select organization_id from workspaces`.execute(db.kysely);
+  const provider = randomUUID();
+  await sql`insert into oauth_providers (id, organization_id, provider_id, name, client_id, auth_url, token_url, uses_pkce,
+              token_endpoint_auth_method)
+            values (${provider}, ${rows[0]?.organization_id}, 'one', 'One', 'c', 'https://a', 'https://b', true, 'none')`.execute(
+    db.kysely,
+  );
+  const sealer = await openSealer(db, masterKey);
+  sealer.close();
+  const { activeKeyId } = sealer;
+  for (const [hours, days] of [
+    [23, 89],
+    [25, 91],
+  ]) {
+    await sql`insert into oauth_requests (id, tenant_id, provider_row_id, state_digest, data_key_id, sealed, token_url,
+                client_id, scopes, redirect_uri, is_own_callback, is_default, actor, expires_at)
+              values (${randomUUID()}, ${tenantId}, ${provider}, ${Buffer.from(`${hours}`)}, ${activeKeyId}, '', 'https://b',
+                'c', '[]', 'https://c', true, true, 'test', now() - ${hours} * interval '1 hour')`.execute(db.kysely);
+    await sql`insert into oauth_token_events (id, tenant_id, provider_id, event_type, source, created_at)
+              values (${randomUUID()}, ${tenantId}, 'one', 'connected', 'callback', now() - ${days} * interval '1 day')`.execute(
+      db.kysely,
+    );
+    await sql`insert into audit_log (organization_id, actor, action, created_at)
+              values (${randomUUID()}, 'test', ${`of ${days}`}, now() - ${days} * interval '1 day')`.execute(db.kysely);
+  }
+  const count = async (table: string, where = sql`true`) => {
+    const found = await sql<{
+      count: number;
+    }>`select count(*) as count from ${sql.table(table)} where ${where}`.execute(db.kysely);
+    return found.rows[0]?.count;
+  };
+  const old = sql`actor = 'test' and action like 'of %'`;
+  const directory = path.join(tmpdir(), "pierhead-no-such-directory");
+  await (await keeper(db, directory, [])).tidy();
+  assert.deepEqual([await count("oauth_requests"), await count("oauth_token_events")], [1, 1]);
+  assert.equal(await count("audit_log", old), 2, "kept for ever unless it is said how long");
+  await (await keeper(db, directory, [], { auditRetentionDays: 90 })).tidy();
+  assert.equal(await count("audit_log", old), 1);
+});
+
+const masterKey = randomBytes(32);
+
+async function keeper(db: Db, artifactsDir: string, gone: string[], settings = {}): Promise<Housekeeping> {
+  const sealer = await openSealer(db, masterKey);
+  sealer.close();
   return new Housekeeping({
     db,
+    sealer,
     logger: createLogger("silent"),
     settings: {
       owner: "this server",
       artifactsDir,
       logRetentionDays: 14,
       eventRetentionDays: 90,
+      auditRetentionDays: 0,
+      dataKeyDays: 90,
       unusedAfterDays: undefined,
+      ...settings,
     },
     removeUpload: async (objectPath) => {
       gone.push(objectPath);

@@ -39,8 +39,7 @@ export function addAuthTokenRoutes(api: Api, oauth: OAuthDeps): void {
 
   route(api, operations.deleteOAuthTokens, async (call) => {
     const { provider_id: providerId } = call.query;
-    const provider = await findProvider(db, call.principal.organizationId, providerId);
-    if (provider === undefined) throw errors.oauthProviderNotFound(providerId);
+    if (!(await isKnownProvider(oauth, call.principal, providerId))) throw errors.oauthProviderNotFound(providerId);
     const rows = await listTokens(db, { ...ownerOf(call), providerId });
     await dropTokens(oauth, call.principal, rows);
     return { message: `${rows.length} ${rows.length === 1 ? "token" : "tokens"} deleted.`, provider_id: providerId };
@@ -102,6 +101,18 @@ function addWorkspaceTokenRoutes(api: Api, oauth: OAuthDeps): void {
     },
     { keepsItself: true },
   );
+}
+
+/** Of the caller's organization, or shared by the operator: tokens of both are listed by its name. */
+async function isKnownProvider(
+  { db, sharedOrganizationId: shared }: OAuthDeps,
+  { organizationId }: Principal,
+  providerId: string,
+): Promise<boolean> {
+  for (const place of shared === null ? [organizationId] : [organizationId, shared]) {
+    if ((await findProvider(db, place, providerId)) !== undefined) return true;
+  }
+  return false;
 }
 
 /** @throws ApiError 404 for what is not the calling user's, as for what is not there. */

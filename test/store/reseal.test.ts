@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { randomBytes, randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { createDeployment } from "../../src/store/create-deployment.ts";
+import type { Db } from "../../src/store/database.ts";
+import { findDeploymentDatabase, planDeploymentDatabase } from "../../src/store/deployment-databases.ts";
+import { draftProvider, findProvider, insertProvider, openProviderSecret } from "../../src/store/oauth-providers.ts";
+import {
+  claimRefresh,
+  findToken,
+  keepToken,
+  openToken,
+  storeRefreshed,
+  type TokenRow,
+} from "../../src/store/oauth-tokens.ts";
+import { renewDataKey, resealValues, sealedPlaces } from "../../src/store/reseal.ts";
+import { openSealer, SealError, type Sealer } from "../../src/store/seal.ts";
+import { findSecretSet, sealSecrets } from "../../src/store/secrets.ts";
+import { createWebhook, lockWebhook, signingSecrets } from "../../src/store/webhooks.ts";
+import { eachDatabase } from "../database.ts";
+import { makeWorld, newDeployment, newRevision } from "./fixtures.ts";
+
+const never = new AbortController().signal;
+
+/** Gone within a day, with the key they were sealed under. */
+const shortLived = ["idempotency_keys", "oauth_requests"];
+
+/** One of everything that is sealed; `read` opens all of it again. */
+async function makeSealed(db: Db, sealer: Sealer) {
+  const world = await makeWorld(db);
+  const { tenantId } = world;
+  const { rows } = await sql<{ organization_id: string }>`select organization_id from workspaces`.execute(db.kysely);
+  const organizationId = rows[0]?.organization_id as string;
+  const draft = newDeployment(world);
+  const secrets = sealSecrets(sealer, { KEY: "value" }, { id: draft.id, tenant_id: tenantId });
+  await createDeployment(db, { ...draft, secrets, revision: newRevision({ secret_set_id: secrets.id }) });
+  const deployment = { id: draft.id, tenantId };
+  const { password } = await planDeploymentDatabase(db, sealer, deployment, { postgres: "shared", redis: "none" });
+  const fields = {
+    ...{ name: "One", client_id: "c", auth_url: "https://id.example/a", token_url: "https://id.example/t" },
+    ...{ uses_pkce: true, provider_type: null, token_endpoint_auth_method: "client_secret_post" as const },
+    ...{ authorization_params: {}, allowed_redirect_uris: [], default_redirect_uri: null, issuer: null },
+    ...{ revocation_url: null, names_issuer: false, mcp_server_url: null, resource: null, is_dynamic_client: false },
+    scopes_supported: null,
+  };
+  const made = { id: randomUUID(), providerId: "one", fields, secret: "client secret" };
+  const provider = draftProvider(sealer, organizationId, made);
+  await insertProvider(db, { organizationId, actor: "test" }, provider, null);
+  const subject = { tenantId, userId: "alice", agentId: null };
+  const token = {
+    accessToken: "access",
+    refreshToken: "refresh",
+    lifeMs: 1,
+    scopes: [],
+    metadata: {},
+    accountLabel: null,
+  };
+  const kept = { subject, provider, token, isDefault: true, replacesTokenId: null };
+  const tokenId = await db.transaction((trx) => keepToken(trx, sealer, kept));
+  const settings = {
+    url: "https://hooks.example/x",
+    description: null,
+    types: null,
+    deployment_ids: null,
+    enabled: true,
+  };
+  const owner = { organizationId, tenantId, actor: "test" };
+  const { row: webhook, secret: webhookSecret } = await createWebhook(db, sealer, owner, settings);
+  const expected = [{ KEY: "value" }, password, "client secret", "access", [webhookSecret]];
+  const read = async (by: Sealer) => {
+    const set = { listenerId: null, deploymentId: draft.id, secretSetId: secrets.id };
+    const found = await db.transaction((trx) => lockWebhook(trx, tenantId, webhook.id));
+    return [
+      (await findSecretSet(db, by, set))?.values,
+      (await findDeploymentDatabase(db, by, deployment))?.password,
+      openProviderSecret(by, (await findProvider(db, organizationId, "one")) as typeof provider),
+      openToken(by, (await findToken(db, tenantId, tokenId)) as TokenRow).accessToken,
+      signingSecrets(by, found, found),
+    ];
+  };
+  return { tenantId, tokenId, token, expected, read };
+}
+
+/** As if the newest key were so old, and known to every server. */
+async function ageKeys(db: Db, sealer: Sealer, days: number): Promise<void> {
+  await sql`update data_keys set created_at = created_at - ${days} * interval '1 day'`.execute(db.kysely);
+  await sealer.refresh();
+}
+
+const keysInUse = async (db: Db): Promise<Set<string>> => {
+  const ids = sealedPlaces.map(({ table, keyColumn }) =>
+    sql<{ id: string }>`select ${sql.ref(keyColumn)} as id from ${sql.table(table)}`.execute(db.kysely),
+  );
+  return new Set((await Promise.all(ids)).flatMap(({ rows }) => rows.map(({ id }) => id)));
+};
+
+eachDatabase("a data key that is old gets a successor, and all that is kept is sealed again under it", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  const sealed = await makeSealed(db, sealer);
+  const old = sealer.activeKeyId;
+  assert.equal(await renewDataKey(db, sealer, { days: 90 }), false, "it is young");
+  assert.equal(await resealValues(db, sealer, never), 0);
+  await ageKeys(db, sealer, 91);
+  assert.equal(await renewDataKey(db, sealer, { days: 90 }), true);
+  assert.equal(await renewDataKey(db, sealer, { days: 90 }), false, "one successor is enough");
+  await ageKeys(db, sealer, 1);
+  assert.notEqual(sealer.activeKeyId, old);
+  assert.deepEqual([...(await keysInUse(db))], [old]);
+  assert.equal(await resealValues(db, sealer, never), sealedPlaces.length);
+  assert.deepEqual([...(await keysInUse(db))], [sealer.activeKeyId]);
+  assert.deepEqual(await sealed.read(sealer), sealed.expected);
+  assert.equal(await resealValues(db, sealer, never), 0, "there is nothing left to do");
+  sealer.close();
+});
+
+eachDatabase("what is sealed again while a token is refreshed does not undo the refresh", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  const { tenantId, tokenId, token } = await makeSealed(db, sealer);
+  const row = (await findToken(db, tenantId, tokenId)) as TokenRow;
+  assert.ok(await claimRefresh(db, row, 60_000));
+  await ageKeys(db, sealer, 1);
+  await sealer.rotateDataKey();
+  await ageKeys(db, sealer, 1);
+  await resealValues(db, sealer, never);
+  assert.ok(await storeRefreshed(db, sealer, row, { ...token, accessToken: "fresh" }));
+  await resealValues(db, sealer, never);
+  assert.equal(openToken(sealer, (await findToken(db, tenantId, tokenId)) as TokenRow).accessToken, "fresh");
+  sealer.close();
+});
+
+eachDatabase("a value that does not open is told of, and holds up no other", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  const { tokenId } = await makeSealed(db, sealer);
+  await sql`update oauth_tokens set sealed = substr(sealed, 1, 40) where id = ${tokenId}`.execute(db.kysely);
+  const old = sealer.activeKeyId;
+  await ageKeys(db, sealer, 1);
+  await sealer.rotateDataKey();
+  await ageKeys(db, sealer, 1);
+  await assert.rejects(
+    resealValues(db, sealer, never),
+    (error) => error instanceof SealError && /^1 /.test(error.message),
+  );
+  assert.deepEqual([...(await keysInUse(db))].sort(), [old, sealer.activeKeyId].sort());
+  sealer.close();
+});
+
+eachDatabase(
+  "every table with sealed values is among those that are sealed again, or forgets them soon",
+  async (db) => {
+    const { rows } = await sql<{ name: string }>`
+    select distinct table_name as name from information_schema.columns
+     where table_schema = 'public' and column_name like '%sealed%' order by 1`.execute(db.kysely);
+    assert.deepEqual(
+      rows.map(({ name }) => name).sort(),
+      [...sealedPlaces.map(({ table }) => table), ...shortLived].sort(),
+    );
+  },
+);
