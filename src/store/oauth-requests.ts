@@ -1,6 +1,8 @@
 import { hash } from "node:crypto";
 import { sql } from "kysely";
-import type { Db, Trx } from "./database.ts";
+import { errors } from "../contract/error.ts";
+import { type Db, isForeignKeyViolation, type Trx } from "./database.ts";
+import type { ProviderRow } from "./oauth-providers.ts";
 import type { Subject } from "./oauth-tokens.ts";
 import type { Sealer } from "./seal.ts";
 
@@ -42,7 +44,7 @@ export interface RequestSecrets {
 export interface NewAuthRequest {
   id: string;
   subject: Subject;
-  provider: { id: string; token_url: string; client_id: string };
+  provider: Pick<ProviderRow, "id" | "provider_id" | "token_url" | "client_id">;
   scopes: string[];
   redirectUri: string;
   isOwnCallback: boolean;
@@ -59,6 +61,10 @@ const columns = sql.raw(
     "(extract(epoch from now() - r.status_since) * 1000)::float8 as status_age_ms",
 );
 
+/**
+ * Begins a sign-in. A token it was to replace that has been deleted in the meantime is replaced no more.
+ * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
+ */
 export async function insertAuthRequest(
   db: Db,
   sealer: Sealer,
@@ -75,8 +81,14 @@ export async function insertAuthRequest(
       token_url, client_id, scopes, redirect_uri, is_own_callback, is_default, replaces_token_id, actor, expires_at)
     values (${made.id}, ${tenantId}, ${made.provider.id}, ${userId}, ${agentId}, ${digestOf(secrets.state)}, ${keyId},
       ${sealed}, ${made.provider.token_url}, ${made.provider.client_id}, ${JSON.stringify(made.scopes)},
-      ${made.redirectUri}, ${made.isOwnCallback}, ${made.isDefault}, ${made.replacesTokenId}, ${made.actor},
-      now() + ${made.lifeMs} * interval '1 millisecond')`.execute(db.kysely);
+      ${made.redirectUri}, ${made.isOwnCallback}, ${made.isDefault},
+      (select id from oauth_tokens where id = ${made.replacesTokenId}::uuid for key share), ${made.actor},
+      now() + ${made.lifeMs} * interval '1 millisecond')`
+    .execute(db.kysely)
+    .catch((error: unknown) => {
+      const isGone = isForeignKeyViolation(error, "oauth_requests_provider_row_id_fkey");
+      throw isGone ? errors.oauthProviderNotFound(made.provider.provider_id) : error;
+    });
 }
 
 /** An open request for the very same, good for another `lifeLeftMs`. */

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
+import { insertAuthRequest } from "../../src/store/oauth-requests.ts";
 import { keepToken } from "../../src/store/oauth-tokens.ts";
 import type { ProviderAnswer, ProviderCall } from "../oauth-server.ts";
 import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
@@ -265,4 +266,23 @@ test("a token whose provider was deleted in the meantime is refused as one of an
   const kept = { subject, provider: gone, token: issued, isDefault: true, replacesTokenId: null };
   const keeping = t.db.transaction((trx) => keepToken(trx, t.deps.sealer, kept));
   await assert.rejects(keeping, { code: "oauthProviderNotFound", message: "OAuth provider 'gone' not found" });
+});
+
+test("a sign-in whose provider or token was deleted in the meantime is refused, or replaces nothing", async () => {
+  const provider_id = await w.addProvider();
+  const { rows } = await sql<{ id: string; token_url: string; client_id: string }>`
+    select id, token_url, client_id from oauth_providers where provider_id = ${provider_id}`.execute(t.db.kysely);
+  const found = { ...(rows[0] as (typeof rows)[0]), provider_id };
+  const begin = (id: string, provider: typeof found) => {
+    const subject = { tenantId: t.tenant.tenantId, userId: "alice", agentId: null };
+    const how = { scopes: [], redirectUri: "https://app.invalid/cb", isOwnCallback: true, isDefault: true };
+    const made = { id, subject, provider, ...how, replacesTokenId: randomUUID(), actor: "test", lifeMs: 60_000 };
+    return insertAuthRequest(t.db, t.deps.sealer, made, { state: randomUUID(), verifier: null });
+  };
+  const id = randomUUID();
+  await begin(id, found);
+  const { rows: kept } = await sql<{ replaces_token_id: string | null }>`
+    select replaces_token_id from oauth_requests where id = ${id}`.execute(t.db.kysely);
+  assert.deepEqual(kept, [{ replaces_token_id: null }]);
+  await assert.rejects(begin(randomUUID(), { ...found, id: randomUUID() }), { code: "oauthProviderNotFound" });
 });
