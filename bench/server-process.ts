@@ -91,6 +91,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     databaseEnvironment: async () => ({}),
     tracing: null,
     registry: "a benchmark needs none.",
+    github: null,
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Verb } from "../src/contract/operation.ts";
-import { newProvider } from "./things.ts";
+import { newIntegration, newProvider } from "./things.ts";
 
 /** One call of the API as an operator, which must succeed; gives back the body of the answer. */
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
@@ -12,6 +12,9 @@ export type Prepared = [path: string, action: string, body?: object];
 /** What writes no row, or is not called by the test of all; each with its reason. */
 export const notCalled: Record<string, string> = {
   deleteSlackWorkspaceToken: "needs a Slack that answers; each token it deletes has its row, as with deleteOAuthToken",
+  createInstallationLink: "hands out an address; the change is the installation, written as createIntegration is",
+  createForgeInstallationLink: "as createInstallationLink",
+  attachInstallation: "needs a GitHub that answers; what it makes is written as createIntegration is",
   createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
   createPushToken: "hands out a token; the change is the revision that is made of what is pushed with it",
   discoverMcpProvider: "asks an MCP server; what it makes is written as createOAuthProvider is",
@@ -57,6 +60,10 @@ const valuePath = async (ask: Ask) => {
 
 const newWebhook = (ask: Ask) => ask("POST", "/v2/webhooks", { url: "https://hooks.invalid/x" });
 const webhookPath = async (ask: Ask) => `/v2/webhooks/${(await newWebhook(ask)).id}`;
+
+const integrations = "/v2/integrations";
+const integrationPath = async (ask: Ask) =>
+  `${integrations}/${(await ask("POST", integrations, newIntegration(unique("git")))).id}`;
 
 /** How to call each operation that changes something, and what the audit log calls it. */
 export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
@@ -151,6 +158,13 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
     const [{ id }, tag] = [await newDeployment(ask), await newTag(ask)];
     return [`${admin}/deployments/${id}/tags`, "deployment.tag", { tag_value_ids: [tag.values[0].id] }];
   },
+  createIntegration: async () => [integrations, "integration.create", newIntegration("git")],
+  patchIntegration: async (ask) => [await integrationPath(ask), "integration.patch", { name: "Renamed" }],
+  replaceIntegrationSecret: async (ask) => [
+    `${await integrationPath(ask)}/webhook-secret`,
+    "integration.replace_secret",
+  ],
+  deleteIntegration: async (ask) => [await integrationPath(ask), "integration.delete"],
   createOAuthProvider: async () => [providers, "oauth_provider.create", newProvider()],
   patchOAuthProvider: async (ask) => [await providerPath(ask), "oauth_provider.patch", { name: "Renamed" }],
   importOAuthToken: async (ask) => [`${auth}/tokens/import`, "oauth_token.import", await importBody(ask)],

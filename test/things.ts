@@ -54,6 +54,10 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
     await makeRoom(call, "/v2/webhooks");
     return (await call("POST", "/v2/webhooks", { url: `https://hooks.invalid/${mark}` })).id;
   },
+  integration_id: async ({ call, mark }) => {
+    await makeRoom(call, "/v2/integrations");
+    return (await call("POST", "/v2/integrations", newIntegration(mark))).id;
+  },
   delivery_id: async ({ call, ids }) => (await call("POST", `/v2/webhooks/${ids["webhook_id"]}/test`)).id,
   tag_value_id: async ({ call, mark, ids }) =>
     (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
@@ -76,6 +80,11 @@ export function newProvider() {
   const provider_id = `${randomUUID().slice(0, -1)}z`;
   const endpoints = { auth_url: "https://id.example/authorize", token_url: "https://id.example/token" };
   return { provider_id, name: "Example", client_id: "c", client_secret: secretText, ...endpoints };
+}
+
+/** A credential for a host that is nowhere. */
+export function newIntegration(mark: string) {
+  return { host: "gitlab", name: mark, url: `https://git.invalid/${mark}`, token: secretText };
 }
 
 /** A workspace has 50 of these at most: the oldest are deleted. */

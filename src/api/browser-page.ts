@@ -7,6 +7,8 @@ export interface Page {
   title: string;
   /** Sentences, shown as paragraphs. */
   lines: readonly string[];
+  /** An address of this server that a link leads back to. */
+  back?: string;
   /** Facts below them: name and value. */
   facts?: readonly (readonly [name: string, value: string])[];
 }
@@ -28,13 +30,14 @@ export function sendPage(reply: FastifyReply, page: Page): FastifyReply {
     .send(htmlOf(page));
 }
 
-function htmlOf({ title, lines, facts = [] }: Page): string {
+function htmlOf({ title, lines, back, facts = [] }: Page): string {
   const rows = facts.map(([name, value]) => `<tr><th>${text(name)}</th><td>${text(value)}</td></tr>`).join("");
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex"><title>${text(title)}</title><style>${pageStyle}</style></head><body><main>
 <h1>${text(title)}</h1>
 ${lines.map((line) => `<p>${text(line)}</p>`).join("\n")}
+${back === undefined ? "" : `<p><a href="${text(back)}">Go back</a></p>`}
 ${rows === "" ? "" : `<table>${rows}</table>`}
 </main></body></html>
 `;

@@ -9,6 +9,7 @@ import type { serverOperations } from "../contract/operations-server.ts";
 import type { webhookOperations } from "../contract/operations-webhooks.ts";
 import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
 import { type AuthOperations, authRoutes } from "./routes-auth.ts";
+import { type IntegrationOperations, integrationRoutes } from "./routes-integrations.ts";
 
 /** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL. */
 export type ClientOperations = Omit<
@@ -19,6 +20,7 @@ export type ClientOperations = Omit<
     typeof metricsOperations &
     typeof eventOperations &
     typeof webhookOperations &
+    IntegrationOperations &
     typeof listenerOperations &
     typeof debugOperations &
     AdminOperations &
@@ -95,6 +97,7 @@ export const routes: Record<keyof ClientOperations, Route> = {
   debugDeployment: get("/debug/v1/deployments/{deployment_id}"),
   ...adminRoutes,
   ...authRoutes,
+  ...integrationRoutes,
 };
 
 function get(path: string): Route {

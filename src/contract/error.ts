@@ -185,6 +185,20 @@ export const errors = {
     new ApiError("webhookDisabled", 400, `Webhook ID ${id} is disabled; enable it, then send.`),
   tooManyWebhooks: (max: number) => new ApiError("tooManyWebhooks", 400, `A workspace has at most ${max} webhooks.`),
 
+  // Code hosts
+  integrationNotFound: (id: string) => new ApiError("integrationNotFound", 404, `Integration ID ${id} not found.`),
+  integrationInUse: (deployments: number) =>
+    new ApiError("integrationInUse", 409, `${deployments} deployments read their repository with this integration.`),
+  tooManyIntegrations: (max: number) =>
+    new ApiError("tooManyIntegrations", 400, `A workspace has at most ${max} integrations.`),
+  githubAppMissing: () =>
+    new ApiError(
+      "githubAppMissing",
+      400,
+      "This server has no GitHub App. Its operator sets PIERHEAD_GITHUB_APP_ID and PIERHEAD_GITHUB_PRIVATE_KEY; until then, store a credential as an integration.",
+    ),
+  codeHostFailed: (because: string) => new ApiError("codeHostFailed", 502, `The code host did not answer. ${because}`),
+
   // Listeners and their protocol
   listenerNotFound: (id: string) => new ApiError("listenerNotFound", 404, `Listener ID ${id} not found.`),
   listenersNotAllowed: (workspaceId: string) =>

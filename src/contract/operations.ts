@@ -7,6 +7,7 @@ import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } 
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { eventOperations } from "./operations-events.ts";
+import { integrationOperations } from "./operations-integrations.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
 import { listenerOperations } from "./operations-listeners.ts";
 import { logOperations } from "./operations-logs.ts";
@@ -26,6 +27,7 @@ export const operations = {
   ...metricsOperations,
   ...eventOperations,
   ...webhookOperations,
+  ...integrationOperations,
   ...listenerOperations,
   ...administrationOperations,
   ...tagOperations,

@@ -116,6 +116,9 @@ export const logLinesKeptMax = 1_000_000;
 /** The timeline of what happened to a deployment. */
 export const eventRetentionDays = 90;
 
+/** Integrations of a workspace: an account or group of a code host each. */
+export const integrationsMax = 100;
+
 /** Tags of a workspace, values of each, and values on one deployment: a list of all fills 50 × 200 × 0.1 KiB = 1 MiB. */
 export const tagsMax = 50;
 export const tagValuesMax = 200;

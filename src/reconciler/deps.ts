@@ -1,8 +1,10 @@
-import type { BuildTarget, GitCredential } from "../builds/build.ts";
+import type { BuildTarget } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { DeploymentSizes } from "../domain/sizes.ts";
+import type { GithubApp } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Db } from "../store/database.ts";
+import type { Sealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { BuildRunner } from "./build-runner.ts";
 import type { DatabaseServers } from "./databases.ts";
@@ -16,12 +18,9 @@ export interface ReconcilerDeps {
   /** For calls to other servers: code hosts, databases of agents, the tracing back end. */
   outward: Places;
   settings: ReconcilerSettings;
-  /** Sources that need a credential get one here, at the moment of use; null: none is stored. */
-  findGitCredential(deployment: {
-    tenantId: string;
-    integrationId: string | null;
-    repoUrl: string;
-  }): Promise<GitCredential | null>;
+  sealer: Sealer;
+  /** The GitHub App of this server; null: it has none. */
+  github: GithubApp | null;
   /** Where deployments get databases of their own; null: nowhere, the agent server keeps its state itself. */
   databases: DatabaseServers | null;
   /** Projects of the tracing back end; null: there is none, or it has no projects. */

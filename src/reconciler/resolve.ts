@@ -12,6 +12,7 @@ import { appendLogEntries } from "../store/log-entries.ts";
 import type { RevisionRow } from "../store/revisions.ts";
 import { findFinishedUpload } from "../store/uploads.ts";
 import type { ReconcilerDeps } from "./deps.ts";
+import { remoteOf } from "./git-remote.ts";
 
 /** What a revision turned out to mean: exact content, and the artifact of it when one is kept. */
 export type Resolution =
@@ -35,7 +36,7 @@ export async function resolveRevision(
   }
   const { image_uri: imageUri } = revision.source_revision_config;
   if (imageUri !== null) return resolveImage(deps, revision, imageUri);
-  const source = await resolveSource(deps, revision, signal);
+  const source = await resolveSource(deps, revision, { isFetched: false }, signal);
   if (!source.ok) return source;
   const key = artifactKey({
     tenantId: revision.tenant_id,
@@ -52,15 +53,19 @@ export async function resolveRevision(
   return { ok: true, commitSha, artifactKey: key, artifactId: isThere ? artifact.id : null };
 }
 
-/** The exact source of a revision, to be built; also used again when the build begins. */
+/**
+ * The exact source of a revision; used again when the build begins.
+ * @param use.isFetched with the credential it takes to fetch it: one that is made for each use is not made in vain.
+ */
 export async function resolveSource(
   deps: ReconcilerDeps,
   revision: RevisionRow,
+  use: { isFetched: boolean },
   signal: AbortSignal,
 ): Promise<SourceFound> {
   switch (revision.source) {
     case "github":
-      return resolveGit(deps, revision, signal);
+      return resolveGit(deps, revision, use, signal);
     case "internal_source": {
       const objectPath = revision.source_revision_config.source_tarball_path ?? "";
       const upload = await findFinishedUpload(deps.db, revision.deployment_id, objectPath);
@@ -85,19 +90,29 @@ export async function resolveSource(
 
 type SourceFound = { ok: true; source: BuildSource } | { ok: false; message: string };
 
-async function resolveGit(deps: ReconcilerDeps, revision: RevisionRow, signal: AbortSignal): Promise<SourceFound> {
+async function resolveGit(
+  deps: ReconcilerDeps,
+  revision: RevisionRow,
+  { isFetched }: { isFetched: boolean },
+  signal: AbortSignal,
+): Promise<SourceFound> {
   const { repo_url: repoUrl, integration_id: integrationId } = revision.source_config;
   const { repo_ref: ref, repo_commit_sha: recorded } = revision.source_revision_config;
   if (repoUrl === null || ref === null) return { ok: false, message: "repo_url and repo_ref are needed." };
-  const credential = await deps.findGitCredential({ tenantId: revision.tenant_id, integrationId, repoUrl });
   const { allowLocalSources: allowLocal, allowPrivateNetwork } = deps.settings;
-  const remote = { repoUrl, credential, allowLocal, allowPrivateNetwork };
-  if (recorded !== null) return { ok: true, source: { kind: "git", ...remote, commitSha: recorded } };
+  if (recorded !== null && (!isFetched || integrationId === null)) {
+    const open = { repoUrl, credential: null, allowLocal, allowPrivateNetwork };
+    return { ok: true, source: { kind: "git", ...open, commitSha: recorded } };
+  }
   for (let attempt = 1; ; attempt++) {
     try {
-      const asked = { ...remote, ref, signal, timeoutMs: gitTimeoutMs };
-      const { commitSha } = await deps.outward.hold(() => resolveRef(asked));
-      return { ok: true, source: { kind: "git", ...remote, commitSha } };
+      const asked = { tenantId: revision.tenant_id, integrationId, repoUrl };
+      const found = await deps.outward.hold(async () => {
+        const remote = await remoteOf(deps, asked, signal);
+        const commitSha = recorded ?? (await resolveRef({ ...remote, ref, signal, timeoutMs: gitTimeoutMs })).commitSha;
+        return { ...remote, commitSha };
+      });
+      return { ok: true, source: { kind: "git", ...found } };
     } catch (error) {
       if (!(error instanceof GitFailure)) throw error;
       const mayPass = error.reason === "Unreachable" || error.reason === "Timeout";

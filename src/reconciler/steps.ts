@@ -216,7 +216,7 @@ async function beginBuild(
   // A build that had begun on a server that died may end.
   const refusal = revision.status === "AWAITING_BUILD" ? await buildQuotaProblem(deps.db, state.tenantId) : null;
   if (refusal !== null) return fail("no build minutes are left", refusal);
-  const source = await resolveSource(deps, revision, signal);
+  const source = await resolveSource(deps, revision, { isFetched: true }, signal);
   if (!source.ok) return fail("the source is gone", source.message);
   const request: BuildRequest = {
     buildId: revisionId,

@@ -91,6 +91,25 @@ export const settings = {
     "that of the URL",
     "`host:port` under which agents reach that server.",
   ),
+  githubUrl: text(
+    "PIERHEAD_GITHUB_URL",
+    "https://github.com",
+    "GitHub, or an Enterprise Server, that the GitHub App is of.",
+  ),
+  githubAppId: optional("PIERHEAD_GITHUB_APP_ID", "none", "Id of the GitHub App that reads private repositories."),
+  githubPrivateKey: optional(
+    "PIERHEAD_GITHUB_PRIVATE_KEY",
+    "none",
+    "Private key of that App: PEM, in which `\\n` may stand for a line break, or base64 of it.",
+  ),
+  githubPrivateKeyFile: optional("PIERHEAD_GITHUB_PRIVATE_KEY_FILE", "none", "File with the private key of that App."),
+  githubWebhookSecret: optional("PIERHEAD_GITHUB_WEBHOOK_SECRET", "none", "What that App signs its webhooks with."),
+  githubClientId: optional(
+    "PIERHEAD_GITHUB_CLIENT_ID",
+    "none",
+    "Client id of that App; with it an installation is taken only from somebody who has access to it.",
+  ),
+  githubClientSecret: optional("PIERHEAD_GITHUB_CLIENT_SECRET", "none", "Client secret of that App."),
   tracing: oneOf(
     "PIERHEAD_TRACING",
     ["none", "langsmith", "otlp"] as const,

@@ -9,6 +9,7 @@ import { sweepWorkDirs } from "../builds/start-build.ts";
 import { listTemplates, templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs, outwardCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import type { GithubApp } from "../integrations/github-app.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";
 import { BuildRunner } from "../reconciler/build-runner.ts";
@@ -38,6 +39,7 @@ import { type Config, isLoopback } from "./config.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
 import { removeInside } from "./files.ts";
+import { openGithubApp } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
@@ -124,6 +126,7 @@ interface Ground {
   /** A text says why there is none. */
   registry: Registry | string;
   imageNames: ImageNames;
+  github: GithubApp | null;
   events: EventFeed;
   metrics: Metrics;
   installed: Bootstrapped;
@@ -180,6 +183,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     imageNames: new ImageNames(config, { db, registry, ownUrl: () => address.own }),
     databases: databaseServers(config, sealer),
     tracing: openTracing(config),
+    github: await openGithubApp(config),
     events: new EventFeed(db, logger),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
@@ -214,7 +218,8 @@ function databaseServers(config: Config, sealer: Sealer): DatabaseServers | null
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, registry, databases, tracing, logger, metrics, events, installed, waitingFor } = ground;
+  const { config, db, sealer, registry, databases, tracing, github, logger, metrics, events } = ground;
+  const { installed, waitingFor } = ground;
   const api = await createApi({
     db,
     sealer,
@@ -225,6 +230,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
     settings: apiSettings(ground),
     readiness: () => [...waitingFor],
     tracing: tracing.projects,
+    github,
     databaseEnvironment: (deployment, secrets) => databaseEnvironment(db, databases, deployment, secrets),
     registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
@@ -234,10 +240,9 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
   return api;
 }
 
-async function startReconciler(
-  { config, logger, db, sealer, events, databases, imageNames, tracing, metrics, address, installationId }: Ground,
-  closing: Closing,
-): Promise<void> {
+async function startReconciler(ground: Ground, closing: Closing): Promise<void> {
+  const { config, logger, db, sealer, events, databases, imageNames, tracing, github, metrics } = ground;
+  const { address, installationId } = ground;
   const owner = `${installationId}:${process.pid}-${randomUUID()}`;
   await takeOverLeases(db, installationId);
   await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
@@ -255,7 +260,7 @@ async function startReconciler(
     builds,
     outward: new Places(outwardCallsMax),
     settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
-    findGitCredential: async () => null,
+    ...{ sealer, github },
     databases,
     tracing: tracing.projects,
     images: config.compute === "docker" ? imageNames : null,

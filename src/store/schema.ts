@@ -1,6 +1,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from "kysely";
 import type { DeploymentStatus, SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
+import type { IntegrationTables } from "./schema-integrations.ts";
 import type { OAuthTables } from "./schema-oauth.ts";
 import type { WebhookDeliveryTable, WebhookPositionTable, WebhookTable } from "./schema-webhooks.ts";
 
@@ -9,7 +10,7 @@ import type { WebhookDeliveryTable, WebhookPositionTable, WebhookTable } from ".
  * bigint arrives as number (identities and sizes stay far below 2^53), timestamptz as Date, jsonb parsed; jsonb is
  * written as text.
  */
-export interface Database extends OAuthTables {
+export interface Database extends OAuthTables, IntegrationTables {
   organizations: OrganizationTable;
   workspaces: WorkspaceTable;
   api_keys: ApiKeyTable;

@@ -166,6 +166,13 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   receiveCallback: { refusal: "authRequestUnusable" },
   receiveCallbackAlias: { refusal: "authRequestUnusable" },
   setupGithubApp: { refusal: "authRequestUnusable" },
+  listGithubRepos: { refusal: "invalidField" },
+  listForgeRepos: { refusal: "invalidField" },
+  pageGithubRepositories: { refusal: "invalidField" },
+  // This server has no App.
+  createInstallationLink: { refusal: "githubAppMissing" },
+  createForgeInstallationLink: { refusal: "githubAppMissing" },
+  attachInstallation: { refusal: "githubAppMissing" },
   createTag: { body: () => ({ name: randomUUID() }) },
   patchTag: { body: () => ({ name: randomUUID() }) },
   putDeploymentTags: { body: () => ({ tag_value_ids: [] }) },

@@ -56,7 +56,7 @@ export interface Answer {
 /** One API on an embedded database per test file; closed when its tests are over. */
 export async function startApi(
   settings: Partial<ApiSettings> = {},
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "tracing" | "registry">> = {},
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "tracing" | "registry" | "github">> = {},
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
   await mkdir(templateDirectory, { recursive: true });
@@ -76,7 +76,7 @@ export async function startApi(
 export async function startApiOn(
   db: Db,
   settings: Partial<ApiSettings> & Pick<ApiSettings, "dataDir">,
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "sealer" | "registry">> = {},
+  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "sealer" | "registry" | "github">> = {},
 ): Promise<TestApi> {
   const sealer = replaced.sealer ?? (await openSealer(db, randomBytes(32)));
   const deps: ApiDeps = {
@@ -91,6 +91,7 @@ export async function startApiOn(
     databaseEnvironment: async () => ({}),
     tracing: null,
     registry: { signer: textSigner(sealer), host: null },
+    github: null,
     explain: async () => undefined,
     ...replaced,
   };

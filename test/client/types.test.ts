@@ -93,4 +93,8 @@ const listed: Record<ListId, true> = {
   listTags: true,
   listWebhooks: true,
   listWebhookDeliveries: true,
+  listIntegrations: true,
+  pageGithubInstallations: true,
+  pageGithubRepositories: true,
+  pageForgeInstallations: true,
 };

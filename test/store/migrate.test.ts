@@ -81,9 +81,11 @@ async function columnsOf(db: Parameters<typeof migrate>[0]): Promise<string[]> {
 
 /** Reads `schema.ts` as text: types leave nothing behind at run time. */
 async function declaredColumns(): Promise<string[]> {
-  const files = ["src/store/schema.ts", "src/store/schema-oauth.ts", "src/store/schema-webhooks.ts"];
+  const files = ["schema", "schema-oauth", "schema-webhooks", "schema-integrations"].map(
+    (name) => `src/store/${name}.ts`,
+  );
   const text = (await Promise.all(files.map((file) => readFile(file, "utf8")))).join("\n");
-  const tables = [...text.matchAll(/interface (?:Database|OAuthTables)\b.*? \{\n(.*?)\n\}/gs)]
+  const tables = [...text.matchAll(/interface (?:Database|OAuthTables|IntegrationTables)\b.*? \{\n(.*?)\n\}/gs)]
     .map(([, body]) => body)
     .join("\n");
   return [...tables.matchAll(/(\w+): (\w+);/g)]

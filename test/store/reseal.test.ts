@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { createDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
 import { findDeploymentDatabase, planDeploymentDatabase } from "../../src/store/deployment-databases.ts";
+import { createIntegration, noSecrets, openIntegration } from "../../src/store/integrations.ts";
 import { draftProvider, findProvider, insertProvider, openProviderSecret } from "../../src/store/oauth-providers.ts";
 import {
   claimRefresh,
@@ -66,7 +67,18 @@ async function makeSealed(db: Db, sealer: Sealer) {
   };
   const owner = { organizationId, tenantId, actor: "test" };
   const { row: webhook, secret: webhookSecret } = await createWebhook(db, sealer, owner, settings);
-  const expected = [{ KEY: "value" }, password, "client secret", "access", [webhookSecret]];
+  const stored = {
+    host: "gitlab",
+    name: "x",
+    installation_id: null,
+    url: "https://git.example",
+    username: null,
+  } as const;
+  const integration = await createIntegration(db, sealer, owner, {
+    ...stored,
+    secrets: { ...noSecrets, token: "git token" },
+  });
+  const expected = [{ KEY: "value" }, password, "client secret", "access", [webhookSecret], "git token"];
   const read = async (by: Sealer) => {
     const set = { listenerId: null, deploymentId: draft.id, secretSetId: secrets.id };
     const found = await db.transaction((trx) => lockWebhook(trx, tenantId, webhook.id));
@@ -76,6 +88,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
       openProviderSecret(by, (await findProvider(db, organizationId, "one")) as typeof provider),
       openToken(by, (await findToken(db, tenantId, tokenId)) as TokenRow).accessToken,
       signingSecrets(by, found, found),
+      (await openIntegration(db, by, { tenantId, id: integration.id }))?.secrets.token,
     ];
   };
   return { tenantId, tokenId, token, expected, read };

@@ -16,6 +16,8 @@ import { addSizeRoutes } from "./deployment-sizes.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
 import { addEventRoutes } from "./events.ts";
 import { addInfoRoutes } from "./info.ts";
+import { addIntegrationRoutes } from "./integrations.ts";
+import { addGithubRoutes } from "./integrations-github.ts";
 import { addListenerProtocol } from "./listener-protocol.ts";
 import { addListenerRoutes } from "./listeners.ts";
 import { addLogRoutes } from "./logs.ts";
@@ -38,6 +40,8 @@ export function addRoutes(api: Api): void {
   addMetricsRoutes(api);
   addEventRoutes(api);
   addWebhookRoutes(api);
+  addIntegrationRoutes(api);
+  addGithubRoutes(api);
   addListenerRoutes(api);
   addTenantRoutes(api);
   addApiKeyRoutes(api);

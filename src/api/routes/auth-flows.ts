@@ -5,7 +5,9 @@ import { finishRequest, type RequestEnd } from "../../auth/oauth/finish-request.
 import { waitForRequest } from "../../auth/oauth/wait.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
+import { isInstallationState } from "../../store/installation-links.ts";
 import type { Page } from "../browser-page.ts";
+import { finishInstallation } from "../github-setup.ts";
 import { oauthCallerOf } from "../oauth.ts";
 import { type Api, pageRoute, route } from "../route.ts";
 
@@ -39,7 +41,11 @@ export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
   pageRoute(api, operations.receiveCallback, receive);
   pageRoute(api, operations.receiveCallbackAlias, receive);
 
-  pageRoute(api, operations.setupGithubApp, ({ params, query, request }) => {
+  pageRoute(api, operations.setupGithubApp, ({ params, query, request, signal }) => {
+    const { state } = query;
+    if (state !== undefined && isInstallationState(state)) {
+      return request.method === "HEAD" ? setUpPage("") : finishInstallation(api.deps, { ...query, state }, signal);
+    }
     if (query.state !== undefined) return receiveAnswer(oauth, params.provider_id, request);
     if (query.error !== undefined) return failedPage("GitHub has not set up the application.");
     if (query.setup_action === "request")

@@ -1,0 +1,29 @@
+import type { integrationOperations } from "../contract/operations-integrations.ts";
+import type { Route } from "./routes.ts";
+
+export type IntegrationOperations = typeof integrationOperations;
+
+const one = "/v2/integrations/{integration_id}";
+
+/** Verb and path of what is about code hosts; `routes.ts` says why they stand here once more. */
+export const integrationRoutes: Record<keyof IntegrationOperations, Route> = {
+  listGithubInstalls: { verb: "GET", path: "/v1/integrations/github/install" },
+  listGithubRepos: { verb: "GET", path: "/v1/integrations/github/{integration_id}/repos" },
+  listForgeInstalls: { verb: "GET", path: "/v1/integrations/forge/github/install" },
+  listForgeRepos: { verb: "GET", path: "/v1/integrations/forge/github/{integration_id}/repos" },
+  pageGithubInstallations: { verb: "GET", path: "/v2/integrations/github/installations" },
+  pageGithubRepositories: {
+    verb: "GET",
+    path: "/v2/integrations/github/installations/{integration_id}/repositories",
+  },
+  pageForgeInstallations: { verb: "GET", path: "/v2/integrations/forge-github/installations" },
+  createInstallationLink: { verb: "POST", path: "/v2/integrations/github/installation-link" },
+  createForgeInstallationLink: { verb: "POST", path: "/v2/integrations/forge-github/installation-link" },
+  attachInstallation: { verb: "POST", path: "/v2/admin/integrations/github" },
+  listIntegrations: { verb: "GET", path: "/v2/integrations" },
+  createIntegration: { verb: "POST", path: "/v2/integrations" },
+  getIntegration: { verb: "GET", path: one },
+  patchIntegration: { verb: "PATCH", path: one },
+  replaceIntegrationSecret: { verb: "POST", path: `${one}/webhook-secret` },
+  deleteIntegration: { verb: "DELETE", path: one },
+};

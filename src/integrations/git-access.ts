@@ -1,0 +1,82 @@
+import type { GitCredential } from "./git-credential.ts";
+import { GitFailure, shownUrl } from "./git-failure.ts";
+import type { GithubApp } from "./github-app.ts";
+import { HostFailure } from "./host-failure.ts";
+
+/** What a workspace stored or installed to read repositories with. */
+export interface OpenIntegration {
+  id: string;
+  host: "github" | "gitlab" | "gitea" | "bitbucket" | "git";
+  installationId: number | null;
+  /** The credential is for repositories below it. */
+  url: string;
+  username: string | null;
+  token: string | null;
+}
+
+/** What git may do to reach one repository. */
+export interface GitAccess {
+  credential: GitCredential | null;
+  allowPrivateNetwork: boolean;
+}
+
+/** Beside a token, hosts want a user name of their own choice. */
+const usernames: Record<OpenIntegration["host"], string> = {
+  github: "x-access-token",
+  gitlab: "oauth2",
+  gitea: "oauth2",
+  bitbucket: "x-token-auth",
+  git: "git",
+};
+
+/**
+ * The credential with which a repository is read, made for this one use.
+ * @param integration undefined: it is gone; null: the repository is public.
+ * @throws GitFailure `AccessDenied` when the integration is not for this repository; `Unreachable`.
+ */
+export async function gitAccess(
+  { github, allowPrivateNetwork }: { github: GithubApp | null; allowPrivateNetwork: boolean },
+  { integration, repoUrl }: { integration: OpenIntegration | null | undefined; repoUrl: string },
+  signal: AbortSignal,
+): Promise<GitAccess> {
+  if (integration === null) return { credential: null, allowPrivateNetwork };
+  if (integration === undefined) throw denied("The integration of this deployment is not there any more.");
+  if (!isBelow(integration.url, repoUrl)) {
+    throw denied(`${shownUrl(repoUrl)} is not below ${integration.url}, which this integration is for.`);
+  }
+  const { installationId, token } = integration;
+  if (installationId !== null) {
+    if (github === null) throw denied("This server has no GitHub App any more, which this integration belongs to.");
+    const minted = await mint(github, installationId, repoUrl, signal);
+    // The address of the App's own host was chosen by the operator.
+    return { credential: { username: usernames.github, password: minted }, allowPrivateNetwork: true };
+  }
+  if (token === null) throw denied("This integration has no token. Store one, or use the repository's SSH address.");
+  const username = integration.username ?? usernames[integration.host];
+  return { credential: { username, password: token }, allowPrivateNetwork };
+}
+
+async function mint(github: GithubApp, installationId: number, repoUrl: string, signal: AbortSignal): Promise<string> {
+  const repository = /([^/]+?)(?:\.git)?\/?$/.exec(new URL(repoUrl).pathname)?.[1] ?? "";
+  try {
+    return await github.mintToken(installationId, { repository, permissions: { contents: "read" } }, signal);
+  } catch (error) {
+    if (!(error instanceof HostFailure)) throw error;
+    const mayPass = error.reason === "unreachable" || error.reason === "limited";
+    const hint = mayPass ? "" : ` The App may not read ${shownUrl(repoUrl)}: add the repository to its installation.`;
+    throw new GitFailure(mayPass ? "Unreachable" : "AccessDenied", `${error.message}${hint}`, { cause: error });
+  }
+}
+
+/** Same scheme, host and port, and a path below: compared part by part, as the host will read them. */
+function isBelow(base: string, repoUrl: string): boolean {
+  if (!URL.canParse(base) || !URL.canParse(repoUrl)) return false;
+  const [outer, inner] = [new URL(base), new URL(repoUrl)];
+  if (outer.origin !== inner.origin || outer.origin === "null") return false;
+  const parts = (url: URL) => url.pathname.toLowerCase().split("/").filter(Boolean);
+  const innerParts = parts(inner);
+  if (innerParts.some((part) => /%2f|%5c|%2e/.test(part))) return false;
+  return parts(outer).every((part, at) => innerParts[at] === part);
+}
+
+const denied = (message: string) => new GitFailure("AccessDenied", message);

@@ -1,0 +1,210 @@
+import { createPrivateKey, createSign, type KeyObject } from "node:crypto";
+import { callHost, type HostApi } from "./host-call.ts";
+import { HostFailure } from "./host-failure.ts";
+
+export interface GithubAppSettings {
+  appId: string;
+  /** PEM, as GitHub hands it out. */
+  privateKey: string;
+  /** null: nothing that says it comes from GitHub is believed. */
+  webhookSecret: string | null;
+  /** `https://github.com`, or where an Enterprise Server is. Without a slash at the end. */
+  webUrl: string;
+  /** Of the App's own OAuth client: proves that who installs it owns the installation. */
+  client: { id: string; secret: string } | null;
+}
+
+export interface Installation {
+  id: number;
+  account: string;
+  repositorySelection: "all" | "selected" | null;
+  settingsUrl: string | null;
+  createdAt: Date;
+}
+
+export interface HostRepository {
+  id: number;
+  name: string;
+  owner: string;
+  url: string;
+  defaultBranch: string;
+}
+
+/** What a token may do; each is minted for one purpose. */
+export type TokenPermissions = Partial<Record<"contents" | "metadata", "read">> &
+  Partial<Record<"checks" | "pull_requests", "read" | "write">>;
+
+/** The GitHub App of this server. Every call throws HostFailure. */
+export interface GithubApp {
+  readonly webUrl: string;
+  readonly webhookSecret: string | null;
+  /** Whether an installer can be asked to prove whose installation it is. */
+  readonly provesOwners: boolean;
+  /** Page on which people install it. */
+  installUrl(signal: AbortSignal): Promise<string>;
+  readInstallation(id: number, signal: AbortSignal): Promise<Installation>;
+  /** Ids of the installations that the person behind this code of a sign-in can use. */
+  installationsOfUser(code: string, signal: AbortSignal): Promise<number[]>;
+  /** All repositories of an installation, by full name. */
+  listRepositories(id: number, signal: AbortSignal): Promise<HostRepository[]>;
+  /** Good for an hour; kept nowhere. @param repository its name alone, as the installation is of one owner. */
+  mintToken(
+    id: number,
+    asked: { repository?: string; permissions: TokenPermissions },
+    signal: AbortSignal,
+  ): Promise<string>;
+  /** The API with such a token. */
+  apiWith(token: string): HostApi;
+}
+
+/** GitHub refuses tokens that live longer than ten minutes; a minute of either clock being wrong is allowed for. */
+const tokenLifeS = 540;
+const clockSkewS = 60;
+
+const pageSize = 100;
+/** 5,000 repositories: what an organization of that size should give the App is a selection. */
+const pagesMax = 50;
+
+/** @throws Error when the private key is none. */
+export function createGithubApp(settings: GithubAppSettings): GithubApp {
+  const { webUrl, webhookSecret, client } = settings;
+  const key = readKey(settings.privateKey);
+  const apiUrl = apiUrlOf(webUrl);
+  // The operator chose this address, wherever it leads.
+  const api = (headers: Record<string, string>, url = apiUrl): HostApi => ({
+    url,
+    headers: { ...headers, "x-github-api-version": "2022-11-28" },
+    allowPrivateNetwork: true,
+  });
+  const accept = "application/vnd.github+json";
+  const asApp = () => api({ accept, authorization: `Bearer ${signToken(settings.appId, key)}` });
+  const apiWith = (token: string) => api({ accept, authorization: `Bearer ${token}` });
+
+  const mintToken: GithubApp["mintToken"] = async (id, { repository, permissions }, signal) => {
+    const body = { permissions, ...(repository !== undefined && { repositories: [repository] }) };
+    const path = `/app/installations/${id}/access_tokens`;
+    const answer = await callHost(asApp(), { method: "POST", path, body, signal });
+    const { token } = (answer.body ?? {}) as { token?: unknown };
+    if (typeof token !== "string" || token === "") throw strange(apiUrl);
+    return token;
+  };
+
+  return {
+    ...{ webUrl, webhookSecret, mintToken, apiWith },
+    provesOwners: client !== null,
+    async installUrl(signal) {
+      const { body } = await callHost(asApp(), { path: "/app", signal });
+      const { html_url: page } = (body ?? {}) as { html_url?: unknown };
+      if (typeof page !== "string" || !page.startsWith(`${webUrl}/`)) throw strange(apiUrl);
+      return `${page}/installations/new`;
+    },
+    async readInstallation(id, signal) {
+      return installationOf((await callHost(asApp(), { path: `/app/installations/${id}`, signal })).body, apiUrl);
+    },
+    async installationsOfUser(code, signal) {
+      if (client === null) return [];
+      const body = { client_id: client.id, client_secret: client.secret, code };
+      const asked = { method: "POST", path: "/login/oauth/access_token", body, signal };
+      const { access_token: token } = ((await callHost(api({}, webUrl), asked)).body ?? {}) as {
+        access_token?: unknown;
+      };
+      if (typeof token !== "string")
+        throw new HostFailure("refused", "The code of this installation is not good any more.");
+      const found = await pages(apiWith(token), "/user/installations", "installations", signal);
+      return found.map((one) => Number((one as { id?: unknown }).id));
+    },
+    async listRepositories(id, signal) {
+      const token = await mintToken(id, { permissions: { metadata: "read" } }, signal);
+      const found = await pages(apiWith(token), "/installation/repositories", "repositories", signal);
+      return found
+        .map((one) => repositoryOf(one, apiUrl))
+        .sort((a, b) => (`${a.owner}/${a.name}` < `${b.owner}/${b.name}` ? -1 : 1));
+    },
+  };
+}
+
+/** Every item of a list that comes in pages of a hundred. */
+async function pages(api: HostApi, path: string, field: string, signal: AbortSignal): Promise<unknown[]> {
+  const items: unknown[] = [];
+  for (let page = 1; page <= pagesMax; page += 1) {
+    const { body } = await callHost(api, { path: `${path}?per_page=${pageSize}&page=${page}`, signal });
+    const found = ((body ?? {}) as Record<string, unknown>)[field];
+    if (!Array.isArray(found)) throw strange(api.url);
+    items.push(...found);
+    if (found.length < pageSize) break;
+  }
+  return items;
+}
+
+/** An Enterprise Server has its API below its own address, github.com beside it. */
+function apiUrlOf(webUrl: string): string {
+  return webUrl === "https://github.com" ? "https://api.github.com" : `${webUrl}/api/v3`;
+}
+
+/** Signed by the App itself, as a JSON Web Token (RFC 7519) with RS256. */
+function signToken(appId: string, key: KeyObject): string {
+  const nowS = Math.floor(Date.now() / 1_000);
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const claims = { iat: nowS - clockSkewS, exp: nowS + tokenLifeS - clockSkewS, iss: appId };
+  const text = `${part({ alg: "RS256", typ: "JWT" })}.${part(claims)}`;
+  return `${text}.${createSign("RSA-SHA256").update(text).sign(key, "base64url")}`;
+}
+
+/** Variables hold no line breaks in some places: `\n` stands for one, and base64 for the whole. */
+function readKey(text: string): KeyObject {
+  const pem = text.includes("-----BEGIN") ? text.replaceAll("\\n", "\n") : Buffer.from(text, "base64").toString("utf8");
+  try {
+    const key = createPrivateKey(pem);
+    if (key.asymmetricKeyType === "rsa") return key;
+  } catch {
+    // said below, without the text: it is a key
+  }
+  throw new Error("PIERHEAD_GITHUB_PRIVATE_KEY is not an RSA private key in PEM form, as GitHub hands it out");
+}
+
+interface GithubInstallation {
+  id?: unknown;
+  account?: { login?: unknown } | null;
+  repository_selection?: unknown;
+  html_url?: unknown;
+  created_at?: unknown;
+}
+
+function installationOf(body: unknown, url: string): Installation {
+  const {
+    id,
+    account,
+    repository_selection: selection,
+    html_url: page,
+    created_at,
+  } = (body ?? {}) as GithubInstallation;
+  if (!Number.isSafeInteger(id) || typeof account?.login !== "string") throw strange(url);
+  return {
+    id: id as number,
+    account: account.login,
+    repositorySelection: selection === "all" || selection === "selected" ? selection : null,
+    settingsUrl: typeof page === "string" ? page : null,
+    createdAt: new Date(String(created_at)),
+  };
+}
+
+interface GithubRepositoryBody {
+  id?: unknown;
+  name?: unknown;
+  owner?: { login?: unknown } | null;
+  html_url?: unknown;
+  default_branch?: unknown;
+}
+
+function repositoryOf(body: unknown, url: string): HostRepository {
+  const { id, name, owner, html_url: page, default_branch: branch } = (body ?? {}) as GithubRepositoryBody;
+  if (!Number.isSafeInteger(id) || typeof name !== "string" || typeof page !== "string") throw strange(url);
+  return {
+    ...{ id: id as number, name, url: page },
+    owner: typeof owner?.login === "string" ? owner.login : "",
+    defaultBranch: typeof branch === "string" ? branch : "main",
+  };
+}
+
+const strange = (url: string) =>
+  new HostFailure("unreachable", `${new URL(url).host} answered something else than GitHub's API does.`);

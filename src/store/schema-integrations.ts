@@ -1,0 +1,34 @@
+import type { Generated } from "kysely";
+import type { CodeHost } from "../contract/integration.ts";
+
+/** The tables of code hosts (migrations 0150 and later); see `schema.ts`. */
+export interface IntegrationTables {
+  integrations: IntegrationTable;
+  installation_links: InstallationLinkTable;
+}
+
+interface IntegrationTable {
+  id: string;
+  tenant_id: string;
+  host: CodeHost;
+  name: string;
+  installation_id: number | null;
+  url: string;
+  username: string | null;
+  has_token: Generated<boolean>;
+  has_ssh_key: Generated<boolean>;
+  data_key_id: string;
+  sealed: Buffer;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+}
+
+interface InstallationLinkTable {
+  state_digest: Buffer;
+  tenant_id: string;
+  organization_id: string;
+  actor: string;
+  return_to: string | null;
+  created_at: Generated<Date>;
+  expires_at: Date;
+}

@@ -1,0 +1,263 @@
+import { spawn } from "node:child_process";
+import { createVerify, generateKeyPairSync, randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** The App's own key, made for this run. */
+export const appKey = generateKeyPairSync("rsa", { modulusLength: 2048 });
+export const privateKeyPem = appKey.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+export const appId = "1337";
+export const webhookSecret = "hook-secret-of-the-app";
+
+export interface Recorded {
+  method: string;
+  path: string;
+  authorization: string;
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape.
+  body: any;
+}
+
+export interface Pull {
+  number: number;
+  head: { ref: string; sha: string; repo: { full_name: string } | null };
+  base: { ref: string; repo: { full_name: string } };
+  labels: { name: string }[];
+  draft: boolean;
+}
+
+/**
+ * GitHub as far as Pierhead asks it, in the shapes of its public REST reference (version 2022-11-28), with `/api/v3` as an
+ * Enterprise Server has it, and the repositories themselves over git's smart HTTP protocol for whoever has a token of
+ * the App.
+ */
+export async function startGithub(repositories: Record<string, string>) {
+  const calls: Recorded[] = [];
+  const tokens = new Map<string, { permissions: Record<string, string>; repositories: string[] | null }>();
+  const state = {
+    pulls: [] as Pull[],
+    comments: new Map<number, { id: number; issue: number; body: string }>(),
+    checks: new Map<number, Record<string, unknown>>(),
+    statuses: [] as Record<string, unknown>[],
+    installations: new Map([[41, { account: "acme", created_at: new Date().toISOString() }]]),
+    userInstallations: [41],
+    /** How the API answers instead, while it is set. */
+    outage: null as number | null,
+    gitFetches: 0,
+  };
+  let nextId = 1;
+
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url ?? "/", "http://github");
+    const repository = /^\/([^/]+\/[^/]+?)(?:\.git)?\/(info\/refs|git-upload-pack)$/.exec(url.pathname);
+    if (repository !== null) return serveGit(repository[1] ?? "", `/.git/${repository[2]}`, { request, response, url });
+    const body = await readBody(request);
+    calls.push({
+      method: request.method ?? "",
+      path: url.pathname + url.search,
+      authorization: authorizationOf(request),
+      body,
+    });
+    const [status, answer] =
+      state.outage === null ? api(request, url, body) : [state.outage, { message: "Server Error" }];
+    response
+      .writeHead(status, { "content-type": "application/json" })
+      .end(status === 204 ? undefined : JSON.stringify(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape.
+  function api(request: IncomingMessage, url: URL, body: any): [number, unknown] {
+    if (url.pathname === "/login/oauth/access_token") return [200, { access_token: mint({ user: "read" }, null) }];
+    const path = url.pathname.replace(/^\/api\/v3/, "");
+    const at = `${request.method} ${path}`;
+    if (path === "/app" || path.startsWith("/app/"))
+      return isApp(request) ? appApi(at, body) : [401, { message: "A JSON web token could not be decoded" }];
+    const token = tokens.get(authorizationOf(request).replace(/^Bearer /, ""));
+    if (token === undefined) return [401, { message: "Bad credentials" }];
+    if (path === "/installation/repositories") return [200, repositoryPage(url)];
+    if (path === "/user/installations") return [200, { installations: state.userInstallations.map((id) => ({ id })) }];
+    return repositoryApi(at, { url, body, permissions: token.permissions });
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape.
+  function appApi(at: string, body: any): [number, unknown] {
+    if (at === "GET /app") return [200, { id: Number(appId), slug: "pierhead", html_url: `${origin}/apps/pierhead` }];
+    const [, id, rest] = /\/app\/installations\/(\d+)(\/access_tokens)?$/.exec(at) ?? [];
+    const installation = state.installations.get(Number(id));
+    if (installation === undefined) return [404, { message: "Not Found" }];
+    if (rest === undefined) {
+      const { account, created_at } = installation;
+      const html_url = `${origin}/organizations/${account}/settings/installations/${id}`;
+      return [
+        200,
+        { id: Number(id), account: { login: account }, repository_selection: "selected", html_url, created_at },
+      ];
+    }
+    const wanted: string[] | null = body?.repositories ?? null;
+    const unknown = wanted?.find((name) => repositories[`${installation.account}/${name}`] === undefined);
+    if (unknown !== undefined)
+      return [422, { message: "There is at least one repository that does not exist or is not accessible." }];
+    const token = mint(body?.permissions ?? {}, wanted);
+    return [201, { token, expires_at: new Date(Date.now() + 3_600_000).toISOString(), permissions: body?.permissions }];
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape.
+  type Asked = { url: URL; body: any; permissions: Record<string, string> };
+  const refusal: [number, unknown] = [403, { message: "Resource not accessible by integration" }];
+
+  function repositoryApi(at: string, asked: Asked): [number, unknown] {
+    if (/^GET \/repos\/[^/]+\/[^/]+\/pulls$/.test(at)) return listPulls(asked);
+    const comment = /^(POST|PATCH) \/repos\/[^/]+\/[^/]+\/issues\/(?:comments\/)?(\d+)(?:\/comments)?$/.exec(at);
+    if (comment !== null) return putComment(comment[1] === "PATCH", Number(comment[2]), asked);
+    const check = /^(POST|PATCH) \/repos\/[^/]+\/[^/]+\/check-runs(?:\/(\d+))?$/.exec(at);
+    if (check !== null) return putCheck(check[2] === undefined ? null : Number(check[2]), asked);
+    return [404, { message: "Not Found" }];
+  }
+
+  function listPulls({ url, permissions }: Asked): [number, unknown] {
+    if (permissions["pull_requests"] === undefined) return refusal;
+    const page = Number(url.searchParams.get("page") ?? 1);
+    const size = Number(url.searchParams.get("per_page") ?? 30);
+    const pulls = state.pulls.filter((pull) => pull.base.ref === url.searchParams.get("base"));
+    return [200, pulls.slice((page - 1) * size, page * size)];
+  }
+
+  function putComment(isChange: boolean, number: number, { body, permissions }: Asked): [number, unknown] {
+    if (permissions["pull_requests"] !== "write") return refusal;
+    const known = isChange ? state.comments.get(number) : { id: nextId++, issue: number, body: "" };
+    if (known === undefined) return [404, { message: "Not Found" }];
+    state.comments.set(known.id, { ...known, body: body.body });
+    return [isChange ? 200 : 201, { id: known.id, body: body.body }];
+  }
+
+  function putCheck(known: number | null, { body, permissions }: Asked): [number, unknown] {
+    if (permissions["checks"] !== "write") return refusal;
+    const id = known ?? nextId++;
+    state.checks.set(id, { ...state.checks.get(id), ...body, id });
+    return [known === null ? 201 : 200, { id }];
+  }
+
+  function mint(permissions: Record<string, string>, wanted: string[] | null): string {
+    const token = `ghs_${randomBytes(18).toString("hex")}`;
+    tokens.set(token, { permissions, repositories: wanted });
+    return token;
+  }
+
+  function repositoryPage(url: URL) {
+    const page = Number(url.searchParams.get("page") ?? 1);
+    const size = Number(url.searchParams.get("per_page") ?? 30);
+    const all = Object.keys(repositories).map((full, at) => {
+      const [login = "", name = ""] = full.split("/");
+      return {
+        id: at + 1,
+        name,
+        full_name: full,
+        owner: { login },
+        html_url: `${origin}/${full}`,
+        private: true,
+        default_branch: "main",
+      };
+    });
+    return { total_count: all.length, repositories: all.slice((page - 1) * size, page * size) };
+  }
+
+  function serveGit(
+    full: string,
+    pathInfo: string,
+    exchange: { request: IncomingMessage; response: ServerResponse; url: URL },
+  ) {
+    const { request, response, url } = exchange;
+    const [user, password = ""] = Buffer.from(authorizationOf(request).replace(/^Basic /, ""), "base64")
+      .toString()
+      .split(":");
+    const token = tokens.get(password);
+    const directory = repositories[full];
+    const isAllowed =
+      user === "x-access-token" &&
+      token?.permissions["contents"] === "read" &&
+      (token.repositories === null || token.repositories.includes(full.split("/")[1] ?? ""));
+    if (directory === undefined || !isAllowed) {
+      return void response.writeHead(401, { "www-authenticate": 'Basic realm="GitHub"' }).end("Repository not found.");
+    }
+    state.gitFetches += 1;
+    gitBackend(directory, pathInfo, { request, response, url });
+  }
+
+  return {
+    ...{ origin, calls, state, tokens },
+    /** What a Pierhead is started with to use it. */
+    environment: {
+      PIERHEAD_GITHUB_URL: origin,
+      PIERHEAD_GITHUB_APP_ID: appId,
+      PIERHEAD_GITHUB_PRIVATE_KEY: privateKeyPem.replaceAll("\n", "\\n"),
+      PIERHEAD_GITHUB_WEBHOOK_SECRET: webhookSecret,
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export type Github = Awaited<ReturnType<typeof startGithub>>;
+
+const authorizationOf = (request: IncomingMessage) => request.headers.authorization ?? "";
+
+/** A JSON web token of the App, as GitHub checks it: signed by its key, by this App, living at most ten minutes. */
+function isApp(request: IncomingMessage): boolean {
+  const [head = "", claims = "", signature = ""] = authorizationOf(request)
+    .replace(/^Bearer /, "")
+    .split(".");
+  const { iat, exp, iss } = JSON.parse(Buffer.from(claims, "base64url").toString() || "{}");
+  const nowS = Date.now() / 1_000;
+  const isTimely = iat <= nowS && exp > nowS && exp - iat <= 600;
+  const check = createVerify("RSA-SHA256").update(`${head}.${claims}`);
+  return isTimely && iss === appId && check.verify(appKey.publicKey, Buffer.from(signature, "base64url"));
+}
+
+async function readBody(request: IncomingMessage) {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  return text === "" ? null : JSON.parse(text);
+}
+
+/** `git http-backend` as CGI: headers come first on standard output, then the body. */
+export function gitBackend(
+  directory: string,
+  pathInfo: string,
+  { request, response, url }: { request: IncomingMessage; response: ServerResponse; url: URL },
+): void {
+  const backend = spawn("git", ["http-backend"], {
+    env: {
+      PATH: process.env["PATH"],
+      GIT_PROJECT_ROOT: directory,
+      GIT_HTTP_EXPORT_ALL: "1",
+      GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
+      PATH_INFO: pathInfo,
+      QUERY_STRING: url.search.slice(1),
+      REQUEST_METHOD: request.method,
+      CONTENT_TYPE: request.headers["content-type"] ?? "",
+      HTTP_CONTENT_ENCODING: String(request.headers["content-encoding"] ?? ""),
+      GIT_CONFIG_COUNT: "3",
+      ...{ GIT_CONFIG_KEY_0: "uploadpack.allowAnySHA1InWant", GIT_CONFIG_VALUE_0: "true" },
+      ...{ GIT_CONFIG_KEY_1: "uploadpack.allowFilter", GIT_CONFIG_VALUE_1: "true" },
+      ...{ GIT_CONFIG_KEY_2: "safe.directory", GIT_CONFIG_VALUE_2: "*" },
+    },
+  });
+  request.pipe(backend.stdin);
+  backend.stdin.on("error", () => {});
+  const chunks: Buffer[] = [];
+  backend.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
+  backend.on("close", () => {
+    const output = Buffer.concat(chunks);
+    const end = output.indexOf("\r\n\r\n");
+    for (const line of output.subarray(0, end).toString().split("\r\n")) {
+      const [name = "", value = ""] = line.split(/: (.*)/);
+      if (name === "Status") response.statusCode = Number.parseInt(value, 10);
+      else if (name !== "") response.setHeader(name, value);
+    }
+    response.end(output.subarray(end + 4));
+  });
+}

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { createGithubApp } from "../../src/integrations/github-app.ts";
+import { startApi } from "../api/harness.ts";
+import { appId, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
+
+const repositories = Object.fromEntries(Array.from({ length: 130 }, (_, at) => [`acme/bot-${at}`, "/nowhere"]));
+const github = await startGithub({ ...repositories, "acme/support-bot": "/nowhere" });
+after(() => github[Symbol.asyncDispose]());
+const settings = { appId, privateKey: privateKeyPem, webhookSecret, webUrl: github.origin, client: null };
+const t = await startApi({}, { github: createGithubApp(settings) });
+const operator = await t.mintKey({ role: "admin", isOperator: true });
+const post = (url: string, payload: object = {}, more: { key?: string } = {}) =>
+  t.ask({ method: "POST", url, payload, ...more });
+const attach = (workspace_id: string, installation_id = 41) =>
+  post("/v2/admin/integrations/github", { installation_id, workspace_id }, { key: operator });
+
+async function linkState(): Promise<string> {
+  const { status, body } = await post("/v2/integrations/github/installation-link", { return_to: "/ui/new" });
+  assert.equal(status, 200, JSON.stringify(body));
+  const url = new URL(body.install_url);
+  assert.equal(url.origin + url.pathname, `${github.origin}/apps/pierhead/installations/new`);
+  return url.searchParams.get("state") ?? "";
+}
+
+const setUp = (state: string, more: Record<string, string> = {}) =>
+  t.ask({
+    url: `/v2/auth/setup/github?${new URLSearchParams({ state, setup_action: "install", installation_id: "41", ...more })}`,
+    key: null,
+  });
+
+test("without installations the lists are empty, and a link leads to the App's page", async () => {
+  for (const url of ["/v1/integrations/github/install", "/v1/integrations/forge/github/install"]) {
+    assert.deepEqual((await t.ask({ url })).body, []);
+  }
+  assert.deepEqual((await t.ask({ url: "/v2/integrations/github/installations" })).body, {
+    items: [],
+    next_cursor: null,
+  });
+  await linkState();
+});
+
+test("whoever comes back from GitHub with a link's state attaches a new installation to its workspace, once", async () => {
+  const state = await linkState();
+  const { status, text } = await setUp(state);
+  assert.equal(status, 200, text);
+  assert.match(text, /acme.*can be deployed/);
+  assert.match(text, /<a href="http:\/\/127\.0\.0\.1:8124\/ui\/new">/);
+  const { body } = await t.ask({ url: "/v1/integrations/github/install" });
+  assert.deepEqual(body, [{ id: body[0].id, installation_id: 41, name: "acme" }]);
+  assert.deepEqual((await t.ask({ url: "/v1/integrations/github/install", key: t.stranger.adminKey })).body, []);
+  assert.match((await setUp(state)).text, /used before/);
+  assert.match((await setUp(`install.${"A".repeat(43)}`)).text, /used before/);
+});
+
+test("an installation that others have, or that is older than the link, is not attached by naming it", async () => {
+  const state = async () => {
+    const { body } = await post("/v2/integrations/github/installation-link", {}, { key: t.stranger.adminKey });
+    return new URL(body.install_url).searchParams.get("state") ?? "";
+  };
+  assert.match((await setUp(await state())).text, /An operator attaches it/);
+  github.state.installations.set(42, { account: "old", created_at: "2020-01-01T00:00:00Z" });
+  assert.match((await setUp(await state(), { installation_id: "42" })).text, /An operator attaches it/);
+  assert.deepEqual((await t.ask({ url: "/v1/integrations/github/install", key: t.stranger.adminKey })).body, []);
+});
+
+test("with the App's own sign-in only who has access to an installation attaches it", async () => {
+  const proving = createGithubApp({ ...settings, client: { id: "Iv1.x", secret: "s" } });
+  const other = await startApi({}, { github: proving });
+  const state = async () => {
+    const { body } = await other.ask({ method: "POST", url: "/v2/integrations/github/installation-link" });
+    return new URL(body.install_url).searchParams.get("state") ?? "";
+  };
+  const come = async (more: Record<string, string>) => {
+    const query = new URLSearchParams({
+      state: await state(),
+      setup_action: "install",
+      installation_id: "42",
+      ...more,
+    });
+    return other.ask({ url: `/v2/auth/setup/github?${query}`, key: null });
+  };
+  assert.match((await come({})).text, /no access to this installation/);
+  assert.match((await come({ code: "c0de" })).text, /no access to this installation/);
+  github.state.userInstallations.push(42);
+  assert.equal((await come({ code: "c0de" })).status, 200);
+});
+
+test("repositories come in pages of the host, by full name, and are asked for once a minute", async () => {
+  const { body: install } = await attach(t.tenant.tenantId);
+  const before = github.calls.length;
+  const lists = await Promise.all(
+    Array.from({ length: 5 }, () => t.ask({ url: `/v1/integrations/github/${install.id}/repos` })),
+  );
+  const [{ status, body }] = lists as [(typeof lists)[0]];
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal(body.length, 131);
+  assert.deepEqual(body[0], {
+    host_integration_id: install.id,
+    id: 1,
+    name: "bot-0",
+    owner: "acme",
+    url: `${github.origin}/acme/bot-0`,
+    default_branch: "main",
+  });
+  const names = body.map(({ name }: { name: string }) => name);
+  assert.deepEqual(names, names.toSorted());
+  const asked = github.calls.slice(before).map(({ method, path }) => `${method} ${path}`);
+  assert.deepEqual(asked, [
+    "POST /api/v3/app/installations/41/access_tokens",
+    "GET /api/v3/installation/repositories?per_page=100&page=1",
+    "GET /api/v3/installation/repositories?per_page=100&page=2",
+  ]);
+  const paged = `/v2/integrations/github/installations/${install.id}/repositories?page_size=100`;
+  const first = (await t.ask({ url: paged })).body;
+  assert.equal(first.items.length, 100);
+  const second = (await t.ask({ url: `${paged}&cursor=${first.next_cursor}` })).body;
+  assert.deepEqual([second.items.length, second.next_cursor], [31, null]);
+  assert.equal((await t.ask({ url: `${paged}&cursor=x` })).status, 400);
+  const forge = (await t.ask({ url: "/v2/integrations/forge-github/installations" })).body.items[0];
+  assert.deepEqual([forge.repository_selection, forge.settings_url.startsWith(github.origin)], ["selected", true]);
+});
+
+test("a host that does not answer, or an App that it does not know, is said as that", async () => {
+  const { body: install } = await attach(t.stranger.tenantId);
+  github.state.outage = 503;
+  const link = await post("/v2/integrations/github/installation-link");
+  github.state.outage = null;
+  assert.deepEqual([link.status, link.headers["x-pierhead-error"]], [502, "codeHostFailed"]);
+  assert.match(link.body.detail, /answered 503: Server Error/);
+  assert.equal((await attach(t.tenant.tenantId, 4_711)).status, 502);
+  const foreign = await t.ask({ url: `/v1/integrations/github/${install.id}/repos` });
+  assert.deepEqual([foreign.status, foreign.body.detail], [404, `Integration ID ${install.id} not found.`]);
+});
+
+test("a link leads back to this server alone", async () => {
+  for (const return_to of ["https://evil.example/", "//evil.example/x", "/\\evil.example", "javascript:alert(1)"]) {
+    assert.equal((await post("/v2/integrations/github/installation-link", { return_to })).status, 400, return_to);
+  }
+});
+
+test("a stored credential is shown to nobody and lies sealed", async () => {
+  const token = "glpat-canary-token";
+  const made = await post("/v2/integrations", {
+    ...{ host: "gitlab", name: "Ours", url: "https://gitlab.example.org/acme/", token },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const { webhook_secret: secret, ...integration } = made.body;
+  assert.match(secret, /^[0-9a-f]{64}$/);
+  assert.deepEqual([integration.url, integration.has_token], ["https://gitlab.example.org/acme", true]);
+  assert.equal(integration.webhook_url, `http://127.0.0.1:8124/v1/integrations/${integration.id}/webhook`);
+  const at = `/v2/integrations/${integration.id}`;
+  assert.deepEqual((await t.ask({ url: at })).body, integration);
+  const patched = await t.ask({ method: "PATCH", url: at, payload: { name: "GitLab", token: "glpat-canary-two" } });
+  assert.equal(patched.body.name, "GitLab");
+  assert.notEqual((await post(`${at}/webhook-secret`)).body.webhook_secret, secret);
+  for (const table of ["integrations", "audit_log", "events", "idempotency_keys"]) {
+    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(table)} t`.execute(t.db.kysely);
+    const text = rows.map(({ row }) => row).join();
+    for (const hidden of [token, "glpat-canary-two", secret]) {
+      assert.ok(!text.includes(hidden) && !text.includes(Buffer.from(hidden).toString("hex")), table);
+    }
+  }
+  const deployment = await post("/v2/deployments", {
+    name: "uses-it",
+    source: "github",
+    source_config: {
+      repo_url: "https://gitlab.example.org/acme/bot",
+      build_on_push: false,
+      integration_id: integration.id,
+    },
+    source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+  });
+  assert.equal(deployment.status, 201);
+  assert.equal((await t.ask({ method: "DELETE", url: at })).status, 409);
+  await t.ask({ method: "DELETE", url: `/v2/deployments/${deployment.body.id}` });
+  assert.equal((await t.ask({ method: "DELETE", url: at })).status, 204);
+});
+
+test("addresses and credentials that cannot be meant are refused in words", async () => {
+  const key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n";
+  for (const [payload, words] of [
+    [{ url: "https://gitlab.example.org" }, /'token' or 'ssh_key'/],
+    [{ url: "ftp://x/y", token: "t" }, /must be https/],
+    [{ url: "https://u:p@gitlab.example.org/", token: "t" }, /password or token/],
+    [{ url: "https://gitlab.example.org/?a=b", token: "t" }, /query/],
+    [{ url: "https://gitlab.example.org/a%2f..%2fb", token: "t" }, /encoded/],
+    [{ url: "ssh://git@gitlab.example.org/acme", token: "t" }, /SSH key alone/],
+    [{ url: "ssh://git@gitlab.example.org/acme", ssh_key: "no" }, /private key/],
+    [{ url: "ssh://git@gitlab.example.org/acme", ssh_key: key }, /ssh_known_hosts/],
+    [{ url: "ssh://git@gitlab.example.org/acme", ssh_key: key, ssh_known_hosts: "what" }, /known_hosts/],
+  ] as const) {
+    const { status, body } = await post("/v2/integrations", { host: "gitlab", name: "x", ...payload });
+    assert.equal(status, 400, JSON.stringify(payload));
+    assert.match(body.detail, words);
+  }
+});

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { after, test } from "node:test";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { startTestServer } from "../server.ts";
+import { startGithub } from "./github-server.ts";
+
+const repository = await createAgentRepository(
+  Object.fromEntries(Object.entries(nodeAgent("private")).map(([name, text]) => [`agents/bot/${name}`, text])),
+);
+const github = await startGithub({ "acme/bot": repository.directory });
+const t = await startTestServer(github.environment);
+after(async () => {
+  await t[Symbol.asyncDispose]();
+  await github[Symbol.asyncDispose]();
+  await repository[Symbol.asyncDispose]();
+});
+
+const { workspaceId } = t.server.credentials;
+const attached = await t.client.attachInstallation({ body: { installation_id: 41, workspace_id: workspaceId } });
+const create = (name: string, repo_url: string, integration_id = attached.id) =>
+  t.client.createDeployment({
+    body: {
+      ...{ name, source: "github" },
+      source_config: { repo_url, integration_id, build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "agents/bot/pierhead.json" },
+    },
+  });
+const ended = (id: string) =>
+  eventually(
+    async () => (await t.client.listRevisions({ deployment_id: id })).resources[0],
+    (revision) => revision !== undefined && /FAILED|DEPLOYED/.test(revision.status),
+    { timeoutMs: 120_000 },
+  );
+
+test("a private repository is built with a token of its own, which stands in no argument, variable, log, error or file", async () => {
+  const watching = new AbortController();
+  const seen = watchProcesses(watching.signal);
+  const { id } = await create("private-bot", `${github.origin}/acme/bot`);
+  const revision = await ended(id);
+  watching.abort();
+  assert.equal(revision?.status, "DEPLOYED", revision?.status_message ?? "");
+  const tokens = [...github.tokens];
+  assert.ok(tokens.length >= 2, "one to resolve the branch, one to fetch it");
+  for (const [, { permissions, repositories }] of tokens) {
+    assert.deepEqual([permissions, repositories], [{ contents: "read" }, ["bot"]]);
+  }
+  const logs = await t.client.readBuildLogs({
+    deployment_id: id,
+    revision_id: revision?.id ?? "",
+    body: { limit: 1000 },
+  });
+  const texts = [await seen, JSON.stringify(logs), JSON.stringify(await t.client.getDeployment({ deployment_id: id }))];
+  texts.push(...(await filesBelow(t.dataDir)));
+  assert.ok(texts.join("").includes("http-backend") || texts[0]?.includes("git"), "processes were seen");
+  for (const [token] of tokens) {
+    for (const form of [token, Buffer.from(`x-access-token:${token}`).toString("base64")]) {
+      assert.ok(!texts.some((text) => text.includes(form)), "a token was found");
+    }
+  }
+});
+
+test("a token is never made for a repository outside of its installation, and the refusal says why", async () => {
+  for (const [name, url, words] of [
+    ["other-account", `${github.origin}/other/bot`, /not below/],
+    ["other-host", "http://127.0.0.1:1/acme/bot", /not below/],
+    ["sideways", `${github.origin}/acme/..%2fother/bot`, /not below/],
+    ["not-given", `${github.origin}/acme/secret-bot`, /may not read|not accessible/],
+  ] as const) {
+    const before = github.tokens.size;
+    const { id } = await create(name, url);
+    const revision = await ended(id);
+    assert.equal(revision?.status, "CREATE_FAILED");
+    assert.match(revision?.status_message ?? "", words);
+    assert.equal(github.tokens.size, before);
+  }
+  const { id } = await create("no-integration", `${github.origin}/acme/bot`, "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11");
+  assert.match((await ended(id))?.status_message ?? "", /not there any more/);
+});
+
+/** Command lines and environments of all processes of this machine, looked at again and again. */
+async function watchProcesses(signal: AbortSignal): Promise<string> {
+  const seen = new Set<string>();
+  while (!signal.aborted) {
+    for (const pid of await readdir("/proc")) {
+      if (!/^\d+$/.test(pid)) continue;
+      for (const file of ["cmdline", "environ"]) {
+        const text = await readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
+        if (/git|pierhead/.test(text)) seen.add(text);
+      }
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return [...seen].join("\n");
+}
+
+async function filesBelow(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+  return Promise.all(files.map((file) => readFile(file, "latin1").catch(() => "")));
+}
