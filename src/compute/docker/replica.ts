@@ -27,8 +27,14 @@ export interface ListedContainer {
   Ports: { PrivatePort: number; PublicPort?: number }[];
 }
 
+interface ContainerState {
+  Running: boolean;
+  ExitCode: number;
+  OOMKilled: boolean;
+}
+
 interface InspectedContainer {
-  State: { Running: boolean; ExitCode: number; OOMKilled: boolean };
+  State: ContainerState;
   NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
 }
 
@@ -37,6 +43,9 @@ const probeIntervalMs = { first: 50, max: 250, growth: 1.2 };
 
 /** A container that has ended is asked why until the engine tells. */
 const askAgainMs = 500;
+
+/** How much later than the end the engine may hear that it was for lack of memory; on a busy machine some 100 ms. */
+const hearWhyMs = { every: 100, max: 1_500 };
 
 const lastLinesMax = 30;
 
@@ -195,7 +204,8 @@ export class Replica {
     // It may have ended by itself just before, and then it says why.
     const verdict = wanted !== undefined && (await this.#isRunning()) ? wanted : undefined;
     if (verdict !== undefined) await engine.callUnless([404, 409], "POST", `/containers/${containerId}/kill`);
-    const state = await this.#endState();
+    const ended = await this.#endState();
+    const state = verdict === undefined && wasKilled(ended) ? await this.#hearWhy(ended) : ended;
     if (state === undefined) return;
     const exit = explainExit(
       {
@@ -216,8 +226,17 @@ export class Replica {
     this.#ground.look();
   }
 
+  /** The engine hears of the end of a container and of the lack of memory behind it in either order. */
+  async #hearWhy(ended: ContainerState): Promise<ContainerState | undefined> {
+    for (let state: ContainerState | undefined = ended, waitedMs = 0; ; waitedMs += hearWhyMs.every) {
+      if (state === undefined || state.OOMKilled || waitedMs >= hearWhyMs.max) return state;
+      await sleep(hearWhyMs.every, undefined, { signal: this.#ground.life });
+      state = await this.#endState();
+    }
+  }
+
   /** @returns undefined when it was removed meanwhile, by us or by somebody else. */
-  async #endState() {
+  async #endState(): Promise<ContainerState | undefined> {
     for (;;) {
       this.#ground.life.throwIfAborted();
       if (this.#isStopping()) return undefined;
@@ -256,6 +275,9 @@ export class Replica {
     return this.#phase === "stopping";
   }
 }
+
+/** 128 + SIGKILL, which the kernel sends for lack of memory: by whom it was sent is not said. */
+const wasKilled = (state: ContainerState | undefined): state is ContainerState => state?.ExitCode === 137;
 
 export const hasEnded = ({ State }: ListedContainer) => State === "exited" || State === "dead";
 
