@@ -66,6 +66,7 @@ export const apiSettings: ApiSettings = {
   sharedAuthOrganizationId: null,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
+  isDataPlaneRemote: false,
   tracing: null,
   streamHeartbeatMs: 15_000,
   // Counted, never reached.

@@ -36,6 +36,7 @@ async function start() {
     stderr,
     signal: cancelled.signal,
     startServer,
+    startListener,
   });
   process.exitCode = await cli.run();
 }
@@ -51,4 +52,14 @@ async function startServer(environment: Record<string, string | undefined>, opti
   const server = await startServer(config, { logger: createLogger(config.logLevel) });
   const close = () => server.close({ stopReplicas: options.stopReplicasOnClose });
   return { url: server.url, credentials: server.credentials, close };
+}
+
+async function startListener(environment: Record<string, string | undefined>) {
+  const [{ readListenerConfig }, { startListenerProcess }, { createLogger }] = await Promise.all([
+    import("./server/listener-config.ts"),
+    import("./server/listener-process.ts"),
+    import("./telemetry/log.ts"),
+  ]);
+  const config = readListenerConfig(environment);
+  return startListenerProcess(config, { logger: createLogger(config.logLevel) });
 }

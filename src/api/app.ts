@@ -42,6 +42,8 @@ export interface ApiSettings {
   /** The organization whose OAuth providers everybody may use; null: none. */
   sharedAuthOrganizationId: string | null;
   hasBuiltinDataPlane: boolean;
+  /** The built-in listener is a program of its own, beside this server. */
+  isDataPlaneRemote: boolean;
   rateLimit: RateLimit;
   /** Where agents send their traces; null: nowhere of the operator's. */
   tracing: TracingBackend | null;

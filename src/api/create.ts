@@ -8,6 +8,7 @@ import type { RuleContext } from "../domain/settings.ts";
 import { createDeployment } from "../store/create-deployment.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { KeptAnswer } from "../store/idempotency-keys.ts";
+import { readAgentsUrl } from "../store/listeners.ts";
 import { sealSecrets } from "../store/secrets.ts";
 import { listListenerPlaces } from "../store/workspace-listeners.ts";
 import type { ApiDeps } from "./app.ts";
@@ -34,6 +35,7 @@ export async function createFromRequest(
   const settings = {
     ...owner,
     listener_id: made.sourceConfig.listener_id ?? deps.listenerId,
+    agents_url: await agentsUrlOf(deps, made.sourceConfig.listener_id),
     name: made.name,
     slug: slugOf(made.name, id),
     source: made.source,
@@ -53,6 +55,11 @@ export async function createFromRequest(
     actor: principal.actor,
   };
   return createDeployment(deps.db, settings, request.keep);
+}
+
+/** Only a data plane of its own has an address of its own. */
+async function agentsUrlOf({ db, settings, listenerId }: ApiDeps, chosen: string | null): Promise<string | null> {
+  return chosen !== null || settings.isDataPlaneRemote ? readAgentsUrl(db, chosen ?? listenerId) : null;
 }
 
 /** Reads only what the source of the request needs. */

@@ -6,6 +6,7 @@ import type { LogEntry, LogType } from "../contract/log.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
 import type { Revision } from "../contract/revision.ts";
 import { isTag } from "../domain/refs.ts";
+import { servingUrl } from "../domain/serving-url.ts";
 import { effectiveSizes, shownDeploymentType } from "../domain/sizes.ts";
 import { shownTier } from "../domain/tiers.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
@@ -104,11 +105,6 @@ export function eventOf(row: EventRow): Event {
     revision_id: row.revision_id,
     data: row.data,
   };
-}
-
-/** Where a deployment answers: the address its user gave it, else ours. */
-export function servingUrl(row: Pick<DeploymentRow, "source_config" | "slug">, deploymentsUrl: string): string {
-  return row.source_config.custom_url ?? deploymentsUrl + row.slug;
 }
 
 function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {

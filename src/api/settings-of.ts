@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import type { SourceKind } from "../contract/deployment.ts";
 import type { RevisionTrigger } from "../contract/revision.ts";
 import { databaseTimeoutMs, resolveTimeoutMs } from "../domain/limits.ts";
+import { servingUrl } from "../domain/serving-url.ts";
 import type { CurrentDeployment, RevisionSettings, RuleContext } from "../domain/settings.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { NewRevision, RevisionRow } from "../store/revisions.ts";
 import type { Sealer } from "../store/seal.ts";
 import { openSecrets } from "../store/secrets.ts";
 import type { ApiSettings } from "./app.ts";
-import { servingUrl } from "./present.ts";
 
 /** What the rules of `domain/` ask for, beside what depends on the request. */
 export function ruleContext(

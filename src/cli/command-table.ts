@@ -47,6 +47,17 @@ export const commandTable: readonly CommandSpec[] = [
     load: async () => (await import("./commands/up.ts")).up,
   },
   {
+    name: "listener",
+    summary: "Run a data plane here that follows a control plane elsewhere, until Ctrl-C",
+    options: [
+      ["--port <port>", "port of /ok and /ready, and of the agents unless they run in a cluster; 0 picks a free one"],
+      ["--compute <type>", "where agents run: kubernetes, process, docker, simulated"],
+    ],
+    examples: ["PIERHEAD_LISTENER_KEY_FILE=key pierhead listener --url https://pierhead.example.com"],
+    json: '{"url": string, "pid": number}, when it runs',
+    load: async () => (await import("./commands/listener.ts")).runListener,
+  },
+  {
     name: "deploy",
     summary: "Deploy a directory, a git URL or a template, and wait until it serves",
     args: [["[source]", "directory (default: this one), git URL, or template id"]],

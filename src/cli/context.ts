@@ -17,6 +17,9 @@ export type StartServer = (
   options: { stopReplicasOnClose: boolean },
 ) => Promise<RunningServer>;
 
+/** A data plane in this process, as `pierhead listener` needs it. */
+export type StartListener = (environment: Environment) => Promise<{ url: string; close(): Promise<void> }>;
+
 /** Everything the command line gets from the world around it. Nothing else is read. */
 export interface CliContext {
   /** What follows the program's name. */
@@ -29,4 +32,5 @@ export interface CliContext {
   /** Aborted by Ctrl-C. */
   signal: AbortSignal;
   startServer: StartServer;
+  startListener: StartListener;
 }

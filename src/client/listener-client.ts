@@ -3,6 +3,8 @@ import { Compile, type Validator } from "typebox/compile";
 import {
   DesiredPage,
   epochHeader,
+  type Inventory,
+  InventoryAnswer,
   type LogBatch,
   SecretValues,
   Session,
@@ -48,6 +50,7 @@ export interface ListenerSession extends Session {
   sendLogs(batch: LogBatch, signal: AbortSignal): Promise<void>;
   sendMetrics(batch: MetricBatch, signal: AbortSignal): Promise<void>;
   heartbeat(signal: AbortSignal): Promise<Heartbeat>;
+  compare(inventory: Inventory, signal: AbortSignal): Promise<InventoryAnswer>;
   /** Lets the next instance begin at once instead of after the lease. */
   close(signal: AbortSignal): Promise<void>;
 }
@@ -114,6 +117,8 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
       await ask({ method: "POST", path: "/dp/v1/metrics", body: batch, signal }, nothing);
     },
     heartbeat: (signal) => ask({ method: "POST", path: "/dp/v1/heartbeat", signal }, Heartbeat),
+    compare: (inventory, signal) =>
+      ask({ method: "POST", path: "/dp/v1/inventory", body: inventory, signal }, InventoryAnswer),
     async close(signal) {
       await ask({ method: "DELETE", path: "/dp/v1/sessions", signal }, nothing);
     },
@@ -167,14 +172,14 @@ function refusal(status: number, body: unknown): Error {
   return new CallRefused(status, typeof error === "string" ? error : null, text);
 }
 
-/** A control plane at an address. `apiKey` is the listener's own key. */
-export function httpSend(baseUrl: string, apiKey: string): Send {
+/** A control plane at an address. `apiKey` is the listener's own key, or reads it: a key is replaced without a restart. */
+export function httpSend(baseUrl: string, apiKey: string | (() => Promise<string>)): Send {
   const base = baseUrl.replace(/\/+$/, "");
   return async ({ method, path, body, headers, signal }) => {
     const response = await fetch(base + path, {
       method,
       headers: {
-        "x-api-key": apiKey,
+        "x-api-key": typeof apiKey === "string" ? apiKey : await apiKey(),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...headers,
       },

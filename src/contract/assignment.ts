@@ -98,11 +98,27 @@ export const DesiredPage = Type.Object({
 });
 export type DesiredPage = Static<typeof DesiredPage>;
 
+/** What a data plane says of itself. A server that knows a word does not ask for what the listener cannot do. */
+export const ListenerFacts = Type.Object({
+  agents_url: Type.Optional(
+    Type.String({
+      pattern: "^https?://[^\\s]+$",
+      maxLength: 512,
+      description:
+        "Where its agents answer; `{slug}` stands for that of the deployment. Absent: under the server itself.",
+    }),
+  ),
+  capabilities: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
+  engine_version: Type.Optional(Type.String({ maxLength: 64, description: "Of the cluster or container engine." })),
+});
+export type ListenerFacts = Static<typeof ListenerFacts>;
+
 export const SessionRequest = Type.Object({
   instance_id: Type.String({ minLength: 1, maxLength: 128 }),
   version: Type.String({ maxLength: 64 }),
   protocols: Type.Array(Type.Integer(), { minItems: 1 }),
   compute_type: Type.String({ maxLength: 32 }),
+  ...ListenerFacts.properties,
 });
 export type SessionRequest = Static<typeof SessionRequest>;
 
@@ -177,6 +193,18 @@ export type LogBatch = Static<typeof LogBatch>;
 
 export const SecretValues = Type.Object({ values: mapOf(Type.String()) });
 export type SecretValues = Static<typeof SecretValues>;
+
+/** What a listener holds, to be compared: a change that both sides missed is found by this. */
+export const Inventory = Type.Object({
+  items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: 10_000 }),
+});
+export type Inventory = Static<typeof Inventory>;
+
+export const InventoryAnswer = Type.Object({
+  unknown: Type.Array(uuid(), { description: "Not this listener's: whatever runs of them is to be removed." }),
+  is_behind: Type.Boolean({ description: "Something is missing or older than it should be: list everything again." }),
+});
+export type InventoryAnswer = Static<typeof InventoryAnswer>;
 
 /** Header that carries the session's epoch on every call but the one that opens it. */
 export const epochHeader = "x-pierhead-epoch";

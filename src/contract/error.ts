@@ -224,6 +224,8 @@ export const errors = {
     new ApiError("staleEpoch", 409, "A newer session of this listener exists; open a new one.", {
       extra: { error: "stale_epoch" },
     }),
+  desiredGone: () =>
+    new ApiError("desiredGone", 410, "Nothing is known of what changed since then; list everything again, from 0."),
   protocolUnknown: (spoken: readonly number[]) =>
     new ApiError("protocolUnknown", 400, `No common protocol version; this server speaks ${spoken.join(", ")}.`),
   // Administration

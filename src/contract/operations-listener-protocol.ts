@@ -1,4 +1,13 @@
-import { DesiredPage, LogBatch, SecretValues, Session, SessionRequest, StatusBatch } from "./assignment.ts";
+import {
+  DesiredPage,
+  Inventory,
+  InventoryAnswer,
+  LogBatch,
+  SecretValues,
+  Session,
+  SessionRequest,
+  StatusBatch,
+} from "./assignment.ts";
 import { DeploymentPath } from "./deployment.ts";
 import { DesiredQuery, Heartbeat, SecretsQuery } from "./listener-protocol.ts";
 import { MetricBatch } from "./metrics.ts";
@@ -35,7 +44,7 @@ export const listenerProtocolOperations = {
     summary: "Assignments that changed after a resource version; waits for one if there is none",
     query: DesiredQuery,
     response: { status: 200, schema: DesiredPage },
-    errors: ["staleEpoch"],
+    errors: ["staleEpoch", "desiredGone"],
   }),
   getSecretValues: operation("getSecretValues", {
     ...protocol,
@@ -65,6 +74,16 @@ export const listenerProtocolOperations = {
     path: "/dp/v1/heartbeat",
     summary: "Renew the lease of the session",
     response: { status: 200, schema: Heartbeat },
+    errors: ["staleEpoch"],
+  }),
+  compareInventory: operation("compareInventory", {
+    ...protocol,
+    operationId: "compare_inventory",
+    verb: "POST",
+    path: "/dp/v1/inventory",
+    summary: "Compare what the listener holds with what it should",
+    body: Inventory,
+    response: { status: 200, schema: InventoryAnswer },
     errors: ["staleEpoch"],
   }),
   sendReplicaLogs: operation("sendReplicaLogs", {

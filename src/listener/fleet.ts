@@ -45,6 +45,7 @@ export class Fleet {
   readonly #report: (snapshot: Snapshot) => void;
   readonly #forget: (deploymentId: string) => void;
   readonly #look: () => void;
+  readonly #mayAct: () => boolean;
   readonly #members = new Map<string, Member>();
   readonly #queue: PassQueue;
   readonly #routes: Routes;
@@ -64,6 +65,8 @@ export class Fleet {
     /** Nothing more is to be said about a deployment. */
     forget: (deploymentId: string) => void;
     look: () => void;
+    /** False: another instance may be at work on the same replicas. */
+    mayAct: () => boolean;
   }) {
     this.#traffic = options.traffic;
     this.#clock = options.clock;
@@ -73,6 +76,7 @@ export class Fleet {
     this.#report = options.report;
     this.#forget = options.forget;
     this.#look = options.look;
+    this.#mayAct = options.mayAct;
     this.#routes = new Routes(options.traffic);
     this.#queue = new PassQueue({ clock: this.#clock, pass: (deploymentId) => this.#pass(deploymentId) });
     options.traffic.onWake((deploymentId) => this.#wake(deploymentId));
@@ -134,6 +138,24 @@ export class Fleet {
     this.#routes.keepOnly(wanted);
   }
 
+  /** What it believes it should run. */
+  held(): { deployment_id: string; generation: number }[] {
+    return Array.from(this.#members.values()).flatMap(({ deploymentId, assignment }) =>
+      assignment === null ? [] : [{ deployment_id: deploymentId, generation: assignment.generation }],
+    );
+  }
+
+  /** The control plane knows nothing of these any more. */
+  disown(deploymentIds: ReadonlySet<string>): void {
+    for (const deploymentId of deploymentIds) {
+      const member = this.#members.get(deploymentId);
+      if (member === undefined) continue;
+      this.#logger.warn({ deployment_id: deploymentId }, "deployment is no longer this listener's");
+      member.assignment = null;
+      this.#mark(deploymentId);
+    }
+  }
+
   /** Replicas were observed; `changed` names the deployments for which it matters. */
   seen(changed: ReadonlySet<string>): void {
     this.#hasSeen = true;
@@ -159,7 +181,7 @@ export class Fleet {
   }
 
   #adoptOrphans(deploymentIds: Iterable<string>): void {
-    if (!this.#isActing) return;
+    if (!this.#isActing || !this.#mayAct()) return;
     for (const deploymentId of deploymentIds) {
       if (this.#members.has(deploymentId)) continue;
       this.#logger.warn({ deployment_id: deploymentId }, "replicas of an unknown deployment found");
@@ -204,6 +226,12 @@ export class Fleet {
     this.#mark(deploymentId);
   }
 
+  /** What was left alone meanwhile is looked at now. */
+  lookAgain(): void {
+    this.#adoptOrphans(this.#isListComplete ? this.#sightings.deploymentIds() : []);
+    this.#markAll();
+  }
+
   #markAll(): void {
     for (const deploymentId of this.#members.keys()) this.#mark(deploymentId);
   }
@@ -214,7 +242,7 @@ export class Fleet {
 
   #pass(deploymentId: string): void {
     const member = this.#members.get(deploymentId);
-    if (member === undefined) return;
+    if (member === undefined || !this.#mayAct()) return;
     try {
       this.#converge(member);
     } catch (error) {

@@ -6,7 +6,7 @@ import {
   StaleEpoch,
   waitMsMax,
 } from "../client/listener-client.ts";
-import type { Assignment, SessionRequest } from "../contract/assignment.ts";
+import type { Assignment, Inventory, SessionRequest } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, jitteredMs, sleep } from "./clock.ts";
 import { withDeadline } from "./deadline.ts";
@@ -21,6 +21,9 @@ const busyBounds = { firstMs: 1_000, maxMs: 5_000 };
 const emptyPageMs = 1_000;
 
 const callTimeoutMs = 30_000;
+
+/** What is held is compared this often: whatever both sides missed is found within this. */
+const inventoryMs = 600_000;
 
 /** At the end nobody waits for a control plane that does not answer. */
 const farewellMs = 2_000;
@@ -39,14 +42,20 @@ export class Leadership {
   readonly #onLost: (reason: Error) => void;
   readonly #onAssignments: (assignments: Assignment[]) => void;
   readonly #onListed: (deploymentIds: ReadonlySet<string>) => void;
+  readonly #held: () => Inventory["items"];
+  readonly #onUnknown: (deploymentIds: ReadonlySet<string>) => void;
+  readonly #onSure: () => void;
   readonly #stopping = new AbortController();
   #session: ListenerSession | null = null;
   #lost = new AbortController();
   /** Ends the present long poll, to ask again. */
   #poll = new AbortController();
   #rv = 0;
+  #mustList = false;
   #isListed = false;
   #answeredAtMs: number | null = null;
+  /** When the newest call began that opened or renewed the session. */
+  #heardAtMs: number | null = null;
   #isAnswered = true;
   #ended: Promise<void> = Promise.resolve();
 
@@ -60,6 +69,12 @@ export class Leadership {
     onAssignments: (assignments: Assignment[]) => void;
     /** All deployments there are have been named. */
     onListed: (deploymentIds: ReadonlySet<string>) => void;
+    /** What this listener believes it should run. */
+    held: () => Inventory["items"];
+    /** The control plane knows nothing of these, though they were named once. */
+    onUnknown: (deploymentIds: ReadonlySet<string>) => void;
+    /** `isSure` again. */
+    onSure: () => void;
   }) {
     this.#client = options.client;
     this.#clock = options.clock;
@@ -69,6 +84,9 @@ export class Leadership {
     this.#onLost = options.onLost;
     this.#onAssignments = options.onAssignments;
     this.#onListed = options.onListed;
+    this.#held = options.held;
+    this.#onUnknown = options.onUnknown;
+    this.#onSure = options.onSure;
   }
 
   get session(): ListenerSession | null {
@@ -81,6 +99,15 @@ export class Leadership {
 
   get answeredAt(): Date | null {
     return this.#answeredAtMs === null ? null : new Date(this.#answeredAtMs);
+  }
+
+  /**
+   * Whether no other instance can have been let in: the control plane has heard of this one within the lease. Else what
+   * is not known here may be that one's work.
+   */
+  get isSure(): boolean {
+    if (this.#session === null || this.#heardAtMs === null) return false;
+    return this.#clock.now() - this.#heardAtMs < this.#session.lease_ttl_s * 1_000;
   }
 
   start(): void {
@@ -112,7 +139,10 @@ export class Leadership {
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      const session = await this.#untilAnswered(signal, (ending) => this.#client.openSession(this.#request, ending));
+      const session = await this.#untilAnswered(signal, (ending) => {
+        this.#heardAtMs = this.#clock.now();
+        return this.#client.openSession(this.#request, ending);
+      });
       this.#logger.info({ listener_id: session.listener_id, epoch: session.epoch }, "listener session opened");
       this.#lost = new AbortController();
       this.#session = session;
@@ -133,7 +163,8 @@ export class Leadership {
       if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
       this.lose(error as Error);
     };
-    await Promise.all([this.#follow(session, signal).catch(end), this.#beat(session, signal).catch(end)]);
+    const tasks = [this.#follow(session, signal), this.#beat(session, signal), this.#compare(session, signal)];
+    await Promise.all(tasks.map((task) => task.catch(end)));
   }
 
   async #follow(session: ListenerSession, signal: AbortSignal): Promise<never> {
@@ -143,7 +174,8 @@ export class Leadership {
       const beganAtMs = this.#clock.now();
       const waitMs = listed === null ? waitMsMax : 0;
       const page = await this.#ask(session, waitMs, signal);
-      if (page === "gone") {
+      if (page === "gone" || this.#mustList) {
+        this.#mustList = false;
         // The cursor is too old to be compared: everything is listed again, and only then compared.
         this.#rv = 0;
         listed = new Set();
@@ -179,16 +211,36 @@ export class Leadership {
     for (;;) {
       await sleep(this.#clock, session.heartbeat_s * 1_000, signal);
       const beganAtRv = this.#rv;
+      const beganAtMs = this.#clock.now();
       const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };
       try {
         const { rv } = await withDeadline(options, (ending) => session.heartbeat(ending));
         this.#noteAnswer();
+        this.#noteHeard(beganAtMs);
         // The long poll hangs on a dead connection: it would have been answered otherwise.
         if (rv > beganAtRv && this.#rv === beganAtRv && this.#isListed) this.#poll.abort(new Error("there is news"));
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof StaleEpoch) throw error;
       }
+    }
+  }
+
+  /** Finds what a lost change, a restored database or a deletion by force left behind. */
+  async #compare(session: ListenerSession, signal: AbortSignal): Promise<never> {
+    for (;;) {
+      await sleep(this.#clock, jitteredMs(this.#clock, 1, { firstMs: inventoryMs, maxMs: inventoryMs }), signal);
+      if (!this.#isListed) continue;
+      const items = this.#held();
+      const { unknown, is_behind: isBehind } = await this.#untilAnswered(signal, (ending) =>
+        session.compare({ items }, ending),
+      );
+      if (unknown.length > 0) this.#onUnknown(new Set(unknown));
+      if (!isBehind) continue;
+      this.#logger.warn({ held: items.length }, "assignments are behind and listed again");
+      this.#mustList = true;
+      this.#rv = 0;
+      this.#poll.abort(new Error("everything is listed again"));
     }
   }
 
@@ -219,6 +271,12 @@ export class Leadership {
     this.#answeredAtMs = this.#clock.now();
     if (!this.#isAnswered) this.#logger.info("control plane answers again");
     this.#isAnswered = true;
+  }
+
+  #noteHeard(atMs: number): void {
+    const wasSure = this.isSure;
+    this.#heardAtMs = atMs;
+    if (!wasSure && this.isSure) this.#onSure();
   }
 
   #noteSilence(error: unknown): void {

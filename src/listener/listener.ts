@@ -1,5 +1,6 @@
 import type { ListenerClient } from "../client/listener-client.ts";
 import { type Compute, offersLogs } from "../compute/compute.ts";
+import type { ListenerFacts } from "../contract/assignment.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -23,7 +24,14 @@ export interface ListenerOptions {
   instanceId: string;
   /** Of Pierhead. */
   version: string;
+  /** What the control plane should know of this place. */
+  facts?: ListenerFacts;
   limits?: Partial<OperationLimits>;
+  /**
+   * Other instances reach the same replicas: then this one stands still while the control plane has not heard of it for
+   * the time of its lease. Default false: a data directory has one owner, which repairs what dies however long it is cut off.
+   */
+  isComputeShared?: boolean;
   /** File that keeps how far logs were shipped; null: they are read again after a restart. */
   logCursorsPath?: string | null;
   clock?: Clock;
@@ -125,12 +133,13 @@ function assemble(options: ListenerOptions) {
   });
   const report = (snapshot: Snapshot) => reporter.put(snapshot);
   const forget = (deploymentId: string) => reporter.forget(deploymentId);
-  const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look });
+  const mayAct = () => options.isComputeShared !== true || leadership.isSure;
+  const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look, mayAct });
   const metrics = new MetricsShipper({ ...common, compute, traffic, running: () => fleet.running(), onStale });
   const leadership: Leadership = new Leadership({
     ...common,
     client,
-    request: { instance_id: instanceId, version, protocols: [1], compute_type: compute.type },
+    request: { instance_id: instanceId, version, protocols: [1], compute_type: compute.type, ...options.facts },
     onGained(session) {
       reporter.follow(session);
       shipper?.follow(session);
@@ -147,6 +156,9 @@ function assemble(options: ListenerOptions) {
     },
     onAssignments: (assignments) => fleet.assign(assignments),
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
+    held: () => fleet.held(),
+    onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
+    onSure: () => fleet.lookAgain(),
   });
   return { leadership, observer, reporter, shipper, metrics, cursors, fleet };
 }

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { Artifact, RevisionRun } from "../contract/assignment.ts";
 import type { DeploymentType, SourceConfig, SourceRevisionConfig } from "../contract/deployment.ts";
 import { agentEnvironment } from "../domain/agent-environment.ts";
+import { servingUrl } from "../domain/serving-url.ts";
 import { effectiveSizes } from "../domain/sizes.ts";
 import type { Sizes } from "../domain/tiers.ts";
 import type { NewAssignment } from "../store/assignments.ts";
@@ -49,6 +50,7 @@ interface AssignedRow {
   tenant_id: string;
   listener_id: string;
   slug: string;
+  agents_url: string | null;
   name: string;
   shareable: boolean;
   revision_id: string | null;
@@ -67,10 +69,10 @@ const readAssigned = joined(async (db, wishes: AssignmentWish[]): Promise<Assign
     servingRevisionId,
   ]);
   const { rows } = await sql<AssignedRow>`
-    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, r.id as revision_id, r.source_config,
+    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, l.facts ->> 'agents_url' as agents_url, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest, coalesce(t.project, d.name) as tracing_project,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
-      from deployments d
+      from deployments d join listeners l on l.id = d.listener_id
       left join tracing_projects t on t.deployment_id = d.id
       left join revisions r on r.deployment_id = d.id and r.id = any(${revisionIds}::uuid[])
       left join artifacts a on a.id = r.artifact_id
@@ -98,7 +100,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       tracingProject: row.tracing_project,
       revisionId: row.revision_id,
       isShareable: row.shareable,
-      url: settings.deploymentUrl(row.slug),
+      url: servingUrl(row, settings.deploymentsUrl),
       hasEndpointAuth: settings.hasEndpointAuth,
       controlPlaneUrl: settings.controlPlaneUrl,
       git: gitFacts(row),

@@ -52,7 +52,7 @@ export interface ReconcilerSettings {
   controlPlaneUrl: string;
   /** Agents let in callers of their workspace only. */
   hasEndpointAuth: boolean;
-  deploymentUrl(slug: string): string;
+  readonly deploymentsUrl: string;
   deployTimeoutMs: number;
   buildTimeoutMs: number;
   drainTimeoutMs: number;

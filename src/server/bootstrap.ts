@@ -33,7 +33,7 @@ export interface Bootstrapped {
   /** True when the key was made just now: it is shown once. */
   isNewKey: boolean;
   listenerId: string;
-  /** Key of the built-in listener; a new one each start, known to nobody else. */
+  /** Key of the built-in listener. */
   listenerKey: string;
 }
 
@@ -42,17 +42,26 @@ export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
   const { organizationId, workspaceId } = await ensureWorkspace(db, config);
   const listenerId = await ensureBuiltinListener(db, config.compute);
   const admin = await ensureAdminKey(db, config, organizationId, workspaceId);
-  await revokeListenerKeys(db, listenerId);
-  const listenerKey = mintApiKey();
-  await insertApiKey(db, {
-    ...listenerKey,
-    organizationId,
-    workspaceId: null,
-    listenerId,
-    name: "built-in listener",
-    role: "listener",
-  });
-  return { organizationId, ...admin, listenerId, listenerKey: listenerKey.key };
+  const listenerKey = await replaceListenerKey(db, config, { organizationId, listenerId });
+  return { organizationId, ...admin, listenerId, listenerKey };
+}
+
+/** A new key each start, or the one that the operator gave to a listener beside this server. */
+async function replaceListenerKey(
+  db: Db,
+  config: Config,
+  { organizationId, listenerId }: { organizationId: string; listenerId: string },
+): Promise<string> {
+  const { key, ...minted } = mintApiKey(config.listenerKey);
+  const known = config.listenerKey === undefined ? undefined : await findApiKeyByPrefix(db, minted.prefix);
+  if (known === undefined) {
+    await revokeListenerKeys(db, listenerId);
+    const about = { workspaceId: null, name: "built-in listener", role: "listener" } as const;
+    await insertApiKey(db, { ...minted, ...about, organizationId, listenerId });
+  } else if (!known.hash.equals(minted.hash) || known.revoked_at !== null || known.listener_id !== listenerId) {
+    throw new Error("the key in PIERHEAD_LISTENER_KEY was revoked or belongs to somebody else: make up another one");
+  }
+  return key;
 }
 
 export async function writeCredentials(config: Config, credentials: Credentials): Promise<void> {

@@ -4,10 +4,18 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";
 
+/** What decides how agents run, in a server and in a listener of its own. */
+type ComputeConfig = Pick<
+  Config,
+  "dataDir" | "dockerHost" | "dockerReadOnlyRoot" | "dockerImagesMaxGib" | "simulatedSeed"
+> & {
+  compute: Config["compute"] | "kubernetes";
+};
+
 /** The driver the operator chose; null: this server runs no agents itself. Loaded only when it is used. */
 export async function openCompute(
-  config: Config,
-  { installationId, imageNames, logger }: { installationId: string; imageNames: ImageNames; logger: Logger },
+  config: ComputeConfig,
+  { installationId, imageNames, logger }: { installationId: string; imageNames?: ImageNames; logger: Logger },
 ): Promise<Compute | (Compute & ReplicaLogs) | null> {
   switch (config.compute) {
     case "process": {
@@ -23,13 +31,14 @@ export async function openCompute(
         logger,
         isRootReadOnly: config.dockerReadOnlyRoot,
         imagesBytesMax: config.dockerImagesMaxGib * 1024 ** 3,
-        credentialOf: (uri) => imageNames.credentialOf(uri),
+        ...(imageNames && { credentialOf: (uri: string) => imageNames.credentialOf(uri) }),
       });
     }
     case "simulated": {
       const { openSimulatedCompute } = await import("../compute/simulated.ts");
       return openSimulatedCompute({ seed: config.simulatedSeed });
     }
+    case "kubernetes":
     case "none":
       return null;
   }

@@ -1,16 +1,24 @@
 import { settings } from "./config.ts";
+import { listenerSettings } from "./listener-config.ts";
+import type { Setting } from "./setting.ts";
 
 /** docs/reference/configuration.md, from the table that reads the environment. */
 export function configurationReference(): string {
-  const rows = Object.values(settings).map(
-    ({ name, fallback, meaning }) => `| \`${name}\` | ${fallback} | ${meaning} |`,
-  );
   return `# Configuration
 
 Read from the environment once, at start. Written by \`npm run generate\` from \`src/server/config.ts\`.
 
-| Variable | Default | Meaning |
-|---|---|---|
-${rows.join("\n")}
+${tableOf(settings)}
+
+## \`pierhead listener\`
+
+A data plane by itself reads these.
+
+${tableOf(listenerSettings)}
 `;
+}
+
+function tableOf(table: Record<string, Setting<unknown>>): string {
+  const rows = Object.values(table).map(({ name, fallback, meaning }) => `| \`${name}\` | ${fallback} | ${meaning} |`);
+  return ["| Variable | Default | Meaning |", "|---|---|---|", ...rows].join("\n");
 }

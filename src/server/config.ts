@@ -13,9 +13,19 @@ import {
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
-import { directory, flag, oneOf, optional, optionalFlag, optionalWhole, text, whole } from "./setting.ts";
-
-export type Environment = Record<string, string | undefined>;
+import {
+  directory,
+  type Environment,
+  flag,
+  oneOf,
+  optional,
+  optionalFlag,
+  optionalWhole,
+  type Read,
+  readSettings,
+  text,
+  whole,
+} from "./setting.ts";
 
 const computeTypes = ["process", "docker", "simulated", "none"] as const;
 
@@ -136,6 +146,11 @@ export const settings = {
     "Headers for the OpenTelemetry collector as `name=value` pairs separated by commas; agents get them too.",
   ),
   compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
+  listenerKey: optional(
+    "PIERHEAD_LISTENER_KEY",
+    "none",
+    "With `PIERHEAD_COMPUTE=none`: key of a `pierhead listener` on this host that runs the agents in place of this server.",
+  ),
   dockerHost: text(
     "DOCKER_HOST",
     "unix:///var/run/docker.sock",
@@ -304,9 +319,9 @@ export const settings = {
   simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Seed of the simulated compute."),
 };
 
-type Read = { [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["read"]> };
+type Settings = Read<typeof settings>;
 
-export interface Config extends Omit<Read, "allowLocalSources" | "allowPrivateNetwork" | "cacheDir" | "regions"> {
+export interface Config extends Omit<Settings, "allowLocalSources" | "allowPrivateNetwork" | "cacheDir" | "regions"> {
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
   cacheDir: string;
@@ -318,9 +333,7 @@ export interface Config extends Omit<Read, "allowLocalSources" | "allowPrivateNe
  * @throws Error naming the variable, what it must be and what it is.
  */
 export function readConfig(environment: Environment): Config {
-  const read = Object.fromEntries(
-    Object.entries(settings).map(([key, setting]) => [key, setting.read(environment[setting.name] || undefined)]),
-  ) as Read;
+  const read = readSettings(settings, environment);
   const isLaptop = read.mode === "standalone" && isLoopback(read.host);
   return {
     ...read,
@@ -338,7 +351,7 @@ export function isLoopback(host: string): boolean {
 /** The installations of one product, each with its own address; only the cloud mode has more than one. */
 function readRegions(
   list: string | undefined,
-  read: Pick<Read, "mode" | "region" | "rootDomain">,
+  read: Pick<Settings, "mode" | "region" | "rootDomain">,
   ownUrl: string,
 ): Region[] {
   if (list !== undefined) {

@@ -22,7 +22,7 @@ export interface RunningListener {
 const stopGraceMs = 10_000;
 
 /** Simulated replicas cost this machine nothing while they start. */
-const simulatedLimits = { startsMax: 256 };
+export const simulatedLimits = { startsMax: 256 };
 
 /** Reading assignments and looking at all replicas takes 0.1 s; a database that is slow must not keep the API away. */
 const routedTimeoutMs = 3_000;

@@ -8,6 +8,19 @@ export interface Setting<T> {
   read(text: string | undefined): T;
 }
 
+export type Environment = Record<string, string | undefined>;
+
+/** What a table of settings reads. */
+export type Read<S> = { [K in keyof S]: S[K] extends Setting<infer T> ? T : never };
+
+/** @throws Error naming the variable, what it must be and what it is. */
+export function readSettings<S extends Record<string, Setting<unknown>>>(table: S, environment: Environment): Read<S> {
+  const entries = Object.entries(table);
+  return Object.fromEntries(
+    entries.map(([key, setting]) => [key, setting.read(environment[setting.name] || undefined)]),
+  ) as Read<S>;
+}
+
 export function text(name: string, fallback: string, meaning: string): Setting<string> {
   return { name, fallback: fallback || "none", meaning, read: (value) => value ?? fallback };
 }

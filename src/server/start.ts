@@ -326,7 +326,9 @@ function reconcilerSettings(
     get controlPlaneUrl() {
       return address.public;
     },
-    deploymentUrl: (slug) => `${address.public}/d/${slug}`,
+    get deploymentsUrl() {
+      return `${address.public}/d/`;
+    },
     deployTimeoutMs: config.deployTimeoutMs,
     buildTimeoutMs: config.buildTimeoutMs,
     drainTimeoutMs: config.drainTimeoutMs,
@@ -352,7 +354,8 @@ function apiSettings({ config, address, tracing }: Ground) {
     allowPrivateNetwork: config.allowPrivateNetwork,
     uncappedResources: config.uncappedResources,
     sharedAuthOrganizationId: config.sharedAuthOrganizationId ?? null,
-    hasBuiltinDataPlane: config.compute !== "none",
+    hasBuiltinDataPlane: config.compute !== "none" || config.listenerKey !== undefined,
+    isDataPlaneRemote: config.listenerKey !== undefined,
     streamHeartbeatMs,
     rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },
   };

@@ -74,3 +74,21 @@ export async function readDesired(
   const items = rows.map(({ spec, ...row }) => ({ ...row, ...spec }));
   return { items, rv: items.at(-1)?.rv ?? page.after, more: items.length === page.limit };
 }
+
+/** Compares what a listener holds with its assignments; what is `unknown` is not its own, or no longer. */
+export async function compareInventory(
+  db: Db,
+  listenerId: string,
+  items: { deployment_id: string; generation: number }[],
+): Promise<{ unknown: string[]; isBehind: boolean }> {
+  const { rows } = await sql<{ unknown: string[]; isBehind: boolean }>`
+    with held as (
+      select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as h (deployment_id uuid, generation bigint)
+    ), own as (select deployment_id, generation, op from assignments where listener_id = ${listenerId})
+    select coalesce((select jsonb_agg(h.deployment_id) from held h
+                      where not exists (select from own o where o.deployment_id = h.deployment_id)), '[]') as unknown,
+           exists (select from own o left join held h on h.deployment_id = o.deployment_id
+                    where case when h.deployment_id is null then o.op = 'apply' else h.generation < o.generation end)
+             as "isBehind"`.execute(db.kysely);
+  return rows[0] as { unknown: string[]; isBehind: boolean };
+}

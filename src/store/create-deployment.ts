@@ -17,7 +17,7 @@ import { insertedSecretSet, type SealedSet, secretSetColumns } from "./secrets.t
 import { insertedTracingProject, type NewTracingProject, tracingColumns } from "./tracing-projects.ts";
 
 export interface NewDeployment
-  extends Pick<DeploymentRow, "id" | "tenant_id" | "listener_id" | "name" | "slug" | "source"> {
+  extends Pick<DeploymentRow, "id" | "tenant_id" | "listener_id" | "agents_url" | "name" | "slug" | "source"> {
   source_config: SourceConfig;
   source_revision_config: SourceRevisionConfig;
   tracked_ref: string | null;

@@ -72,7 +72,10 @@ function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
     found.push(sql`coalesce(d.source_config ->> 'deployment_type', 'prod') = ${deploymentType}`);
   }
   if (address !== undefined) {
-    found.push(sql`coalesce(d.source_config ->> 'custom_url' = ${address.customUrl}, d.slug = ${address.slug})`);
+    const agentsUrl = sql`(select replace(l.facts ->> 'agents_url', '{slug}', d.slug) from listeners l where l.id = d.listener_id)`;
+    found.push(
+      sql`coalesce(coalesce(d.source_config ->> 'custom_url', ${agentsUrl}) = ${address.customUrl}, d.slug = ${address.slug})`,
+    );
   }
   if (agentId !== undefined) found.push(sql`d.agent_id = ${agentId}`);
   if (agentEnvironment !== undefined) found.push(sql`d.agent_environment = ${agentEnvironment}`);

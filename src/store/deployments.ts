@@ -29,6 +29,8 @@ export interface DeploymentRow {
   tracked_ref: string | null;
   tracked_packages: string[] | null;
   secret_set_id: string | null;
+  /** Where the data plane serves its agents; null: the gateway of this server does. */
+  agents_url: string | null;
   secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
   status: DeploymentStatus;
   latest_revision_id: string | null;
@@ -79,6 +81,7 @@ export const deploymentColumns = sql.raw(
     "d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status",
     "d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id",
     "d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id",
+    "(select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url",
     "d.tracer_session_id, d.created_at, d.updated_at, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id",
   ].join(", "),
 ) as RawBuilder<unknown>;

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import type { ListenerFacts } from "../contract/assignment.ts";
 import { errors } from "../contract/error.ts";
 import type { Db } from "./database.ts";
 import { joined } from "./joined.ts";
@@ -27,11 +28,12 @@ export async function ensureBuiltinListener(db: Db, computeType: string): Promis
 export async function openListenerSession(
   db: Db,
   listenerId: string,
-  request: { instanceId: string; version: string; leaseMs: number },
+  request: { instanceId: string; version: string; facts?: ListenerFacts; leaseMs: number },
 ): Promise<ListenerSession> {
   const { rows } = await sql<{ session_id: string; epoch: number }>`
     update listeners
        set epoch = epoch + 1, session_id = ${randomUUID()}, instance_id = ${request.instanceId}, version = ${request.version},
+           facts = ${JSON.stringify(request.facts ?? {})}::jsonb,
            lease_until = now() + ${request.leaseMs} * interval '1 millisecond', last_seen_at = now(), updated_at = now()
      where id = ${listenerId}
        and (lease_until is null or lease_until < now() or instance_id = ${request.instanceId})
@@ -80,3 +82,11 @@ export async function readListenerVersion(db: Db, listenerId: string): Promise<n
   const { rows } = await sql<{ rv: number }>`select rv from listeners where id = ${listenerId}`.execute(db.kysely);
   return rows[0]?.rv ?? 0;
 }
+
+/** Where a listener serves agents, with `{slug}` for the deployment; null: it does not. */
+export const readAgentsUrl = joined(async (db, listenerIds: string[]): Promise<(string | null)[]> => {
+  const { rows } = await sql<{ id: string; agents_url: string | null }>`
+    select id, facts ->> 'agents_url' as agents_url from listeners
+     where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
+  return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.agents_url ?? null);
+});

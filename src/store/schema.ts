@@ -86,6 +86,7 @@ interface ListenerTable {
   compute_type: string;
   compute_id: string;
   compute_config: GeneratedJson;
+  facts: GeneratedJson;
   version: string | null;
   rv: Generated<number>;
   epoch: Generated<number>;

@@ -127,6 +127,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   uncappedResources: false,
   sharedAuthOrganizationId: null,
   hasBuiltinDataPlane: true,
+  isDataPlaneRemote: false,
   tracing: null,
   streamHeartbeatMs: 15_000,
   rateLimit: { perS: 0, burst: 1 },

@@ -50,6 +50,7 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
     stderr: stream("stderr"),
     signal: options.signal ?? new AbortController().signal,
     startServer: options.startServer ?? (() => Promise.reject(new Error("no server in this test"))),
+    startListener: () => Promise.reject(new Error("no listener in this test")),
   });
   return { code: await cli.run(), ...written };
 }

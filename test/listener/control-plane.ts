@@ -7,6 +7,7 @@ import {
   type Assignment,
   type DeploymentReport,
   epochHeader,
+  type Inventory,
   type LogBatch,
   type ReplicaLogLine,
   type StatusBatch,
@@ -104,6 +105,8 @@ export class ControlPlane {
         return this.#take(body as StatusBatch);
       case "/dp/v1/heartbeat":
         return { status: 200, body: { rv: this.#rv } };
+      case "/dp/v1/inventory":
+        return this.#compare(body as Inventory);
       case "/dp/v1/logs":
         return this.#takeLogs(body as LogBatch);
       case "/dp/v1/metrics":
@@ -144,6 +147,15 @@ export class ControlPlane {
 
   #wake(): void {
     for (const wake of this.#waiters) wake();
+  }
+
+  #compare({ items }: Inventory): Answer {
+    const held = new Map(items.map(({ deployment_id, generation }) => [deployment_id, generation]));
+    const unknown = [...held.keys()].filter((deploymentId) => !this.assignments.has(deploymentId));
+    const isBehind = [...this.assignments.values()].some(
+      ({ deployment_id, generation }) => (held.get(deployment_id) ?? 0) < generation,
+    );
+    return { status: 200, body: { unknown, is_behind: isBehind } };
   }
 
   #take({ reports }: StatusBatch): Answer {

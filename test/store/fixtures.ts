@@ -42,6 +42,7 @@ export function newDeployment(world: World, changed: Partial<NewDeployment> = {}
     id,
     tenant_id: world.tenantId,
     listener_id: world.listenerId,
+    agents_url: null,
     name: `agent-${id.slice(0, 8)}`,
     slug: `agent-${id.slice(0, 8)}`,
     source: "github",

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from "fastify";
-import { epochHeader } from "../../contract/assignment.ts";
+import { epochHeader, type ListenerFacts } from "../../contract/assignment.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { listenerHeartbeatMs, listenerLeaseMs } from "../../domain/limits.ts";
-import { readDesired } from "../../store/assignments.ts";
+import { compareInventory, readDesired } from "../../store/assignments.ts";
 import type { Db } from "../../store/database.ts";
 import {
   checkEpoch,
@@ -27,13 +27,20 @@ const pageMax = 500;
 
 /** `/dp/v1`: what a data plane asks and reports (contract/assignment.ts). Each call but the first is fenced by its epoch. */
 export function addListenerProtocol(api: Api): void {
-  const { db, sealer } = api.deps;
+  addSessionRoutes(api);
+  addDesiredRoutes(api);
+  addReportRoutes(api);
+}
+
+function addSessionRoutes(api: Api): void {
+  const { db } = api.deps;
 
   listenerRoute(api, operations.openListenerSession, async ({ principal, body }) => {
     if (!body.protocols.some((one) => protocolsSpoken.includes(one))) throw errors.protocolUnknown(protocolsSpoken);
     const session = await openListenerSession(db, principal.listenerId, {
       instanceId: body.instance_id,
       version: body.version,
+      facts: factsOf(body),
       leaseMs: listenerLeaseMs,
     });
     return {
@@ -51,9 +58,21 @@ export function addListenerProtocol(api: Api): void {
     return undefined;
   });
 
+  listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
+    const session = sessionOf(principal, request);
+    await renewListenerSession(db, session, listenerLeaseMs);
+    return { rv: await readListenerVersion(db, session.listenerId) };
+  });
+}
+
+function addDesiredRoutes(api: Api): void {
+  const { db, sealer } = api.deps;
+
   listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
+    // A cursor from the future: this database was restored from a copy that is older than the listener's memory.
+    if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
     return waitForDesired(db, session.listenerId, query, signal);
   });
 
@@ -69,17 +88,22 @@ export function addListenerProtocol(api: Api): void {
     return { values: { ...values, ...tracing, ...injected } };
   });
 
+  listenerRoute(api, operations.compareInventory, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    const { unknown, isBehind } = await compareInventory(db, session.listenerId, body.items);
+    return { unknown, is_behind: isBehind };
+  });
+}
+
+function addReportRoutes(api: Api): void {
+  const { db } = api.deps;
+
   listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
     await storeReports(db, session, body.reports);
     return undefined;
-  });
-
-  listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
-    const session = sessionOf(principal, request);
-    await renewListenerSession(db, session, listenerLeaseMs);
-    return { rv: await readListenerVersion(db, session.listenerId) };
   });
 
   listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body }) => {
@@ -114,6 +138,10 @@ async function waitForDesired(
     }
     await wake.came;
   }
+}
+
+function factsOf({ agents_url, capabilities, engine_version }: ListenerFacts): ListenerFacts {
+  return JSON.parse(JSON.stringify({ agents_url, capabilities, engine_version }));
 }
 
 /** A call without a readable epoch is as stale as one with an old one. */

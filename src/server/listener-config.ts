@@ -1,0 +1,74 @@
+import { homedir } from "node:os";
+import path from "node:path";
+import type { LogLevel } from "../telemetry/log.ts";
+import { directory, type Environment, flag, oneOf, optional, type Read, readSettings, text, whole } from "./setting.ts";
+
+/** Every variable that `pierhead listener` reads. */
+export const listenerSettings = {
+  url: optional("PIERHEAD_URL", "needed", "Address of the control plane."),
+  key: optional("PIERHEAD_LISTENER_KEY", "needed, or the file", "Key of this listener."),
+  keyFile: optional(
+    "PIERHEAD_LISTENER_KEY_FILE",
+    "none",
+    "File with the key, read anew for each call: a replaced key needs no restart.",
+  ),
+  compute: oneOf(
+    "PIERHEAD_COMPUTE",
+    ["kubernetes", "process", "docker", "simulated"] as const,
+    "Where this listener runs agents.",
+  ),
+  port: whole("PORT", 8125, 0, 65_535, "Port of `/ok`, `/ready` and, but for Kubernetes, of the agents."),
+  host: text("HOST", "127.0.0.1", "Address to listen on."),
+  agentsUrl: optional(
+    "PIERHEAD_AGENTS_URL",
+    "this listener's own port",
+    "Where callers reach the agents; `{slug}` stands for that of a deployment: `https://{slug}.agents.example.com`.",
+  ),
+  dataDir: directory(
+    "PIERHEAD_DATA_DIR",
+    path.join(homedir(), ".pierhead-listener"),
+    "~/.pierhead-listener",
+    "Replica state, logs and how far logs were sent.",
+  ),
+  dockerHost: text("DOCKER_HOST", "unix:///var/run/docker.sock", "Container engine of the docker compute."),
+  dockerReadOnlyRoot: flag(
+    "PIERHEAD_DOCKER_READ_ONLY_ROOT",
+    false,
+    "Containers may write to /tmp and their state only.",
+  ),
+  dockerImagesMaxGib: whole(
+    "PIERHEAD_DOCKER_IMAGES_MAX_GIB",
+    20,
+    1,
+    100_000,
+    "Disk that images may take before pulled ones that nothing uses are removed.",
+  ),
+  simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Seed of the simulated compute."),
+  logLevel: oneOf(
+    "PIERHEAD_LOG_LEVEL",
+    ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],
+    "Least level of the program's own log lines.",
+  ),
+};
+
+export interface ListenerConfig extends Omit<Read<typeof listenerSettings>, "url"> {
+  url: string;
+}
+
+/** @throws Error naming the variable, what it must be and what it is. */
+export function readListenerConfig(environment: Environment): ListenerConfig {
+  const read = readSettings(listenerSettings, environment);
+  const { url, key, keyFile, agentsUrl } = read;
+  if (url === undefined || !/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new Error("PIERHEAD_URL must be the http or https address of the control plane");
+  }
+  if (key === undefined && keyFile === undefined) {
+    throw new Error(
+      "PIERHEAD_LISTENER_KEY or PIERHEAD_LISTENER_KEY_FILE must be given: `pierhead listener create` makes one",
+    );
+  }
+  if (agentsUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(agentsUrl)) {
+    throw new Error(`PIERHEAD_AGENTS_URL must be an http or https address with {slug} in it, got "${agentsUrl}"`);
+  }
+  return { ...read, url };
+}

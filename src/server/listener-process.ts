@@ -1,0 +1,102 @@
+import { mkdir, readFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { createListenerClient, httpSend } from "../client/listener-client.ts";
+import type { Compute } from "../compute/compute.ts";
+import { createGateway, type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import { createListener, type Listener } from "../listener/listener.ts";
+import { lockDirectory } from "../store/embedded/directory-lock.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { Closing } from "./closing.ts";
+import { openCompute } from "./compute.ts";
+import { installationIdOf } from "./installation.ts";
+import { simulatedLimits } from "./listener.ts";
+import type { ListenerConfig } from "./listener-config.ts";
+import { version } from "./version.ts";
+
+export interface ListenerProcess {
+  /** Where `/ok` and `/ready` answer, and the agents under `/d/<slug>/`. */
+  url: string;
+  listener: Listener;
+  /** Agents go on running. */
+  close(): Promise<void>;
+}
+
+/**
+ * A data plane by itself: the listener, its compute and a gateway of its own, following a control plane over HTTP.
+ * @throws Error naming the part and the reason: directory in use, port taken, engine not reachable.
+ */
+export async function startListenerProcess(
+  config: ListenerConfig,
+  { logger }: { logger: Logger },
+): Promise<ListenerProcess> {
+  const closing = new Closing(logger);
+  try {
+    await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+    const lock = await lockDirectory(path.join(config.dataDir, "listener.lock"), logger);
+    closing.add("data directory", () => lock.release());
+    const instanceId = await installationIdOf(config.dataDir);
+    const compute = (await openCompute(config, { installationId: instanceId, logger })) as Compute;
+    closing.add("compute", () => compute.close());
+    const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+    closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
+    const server = serve(gateway, () => listener.health().isListed);
+    const url = await bind(server, config);
+    closing.add("sockets", () => end(server));
+    const listener = createListener({
+      client: createListenerClient(httpSend(config.url, keyOf(config))),
+      compute,
+      traffic: gateway,
+      logger,
+      instanceId,
+      version,
+      facts: { agents_url: config.agentsUrl ?? `${url}/d/{slug}` },
+      limits: compute.type === "simulated" ? simulatedLimits : {},
+      logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
+    });
+    listener.start();
+    closing.add("listener", () => listener.stop());
+    logger.info({ url, control_plane: config.url, compute: compute.type, version }, "listener started");
+    return { url, listener, close: () => closing.run() };
+  } catch (error) {
+    await closing.run();
+    throw error;
+  }
+}
+
+/** Read at each call, so that a key that is replaced in the file is used at once. */
+function keyOf({ key, keyFile }: ListenerConfig): string | (() => Promise<string>) {
+  return keyFile === undefined ? (key as string) : async () => (await readFile(keyFile, "utf8")).trim();
+}
+
+/** `/ok`: the process is there. `/ready`: it has been told everything it should run. */
+function serve(gateway: Gateway, isReady: () => boolean): Server {
+  const server = createServer(gatewayServerOptions, (request: IncomingMessage, response: ServerResponse) => {
+    if (gateway.matches(request)) return gateway.handle(request, response);
+    const isFine = request.url === "/ok" || (request.url === "/ready" && isReady());
+    const status = isFine ? 200 : request.url === "/ready" ? 503 : 404;
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ ok: isFine }));
+  });
+  server.on("upgrade", (request, socket, head) => {
+    if (gateway.matches(request)) gateway.upgrade(request, socket, head);
+    else socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+  });
+  return server;
+}
+
+function bind(server: Server, { host, port }: ListenerConfig): Promise<string> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      const shown = host.includes(":") ? `[${host}]` : host === "0.0.0.0" ? "127.0.0.1" : host;
+      resolve(`http://${shown}:${(server.address() as AddressInfo).port}`);
+    });
+  });
+}
+
+async function end(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeAllConnections();
+  await closed;
+}

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { epochHeader } from "../../src/contract/assignment.ts";
+import { writeAssignment } from "../../src/store/assignments.ts";
+import { startApi, type TestApi } from "./harness.ts";
+
+const t = await startApi();
+
+interface Opened {
+  id: string;
+  call(method: "GET" | "POST", path: string, payload?: object): ReturnType<TestApi["ask"]>;
+}
+
+/** A listener of the workspace with an open session. */
+async function openListener(facts: object = {}): Promise<Opened> {
+  const made = await t.ask({
+    method: "POST",
+    url: "/v2/listeners",
+    payload: { compute_type: "k8s", compute_id: randomUUID(), compute_config: {} },
+  });
+  const { id, listener_key: key } = made.body as { id: string; listener_key: string };
+  const payload = { instance_id: "one", version: "1.0.0", protocols: [7, 1], compute_type: "kubernetes", ...facts };
+  const session = await t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
+  assert.equal(session.status, 201, JSON.stringify(session.body));
+  const headers = { [epochHeader]: String((session.body as { epoch: number }).epoch) };
+  const call: Opened["call"] = (method, path, sent) =>
+    t.ask({ method, url: path, key, headers, ...(sent === undefined ? {} : { payload: sent }) });
+  return { id, call };
+}
+
+const deploy = async (listenerId: string) => {
+  const made = await t.ask({
+    method: "POST",
+    url: "/v2/deployments",
+    payload: {
+      name: `d-${randomUUID()}`,
+      source: "external_docker",
+      source_config: { listener_id: listenerId },
+      source_revision_config: { image_uri: "127.0.0.1:1/bot:1" },
+    },
+  });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body as { id: string; tenant_id: string; url: string };
+};
+
+const assign = ({ id, tenant_id }: { id: string; tenant_id: string }, listenerId: string) =>
+  writeAssignment(t.db, {
+    ...{ deployment_id: id, tenant_id, listener_id: listenerId, slug: id.slice(0, 8), op: "apply" },
+    ...{ target: null, serving: null, idle_after_ms: null },
+  });
+
+test("an inventory names what is no longer the listener's, and says when something is missing or old", async () => {
+  const [own, other] = [await openListener(), await openListener()];
+  const [first, second, foreign] = [await deploy(own.id), await deploy(own.id), await deploy(other.id)];
+  await assign(first, own.id);
+  await assign(first, own.id);
+  await assign(foreign, other.id);
+  const compare = async (items: object[]) => (await own.call("POST", "/dp/v1/inventory", { items })).body;
+  const held = (deployment: { id: string }, generation: number) => ({ deployment_id: deployment.id, generation });
+  assert.deepEqual(await compare([held(first, 2)]), { unknown: [], is_behind: false });
+  assert.deepEqual(await compare([held(first, 1)]), { unknown: [], is_behind: true });
+  assert.deepEqual(await compare([]), { unknown: [], is_behind: true });
+  const gone = randomUUID();
+  const answer = (await compare([held(first, 2), held(foreign, 1), held(second, 1), held({ id: gone }, 4)])) as {
+    unknown: string[];
+  };
+  assert.deepEqual(answer.unknown.toSorted(), [foreign.id, second.id, gone].toSorted());
+});
+
+test("a cursor that is ahead of everything is gone, not silence for ever", async () => {
+  const { id, call } = await openListener();
+  await assign(await deploy(id), id);
+  const page = (await call("GET", "/dp/v1/desired?after=0")).body as { rv: number; items: unknown[] };
+  assert.equal(page.items.length, 1);
+  assert.equal((await call("GET", `/dp/v1/desired?after=${page.rv}`)).status, 200);
+  assert.equal((await call("GET", `/dp/v1/desired?after=${page.rv + 1}`)).status, 410);
+});
+
+test("deployments answer where their data plane says, at once and in lists by address", async () => {
+  const { id } = await openListener({ agents_url: "https://{slug}.agents.example.com", capabilities: ["later"] });
+  const made = await deploy(id);
+  assert.match(made.url, /^https:\/\/d-[0-9a-f-]+\.agents\.example\.com$/);
+  const read = await t.ask({ method: "GET", url: `/v2/deployments/${made.id}` });
+  assert.equal((read.body as { url: string }).url, made.url);
+  const found = await t.ask({ method: "GET", url: `/v2/deployments?url=${encodeURIComponent(made.url)}` });
+  assert.deepEqual(
+    (found.body as { resources: { id: string }[] }).resources.map((one) => one.id),
+    [made.id],
+  );
+});
+
+test("a listener of a later version is understood: unknown fields are ignored, an unknown protocol is refused", async () => {
+  await openListener({ colour: "green" });
+  const { id } = (
+    await t.ask({
+      method: "POST",
+      url: "/v2/listeners",
+      payload: { compute_type: "k8s", compute_id: "x", compute_config: {} },
+    })
+  ).body as { id: string };
+  const { listener_key: key } = (await t.ask({ method: "POST", url: `/v2/listeners/${id}/key` })).body as {
+    listener_key: string;
+  };
+  const payload = { instance_id: "one", version: "9", protocols: [2, 3], compute_type: "kubernetes" };
+  const refused = await t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
+  assert.equal(refused.status, 400);
+  assert.match(JSON.stringify(refused.body), /this server speaks 1/);
+});

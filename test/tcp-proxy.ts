@@ -1,0 +1,58 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+/** How a partition looks to both sides: bytes vanish, or connections are refused. */
+export type Partition = "none" | "blackhole" | "reset";
+
+export interface TcpProxy extends AsyncDisposable {
+  /** As `http://host:port`. */
+  url: string;
+  /** From this moment on; connections that are open when it heals after a blackhole stay dead, as behind a NAT. */
+  become(partition: Partition): void;
+}
+
+/** A wire between two parties that a test can cut. */
+export async function startTcpProxy(target: string): Promise<TcpProxy> {
+  const { hostname, port } = new URL(target);
+  const sockets = new Set<Socket>();
+  let partition: Partition = "none";
+  const server = createServer({ allowHalfOpen: true }, (near) => {
+    sockets.add(near);
+    near.once("close", () => sockets.delete(near));
+    near.on("error", () => {});
+    if (partition === "reset") return near.resetAndDestroy();
+    if (partition === "blackhole") return void near.resume();
+    const far = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    sockets.add(far);
+    far.once("close", () => sockets.delete(far));
+    far.on("error", () => near.destroy());
+    near.once("close", () => far.destroy());
+    far.once("close", () => near.destroy());
+    pass(near, far);
+    pass(far, near);
+  });
+  function pass(from: Socket, to: Socket): void {
+    let isDead = false;
+    from.on("data", (chunk) => {
+      isDead ||= partition === "blackhole";
+      if (!isDead) to.write(chunk);
+    });
+    from.on("end", () => {
+      if (!isDead && partition !== "blackhole") to.end();
+    });
+  }
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    become(next) {
+      partition = next;
+      if (next === "reset") for (const socket of sockets) socket.resetAndDestroy();
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
