@@ -100,7 +100,7 @@ export const webhookOperations = {
     params: WebhookPath,
     query: ListDeliveriesQuery,
     response: { status: 200, schema: WebhookDeliveryPage },
-    errors: ["webhookNotFound"],
+    errors: ["webhookNotFound", "invalidField"],
   }),
   redeliverWebhook: operation("redeliverWebhook", {
     ...usual,
