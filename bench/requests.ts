@@ -56,6 +56,7 @@ export const apiSettings: ApiSettings = {
   region,
   regions,
   basePath,
+  owner: "bench:1",
   dataDir,
   version: "bench",
   publicUrl: null,

@@ -34,6 +34,8 @@ export interface ApiSettings {
   publicUrl: string | null;
   /** Where this server listens: base of the addresses of deployments when nobody is asking. */
   ownUrl(): string;
+  /** Names this start of this server. */
+  owner: string;
   dataDir: string;
   templatesDir: string;
   allowLocalSources: boolean;

@@ -14,6 +14,7 @@ export function openOAuth({ server, deps }: Api): OAuthDeps {
   server.addHook("onClose", () => underway.settle());
   return {
     ...{ db, sealer, logger, underway },
+    owner: settings.owner,
     fetch: createProviderFetch(settings),
     callbackUrl: (provider) => callbackUrlOf(provider, settings),
     get sharedOrganizationId() {

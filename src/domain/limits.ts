@@ -113,6 +113,9 @@ export const housekeepingIntervalMs = 10 * minute;
 export const logRetentionDays = 14;
 export const logLinesKeptMax = 1_000_000;
 
+/** Finishing a sign-in takes one call of the provider and one write; what takes longer was interrupted and will not end. */
+export const signInFinishTimeoutMs = minute;
+
 /** The timeline of what happened to a deployment. */
 export const eventRetentionDays = 90;
 

@@ -1,12 +1,13 @@
 import { listArtifacts } from "../builds/artifact.ts";
 import { metricsRetentionDays } from "../contract/metrics.ts";
-import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax } from "../domain/limits.ts";
+import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax, signInFinishTimeoutMs } from "../domain/limits.ts";
 import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
 import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
 import { noteUnusedDeployments } from "../store/deployment-use.ts";
 import { trimAnswers } from "../store/idempotency-keys.ts";
 import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
+import { failInterrupted } from "../store/oauth-requests.ts";
 import { renewDataKey, resealValues } from "../store/reseal.ts";
 import {
   dropSupersededArtifacts,
@@ -56,6 +57,7 @@ const sharedChores: Record<string, Chore> = {
   events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
     days === 0 ? 0 : trimAuditLog(db, { days }, signal),
+  "interrupted sign-ins": ({ db }) => failInterrupted(db, { afterMs: signInFinishTimeoutMs }),
   "sign-ins": ({ db }, signal) => trimAuthRequests(db, signal),
   "token events": ({ db, settings }, signal) => trimTokenEvents(db, { days: settings.eventRetentionDays }, signal),
   "data keys": async ({ db, sealer, settings: { dataKeyDays: days } }) =>

@@ -131,6 +131,8 @@ interface Ground {
   metrics: Metrics;
   installed: Bootstrapped;
   installationId: string;
+  /** Names this start of this server, beginning with the installation. */
+  owner: string;
   /** Parts that do not run yet; `GET /ready` names them. */
   waitingFor: Set<string>;
   /** Base of the addresses that are given out when there is no request to take it from. */
@@ -172,6 +174,9 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
       return config.publicUrl ?? this.own;
     },
   };
+  const installationId = await installationIdOf(config.dataDir);
+  // Before anything is begun: what bears our name now was begun by a start that is gone.
+  await takeOverLeases(db, installationId);
   const registry = openRegistry(config, { sealer, logger });
   if (typeof registry !== "string") closing.add("registry", () => registry.close());
   return {
@@ -187,7 +192,8 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     events: new EventFeed(db, logger),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
-    installationId: await installationIdOf(config.dataDir),
+    installationId,
+    owner: `${installationId}:${process.pid}-${randomUUID()}`,
     waitingFor: new Set(["reconciler", "listener"]),
     address,
   };
@@ -242,9 +248,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 
 async function startReconciler(ground: Ground, closing: Closing): Promise<void> {
   const { config, logger, db, sealer, events, databases, imageNames, tracing, github, metrics } = ground;
-  const { address, installationId } = ground;
-  const owner = `${installationId}:${process.pid}-${randomUUID()}`;
-  await takeOverLeases(db, installationId);
+  const { address, installationId, owner } = ground;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const builds = new BuildRunner({ db, logger }, settings);
@@ -336,8 +340,9 @@ function reconcilerSettings(
   };
 }
 
-function apiSettings({ config, address, tracing }: Ground) {
+function apiSettings({ config, address, tracing, owner }: Ground) {
   return {
+    owner,
     tracing: tracing.backend,
     mode: config.mode,
     region: config.region,

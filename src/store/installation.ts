@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "./database.ts";
+import { failInterrupted } from "./oauth-requests.ts";
 
 /**
  * Ends the leases that an earlier process of this installation left behind, so that its work goes on at once instead of
@@ -12,10 +13,13 @@ export async function takeOverLeases(db: Db, installation: string): Promise<void
     with passes as (
       update reconcile_queue set lease_owner = null, lease_until = null, run_at = now()
        where lease_owner is not null and starts_with(lease_owner, ${mine})
+    ), refreshes as (
+      update oauth_tokens set refresh_until = null where refresh_until is not null and starts_with(refresh_owner, ${mine})
     ), deliveries as (
       update webhook_deliveries set lease_owner = null, lease_until = null
        where lease_owner is not null and starts_with(lease_owner, ${mine})
     )
     update builds set lease_until = least(lease_until, now() - interval '1 second')
      where status = 'running' and starts_with(owner, ${mine})`.execute(db.kysely);
+  await failInterrupted(db, { owner: mine });
 }

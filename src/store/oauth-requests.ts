@@ -129,9 +129,9 @@ export function openRequest(sealer: Sealer, row: AuthRequestRow): RequestSecrets
 }
 
 /** Takes a request to finish it. Of all who bring its state one gets it, once. */
-export async function claimAuthRequest(db: Db, id: string): Promise<boolean> {
+export async function claimAuthRequest(db: Db, id: string, owner: string): Promise<boolean> {
   const { rows } = await sql`
-    update oauth_requests set status = 'claimed', status_since = now()
+    update oauth_requests set status = 'claimed', status_since = now(), claimed_by = ${owner}
      where id = ${id} and status = 'pending' and expires_at > now() returning id`.execute(db.kysely);
   return rows.length > 0;
 }
@@ -149,6 +149,29 @@ export async function failAuthRequest(db: Db | Trx, id: string, failure: string)
     update oauth_requests set status = 'failed', status_since = now(), failure = ${failure}
      where id = ${id} and status in ('pending', 'claimed') returning id`.execute(db.kysely);
   return rows.length > 0;
+}
+
+/**
+ * Ends sign-ins whose server died while it took the code to the provider: a code is good once, so nobody can go on. Their
+ * users' history says so.
+ * @param by beginning of the names of servers that are gone; else all that take longer than `afterMs`.
+ * @returns how many.
+ */
+export async function failInterrupted(db: Db, by: { owner: string } | { afterMs: number }): Promise<number> {
+  const isGone =
+    "owner" in by
+      ? sql`starts_with(r.claimed_by, ${by.owner})`
+      : sql`r.status_since < now() - ${by.afterMs} * interval '1 millisecond'`;
+  const { numAffectedRows } = await sql`
+    with failed as (
+      update oauth_requests r set status = 'failed', status_since = now(), failure = 'interrupted'
+       where r.status = 'claimed' and ${isGone} returning r.tenant_id, r.provider_row_id, r.user_id, r.agent_id, r.scopes
+    )
+    insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, event_type, reason, source, scopes, detail)
+    select gen_random_uuid(), f.tenant_id, p.provider_id, f.user_id, f.agent_id, 'flow_failed', 'interrupted', 'callback',
+           f.scopes, 'The server was interrupted while it finished the sign-in. Start it again.'
+      from failed f join oauth_providers p on p.id = f.provider_row_id`.execute(db.kysely);
+  return Number(numAffectedRows ?? 0);
 }
 
 /** 256 random bits need no salt. */

@@ -232,11 +232,15 @@ export async function deleteToken(db: Db | Trx, id: string): Promise<boolean> {
 
 /**
  * Takes the right to refresh a token: one at a time, and only while it is as it was read. A holder that dies loses it
- * after `leaseMs`.
+ * after `leaseMs`, or when it is started again.
  */
-export async function claimRefresh(db: Db, row: TokenRow, leaseMs: number): Promise<boolean> {
+export async function claimRefresh(
+  db: Db,
+  row: TokenRow,
+  { owner, leaseMs }: { owner: string; leaseMs: number },
+): Promise<boolean> {
   const { rows } = await sql`
-    update oauth_tokens set refresh_until = now() + ${leaseMs} * interval '1 millisecond'
+    update oauth_tokens set refresh_until = now() + ${leaseMs} * interval '1 millisecond', refresh_owner = ${owner}
      where id = ${row.id} and generation = ${row.generation} and not is_dead
        and (refresh_until is null or refresh_until < now()) returning id`.execute(db.kysely);
   return rows.length > 0;

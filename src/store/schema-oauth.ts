@@ -57,6 +57,7 @@ interface OAuthTokenTable {
   expires_at: Date | null;
   generation: Generated<number>;
   refresh_until: Date | null;
+  refresh_owner: string | null;
   created_at: Generated<Date>;
   updated_at: Generated<Date>;
 }
@@ -80,6 +81,7 @@ interface OAuthRequestTable {
   actor: string;
   status: Generated<"pending" | "claimed" | "completed" | "failed">;
   status_since: Generated<Date>;
+  claimed_by: string | null;
   failure: string | null;
   token_id: string | null;
   expires_at: Date;

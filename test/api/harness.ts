@@ -119,6 +119,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
   version: "0.1.0",
   basePath: "",
+  owner: "test:1",
   publicUrl: null,
   ownUrl: () => "http://127.0.0.1:8124",
   templatesDir: path.join(import.meta.dirname, "templates"),

@@ -130,7 +130,7 @@ eachDatabase("what is sealed again while a token is refreshed does not undo the 
   const sealer = await openSealer(db, randomBytes(32));
   const { tenantId, tokenId, token } = await makeSealed(db, sealer);
   const row = (await findToken(db, tenantId, tokenId)) as TokenRow;
-  assert.ok(await claimRefresh(db, row, 60_000));
+  assert.ok(await claimRefresh(db, row, { owner: "test", leaseMs: 60_000 }));
   await ageKeys(db, sealer, 1);
   await sealer.rotateDataKey();
   await ageKeys(db, sealer, 1);

@@ -11,6 +11,8 @@ export interface OAuthDeps {
   db: Db;
   sealer: Sealer;
   logger: Logger;
+  /** Names this start of this server. */
+  owner: string;
   fetch: ProviderFetch;
   /** Conversations with providers that go on when those who asked have left. */
   underway: Underway;

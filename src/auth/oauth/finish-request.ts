@@ -47,7 +47,7 @@ export async function finishRequest(deps: OAuthDeps, came: Return): Promise<Requ
   if (request === undefined || request.status !== "pending" || request.is_expired) return unusable;
   if (!mayFinish(request, came.by)) return unusable;
   const provider = await findProviderRow(deps.db, request.provider_row_id);
-  if (provider === undefined || !(await claimAuthRequest(deps.db, request.id))) return unusable;
+  if (provider === undefined || !(await claimAuthRequest(deps.db, request.id, deps.owner))) return unusable;
   // From here on the code is spent, whether the browser waits or not.
   return deps.underway.share(`request/${request.id}`, () => finishClaimed(deps, { came, request, provider, state }));
 }

@@ -61,7 +61,8 @@ async function refreshInTurn(deps: OAuthDeps, provider: ProviderRow, { tenant_id
     const secrets = openToken(deps.sealer, row);
     if (isLive(row)) return { row, secrets };
     if (secrets.refreshToken === null || !isIssuedBy(row, provider)) return undefined;
-    if (await claimRefresh(deps.db, row, leaseMs)) return refresh(deps, provider, { row, secrets });
+    if (await claimRefresh(deps.db, row, { owner: deps.owner, leaseMs }))
+      return refresh(deps, provider, { row, secrets });
     if (Date.now() >= end)
       throw new OAuthFailure("unavailable", "refresh_busy", "Another server is still refreshing it.");
     await sleep(lookIntervalMs);

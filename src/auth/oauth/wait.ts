@@ -1,4 +1,5 @@
 import { type Waited, waitSecondsMax } from "../../contract/oauth-token.ts";
+import { signInFinishTimeoutMs } from "../../domain/limits.ts";
 import { type AuthRequestRow, findAuthRequest } from "../../store/oauth-requests.ts";
 import { findToken, openToken } from "../../store/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
@@ -9,9 +10,6 @@ const answerLifeMs = 10 * 60_000;
 
 /** Ends in other servers are seen this much later at most. */
 const lookIntervalMs = 1_000;
-
-/** Finishing takes one call of the provider and one write; what takes longer was interrupted and will not end. */
-const finishTimeoutMs = 60_000;
 
 /**
  * Waits until a sign-in has ended (contract 9.4). One that is unknown, expired, failed or somebody else's is
@@ -52,7 +50,7 @@ async function answerOf({ db, sealer }: OAuthDeps, request: AuthRequestRow): Pro
     case "pending":
       return request.is_expired ? notFound : undefined;
     case "claimed":
-      return request.status_age_ms > finishTimeoutMs ? notFound : undefined;
+      return request.status_age_ms > signInFinishTimeoutMs ? notFound : undefined;
     case "failed":
       return notFound;
     case "completed": {
