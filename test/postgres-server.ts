@@ -98,7 +98,8 @@ function unprivilegedUser(): { uid: number; gid: number } | undefined {
 }
 
 /** Directory with initdb and postgres: of the highest version installed, or from the PATH. */
-function findBinaries(): string | undefined {
+/** Where the programs of PostgreSQL are. */
+export function findBinaries(): string | undefined {
   const packaged = "/usr/lib/postgresql";
   const versions = existsSync(packaged) ? readdirSync(packaged).sort((a, b) => Number(b) - Number(a)) : [];
   const places = [

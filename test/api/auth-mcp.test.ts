@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { discoverMcpProvider } from "../../src/auth/oauth/discover-mcp.ts";
+import { createProviderFetch, type ProviderFetch } from "../../src/auth/oauth/outbound.ts";
 import type { ProviderAnswer } from "../oauth-server.ts";
 import { canary, startAuthWorld } from "./auth-world.ts";
 
@@ -281,4 +283,53 @@ test("an address inside is not called, wherever it is written", async () => {
     assert.equal(answer.status, 400, mcp_server_url);
   }
   assert.equal(closed.as.calls.length, 0);
+});
+
+test("a public MCP server whose metadata points inside leads nowhere", async () => {
+  const outside = "https://mcp.example";
+  const guarded = createProviderFetch({ allowPrivateNetwork: false });
+  for (const inside of [
+    ...["https://10.0.0.1", "https://127.0.0.1", "https://169.254.169.254", "https://localhost", "https://[::1]"],
+    ...[
+      "https://[::ffff:10.0.0.1]",
+      "https://0x7f000001",
+      "https://2130706433",
+      "https://192.168.1.1.",
+      "https://100.64.0.1",
+    ],
+  ]) {
+    const resource = { resource: `${outside}/mcp`, authorization_servers: [outside] };
+    const server = {
+      ...{ issuer: outside, authorization_endpoint: `${outside}/a`, token_endpoint: `${outside}/t` },
+      ...{ registration_endpoint: `${outside}/r`, code_challenge_methods_supported: ["S256"] },
+    };
+    const pointers: Record<string, { named?: string; resource?: object; server?: object }> = {
+      resource_metadata: { named: `${inside}/metadata` },
+      authorization_servers: { resource: { ...resource, authorization_servers: [inside] } },
+      authorization_endpoint: { server: { ...server, authorization_endpoint: `${inside}/a` } },
+      token_endpoint: { server: { ...server, token_endpoint: `${inside}/t` } },
+      registration_endpoint: { server: { ...server, registration_endpoint: `${inside}/r` } },
+      revocation_endpoint: { server: { ...server, revocation_endpoint: `${inside}/v` } },
+    };
+    for (const [pointer, lie] of Object.entries(pointers)) {
+      // What stands for a server on the internet; everything else meets the guard.
+      const fetch: ProviderFetch = async (url, options) => {
+        if (!url.startsWith(`${outside}/`)) return guarded(url, options);
+        const { pathname } = new URL(url);
+        const named = lie.named ?? `${outside}/.well-known/oauth-protected-resource/mcp`;
+        const headers = { "www-authenticate": `Bearer resource_metadata="${named}"` };
+        if (pathname === "/mcp") return new Response(null, { status: 401, headers });
+        if (pathname.startsWith("/.well-known/oauth-protected")) return Response.json(lie.resource ?? resource);
+        if (pathname.startsWith("/.well-known/")) return Response.json(lie.server ?? server);
+        return Response.json({ client_id: "made", token_endpoint_auth_method: "none" }, { status: 201 });
+      };
+      const wish = {
+        name: "x",
+        mcpServerUrl: `${outside}/mcp`,
+        redirectUri: `${outside}/cb`,
+        allowPrivateNetwork: false,
+      };
+      await assert.rejects(discoverMcpProvider(fetch, wish), /public address/, `${pointer} ${inside}`);
+    }
+  }
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import { insertAuthRequest } from "../../src/store/oauth-requests.ts";
@@ -107,6 +107,31 @@ test("a token that is still good for some seconds is given out while the provide
   as.answer = () => ({ status: 500, text: "" });
   assert.equal((await w.authenticate(provider)).body.status, "completed");
 });
+
+for (const [name, skewMs] of [
+  ["an hour behind", -3_600_000],
+  ["an hour ahead", 3_600_000],
+] as const) {
+  test(`a clock of this server or of the provider that is ${name} costs nobody a token`, async () => {
+    const provider = await w.addProvider();
+    mock.timers.enable({ apis: ["Date"], now: Date.now() + skewMs });
+    try {
+      const [iat, exp] = [0, 60].map((s) => Math.floor((Date.now() + skewMs) / 1_000) + s);
+      const claims = Buffer.from(JSON.stringify({ sub: "1", email: "alice@example.org", iat, nbf: iat, exp }));
+      as.answer = () => token({ id_token: `e30.${claims.toString("base64url")}.c2ln` });
+      await w.connect(provider);
+      const { body: tokens } = await t.ask({ url: `/v2/auth/tokens?provider_id=${provider}`, ...asUser("alice") });
+      assert.equal(tokens[0].provider_account_label, "alice@example.org");
+      assert.equal(as.calls.length, 1, "nothing is refreshed that is good");
+      await w.expireTokens(provider);
+      as.answer = () => token({ access_token: "fresh" });
+      for (const _ of [1, 2]) assert.equal((await w.authenticate(provider)).body.token, "fresh");
+      assert.equal(as.calls.length, 2);
+    } finally {
+      mock.timers.reset();
+    }
+  });
+}
 
 test("a refresh token goes to nobody but the one who gave it", async () => {
   const provider = await w.addProvider();

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { after, beforeEach } from "node:test";
 import { sql } from "kysely";
 import { startOAuthServer } from "../oauth-server.ts";
-import { type Answer, startApi } from "./harness.ts";
+import { type Answer, startApi, type TestApi } from "./harness.ts";
 
 /** In every secret that is exchanged here; nothing that is shown, told or logged may hold it. */
 export const canary = "canary";
@@ -13,7 +13,11 @@ export async function startAuthWorld(
   settings: Parameters<typeof startApi>[0] = {},
   replaced: Parameters<typeof startApi>[1] = {},
 ) {
-  const t = await startApi(settings, replaced);
+  return authWorldOf(await startApi(settings, replaced));
+}
+
+/** The same on an API that was started. */
+export async function authWorldOf(t: TestApi) {
   const as = await startOAuthServer();
   after(() => as[Symbol.asyncDispose]());
   const honest = as.answer;
@@ -86,7 +90,7 @@ export async function startAuthWorld(
   return { t, as, post, addProvider, authenticate, begin, comeBack, wait, connect, expireTokens, countTokens };
 }
 
-export type AuthWorld = Awaited<ReturnType<typeof startAuthWorld>>;
+export type AuthWorld = Awaited<ReturnType<typeof authWorldOf>>;
 
 /** A page that says in plain words that nothing was connected, and gives nothing away. */
 export function assertPlainRefusal(answer: Answer): void {

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { sql } from "kysely";
+import { pino } from "pino";
+import { type Db, openDatabase } from "../../src/store/database.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eachDatabase } from "../database.ts";
+import { findBinaries } from "../postgres-server.ts";
+import { type AuthWorld, authWorldOf, canary } from "./auth-world.ts";
+import { startApiOn } from "./harness.ts";
+
+const asUser = (user: string) => ({ headers: { "x-user-id": user } });
+
+/** What a backup holds: `pg_dump` of a server; of the embedded database every row as text. */
+async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string> {
+  if (databaseUrl !== undefined) {
+    const dump = spawnSync(path.join(findBinaries() ?? "", "pg_dump"), [databaseUrl], { encoding: "utf8" });
+    assert.equal(dump.status, 0, dump.stderr);
+    return dump.stdout;
+  }
+  const { rows: tables } = await sql<{ name: string }>`
+    select table_name as name from information_schema.tables where table_schema = 'public'`.execute(db.kysely);
+  const dumps = tables.map(({ name }) =>
+    sql<{ row: string }>`select one::text as row from ${sql.table(name)} one`.execute(db.kysely),
+  );
+  return (await Promise.all(dumps)).flatMap(({ rows }) => rows.map(({ row }) => row)).join("\n");
+}
+
+/** The ways in which a text could stand there without being sealed. */
+function disguises(text: string): string[] {
+  // Of base64, wherever it begins, the part that depends on nothing around it; eight letters are no accident.
+  const shifted = [0, 1, 2].map((pad) => Buffer.from(`${"x".repeat(pad)}${text}`).toString("base64"));
+  const inner = shifted.map((one, pad) => one.slice(pad === 0 ? 0 : 4, one.endsWith("=") ? -4 : undefined));
+  return [text, Buffer.from(text).toString("hex"), ...inner.filter(({ length }) => length >= 8)];
+}
+
+/** All that can happen to tokens, with a canary in all that is secret. @returns everything anybody was told of it. */
+async function live({ t, as, ...w }: AuthWorld): Promise<{ told: string[]; secrets: string[] }> {
+  const told: string[] = [];
+  const note = ({ text, headers }: { text: string; headers: object }) => void told.push(text, JSON.stringify(headers));
+  const token = (what: string) => ({
+    json: {
+      ...{ access_token: `${canary}-access-${what}`, refresh_token: `${canary}-refresh-${what}`, token_type: "bearer" },
+      ...{ expires_in: 3600, id_token: `e30.${canary}.x`, instance: "https://eu.example", session_secret: canary },
+    },
+  });
+  const provider = await w.addProvider({ uses_pkce: true, revocation_url: `${as.url}/revoke` });
+  const { state } = await w.begin(provider);
+  as.answer = () => token("one");
+  note(await w.comeBack(provider, { code: `${canary}-code`, state }));
+  note(await w.comeBack(provider, { code: `${canary}-code`, state }));
+  const under = { headers: { "idempotency-key": "again" } };
+  for (const _ of [1, 2]) assert.match((await w.authenticate(provider, {}, under)).body.token, /-access-one$/);
+  await w.expireTokens(provider);
+  as.answer = () => token("two");
+  assert.match((await w.authenticate(provider)).body.token, /-access-two$/);
+  await w.expireTokens(provider);
+  as.answer = () => ({ status: 500, text: canary });
+  note(await w.authenticate(provider));
+  as.answer = ({ form }) => ({ status: 400, json: { error: form["refresh_token"], error_description: canary } });
+  assert.equal((await w.authenticate(provider, { check_only: true })).body.status, "token_expired");
+  const failed = await w.begin(provider, { user_id: "bob" });
+  note(await w.comeBack(provider, { code: `${canary}-other`, state: failed.state }));
+  const brought = { provider_id: provider, access_token: `${canary}-brought`, refresh_token: `${canary}-too` };
+  const imported = await w.post("/v2/auth/tokens/import", brought, asUser("carol"));
+  note(imported);
+  note(await w.post("/v2/auth/tokens/import", { ...brought, expires_in_seconds: canary.length / 7 }, asUser("carol")));
+  as.answer = () => ({ status: 503, text: canary });
+  const { token_id } = imported.body;
+  note(await t.ask({ method: "DELETE", url: `/v2/auth/tokens/${token_id}`, ...asUser("carol") }));
+  for (const user of ["alice", "bob", "carol"]) {
+    for (const url of ["/v2/auth/tokens", "/v2/auth/token-events"]) note(await t.ask({ url, ...asUser(user) }));
+  }
+  const admin = { key: await t.mintKey({ isOrganizational: true }) };
+  for (const url of ["/v2/auth/providers", "/v2/admin/audit-log?limit=100"]) note(await t.ask({ url, ...admin }));
+  note(await t.ask({ url: `/v2/auth/wait/${failed.authId}` }));
+  const verifiers = as.calls.flatMap(({ form }) => form["code_verifier"] ?? []);
+  assert.ok(verifiers.length >= 2);
+  return { told, secrets: [canary, state, failed.state, ...verifiers] };
+}
+
+eachDatabase(
+  "nothing secret of tokens stands in answers, logs, events, the audit log, the database or its backup",
+  async (db, { databaseUrl }) => {
+    const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-canary-"));
+    const lines: string[] = [];
+    const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
+    const t = await startApiOn(db, { dataDir }, { logger });
+    const { told, secrets } = await live(await authWorldOf(t));
+    const backup = await backupOf(db, databaseUrl);
+    await t.api.close();
+    await rm(dataDir, { recursive: true });
+    assert.ok(told.join().includes("flow_failed") && told.join().includes("oauth_token.import"));
+    assert.ok(lines.join().includes("a token could not be revoked") && lines.join().includes("a sign-in failed"));
+    assert.ok(backup.includes("refresh_failed") && backup.length > 5_000);
+    for (const secret of secrets) {
+      assert.ok(!told.join("\n").includes(secret), "told");
+      assert.ok(!lines.join("\n").includes(secret), "logged");
+      for (const disguise of disguises(secret)) assert.ok(!backup.includes(disguise), "in the backup");
+    }
+  },
+);
+
+eachDatabase(
+  "of 50 that ask two servers for an expired token at once, one refreshes it and all get the new one",
+  async (db, { databaseUrl }) => {
+    const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-two-"));
+    const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), poolMax: 10, logger: createLogger("silent") });
+    const t = await startApiOn(db, { dataDir });
+    const second = await startApiOn(other, { dataDir, owner: "test:2" }, { sealer: t.deps.sealer });
+    const w = await authWorldOf(t);
+    const provider = await w.addProvider();
+    await w.connect(provider);
+    for (const round of [1, 2]) {
+      await w.expireTokens(provider);
+      w.as.calls.length = 0;
+      const payload = { provider, scopes: ["read"], user_id: "alice" };
+      const request = { method: "POST" as const, url: "/v2/auth/authenticate", payload, key: t.tenant.adminKey };
+      const asked = Array.from({ length: 50 }, (_, index) => (index % 2 === 0 ? t : second).ask(request));
+      const answers = await Promise.all(asked);
+      assert.deepEqual([...new Set(answers.map(({ status, body }) => `${status} ${body.status}`))], ["200 completed"]);
+      assert.equal(new Set(answers.map(({ body }) => body.token)).size, 1, `round ${round}`);
+      assert.equal(w.as.calls.length, 1);
+    }
+    await t.api.close();
+    await second.api.close();
+    await other.close();
+    await rm(dataDir, { recursive: true });
+  },
+  { kinds: ["postgres"] },
+);
