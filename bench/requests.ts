@@ -62,6 +62,7 @@ export const apiSettings: ApiSettings = {
   publicUrl: null,
   ownUrl: () => "http://127.0.0.1",
   templatesDir: templatesDirectory,
+  consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,
   sharedAuthOrganizationId: null,

@@ -14,9 +14,9 @@ import type { EventFeed } from "../store/event-feed.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { addConsole } from "./console.ts";
 import { addDocuments } from "./documents.ts";
 import { answerErrors, answerRefused } from "./errors.ts";
-import { addLinkedPages } from "./linked-pages.ts";
 import { createRewrite } from "./mount.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { parseQuery } from "./request-parts.ts";
@@ -38,6 +38,8 @@ export interface ApiSettings {
   owner: string;
   dataDir: string;
   templatesDir: string;
+  /** Files of the console, as the build made them; null: there is none. */
+  consoleDir: string | null;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
   uncappedResources: boolean;
@@ -110,7 +112,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   refuseUnknown(api);
   addRoutes(api);
   addDocuments(api);
-  addLinkedPages(api);
+  addConsole(api);
   await server.ready();
   return server;
 }

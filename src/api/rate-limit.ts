@@ -80,17 +80,21 @@ export class RequestLimits {
   }
 
   /**
-   * Admits a request by its key, unless many wrong ones came from its address. A key that was in use here is let
+   * Admits a request by its key or session, unless many wrong ones came from its address. A key that was in use here is let
    * through all the same: behind a proxy all clients have one address.
    * @throws ApiError 429, and what `find` throws.
    */
-  async admit<P>(request: FastifyRequest, find: (asked: Credentials) => Promise<P>): Promise<P> {
-    const asked = credentialsOf(request.headers);
+  async admit<P>(
+    request: FastifyRequest,
+    find: (asked: Credentials) => Promise<P>,
+    asked = credentialsOf(request.headers),
+  ): Promise<P> {
     const limiter = this.#byAddress;
-    if (limiter === undefined || asked.key === undefined) return find(asked);
+    const secret = asked.key ?? asked.session;
+    if (limiter === undefined || secret === undefined) return find(asked);
     const address = networkOf(request.socket.remoteAddress ?? "");
     const waitS = limiter.waitS(address);
-    if (waitS > 0 && !this.#keyring.isFamiliar(asked.key)) throw errors.tooManyRequests(waitS);
+    if (waitS > 0 && !this.#keyring.isFamiliar(secret)) throw errors.tooManyRequests(waitS);
     try {
       return await find(asked);
     } catch (error) {

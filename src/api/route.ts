@@ -53,6 +53,7 @@ export interface Call<O extends Operation, P> {
   answerPartly(): void;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
+  setCookie(text: string): void;
   /** Begins an answer that the handler writes by itself, and ends; what it returns is not sent. */
   takeOver(headers: Record<string, string>): ServerResponse;
   /**
@@ -197,12 +198,15 @@ function register<O extends Operation, P extends Caller | null>(
 }
 
 function callOf<O extends Operation, P>(
-  parts: Omit<Call<O, P>, "signal" | "takeOver">,
+  parts: Omit<Call<O, P>, "signal" | "takeOver" | "setCookie">,
   reply: FastifyReply,
 ): Call<O, P> {
   let signal: AbortSignal | undefined;
   return {
     ...parts,
+    setCookie(text) {
+      reply.header("set-cookie", text);
+    },
     takeOver(headers) {
       reply.hijack();
       const all = { ...reply.getHeaders(), ...headers };

@@ -14,20 +14,24 @@ export interface MintedKey {
  */
 export function mintApiKey(wanted?: string): MintedKey {
   const key = wanted ?? `ph_${randomBytes(6).toString("hex")}_${randomBytes(32).toString("base64url")}`;
-  return { key, prefix: prefixOf(key), hash: hashOf(key) };
+  return { key, prefix: prefixOf(key), hash: digestOf(key) };
 }
 
 /** The part that finds a key's row. A key of another form is found by the beginning of its digest. */
 export function prefixOf(key: string): string {
-  return ownForm.exec(key)?.[1] ?? `sha256:${hashOf(key).toString("hex", 0, 8)}`;
+  return ownForm.exec(key)?.[1] ?? `sha256:${digestOf(key).toString("hex", 0, 8)}`;
 }
 
 const ownForm = /^ph_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 
 /** Compares in constant time. */
 export function isKeyOf(key: string, known: Buffer): boolean {
-  const own = hashOf(key);
+  const own = digestOf(key);
   return own.length === known.length && timingSafeEqual(own, known);
 }
 
-const hashOf = (key: string) => hash("sha256", key, "buffer");
+/** What is stored of a key, or of the token of a session. */
+export const digestOf = (secret: string) => hash("sha256", secret, "buffer");
+
+/** What a browser that signs in is given: 256 random bits. */
+export const mintSessionToken = () => `phs_${randomBytes(32).toString("base64url")}`;

@@ -1,8 +1,9 @@
 import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/api-keys.ts";
 import type { Db } from "../store/database.ts";
+import { findSession, type SessionRow } from "../store/sessions.ts";
 import { findWorkspace, type WorkspaceRow } from "../store/tenants.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
-import { isKeyOf, prefixOf } from "./api-key.ts";
+import { digestOf, isKeyOf, prefixOf } from "./api-key.ts";
 import { Memo } from "./memo.ts";
 
 /** A revoked key is refused this much later at most. A busy key then costs one query every 2 s instead of one a request. */
@@ -18,15 +19,19 @@ const touchIntervalMs = 60_000;
 export interface Keyring {
   /** undefined: unknown, wrong, expired or revoked; nobody is told which. */
   findKey(key: string): Promise<ApiKeyRow | undefined>;
-  /** Whether this very key was valid when it was last used here; asks nobody. */
+  /** The key that a session stands for; undefined: no such session, it is over, or its key is no longer valid. */
+  findSession(token: string): Promise<SessionRow | undefined>;
+  /** Whether this very key, or token of a session, was valid when it was last used here; asks nobody. */
   isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
-  /** Call it after keys or workspaces were changed: in this server the change holds at once. */
+  /** Call it after keys, sessions or workspaces were changed: in this server the change holds at once. */
   forget(): void;
 }
 
 export function createKeyring(db: Db, logger: Logger): Keyring {
   const keys = new Memo<ApiKeyRow>({ memoryMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
+  const readSession = (digest: string) => findSession(db, Buffer.from(digest, "hex"));
+  const sessions = new Memo<SessionRow>({ memoryMs, rowsMax, read: readSession });
   const workspaces = new Memo<WorkspaceRow>({ memoryMs, rowsMax, read: (id) => findWorkspace(db, id) });
   const touched = new WeakSet<ApiKeyRow>();
   const familiar = new Map<string, Buffer>();
@@ -59,6 +64,18 @@ export function createKeyring(db: Db, logger: Logger): Keyring {
       touch(row);
       return row;
     },
+    async findSession(token) {
+      const digest = digestOf(token);
+      const row = await sessions.find(digest.toString("hex"));
+      const isOver = row === undefined || row.session_expires_at.getTime() <= Date.now();
+      if (isOver || row.revoked_at !== null || hasExpired(row)) {
+        familiar.delete(prefixOf(token));
+        return undefined;
+      }
+      note(prefixOf(token), digest);
+      touch(row);
+      return row;
+    },
     isFamiliar(key) {
       const hash = familiar.get(prefixOf(key));
       return hash !== undefined && isKeyOf(key, hash);
@@ -66,6 +83,7 @@ export function createKeyring(db: Db, logger: Logger): Keyring {
     findWorkspace: (id) => workspaces.find(id),
     forget() {
       keys.forget();
+      sessions.forget();
       workspaces.forget();
     },
   };

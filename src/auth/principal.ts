@@ -9,6 +9,8 @@ import { mayCall, reaches } from "./permissions.ts";
 /** What a request says about who is asking. */
 export interface Credentials {
   key: string | undefined;
+  /** Token of a browser that is signed in; counts where no key is shown. */
+  session: string | undefined;
   /** `X-Tenant-Id`: any text, compared only. */
   tenantId: string | undefined;
   organizationId: string | undefined;
@@ -99,8 +101,9 @@ export async function findAdministrator(
 }
 
 async function findKey(keyring: Keyring, asked: Credentials): Promise<ApiKeyRow> {
-  const key = asked.key === undefined ? undefined : await keyring.findKey(asked.key);
-  if (key === undefined) throw errors.invalidToken();
+  const { key: shown, session } = asked;
+  const key = await (shown === undefined ? session && keyring.findSession(session) : keyring.findKey(shown));
+  if (!key) throw errors.invalidToken();
   if (asked.organizationId !== undefined && !isSame(asked.organizationId, key.organization_id))
     throw errors.forbidden();
   return key;

@@ -6,6 +6,7 @@ import type { logOperations } from "../contract/operations-logs.ts";
 import type { metricsOperations } from "../contract/operations-metrics.ts";
 import type { revisionOperations } from "../contract/operations-revisions.ts";
 import type { serverOperations } from "../contract/operations-server.ts";
+import type { sessionOperations } from "../contract/operations-sessions.ts";
 import type { webhookOperations } from "../contract/operations-webhooks.ts";
 import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
 import { type AuthOperations, authRoutes } from "./routes-auth.ts";
@@ -14,6 +15,7 @@ import { type IntegrationOperations, integrationRoutes } from "./routes-integrat
 /** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL. */
 export type ClientOperations = Omit<
   typeof serverOperations &
+    typeof sessionOperations &
     typeof deploymentOperations &
     typeof revisionOperations &
     typeof logOperations &
@@ -44,6 +46,10 @@ export const routes: Record<keyof ClientOperations, Route> = {
   getReadiness: get("/ready"),
   getInfo: get("/info"),
   getOpenapi: get("/openapi.json"),
+  listTemplates: get("/v2/templates"),
+  createSession: { verb: "POST", path: "/v2/session" },
+  getSession: get("/v2/session"),
+  deleteSession: { verb: "DELETE", path: "/v2/session" },
   listDeployments: get("/v2/deployments"),
   readMetrics: get("/v2/deployments/{deployment_id}/metrics"),
   createDeployment: { verb: "POST", path: "/v2/deployments" },

@@ -1,8 +1,9 @@
 import { Info, Ok, Readiness } from "./info.ts";
 import { operation } from "./operation.ts";
 import { freeObject } from "./schema.ts";
+import { TemplateList } from "./template.ts";
 
-/** What the installation says about itself; no key needed. */
+/** What the installation says about itself; no key needed but for what it has to offer. */
 export const serverOperations = {
   getOk: operation("getOk", {
     operationId: "get_ok",
@@ -40,6 +41,15 @@ export const serverOperations = {
     summary: "Mode, regions, version and the sources on offer",
     response: { status: 200, schema: Info },
     role: "none",
+  }),
+  listTemplates: operation("listTemplates", {
+    operationId: "list_templates_v2_templates_get",
+    verb: "GET",
+    path: "/v2/templates",
+    tag: "Server",
+    summary: "List the templates that a deployment can be created from",
+    response: { status: 200, schema: TemplateList },
+    role: "reader",
   }),
   getOpenapi: operation("getOpenapi", {
     operationId: "get_openapi",

@@ -15,12 +15,14 @@ import { metricsOperations } from "./operations-metrics.ts";
 import { oauthProviderOperations } from "./operations-oauth-providers.ts";
 import { revisionOperations } from "./operations-revisions.ts";
 import { serverOperations } from "./operations-server.ts";
+import { sessionOperations } from "./operations-sessions.ts";
 import { tagOperations } from "./operations-tags.ts";
 import { webhookOperations } from "./operations-webhooks.ts";
 
 /** Every operation of the API by its id. Routes, the OpenAPI document and the client are made from this table. */
 export const operations = {
   ...serverOperations,
+  ...sessionOperations,
   ...deploymentOperations,
   ...revisionOperations,
   ...logOperations,

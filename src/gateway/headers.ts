@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import { sessionCookie } from "../contract/session.ts";
 import type { Address } from "./address.ts";
 
 /** Headers as node keeps them on the wire: name, value, name, value, in order, repeats kept. */
@@ -49,7 +50,8 @@ export function requestHeaders(
   forEachHeader(request.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || requestRewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
     if (nominated?.has(lower)) return;
-    headers.push(name, value);
+    const kept = lower === "cookie" ? withoutSession(value) : value;
+    if (kept !== "") headers.push(name, kept);
   });
   const earlier = (name: string) => (options.trustsForwarded ? request.headers[name]?.toString() : undefined);
   const peer = request.socket.remoteAddress ?? "unknown";
@@ -78,10 +80,12 @@ export interface AnswerOptions {
 /** Headers for the client; node frames the body anew. */
 export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): RawHeaders {
   const headers: RawHeaders = ownHeaders(options);
+  if (options.address.prefix !== "" && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
   const nominated = nominatedBy(answer.headers.connection);
   forEachHeader(answer.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || lower === revisionHeader || lower === requestIdHeader) return;
     if (nominated?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
+    if (lower === "set-cookie" && value.trimStart().startsWith(`${sessionCookie}=`)) return;
     headers.push(name, lower === "location" ? publicLocation(value, options.address) : value);
   });
   return headers;
@@ -111,6 +115,19 @@ function publicLocation(location: string, { prefix, authority }: Address): strin
   const isWithinServer = path.startsWith("/") && !path.startsWith("//");
   const isPublic = path === prefix || path.startsWith(`${prefix}/`);
   return isWithinServer && !isPublic ? `${origin}${prefix}${path}` : location;
+}
+
+/**
+ * Routed by path, an agent shares its origin with the console. Its pages get an origin of their own: otherwise their
+ * scripts could do whatever the person can who looks at them and is signed in. By host name they have one anyway.
+ */
+const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
+
+/** Browsers send cookies to every port of a host: an agent must never see who is signed in to the console. */
+function withoutSession(cookies: string): string {
+  if (!cookies.includes(sessionCookie)) return cookies;
+  const others = cookies.split(";").filter((pair) => pair.split("=", 1)[0]?.trim() !== sessionCookie);
+  return others.join(";").trim();
 }
 
 /** Names a `Connection` header adds to the hop-by-hop ones; framing and routing are not the sender's to take away. */

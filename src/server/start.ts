@@ -36,6 +36,7 @@ import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
 import { buildTargetOf, openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
+import { consoleDirectory } from "./console.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
 import { removeInside } from "./files.ts";
@@ -355,6 +356,7 @@ function apiSettings({ config, address, tracing, owner }: Ground) {
     isLoopback: isLoopback(config.host),
     dataDir: config.dataDir,
     templatesDir: config.templatesDir ?? templatesDirectory,
+    consoleDir: consoleDirectory,
     allowLocalSources: config.allowLocalSources,
     allowPrivateNetwork: config.allowPrivateNetwork,
     uncappedResources: config.uncappedResources,

@@ -48,7 +48,8 @@ export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): K
   return key.workspace_id === null ? "organization" : "workspace";
 }
 
-const keyColumns = sql.raw(
+/** Of `api_keys k left join workspaces w`. */
+export const keyColumns = sql.raw(
   [
     "k.id, k.organization_id, k.workspace_id, k.listener_id, k.name, k.role, k.is_operator, k.prefix, k.hash",
     "k.created_at, k.expires_at, k.revoked_at, k.last_used_at, w.deployments_enabled",

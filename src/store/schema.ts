@@ -25,6 +25,7 @@ export interface Database extends OAuthTables, IntegrationTables {
   uploads: UploadTable;
   deployment_databases: DeploymentDatabaseTable;
   idempotency_keys: IdempotencyKeyTable;
+  sessions: SessionTable;
   assignments: AssignmentTable;
   observations: ObservationTable;
   deployment_changes: DeploymentChangeTable;
@@ -233,6 +234,13 @@ interface IdempotencyKeyTable {
   data_key_id: string;
   sealed: Buffer;
   created_at: Generated<Date>;
+}
+
+interface SessionTable {
+  token_hash: Buffer;
+  api_key_id: string;
+  created_at: Generated<Date>;
+  expires_at: Date;
 }
 
 interface AssignmentTable {

@@ -226,7 +226,10 @@ test("HEAD lets in whom GET lets in, and has no body", async () => {
 });
 
 /** Pages for people without a key: they hold nothing of anybody. */
-const pages = ["/docs", "/redoc", "/host/deployments", "/o/:tenant_id/host/deployments/:id"];
+const pages = [
+  ...["/docs", "/redoc", "/", "/host/:page", "/host/:page/:id", "/assets/:name"],
+  ...["", "/:id", "/:id/:part"].map((rest) => `/o/:tenant_id/host/:page${rest}`),
+];
 
 test("every route of the server is in the matrix: it has an operation in the table", () => {
   const known = new Set(table.map(({ verb, path }) => `${verb} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`));

@@ -183,6 +183,8 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   openListenerSession: { body: () => sessionRequest },
   // A fresh revision is still being made.
   redeployRevision: { refusal: "revisionInProgress" },
+  // No page of ours sent it.
+  createSession: { refusal: "forbidden" },
   // A URL has a signature of its own; without it nobody is let in, whoever he is.
   putUpload: { refusal: "uploadUrlInvalid" },
 };

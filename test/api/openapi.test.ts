@@ -112,14 +112,10 @@ test("the page for people shows every operation", async () => {
 });
 
 test("the addresses that clients print lead to a page without a key, and it tells nothing of any deployment", async () => {
-  const id = randomUUID();
-  const page = await t.ask({ url: `/o/${t.tenant.tenantId}/host/deployments/${id.toUpperCase()}`, key: null });
-  assert.match(page.text, new RegExp(`npx pierhead status ${id}`));
-  assert.match((await t.ask({ url: "/host/deployments", key: null })).text, /npx pierhead list/);
-  for (const bad of ["dep-1", "<script>", "%3Cscript%3E"]) {
-    const answer = await t.ask({ url: `/o/any/host/deployments/${bad}`, key: null });
-    assert.deepEqual([answer.status, answer.body], [404, { detail: "Not Found" }]);
-  }
+  const pages = ["/", "/host/deployments", `/o/${t.tenant.tenantId}/host/deployments/${randomUUID()}`, "/o/x/host/<b>"];
+  const texts = await Promise.all(pages.map(async (url) => (await t.ask({ url, key: null })).text));
+  for (const text of texts) assert.match(text, /npx pierhead list/);
+  assert.equal(new Set(texts).size, 1);
 });
 
 test("no page runs a script or loads anything", async () => {

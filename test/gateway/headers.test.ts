@@ -2,6 +2,30 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exchangeRaw, route, startGateway, startTarget } from "./harness.ts";
 
+test("an agent never sees the session of the console, and cannot set it; its pages are not of the console's origin", async () => {
+  let seen: string | undefined;
+  await using agent = await startTarget((request, response) => {
+    seen = request.headers.cookie;
+    const cookies = ["pierhead_session=forged; Path=/", "own=1"];
+    response.writeHead(200, { "set-cookie": cookies, "content-security-policy": "default-src *" }).end();
+  });
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1")]));
+  const url = `http://127.0.0.1:${site.port}/d/demo/`;
+  const asked = { headers: { cookie: "a=1; pierhead_session=phs_secret; b=2" } };
+  const byPath = await fetch(url, asked);
+  assert.equal(seen, "a=1; b=2");
+  assert.deepEqual(byPath.headers.getSetCookie(), ["own=1"]);
+  assert.match(byPath.headers.get("content-security-policy") ?? "", /^sandbox (?!.*same-origin).*, default-src \*$/);
+  await fetch(url, { headers: { cookie: "pierhead_session=phs_secret" } });
+  assert.equal(seen, undefined);
+  const byName = await exchangeRaw(
+    site.port,
+    "GET / HTTP/1.1\r\nHost: demo.localhost\r\nCookie: pierhead_session=phs_secret\r\nConnection: close\r\n\r\n",
+  );
+  assert.ok(!byName.includes("sandbox") && seen === undefined);
+});
+
 test("hop-by-hop headers stay on their hop, the rest passes in order with its repeats, both ways", async () => {
   let seen: string[] = [];
   await using agent = await startTarget((request, response) => {
@@ -58,6 +82,7 @@ test("hop-by-hop headers stay on their hop, the rest passes in order with its re
     "HTTP/1.1 207 Many Things",
     "x-request-id: client-7",
     "x-pierhead-revision: rev-1",
+    "content-security-policy: sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts",
     "Set-Cookie: a=1",
     "Set-Cookie: b=2",
     "X-Own: yes",

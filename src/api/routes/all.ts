@@ -24,12 +24,14 @@ import { addLogRoutes } from "./logs.ts";
 import { addMetricsRoutes } from "./metrics.ts";
 import { addPushTokenRoutes } from "./push-tokens.ts";
 import { addRevisionRoutes } from "./revisions.ts";
+import { addSessionRoutes } from "./sessions.ts";
 import { addUploadRoutes } from "./uploads.ts";
 import { addWebhookRoutes } from "./webhooks.ts";
 
 /** Every operation of `contract/operations.ts` gets its handler here; a test compares the two. */
 export function addRoutes(api: Api): void {
   addInfoRoutes(api);
+  addSessionRoutes(api);
   addDeploymentRoutes(api);
   addDeletionRoutes(api);
   addSizeRoutes(api);

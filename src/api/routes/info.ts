@@ -1,7 +1,8 @@
+import { listTemplates } from "../../builds/templates.ts";
 import { ApiError } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { modes, shownRegions } from "../../domain/mode.ts";
-import { type Api, openRoute } from "../route.ts";
+import { type Api, openRoute, route } from "../route.ts";
 
 /** What the installation says about itself. */
 export function addInfoRoutes(api: Api): void {
@@ -18,6 +19,10 @@ export function addInfoRoutes(api: Api): void {
   openRoute(api, operations.getOk, () => ({ ok: true }));
   openRoute(api, operations.getHealth, () => ({ ok: true }));
   openRoute(api, operations.getInfo, () => info);
+  route(api, operations.listTemplates, async () => {
+    const found = await listTemplates(settings.templatesDir);
+    return { templates: found.map(({ id, name, description }) => ({ id, name, description })) };
+  });
   openRoute(api, operations.getReadiness, () => {
     const waitingFor = readiness();
     if (waitingFor.length === 0) return { ready: true, waiting_for: [] };

@@ -1,0 +1,81 @@
+import type { FastifyRequest } from "fastify";
+import { digestOf, mintSessionToken } from "../../auth/api-key.ts";
+import { findAdministrator } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { type Session, sessionCookie, sessionDays } from "../../contract/session.ts";
+import { type ApiKeyRow, findApiKey, scopeOf } from "../../store/api-keys.ts";
+import type { Db } from "../../store/database.ts";
+import { createSession, deleteSession, findSession } from "../../store/sessions.ts";
+import { listWorkspaces } from "../../store/tenants.ts";
+import { isFromConsole, sessionTokenOf } from "../authenticate.ts";
+import { originOf } from "../mount.ts";
+import { type Api, adminRoute, openRoute } from "../route.ts";
+
+/** Signing in to the console, and out. */
+export function addSessionRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  openRoute(api, operations.createSession, async ({ body, request, setCookie }) => {
+    if (!isFromConsole(request.headers)) throw errors.forbidden();
+    const asked = { key: body.api_key.trim(), session: undefined, tenantId: undefined, organizationId: undefined };
+    const reader = { role: "reader", administers: "workspace" } as const;
+    const { keyId, actor } = await api.limits.admit(
+      request,
+      (one) => findAdministrator(api.keyring, one, reader),
+      asked,
+    );
+    const key = (await findApiKey(db, everything, keyId)) as ApiKeyRow;
+    const token = mintSessionToken();
+    const expiresAt = new Date(Math.min(Date.now() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity));
+    await createSession(db, { tokenHash: digestOf(token), key, expiresAt }, actor);
+    setCookie(cookieOf(request, token, expiresAt));
+    return sessionOf(db, key, expiresAt);
+  });
+
+  adminRoute(api, operations.getSession, async ({ principal, request }) => {
+    const key = (await findApiKey(db, everything, principal.keyId)) as ApiKeyRow;
+    const token = sessionTokenOf(request.headers);
+    const session = token === undefined ? undefined : await findSession(db, digestOf(token));
+    return sessionOf(db, key, session?.id === key.id ? session.session_expires_at : key.expires_at);
+  });
+
+  openRoute(api, operations.deleteSession, async ({ request, setCookie }) => {
+    const token = isFromConsole(request.headers) ? sessionTokenOf(request.headers) : undefined;
+    if (token === undefined) return;
+    await deleteSession(db, digestOf(token));
+    api.keyring.forget();
+    setCookie(cookieOf(request, "", new Date(0)));
+  });
+}
+
+const dayMs = 86_400_000;
+
+/** A key may see itself, wherever it reaches. */
+const everything = { organizationId: null, workspaceId: null };
+
+/** Workspaces shown of one key. */
+const workspacesMax = 100;
+
+async function sessionOf(db: Db, key: ApiKeyRow, expiresAt: Date | null): Promise<Session> {
+  const scope = scopeOf(key);
+  const reach = { organizationId: key.organization_id, workspaceId: scope === "workspace" ? key.workspace_id : null };
+  const page = { limit: workspacesMax, offset: 0 };
+  const workspaces = await listWorkspaces(db, reach, { organizationId: null }, page);
+  return {
+    api_key_id: key.id,
+    name: key.name,
+    role: key.role,
+    scope,
+    organization_id: key.organization_id,
+    workspace_id: key.workspace_id,
+    workspaces: workspaces.map(({ id, name }) => ({ id, name })),
+    expires_at: expiresAt?.toISOString() ?? null,
+  };
+}
+
+/** `Secure` wherever the page came over https. Strict: a link from elsewhere shows the page, which then calls by itself. */
+function cookieOf(request: FastifyRequest, token: string, expiresAt: Date): string {
+  const secure = originOf(request.raw).startsWith("https:") ? "; Secure" : "";
+  return `${sessionCookie}=${token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expiresAt.toUTCString()}${secure}`;
+}

@@ -1,0 +1,17 @@
+import { type Static, Type } from "typebox";
+
+/** A project to start from, delivered with this server. */
+export const Template = Type.Object(
+  {
+    id: Type.String({ description: "Value for source_config.template_id.", examples: ["node-server"] }),
+    name: Type.String({ examples: ["Node server"] }),
+    description: Type.String({ examples: ["A server in plain Node."] }),
+  },
+  { $id: "Template" },
+);
+export type Template = Static<typeof Template>;
+
+export const TemplateList = Type.Object(
+  { templates: Type.Array(Template, { description: "In the order of their ids." }) },
+  { $id: "TemplateList" },
+);

@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { sql } from "kysely";
+import { revokeApiKey } from "../../src/store/api-keys.ts";
+import { startApi } from "./harness.ts";
+
+const consoleDir = await mkdtemp(path.join(tmpdir(), "pierhead-console-"));
+after(() => rm(consoleDir, { recursive: true, force: true }));
+const t = await startApi({ consoleDir, rateLimit: { perS: 1_000, burst: 10_000 } });
+const fromConsole = { "x-pierhead-console": "1" };
+
+async function signIn(key: string, headers: Record<string, string> = fromConsole) {
+  const answer = await t.ask({ method: "POST", url: "/v2/session", key: null, headers, payload: { api_key: key } });
+  const cookie = String(answer.headers["set-cookie"] ?? "");
+  return { ...answer, cookie, pair: cookie.split(";", 1)[0] ?? "" };
+}
+
+const askAs = (cookie: string, headers: Record<string, string> = fromConsole) =>
+  t.ask({ url: "/v2/deployments", key: null, headers: { cookie, ...headers } });
+
+test("a key signs a browser in: the cookie is for servers only, and stands for the key from then on", async () => {
+  const { status, body, cookie, pair } = await signIn(t.tenant.adminKey);
+  assert.equal(status, 200);
+  assert.match(cookie, /^pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=[^;]+$/);
+  assert.ok(!cookie.includes(t.tenant.adminKey) && !JSON.stringify(body).includes(t.tenant.adminKey));
+  assert.deepEqual([body.role, body.scope, body.workspace_id], ["admin", "workspace", t.tenant.tenantId]);
+  assert.deepEqual(body.workspaces, [{ id: t.tenant.tenantId, name: "acme" }]);
+  assert.equal((await askAs(pair)).status, 200);
+  const me = await t.ask({ url: "/v2/session", key: null, headers: { cookie: pair, ...fromConsole } });
+  assert.deepEqual(me.body, body);
+});
+
+test("over https the cookie is never sent in the clear", async () => {
+  const { cookie } = await signIn(t.tenant.adminKey, { ...fromConsole, "x-forwarded-proto": "https" });
+  assert.match(cookie, /; Secure$/);
+});
+
+test("another page cannot use the session: without the console's header, or by Fetch Metadata, it counts for nothing", async () => {
+  const { pair } = await signIn(t.tenant.adminKey);
+  const sites = ["cross-site", "same-site", "none"].map((site) => ({ ...fromConsole, "sec-fetch-site": site }));
+  for (const headers of [{}, ...sites]) {
+    assert.deepEqual((await askAs(pair, headers as Record<string, string>)).status, 401, JSON.stringify(headers));
+    assert.equal((await signIn(t.tenant.adminKey, headers as Record<string, string>)).status, 403);
+  }
+  assert.equal((await askAs(pair, { ...fromConsole, "sec-fetch-site": "same-origin" })).status, 200);
+});
+
+test("wrong, expired and revoked keys, and those of listeners and agents, do not sign in", async () => {
+  const expired = await t.mintKey({ expiresAt: new Date(Date.now() - 1) });
+  for (const key of ["ph_000000000000_x", expired, "x"]) assert.equal((await signIn(key)).status, 401);
+  assert.equal((await signIn(await t.mintKey({ role: "agent" }))).status, 403);
+});
+
+test("signing out ends the session itself, not only the cookie", async () => {
+  const { pair } = await signIn(t.tenant.adminKey);
+  const headers = { cookie: pair, ...fromConsole };
+  const out = await t.ask({ method: "DELETE", url: "/v2/session", key: null, headers });
+  assert.equal(out.status, 204);
+  assert.match(String(out.headers["set-cookie"]), /^pierhead_session=; .*Expires=Thu, 01 Jan 1970/);
+  assert.equal((await askAs(pair)).status, 401);
+});
+
+test("a session ends with its key, and at its own end", async () => {
+  const key = await t.mintKey({ role: "reader" });
+  const [first, second] = [await signIn(key), await signIn(t.tenant.adminKey)];
+  assert.equal((await askAs(first.pair)).status, 200);
+  const reach = { organizationId: null, workspaceId: null };
+  assert.ok(await revokeApiKey(t.db, reach, first.body.api_key_id, "test"));
+  await sql`update sessions set expires_at = now() - interval '1 second' where api_key_id = ${second.body.api_key_id}`.execute(
+    t.db.kysely,
+  );
+  await t.ask({
+    method: "DELETE",
+    url: "/v2/session",
+    key: null,
+    headers: { cookie: "pierhead_session=x", ...fromConsole },
+  });
+  for (const { pair } of [first, second]) assert.equal((await askAs(pair)).status, 401);
+});
+
+test("a session is no wider than its key: role, workspace and organization hold as they do for the key", async () => {
+  const reader = await signIn(await t.mintKey({ role: "reader" }));
+  const headers = { cookie: reader.pair, ...fromConsole };
+  const post = await t.ask({ method: "POST", url: "/v2/listeners", key: null, headers, payload: {} });
+  assert.equal(post.status, 403);
+  const foreign = { ...fromConsole, "x-tenant-id": t.stranger.tenantId };
+  assert.equal((await askAs(reader.pair, foreign)).status, 403);
+  const whole = await signIn(await t.mintKey({ isOrganizational: true }));
+  assert.deepEqual([whole.body.workspace_id, whole.body.workspaces.length], [null, 1]);
+  assert.equal((await askAs(whole.pair)).status, 403);
+  assert.equal((await askAs(whole.pair, { ...fromConsole, "x-tenant-id": t.tenant.tenantId })).status, 200);
+});
+
+test("only a digest of the token is stored, and the sign-in stands in the audit log", async () => {
+  const { pair, body } = await signIn(t.tenant.adminKey);
+  const token = pair.split("=")[1] ?? "";
+  const { rows } = await sql<{ row: string }>`select s::text as row from sessions s`.execute(t.db.kysely);
+  assert.ok(rows.length > 0 && !rows.some(({ row }) => row.includes(token)));
+  const log = await t.ask({ url: "/v2/admin/audit-log?action=session.create" });
+  assert.equal(log.body.items[0].subject_id, body.api_key_id);
+});
+
+test("guesses at keys by way of signing in are slowed down like all others", async () => {
+  const answers = [];
+  for (let index = 0; index < 260; index += 1) answers.push((await signIn(`ph_${index}`)).status);
+  assert.deepEqual([answers[0], answers.at(-1)], [401, 429]);
+  const known = await signIn(t.tenant.adminKey);
+  assert.equal(known.status, 200, "a key in use is let through all the same");
+});
+
+test("the console is served at every address of it, with a policy that runs and calls nothing else", async () => {
+  assert.match((await t.ask({ url: "/", key: null })).text, /not built/);
+  await mkdir(path.join(consoleDir, "assets"));
+  await writeFile(
+    path.join(consoleDir, "index.html"),
+    '<!doctype html><base href="/"><script src="./assets/a-1.js"></script>',
+  );
+  await writeFile(path.join(consoleDir, "assets/a-1.js"), "console.log(1)");
+  const id = t.tenant.tenantId;
+  for (const [url, base] of [
+    ["/", "/"],
+    ["/host/deployments", "/"],
+    ["/host/settings/keys", "/"],
+    [`/o/${id}/host/deployments/${id}`, "/"],
+    ["/api-host/host/deployments", "/api-host/"],
+  ] as const) {
+    const { status, headers, text } = await t.ask({ url, key: null });
+    assert.equal(status, 200, url);
+    assert.ok(text.includes(`<base href="${base}">`), text);
+    const policy = String(headers["content-security-policy"]);
+    assert.match(policy, /default-src 'none'; script-src 'self'; .*connect-src 'self'; .*frame-ancestors 'none'/);
+    assert.ok(!policy.includes("unsafe"));
+    assert.equal(headers["cache-control"], "no-cache");
+  }
+});
+
+test("built files may be kept for ever, are sent compressed, and nothing else lies there", async () => {
+  const found = await t.ask({ url: "/assets/a-1.js", key: null, headers: { "accept-encoding": "gzip, br" } });
+  assert.deepEqual(
+    [found.headers["content-type"], found.headers["cache-control"], found.headers["content-encoding"]],
+    ["text/javascript; charset=utf-8", "public, max-age=31536000, immutable", "gzip"],
+  );
+  const raw = await t.api.inject({ url: "/assets/a-1.js", headers: { "accept-encoding": "gzip" } });
+  assert.equal(gunzipSync(raw.rawPayload).toString(), "console.log(1)");
+  const etag = String(found.headers["etag"]);
+  const again = await t.ask({ url: "/assets/a-1.js", key: null, headers: { "if-none-match": etag } });
+  assert.deepEqual([again.status, again.text], [304, ""]);
+  for (const url of ["/assets/nothing.js", "/assets/..%2findex.html", "/assets/..%2f..%2fpackage.json"])
+    assert.equal((await t.ask({ url, key: null })).status, 404, url);
+});
