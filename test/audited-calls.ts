@@ -158,6 +158,11 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
     const [{ id }, tag] = [await newDeployment(ask), await newTag(ask)];
     return [`${admin}/deployments/${id}/tags`, "deployment.tag", { tag_value_ids: [tag.values[0].id] }];
   },
+  patchGitSettings: async (ask) => [
+    `${await deploymentPath(ask)}/git`,
+    "deployment.git_settings",
+    { exclude_paths: ["docs/**"] },
+  ],
   createIntegration: async () => [integrations, "integration.create", newIntegration("git")],
   patchIntegration: async (ask) => [await integrationPath(ask), "integration.patch", { name: "Renamed" }],
   replaceIntegrationSecret: async (ask) => [

@@ -5,9 +5,11 @@ import type { PatchDeployment } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
 import type { RevisionTrigger } from "../contract/revision.ts";
 import { changesBetween, secretChangesBetween } from "../domain/audit.ts";
+import { servingUrl } from "../domain/serving-url.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../domain/settings.ts";
 import type { AuditNote } from "../store/audit.ts";
 import type { Trx } from "../store/database.ts";
+import { currentOf, newRevision } from "../store/deployment-settings.ts";
 import {
   changeDeployment,
   type DeploymentChange,
@@ -23,7 +25,7 @@ import { findFinishedUpload } from "../store/uploads.ts";
 import type { ApiDeps } from "./app.ts";
 import { refuseIfChanged } from "./etag.ts";
 import { deploymentOf } from "./present.ts";
-import { currentOf, newRevision, ruleContext } from "./settings-of.ts";
+import { ruleContext } from "./settings-of.ts";
 
 export interface ChangeRequest {
   principal: Principal;
@@ -73,7 +75,8 @@ export async function changeSettings(
     if (row === undefined) throw errors.deploymentNotFound(id);
     refuseIfChanged(request.ifMatch, () => deploymentOf(row, { ...request, sealer }));
     const latest = await findLatestRevision(trx, row);
-    const facts = { latestRevisionSource: latest?.source ?? null, sealer, deploymentsUrl: request.deploymentsUrl };
+    const url = servingUrl(row, request.deploymentsUrl);
+    const facts = { latestRevisionSource: latest?.source ?? null, sealer, url };
     const { changed, again } = await request.decide(currentOf(row, facts), context, trx);
     await checkGrowth(trx, row, changed.sourceConfig);
     const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);

@@ -6,13 +6,14 @@ import { normaliseCreate } from "../domain/create.ts";
 import { slugOf } from "../domain/names.ts";
 import type { RuleContext } from "../domain/settings.ts";
 import { createDeployment } from "../store/create-deployment.ts";
+import { newRevision } from "../store/deployment-settings.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { KeptAnswer } from "../store/idempotency-keys.ts";
 import { readAgentsUrl } from "../store/listeners.ts";
 import { sealSecrets } from "../store/secrets.ts";
 import { listListenerPlaces } from "../store/workspace-listeners.ts";
 import type { ApiDeps } from "./app.ts";
-import { newRevision, ruleContext } from "./settings-of.ts";
+import { ruleContext } from "./settings-of.ts";
 import { refuseTakenProject } from "./tracing.ts";
 
 /**

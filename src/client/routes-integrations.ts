@@ -1,7 +1,10 @@
+import type { gitOperations } from "../contract/operations-git.ts";
 import type { integrationOperations } from "../contract/operations-integrations.ts";
 import type { Route } from "./routes.ts";
 
-export type IntegrationOperations = typeof integrationOperations;
+/** What hosts send is not among them. */
+export type IntegrationOperations = typeof integrationOperations &
+  Omit<typeof gitOperations, "receiveGithubWebhook" | "receiveHostWebhook">;
 
 const one = "/v2/integrations/{integration_id}";
 
@@ -25,5 +28,7 @@ export const integrationRoutes: Record<keyof IntegrationOperations, Route> = {
   getIntegration: { verb: "GET", path: one },
   patchIntegration: { verb: "PATCH", path: one },
   replaceIntegrationSecret: { verb: "POST", path: `${one}/webhook-secret` },
+  getGitSettings: { verb: "GET", path: "/v2/deployments/{deployment_id}/git" },
+  patchGitSettings: { verb: "PATCH", path: "/v2/deployments/{deployment_id}/git" },
   deleteIntegration: { verb: "DELETE", path: one },
 };

@@ -191,6 +191,8 @@ export const errors = {
     new ApiError("integrationInUse", 409, `${deployments} deployments read their repository with this integration.`),
   tooManyIntegrations: (max: number) =>
     new ApiError("tooManyIntegrations", 400, `A workspace has at most ${max} integrations.`),
+  webhookUnsigned: () =>
+    new ApiError("webhookUnsigned", 401, "The message is not signed with the secret of this webhook."),
   githubAppMissing: () =>
     new ApiError(
       "githubAppMissing",

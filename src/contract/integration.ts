@@ -157,3 +157,9 @@ export const PatchIntegration = Type.Object(
   { $id: "PatchIntegration", examples: [{ name: "GitLab" }] },
 );
 export type PatchIntegration = Static<typeof PatchIntegration>;
+
+/** What became of a host's message: looked at, heard before, or about nothing that anybody follows. */
+export const HostMessageReceipt = Type.Object(
+  { status: literals(["accepted", "repeated", "ignored"]) },
+  { $id: "HostMessageReceipt" },
+);

@@ -7,6 +7,7 @@ import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } 
 import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { eventOperations } from "./operations-events.ts";
+import { gitOperations } from "./operations-git.ts";
 import { integrationOperations } from "./operations-integrations.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
 import { listenerOperations } from "./operations-listeners.ts";
@@ -30,6 +31,7 @@ export const operations = {
   ...eventOperations,
   ...webhookOperations,
   ...integrationOperations,
+  ...gitOperations,
   ...listenerOperations,
   ...administrationOperations,
   ...tagOperations,

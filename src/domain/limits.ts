@@ -119,6 +119,9 @@ export const signInFinishTimeoutMs = minute;
 /** The timeline of what happened to a deployment. */
 export const eventRetentionDays = 90;
 
+/** A push that no host told of is found after this long, and a fifth of it so that not all look at once: below 5 min. */
+export const branchPollMs = 4 * minute;
+
 /** Integrations of a workspace: an account or group of a code host each. */
 export const integrationsMax = 100;
 

@@ -91,7 +91,7 @@ async function findCommit(git: Git, hex: string): Promise<string> {
 /** Most hosts give any commit by its id; the others are asked for everything they have. */
 async function fetchOne(git: Git, gitDir: string, commitSha: string, options: string[]): Promise<void> {
   try {
-    await git.run([...fetchFrom(gitDir), "--depth=1", ...options, "--", git.url, commitSha]);
+    await git.run([...fetchFor(gitDir), "--depth=1", ...options, "--", git.url, commitSha]);
   } catch (error) {
     if (!(error instanceof GitFailure) || !["RefNotFound", "GitFailed"].includes(error.reason)) throw error;
     await fetchAll(git, gitDir, options);
@@ -103,7 +103,7 @@ async function fetchOne(git: Git, gitDir: string, commitSha: string, options: st
 
 async function fetchAll(git: Git, gitDir: string, options: string[]): Promise<void> {
   await git.run([
-    ...fetchFrom(gitDir),
+    ...fetchFor(gitDir),
     ...options,
     "--",
     git.url,
@@ -112,9 +112,17 @@ async function fetchAll(git: Git, gitDir: string, options: string[]): Promise<vo
   ]);
 }
 
-const fetchFrom = (gitDir: string) => [`--git-dir=${gitDir}`, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+/** `git fetch` as it is run here; options and `-- <url> <refs>` follow. */
+export const fetchFor = (gitDir: string) => [
+  `--git-dir=${gitDir}`,
+  "fetch",
+  "--quiet",
+  "--no-tags",
+  "--no-write-fetch-head",
+];
 
-async function initRepository(git: Git): Promise<string> {
+/** An empty repository in the scratch space of this operation. @returns its directory. */
+export async function initRepository(git: Git): Promise<string> {
   const gitDir = path.join(git.scratchDir, "repository");
   await git.run(["init", "--quiet", "--bare", "--template=", "--", gitDir]);
   return gitDir;

@@ -57,6 +57,8 @@ export interface ReconcilerSettings {
   buildTimeoutMs: number;
   drainTimeoutMs: number;
   idleAfterMs: number;
+  /** How often a followed branch is looked at when no host told of a push. */
+  branchPollMs: number;
   /** Agents are told where to send their traces, with their secrets. */
   hasTracing: boolean;
 }

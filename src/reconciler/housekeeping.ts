@@ -2,6 +2,7 @@ import { listArtifacts } from "../builds/artifact.ts";
 import { metricsRetentionDays } from "../contract/metrics.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax, signInFinishTimeoutMs } from "../domain/limits.ts";
 import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
+import { trimHostDeliveries } from "../store/branch-watches.ts";
 import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
 import { noteUnusedDeployments } from "../store/deployment-use.ts";
@@ -63,6 +64,7 @@ const sharedChores: Record<string, Chore> = {
   "data keys": async ({ db, sealer, settings: { dataKeyDays: days } }) =>
     Number(days > 0 && (await renewDataKey(db, sealer, { days }))),
   "values under older data keys": ({ db, sealer }, signal) => resealValues(db, sealer, signal),
+  "messages of code hosts": ({ db }) => trimHostDeliveries(db),
   "webhook deliveries": ({ db }) => trimDeliveries(db, deliveryRetentionDays),
   metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>

@@ -28,6 +28,8 @@ export type Step =
   | { kind: "finalize" }
   | { kind: "createTracingProject" }
   | { kind: "removeTracingProject" }
+  | { kind: "lookAtBranch" }
+  | { kind: "forgetBranch" }
   | { kind: "deleteRow" }
   | { kind: "wait"; until: Date | null; because: string }
   | { kind: "none" };
@@ -41,11 +43,26 @@ export const buildAttemptsMax = 3;
  */
 export function planDeployment(state: DeploymentState, now: Date): Step {
   const step = planWork(state, now);
-  return step.kind === "wait" || step.kind === "none" ? planTracing(state, now, step) : step;
+  return isIdle(step) ? planHost(state, now, planTracing(state, now, step)) : step;
+}
+
+type Idle = Extract<Step, { kind: "wait" | "none" }>;
+
+const isIdle = (step: Step): step is Idle => step.kind === "wait" || step.kind === "none";
+
+/** The branch is looked at beside everything else: a push that comes during a build waits in the queue. */
+function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {
+  const { host } = state;
+  if (host === null || isBeingDeleted(state.status) || !isIdle(otherwise)) return otherwise;
+  const { isFollowing, lookAt } = host;
+  if (!isFollowing) return lookAt === null ? otherwise : { kind: "forgetBranch" };
+  if (lookAt === null || lookAt <= now) return { kind: "lookAtBranch" };
+  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, lookAt) };
+  return { kind: "wait", until: lookAt, because: "nothing to do until the branch is looked at again" };
 }
 
 /** The tracing project is made when there is nothing better to do: a back end that is away holds nothing up. */
-function planTracing(state: DeploymentState, now: Date, otherwise: Extract<Step, { kind: "wait" | "none" }>): Step {
+function planTracing(state: DeploymentState, now: Date, otherwise: Idle): Step {
   const { tracing } = state;
   if (tracing === null || !tracing.isWanted || isBeingDeleted(state.status)) return otherwise;
   const { retryAt } = tracing;

@@ -41,6 +41,10 @@ export async function readState(
       retryAt: row.tracing.retry_at === null ? null : new Date(row.tracing.retry_at),
       isDoomed: row.drops_tracing,
     },
+    host: row.host && {
+      isFollowing: row.host.is_following,
+      lookAt: row.host.look_at === null ? null : new Date(row.host.look_at),
+    },
   };
   return { state, now: row.now };
 }

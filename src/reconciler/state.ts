@@ -44,6 +44,15 @@ export interface DeploymentState {
   observation: { generation: number; report: DeploymentReport } | null;
   /** null: there is none, or it is gone already. */
   tracing: TracingFacts | null;
+  /** What it has to do with its code host; null: nothing. */
+  host: HostFacts | null;
+}
+
+export interface HostFacts {
+  /** Builds pushes of a branch, or previews pull requests into it. */
+  isFollowing: boolean;
+  /** When the branch is looked at again; null: it never was. */
+  lookAt: Date | null;
 }
 
 export interface TracingFacts {

@@ -5,6 +5,7 @@ import type { Artifact } from "../contract/assignment.ts";
 import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
 import { writeAssignment } from "../store/assignments.ts";
+import { forgetWatch } from "../store/branch-watches.ts";
 import { buildQuotaProblem } from "../store/quotas.ts";
 import { moveRevision, type RevisionMove, readRevision, skipRevisions } from "../store/revisions.ts";
 import { afterAssignment, afterMove } from "./after.ts";
@@ -12,6 +13,7 @@ import { type AssignmentWish, assignmentOf } from "./assign.ts";
 import { checkDatabase, provisionDatabase } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
+import { lookAtBranch } from "./look.ts";
 import { NoPlace } from "./places.ts";
 import type { Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
@@ -75,6 +77,11 @@ async function performStep(
       return createTracingProject(deps, state, signal);
     case "removeTracingProject":
       return removeTracingProject(deps, state, signal);
+    case "lookAtBranch":
+      return lookAtBranch(deps, state, signal);
+    case "forgetBranch":
+      await forgetWatch(db, state.id);
+      return done;
     case "deleteRow":
       return forgetDeployment(deps, state);
     default:

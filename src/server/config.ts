@@ -2,6 +2,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import type { Region } from "../contract/info.ts";
 import {
+  branchPollMs,
   buildConcurrencyMax,
   buildTimeoutMs,
   deployTimeoutMs,
@@ -120,6 +121,13 @@ export const settings = {
     "Client id of that App; with it an installation is taken only from somebody who has access to it.",
   ),
   githubClientSecret: optional("PIERHEAD_GITHUB_CLIENT_SECRET", "none", "Client secret of that App."),
+  branchPollMs: whole(
+    "PIERHEAD_BRANCH_POLL_MS",
+    branchPollMs,
+    1_000,
+    3_600_000,
+    "How often a followed branch is looked at when no host told of a push.",
+  ),
   tracing: oneOf(
     "PIERHEAD_TRACING",
     ["none", "langsmith", "otlp"] as const,

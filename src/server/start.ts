@@ -338,6 +338,7 @@ function reconcilerSettings(
     buildTimeoutMs: config.buildTimeoutMs,
     drainTimeoutMs: config.drainTimeoutMs,
     idleAfterMs: config.idleAfterMs,
+    branchPollMs: config.branchPollMs,
   };
 }
 

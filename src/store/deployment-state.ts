@@ -38,6 +38,8 @@ export interface DeploymentStateRow {
   tracing: { status: "wanted" | "ready"; retry_at: string | null } | null;
   /** The tracing project goes with the deployment; that of an agent belongs to the agent. */
   drops_tracing: boolean;
+  /** null: it comes from no repository. */
+  host: { is_following: boolean; look_at: string | null } | null;
 }
 
 /** @returns undefined when the deployment is gone. */
@@ -66,7 +68,12 @@ export const readDeploymentState = joined(async (db, ids: string[]): Promise<(De
          from observations o where o.deployment_id = d.id) as observation,
       (select json_build_object('status', t.status, 'retry_at', t.retry_at)
          from tracing_projects t where t.deployment_id = d.id) as tracing,
-      d.delete_tracing_project and d.agent_id is null as drops_tracing
+      d.delete_tracing_project and d.agent_id is null as drops_tracing,
+      case when d.source = 'github' and not d.is_preview then json_build_object(
+        'is_following', d.tracked_ref not like 'refs/tags/%' and (
+           coalesce((d.source_config ->> 'build_on_push')::boolean, false)
+           or exists (select 1 from git_settings g where g.deployment_id = d.id and g.preview @> '{"enabled":true}')),
+        'look_at', (select w.look_at from branch_watches w where w.deployment_id = d.id)) end as host
       from deployments d where d.id = any(${ids}::uuid[])`.execute(db.kysely);
   const found = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => found.get(id));

@@ -1,11 +1,16 @@
-import type { Generated } from "kysely";
+import type { ColumnType, Generated } from "kysely";
 import type { CodeHost } from "../contract/integration.ts";
 
 /** The tables of code hosts (migrations 0150 and later); see `schema.ts`. */
 export interface IntegrationTables {
   integrations: IntegrationTable;
   installation_links: InstallationLinkTable;
+  branch_watches: BranchWatchTable;
+  host_deliveries: HostDeliveryTable;
+  git_settings: GitSettingTable;
 }
+
+type Json<T = unknown> = ColumnType<T, string, string>;
 
 interface IntegrationTable {
   id: string;
@@ -31,4 +36,32 @@ interface InstallationLinkTable {
   return_to: string | null;
   created_at: Generated<Date>;
   expires_at: Date;
+}
+
+interface BranchWatchTable {
+  deployment_id: string;
+  tenant_id: string;
+  repo_key: string;
+  ref: string;
+  commit_sha: string | null;
+  pushed: string[];
+  told: Generated<number>;
+  look_at: Date;
+  looked_at: Generated<Date>;
+  attempts: Generated<number>;
+  last_error: string | null;
+}
+
+interface HostDeliveryTable {
+  digest: Buffer;
+  received_at: Generated<Date>;
+}
+
+interface GitSettingTable {
+  deployment_id: string;
+  tenant_id: string;
+  include_paths: string[] | null;
+  exclude_paths: string[] | null;
+  preview: Json | null;
+  updated_at: Generated<Date>;
 }

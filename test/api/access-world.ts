@@ -166,6 +166,8 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   receiveCallback: { refusal: "authRequestUnusable" },
   receiveCallbackAlias: { refusal: "authRequestUnusable" },
   setupGithubApp: { refusal: "authRequestUnusable" },
+  receiveGithubWebhook: { refusal: "webhookUnsigned" },
+  receiveHostWebhook: { refusal: "webhookUnsigned" },
   listGithubRepos: { refusal: "invalidField" },
   listForgeRepos: { refusal: "invalidField" },
   pageGithubRepositories: { refusal: "invalidField" },

@@ -146,6 +146,7 @@ function world(given: Partial<DeploymentState>): DeploymentState {
     assignment: null,
     observation: null,
     tracing: null,
+    host: null,
     ...given,
   };
 }

@@ -87,6 +87,7 @@ export class DeploymentRecord {
       assignment,
       observation: this.observation,
       tracing: null,
+      host: null,
     };
   }
 }

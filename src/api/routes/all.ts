@@ -15,6 +15,8 @@ import { addDeletionRoutes } from "./deployment-deletion.ts";
 import { addSizeRoutes } from "./deployment-sizes.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
 import { addEventRoutes } from "./events.ts";
+import { addGitSettingsRoutes } from "./git-settings.ts";
+import { addHostWebhookRoutes } from "./host-webhooks.ts";
 import { addInfoRoutes } from "./info.ts";
 import { addIntegrationRoutes } from "./integrations.ts";
 import { addGithubRoutes } from "./integrations-github.ts";
@@ -44,6 +46,8 @@ export function addRoutes(api: Api): void {
   addWebhookRoutes(api);
   addIntegrationRoutes(api);
   addGithubRoutes(api);
+  addHostWebhookRoutes(api);
+  addGitSettingsRoutes(api);
   addListenerRoutes(api);
   addTenantRoutes(api);
   addApiKeyRoutes(api);

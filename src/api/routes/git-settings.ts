@@ -1,0 +1,42 @@
+import type { Static } from "typebox";
+import { errors } from "../../contract/error.ts";
+import { type PreviewSettings, type PreviewSettingsInput, previewDefaults } from "../../contract/git-settings.ts";
+import { operations } from "../../contract/operations.ts";
+import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { checkPatterns } from "../../domain/path-filter.ts";
+import { changeGitSettings, findGitSettings, noGitSettings } from "../../store/git-settings.ts";
+import { type Api, route } from "../route.ts";
+import { readDeployment } from "./deployments.ts";
+
+/** What a deployment does with pushes and pull requests. */
+export function addGitSettingsRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  route(api, operations.getGitSettings, async ({ principal, params }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    return (await findGitSettings(db, id)) ?? noGitSettings;
+  });
+
+  route(api, operations.patchGitSettings, async ({ principal, params, body }) => {
+    const { id, source, status, is_preview: isPreview } = await readDeployment(db, principal, params.deployment_id);
+    if (isBeingDeleted(status)) throw errors.beingDeleted(id);
+    if (source !== "github") throw errors.fieldNotApplicable("git settings", source);
+    if (isPreview && body.preview) throw errors.invalidField("preview", "cannot be set for a preview.");
+    checkPatterns("include_paths", body.include_paths ?? null);
+    checkPatterns("exclude_paths", body.exclude_paths ?? null);
+    const { preview: known } = (await findGitSettings(db, id)) ?? noGitSettings;
+    const { include_paths, exclude_paths, preview: sent } = body;
+    const preview = sent == null ? sent : { ...previewDefaults, ...known, ...said(sent) };
+    const change = {
+      ...(include_paths !== undefined && { include_paths }),
+      ...(exclude_paths !== undefined && { exclude_paths }),
+      ...(preview !== undefined && { preview }),
+    };
+    return changeGitSettings(db, { id, tenantId: principal.tenantId, actor: principal.actor }, change);
+  });
+}
+
+/** null and absent say nothing. */
+function said(sent: Static<typeof PreviewSettingsInput>): Partial<PreviewSettings> {
+  return Object.fromEntries(Object.entries(sent).filter(([, value]) => value != null));
+}

@@ -1,0 +1,43 @@
+import { errors } from "../contract/error.ts";
+import { createIgnoreRules } from "./ignore-rules.ts";
+
+export interface PathFilter {
+  /** Patterns of .gitignore(5); null: all files. */
+  include: readonly string[] | null;
+  /** null: none. */
+  exclude: readonly string[] | null;
+}
+
+/** Does a change of these files count? Of an unknown set of files (null) it does. */
+export function isRelevantChange(paths: readonly string[] | null, { include, exclude }: PathFilter): boolean {
+  if (paths === null || (include === null && exclude === null)) return true;
+  const [wanted, unwanted] = [include, exclude].map((patterns) => {
+    const rules = createIgnoreRules();
+    if (patterns !== null) rules.add("", patterns.join("\n"), "gitignore");
+    return rules;
+  });
+  return paths.some(
+    (path) => (include === null || wanted?.ignoresBelow(path, false)) && !unwanted?.ignoresBelow(path, false),
+  );
+}
+
+/** Each star of a pattern doubles what a hostile one can cost: 3 in a part of the path, and 2 over parts, are plenty. */
+const starsOfPartMax = 3;
+const deepStarsMax = 2;
+
+/** @throws ApiError 400 `invalidField` for a pattern that is none, or that would take long to compare. */
+export function checkPatterns(field: string, patterns: readonly string[] | null): void {
+  for (const pattern of patterns ?? []) {
+    const problem = patternProblem(pattern);
+    if (problem !== null) throw errors.invalidField(field, `has a pattern that ${problem}`);
+  }
+}
+
+function patternProblem(pattern: string): string | null {
+  if (/\p{Cc}/u.test(pattern) || pattern.trim() === "" || pattern.startsWith("#")) return "names no file.";
+  const parts = pattern.split("/");
+  if (parts.filter((part) => part.includes("**")).length > deepStarsMax)
+    return `has more than ${deepStarsMax} times '**'.`;
+  const isHeavy = parts.some((part) => (part.match(/\*+/g) ?? []).length > starsOfPartMax);
+  return isHeavy ? `has more than ${starsOfPartMax} stars between two slashes.` : null;
+}

@@ -1,0 +1,64 @@
+import type { RevisionTrigger } from "../contract/revision.ts";
+import { isBeingDeleted } from "../domain/deployment-status.ts";
+import { applyPush } from "../domain/patch.ts";
+import type { RuleContext } from "../domain/settings.ts";
+import { type Look, settleLook } from "../store/branch-watches.ts";
+import type { Trx } from "../store/database.ts";
+import { currentOf, newRevision } from "../store/deployment-settings.ts";
+import { changeDeployment, type DeploymentRow, lockDeployment } from "../store/deployments.ts";
+import type { ReconcilerDeps } from "./deps.ts";
+
+/**
+ * Makes a revision of each commit, oldest first, and writes down the look that found them, in one transaction: of two
+ * servers that look, or one that dies, none makes a revision twice.
+ */
+export async function makePushRevisions(
+  deps: ReconcilerDeps,
+  { id, tenant_id: tenantId }: DeploymentRow,
+  commits: readonly string[],
+  look: Look,
+): Promise<void> {
+  await deps.db.transaction(async (trx) => {
+    const row = await lockDeployment(trx, tenantId, id);
+    if (row === undefined || isBeingDeleted(row.status)) return;
+    for (const commitSha of commits) await makeRevision(deps, trx, row, { commitSha, trigger: "push" });
+    await settleLook(trx, look);
+  });
+  if (commits.length === 0) return;
+  deps.db.changes.wake();
+}
+
+/** A revision of one commit with the deployment's current settings. @returns its id. @throws ApiError */
+export async function makeRevision(
+  deps: ReconcilerDeps,
+  trx: Trx,
+  row: DeploymentRow,
+  made: { commitSha: string; trigger: RevisionTrigger; ref?: string },
+): Promise<string> {
+  const { commitSha, trigger } = made;
+  const current = currentOf(row, { latestRevisionSource: "github", sealer: deps.sealer, url: null });
+  const followed = { ...current, trackedRef: made.ref ?? current.trackedRef };
+  const { revision: settings, sourceRevisionConfig } = applyPush(followed, contextOf(deps));
+  if (settings === null) throw new Error("a push makes a revision");
+  const config = { ...settings.sourceRevisionConfig, repo_commit_sha: commitSha };
+  const facts = { secretSetId: row.secret_set_id, awaitsDatabase: row.status === "AWAITING_DATABASE", trigger };
+  const revision = newRevision({ ...settings, sourceRevisionConfig: config }, facts);
+  await changeDeployment(trx, row, {
+    change: { source_revision_config: sourceRevisionConfig },
+    secrets: null,
+    revision,
+    audit: {
+      actor: "system",
+      action: "revision.create",
+      details: { revision_id: revision.id, triggered_by: trigger, commit: commitSha },
+    },
+  });
+  return revision.id;
+}
+
+/** What the rules need to know where no request is. */
+export function contextOf({ settings }: ReconcilerDeps): RuleContext {
+  const { mode, allowLocalSources, computeType } = settings;
+  const nothing = { listeners: [], uploadedPaths: [], templateIds: [] };
+  return { mode, allowLocalSources, hasBuiltinDataPlane: computeType !== "none", ...nothing };
+}

@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { createHmac, randomUUID } from "node:crypto";
+import { after, test } from "node:test";
+import { promisify } from "node:util";
+import { sql } from "kysely";
+import type { Revision } from "../../src/contract/revision.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { startTestServer } from "../server.ts";
+import { startGithub, webhookSecret } from "./github-server.ts";
+import { pushOf } from "./recorded-messages.ts";
+
+const run = promisify(execFile);
+const repository = await createAgentRepository();
+const github = await startGithub({ "acme/bot": repository.directory });
+const t = await startTestServer(github.environment);
+after(async () => {
+  await t[Symbol.asyncDispose]();
+  await github[Symbol.asyncDispose]();
+  await repository[Symbol.asyncDispose]();
+});
+const { workspaceId } = t.server.credentials;
+const integration = await t.client.attachInstallation({ body: { installation_id: 41, workspace_id: workspaceId } });
+
+async function tell(commit: string, branch = "main"): Promise<number> {
+  const body = JSON.stringify(pushOf("acme/bot", branch, commit, github.origin));
+  const signature = `sha256=${createHmac("sha256", webhookSecret).update(body).digest("hex")}`;
+  const began = performance.now();
+  const response = await fetch(`${t.url}/v1/integrations/github/webhook`, {
+    method: "POST",
+    body,
+    headers: { "x-github-event": "push", "x-github-delivery": randomUUID(), "x-hub-signature-256": signature },
+  });
+  assert.equal(response.status, 202, await response.text());
+  return performance.now() - began;
+}
+
+async function create(build_on_push = true): Promise<string> {
+  const { id } = await t.client.createDeployment({
+    body: {
+      ...{ name: `bot-${randomUUID().slice(0, 8)}`, source: "github" },
+      source_config: { repo_url: `${github.origin}/acme/bot`, integration_id: integration.id, build_on_push },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  await settled(id, ([newest]) => newest?.status === "DEPLOYED");
+  if (build_on_push) await watched(id, (watch) => watch !== undefined);
+  return id;
+}
+
+const revisionsOf = async (id: string) => {
+  const found: Revision[] = [];
+  for (let offset = 0; ; offset += 100) {
+    const { resources } = await t.client.listRevisions({ deployment_id: id, limit: 100, offset });
+    found.push(...resources);
+    if (resources.length < 100) return found;
+  }
+};
+const settled = (id: string, holds: (revisions: Revision[]) => boolean) =>
+  eventually(() => revisionsOf(id), holds, { timeoutMs: 120_000 });
+
+interface Watch {
+  commit_sha: string | null;
+  told: number;
+  looked_at: Date;
+  due_in_s: number;
+  last_error: string | null;
+}
+
+const watched = (id: string, holds: (watch: Watch | undefined) => boolean) =>
+  eventually(
+    async () => {
+      const { rows } = await sql<Watch>`
+        select commit_sha, told, looked_at, extract(epoch from look_at - now())::float8 as due_in_s, last_error
+          from branch_watches where deployment_id = ${id}`.execute(t.server.db.kysely);
+      return rows[0];
+    },
+    holds,
+    { timeoutMs: 60_000 },
+  );
+
+/** As if that much time had gone by for this deployment. */
+async function passTime(id: string, seconds: number): Promise<void> {
+  const { kysely } = t.server.db;
+  await sql`update branch_watches set look_at = look_at - ${seconds} * interval '1 second' where deployment_id = ${id}`.execute(
+    kysely,
+  );
+  await sql`update reconcile_queue set run_at = run_at - ${seconds} * interval '1 second' where deployment_id = ${id}`.execute(
+    kysely,
+  );
+}
+
+const remove = (id: string) => t.client.deleteDeployment({ deployment_id: id });
+const shaOf = ({ source_revision_config }: Revision) => source_revision_config.repo_commit_sha;
+
+test("a push of the followed branch becomes the revision that serves, and one of another branch does not", async () => {
+  const id = await create();
+  const commit = await repository.commit(nodeAgent("two"));
+  const tookMs = await tell(commit);
+  assert.ok(tookMs < 1_000, `${tookMs} ms`);
+  const [newest] = await settled(id, ([one]) => one?.status === "DEPLOYED" && shaOf(one) === commit);
+  assert.equal(newest?.triggered_by, "push");
+  const { url } = await t.client.getDeployment({ deployment_id: id });
+  assert.equal(((await (await fetch(`${url}/`)).json()) as { version: string }).version, "two");
+  const before = await watched(id, () => true);
+  await tell("f".repeat(40), "elsewhere");
+  await tell("e".repeat(40));
+  await watched(id, (watch) => watch !== undefined && watch.looked_at > (before?.looked_at as Date));
+  assert.equal(
+    (await revisionsOf(id)).length,
+    2,
+    "a message about a commit that the branch does not hold builds nothing",
+  );
+  await remove(id);
+});
+
+test("of a hundred pushes in a second the newest commit is deployed, and the others that were noticed are SKIPPED", async () => {
+  const id = await create();
+  const commits: string[] = [];
+  for (let at = 0; at < 100; at += 1) commits.push(await repository.commit(nodeAgent(`push-${at}`)));
+  await Promise.all(commits.map((commit) => tell(commit)));
+  const last = commits.at(-1) as string;
+  await settled(id, ([newest]) => newest?.status === "DEPLOYED" && shaOf(newest) === last);
+  await watched(id, (watch) => watch !== undefined && watch.due_in_s > 0);
+  const revisions = await settled(id, (all) => all.every(({ status }) => /DEPLOYED|SKIPPED/.test(status)));
+  const pushed = revisions.filter(({ triggered_by }) => triggered_by === "push");
+  const deployed = pushed.filter(({ status }) => status === "DEPLOYED").map(shaOf);
+  assert.deepEqual(deployed, [last], "all pushes had been made when the first was looked at");
+  assert.ok(new Set(pushed.map(shaOf)).size === pushed.length, "no commit twice");
+  await remove(id);
+});
+
+test("a push that came while the server was down is found by the poll, which is due within five minutes", async () => {
+  const id = await create();
+  await watched(id, (watch) => watch !== undefined && watch.due_in_s > 0 && watch.due_in_s <= 300);
+  let commit = "";
+  await t.server.close();
+  commit = await repository.commit(nodeAgent("missed"));
+  await t.restart();
+  const watch = await watched(id, (one) => one !== undefined && one.due_in_s > 0);
+  assert.ok((watch?.due_in_s ?? 0) <= 300);
+  assert.equal((await revisionsOf(id)).length, 1, "nobody told of it");
+  await passTime(id, 300);
+  await settled(id, ([newest]) => newest?.status === "DEPLOYED" && shaOf(newest) === commit);
+  await remove(id);
+});
+
+test("only pushes that change files which count build", async () => {
+  const id = await create();
+  await t.client.patchGitSettings({
+    deployment_id: id,
+    body: { include_paths: ["server.js", "agents/**"], exclude_paths: ["*.md"] },
+  });
+  const quiet = await repository.commit({ "docs/guide.txt": randomUUID(), "agents/readme.md": randomUUID() });
+  await tell(quiet);
+  await watched(id, (watch) => watch?.commit_sha === quiet);
+  assert.equal((await revisionsOf(id)).length, 1);
+  const loud = await repository.commit({ "agents/deep/prompt.txt": randomUUID() });
+  await tell(loud);
+  await settled(id, ([newest]) => newest?.status === "DEPLOYED" && shaOf(newest) === loud);
+  await remove(id);
+});
+
+test("settings are no push: following another branch, or beginning to follow one, builds nothing until it moves", async () => {
+  const id = await create(false);
+  await run("git", ["-C", repository.directory, "branch", "-f", "release"]);
+  await repository.commit({ "note.txt": randomUUID() });
+  await t.client.patchDeployment({ deployment_id: id, body: { source_config: { build_on_push: true } } });
+  await watched(id, (watch) => watch !== undefined);
+  await t.client.patchDeployment({ deployment_id: id, body: { tracked_repo_ref: "release" } });
+  await passTime(id, 300);
+  const release = (await run("git", ["-C", repository.directory, "rev-parse", "release"])).stdout.trim();
+  await watched(id, (watch) => watch?.commit_sha === release);
+  assert.equal((await revisionsOf(id)).length, 1);
+  await run("git", ["-C", repository.directory, "branch", "-f", "release", "main"]);
+  const moved = (await run("git", ["-C", repository.directory, "rev-parse", "release"])).stdout.trim();
+  await tell(moved, "release");
+  await settled(id, ([newest]) => newest?.status === "DEPLOYED" && shaOf(newest) === moved);
+  await run("git", ["-C", repository.directory, "branch", "-D", "release"]);
+  await passTime(id, 300);
+  await watched(id, (watch) => watch?.commit_sha === null && /There is no branch/.test(watch.last_error ?? ""));
+  await t.client.patchDeployment({ deployment_id: id, body: { source_config: { build_on_push: false } } });
+  await watched(id, (watch) => watch === undefined);
+  await remove(id);
+});
+
+test("a rollback stays: the branch is compared with what was seen of it, not with what runs", async () => {
+  const id = await create();
+  const commit = await repository.commit(nodeAgent("newer"));
+  await tell(commit);
+  const revisions = await settled(id, ([newest]) => newest?.status === "DEPLOYED" && shaOf(newest) === commit);
+  const first = revisions.at(-1)?.id ?? "";
+  await t.client.redeployRevision({ deployment_id: id, revision_id: first });
+  await settled(id, ([newest, ...rest]) => rest.length === 2 && newest?.status === "DEPLOYED");
+  const before = await watched(id, () => true);
+  await passTime(id, 300);
+  await watched(id, (watch) => watch !== undefined && watch.looked_at > (before?.looked_at as Date));
+  assert.equal((await revisionsOf(id)).length, 3);
+  await remove(id);
+});

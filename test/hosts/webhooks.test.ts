@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { createHmac, randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import type { CodeHost } from "../../src/contract/integration.ts";
+import { createGithubApp } from "../../src/integrations/github-app.ts";
+import { readHostEvents } from "../../src/integrations/webhook-event.ts";
+import { startApi } from "../api/harness.ts";
+import { appId, privateKeyPem, webhookSecret } from "./github-server.ts";
+import { pushOf, recorded } from "./recorded-messages.ts";
+
+const app = createGithubApp({
+  appId,
+  privateKey: privateKeyPem,
+  webhookSecret,
+  webUrl: "http://127.0.0.1:1",
+  client: null,
+});
+const t = await startApi({}, { github: app });
+
+const sign = (body: Buffer, secret = webhookSecret) =>
+  `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
+
+function send(payload: unknown, headers: Record<string, string> = {}) {
+  const body = Buffer.isBuffer(payload) ? payload : Buffer.from(JSON.stringify(payload));
+  return t.ask({
+    ...{ method: "POST", url: "/v1/integrations/github/webhook", key: null, payload: body },
+    headers: {
+      "content-type": "application/json",
+      "x-github-event": "push",
+      "x-github-delivery": randomUUID(),
+      "x-hub-signature-256": sign(body),
+      ...headers,
+    },
+  });
+}
+
+/** A deployment whose branch was looked at just now. */
+async function followed(
+  repository: string,
+  more: { tenant?: typeof t.tenant; integrationId?: string } = {},
+): Promise<string> {
+  const tenant = more.tenant ?? t.tenant;
+  const { status, body } = await t.ask({
+    ...{ method: "POST", url: "/v2/deployments", key: tenant.adminKey },
+    payload: {
+      ...{ name: randomUUID(), source: "github" },
+      source_config: {
+        ...{ repo_url: `https://github.com/${repository}`, build_on_push: true },
+        integration_id: more.integrationId ?? null,
+      },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+    },
+  });
+  assert.equal(status, 201);
+  await sql`insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at)
+    values (${body.id}, ${tenant.tenantId}, ${`github.com/${repository}`}, 'main', ${`${"0".repeat(39)}1`}, now() + interval '4 minutes')`.execute(
+    t.db.kysely,
+  );
+  return body.id;
+}
+
+async function watchOf(id: string) {
+  const { rows } = await sql<{ told: number; pushed: string[]; is_due: boolean }>`
+    select told, pushed, look_at <= now() as is_due from branch_watches where deployment_id = ${id}`.execute(
+    t.db.kysely,
+  );
+  return rows[0];
+}
+
+test("a signed push makes the branch it names due at all who follow it, and answers within a second", async () => {
+  const [mine, other] = [await followed("acme/one"), await followed("acme/two")];
+  const began = performance.now();
+  const { status, body } = await send(pushOf("acme/one", "main", "a".repeat(40)));
+  assert.ok(performance.now() - began < 1_000);
+  assert.deepEqual([status, body], [202, { status: "accepted" }]);
+  assert.deepEqual(await watchOf(mine), { told: 1, pushed: ["a".repeat(40)], is_due: true });
+  assert.deepEqual(await watchOf(other), { told: 0, pushed: [], is_due: false });
+  await send(pushOf("acme/one", "other", "b".repeat(40)));
+  assert.equal((await watchOf(mine))?.told, 1, "another branch is nothing to it");
+});
+
+test("forged, unsigned and altered messages are refused, and change nothing", async () => {
+  const id = await followed("acme/forged");
+  const payload = pushOf("acme/forged", "main", "a".repeat(40));
+  const body = Buffer.from(JSON.stringify(payload));
+  for (const signature of [
+    "",
+    "sha256=",
+    `sha256=${"0".repeat(64)}`,
+    sign(body, "another"),
+    sign(Buffer.from("{}")),
+    sign(body).slice(7),
+  ]) {
+    const { status, headers } = await send(payload, { "x-hub-signature-256": signature });
+    assert.deepEqual([status, headers["x-pierhead-error"]], [401, "webhookUnsigned"], signature);
+  }
+  const unknown = await t.ask({
+    method: "POST",
+    url: `/v1/integrations/${randomUUID()}/webhook`,
+    key: null,
+    payload: "{}",
+  });
+  assert.equal(unknown.status, 401);
+  assert.equal((await watchOf(id))?.told, 0);
+});
+
+test("a replayed message counts once, under its own name and under another", async () => {
+  const id = await followed("acme/replay");
+  const payload = pushOf("acme/replay", "main", "c".repeat(40));
+  const first = randomUUID();
+  assert.equal((await send(payload, { "x-github-delivery": first })).body.status, "accepted");
+  for (const delivery of [first, first, randomUUID()]) {
+    assert.deepEqual((await send(payload, { "x-github-delivery": delivery })).body, { status: "repeated" });
+  }
+  assert.equal((await watchOf(id))?.told, 1);
+});
+
+test("a body of 25 MB is refused before it is read as anything", async () => {
+  const { status } = await send(Buffer.alloc(25 * 1024 * 1024, "x"));
+  assert.equal(status, 413);
+});
+
+test("what is no push of a branch is nothing to look at: tags, new and deleted branches, other events, broken bodies", async () => {
+  const id = await followed("acme/quiet");
+  const zero = "0".repeat(40);
+  const push = pushOf("acme/quiet", "main", "a".repeat(40));
+  for (const payload of [
+    { ...push, ref: "refs/tags/main" },
+    { ...push, before: zero, created: true },
+    { ...push, after: zero, deleted: true },
+    { ...push, ref: null },
+    { ...push, repository: null },
+    { zen: "Keep it logically awesome." },
+    [],
+    Buffer.from("not json"),
+    Buffer.from('{"__proto__": {"ref": "refs/heads/main"}}'),
+  ]) {
+    const { status, body } = await send(payload);
+    assert.equal(status, 202);
+    assert.ok(["ignored", "accepted"].includes(body.status));
+  }
+  assert.equal((await watchOf(id))?.told, 0);
+});
+
+test("a hundred pushes in a second are one look that knows of all of them", async () => {
+  const id = await followed("acme/busy");
+  const shas = Array.from({ length: 100 }, (_, at) => at.toString(16).padStart(40, "d"));
+  const answers = await Promise.all(shas.map((sha) => send(pushOf("acme/busy", "main", sha))));
+  assert.ok(answers.every(({ body }) => body.status === "accepted"));
+  const watch = await watchOf(id);
+  assert.deepEqual([watch?.told, watch?.pushed.toSorted()], [100, shas.toSorted()]);
+});
+
+test("the secret of one workspace's integration speaks for that integration's deployments and no others", async () => {
+  const make = async (tenant = t.tenant) => {
+    const payload = { host: "github", name: "x", url: "https://github.com/acme", token: "t" };
+    return (await t.ask({ method: "POST", url: "/v2/integrations", payload, key: tenant.adminKey })).body;
+  };
+  const [mine, theirs] = [await make(), await make(t.stranger)];
+  const own = await followed("acme/shared", { integrationId: mine.id });
+  const foreign = await followed("acme/shared", { tenant: t.stranger, integrationId: theirs.id });
+  const body = Buffer.from(JSON.stringify(pushOf("acme/shared", "main", "e".repeat(40))));
+  const tell = (id: string, secret: string) =>
+    t.ask({
+      ...{ method: "POST", url: `/v1/integrations/${id}/webhook`, key: null, payload: body },
+      headers: { "x-github-event": "push", "x-hub-signature-256": sign(body, secret) },
+    });
+  assert.equal((await tell(theirs.id, mine.webhook_secret)).status, 401);
+  assert.equal((await tell(mine.id, mine.webhook_secret)).status, 202);
+  assert.deepEqual([(await watchOf(own))?.told, (await watchOf(foreign))?.told], [1, 0]);
+});
+
+for (const { name, host, headers, payload, expected } of recorded) {
+  test(`a message of ${name} is understood`, async () => {
+    const body = Buffer.from(typeof payload === "string" ? payload : JSON.stringify(payload));
+    assert.deepEqual(readHostEvents(host as CodeHost, headers, body), expected);
+    if (host === "github") return;
+    const made = await t.ask({
+      ...{ method: "POST", url: "/v2/integrations" },
+      payload: { host, name, url: "https://git.example.org", token: "t" },
+    });
+    const { id, webhook_secret: secret } = made.body;
+    const proof: Record<string, Record<string, string>> = {
+      gitlab: { "x-gitlab-token": secret },
+      gitea: { "x-gitea-signature": sign(body, secret).slice(7) },
+      bitbucket: { "x-hub-signature": sign(body, secret) },
+    };
+    const url = `/v1/integrations/${id}/webhook`;
+    const told = (more: Record<string, string> = {}) =>
+      t.ask({ method: "POST", url, key: null, payload: body, headers: { ...headers, ...more } });
+    assert.equal((await told()).status, 401);
+    assert.equal((await told(proof[host])).body.status, expected.length === 0 ? "ignored" : "accepted");
+  });
+}
