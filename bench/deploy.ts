@@ -163,7 +163,7 @@ function linesOf(taken: Samples, on: string): BenchLine[] {
   return lines;
 }
 
-async function timed<T>(act: () => Promise<T>, after?: (result: T) => Promise<void>): Promise<number> {
+export async function timed<T>(act: () => Promise<T>, after?: (result: T) => Promise<void>): Promise<number> {
   await sleep(restMs);
   const start = performance.now();
   const result = await act();
@@ -191,13 +191,13 @@ async function redeploy(api: Client, deploymentId: string, revisionId: string, e
   await settled(api, deploymentId, made as string, end);
 }
 
-async function remove(api: Client, deploymentId: string): Promise<void> {
+export async function remove(api: Client, deploymentId: string): Promise<void> {
   await api.deleteDeployment({ deployment_id: deploymentId });
   await api.waitForDeletion({ deployment_id: deploymentId });
 }
 
 /** Tighter than any client polls: what is measured is the server, not the wait between two looks. */
-async function settled(api: Client, deploymentId: string, revisionId: string, wanted: Revision["status"]) {
+export async function settled(api: Client, deploymentId: string, revisionId: string, wanted: Revision["status"]) {
   const end = Date.now() + settleTimeoutMs;
   for (;;) {
     const { status, status_message: message } = await api.getRevision({
@@ -254,7 +254,7 @@ async function takeExitTime(exits: string): Promise<number> {
   return Math.min(...times);
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

@@ -1,6 +1,7 @@
 import { inspect, parseArgs } from "node:util";
 import { apiBench } from "./api.ts";
 import { deployBench } from "./deploy.ts";
+import { dockerBench } from "./docker.ts";
 import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
 import { gatewayBench } from "./gateway.ts";
 import { type BenchRun, startBenchRun } from "./installation.ts";
@@ -17,6 +18,7 @@ import { watchBench } from "./watch.ts";
 const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   api: apiBench,
   deploy: deployBench,
+  docker: dockerBench,
   gateway: gatewayBench,
   reconcile: reconcileBench,
   watch: watchBench,
