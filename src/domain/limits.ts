@@ -35,6 +35,9 @@ export const drainTimeoutMs = 180 * second;
 /** A scale-to-zero deployment stops its last replica after this long without a request. */
 export const idleAfterMs = 30 * minute;
 
+/** Fewer replicas only after fewer would have done for this long (contract 6.2). */
+export const scaleDownAfterMs = 30 * minute;
+
 /**
  * How many deployments are reconciled at the same moment. What they ask the database at the same time is one statement,
  * so that a pass of 40 ms costs half a millisecond of each side and a few connections serve them all. It bounds how

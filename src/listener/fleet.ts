@@ -1,5 +1,6 @@
 import type { ReplicaState } from "../compute/compute.ts";
 import type { Assignment } from "../contract/assignment.ts";
+import type { Scale } from "../domain/scaling.ts";
 import type { Route, Traffic } from "../gateway/route.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
@@ -10,6 +11,7 @@ import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
 import type { Snapshot } from "./report.ts";
 import { Routes } from "./routes.ts";
+import type { Scalable } from "./scaler.ts";
 import type { RunningDeployment } from "./ship-metrics.ts";
 import type { Sightings } from "./sightings.ts";
 
@@ -93,6 +95,27 @@ export class Fleet {
       const restarts = Object.values(memory.crashes).reduce((sum, { count }) => sum + count, 0);
       return { deploymentId, replicaIds: replicas.map(({ replicaId }) => replicaId), restarts };
     }).filter(({ replicaIds }) => replicaIds.length > 0);
+  }
+
+  /** What carries traffic on replicas that may become more or fewer. */
+  scalable(): Scalable[] {
+    return Array.from(this.#members.values()).flatMap(({ deploymentId, assignment, memory }) => {
+      const { currentRevisionId: id, scale, isAsleep } = memory;
+      const run = [assignment?.serving, assignment?.target].find((one) => one != null && one.revision_id === id);
+      if (run == null || scale === null || isAsleep || assignment?.op === "delete") return [];
+      const ready = this.#replicasOf(deploymentId).filter(
+        ({ revisionId, phase, replicaId }) => revisionId === id && phase === "ready" && !(replicaId in memory.draining),
+      );
+      return [{ deploymentId, run, scale, ready }];
+    });
+  }
+
+  scale(deploymentId: string, scale: Scale): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined || member.memory.scale === null) return;
+    const isOther = member.memory.scale.replicas !== scale.replicas;
+    member.memory = { ...member.memory, scale };
+    if (isOther) this.#mark(deploymentId);
   }
 
   /** This instance acts for its listener from now on. */

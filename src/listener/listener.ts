@@ -1,6 +1,7 @@
 import type { ListenerClient } from "../client/listener-client.ts";
 import { type Compute, offersLogs } from "../compute/compute.ts";
 import type { ListenerFacts } from "../contract/assignment.ts";
+import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -10,6 +11,7 @@ import { LogCursors } from "./log-cursors.ts";
 import { Observer } from "./observer.ts";
 import { type OperationLimits, Operations } from "./operations.ts";
 import { Reporter, type Snapshot } from "./report.ts";
+import { Scaler } from "./scaler.ts";
 import { Secrets } from "./secrets.ts";
 import { LogShipper } from "./ship-logs.ts";
 import { MetricsShipper } from "./ship-metrics.ts";
@@ -34,6 +36,8 @@ export interface ListenerOptions {
   isComputeShared?: boolean;
   /** File that keeps how far logs were shipped; null: they are read again after a restart. */
   logCursorsPath?: string | null;
+  /** Fewer replicas only after fewer would have done for this long. */
+  scaleDownAfterMs?: number;
   clock?: Clock;
 }
 
@@ -67,7 +71,7 @@ export const defaultLimits: OperationLimits = { startsMax: 16, removalsMax: 128 
  */
 export function createListener(options: ListenerOptions): Listener {
   const { compute } = options;
-  const { leadership, observer, reporter, shipper, metrics, cursors, fleet } = assemble(options);
+  const { leadership, observer, reporter, shipper, metrics, scaler, cursors, fleet } = assemble(options);
   return {
     start() {
       compute.onChange(() => observer.look());
@@ -83,6 +87,7 @@ export function createListener(options: ListenerOptions): Listener {
       reporter.close();
       shipper?.close();
       metrics.close();
+      scaler.stop();
       await cursors.close();
     },
     health: () => ({
@@ -136,6 +141,8 @@ function assemble(options: ListenerOptions) {
   const mayAct = () => options.isComputeShared !== true || leadership.isSure;
   const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look, mayAct });
   const metrics = new MetricsShipper({ ...common, compute, traffic, running: () => fleet.running(), onStale });
+  const holdMs = options.scaleDownAfterMs ?? scaleDownAfterMs;
+  const scaler = new Scaler({ ...common, compute, fleet, holdMs });
   const leadership: Leadership = new Leadership({
     ...common,
     client,
@@ -145,6 +152,7 @@ function assemble(options: ListenerOptions) {
       shipper?.follow(session);
       metrics.follow(session);
       fleet.lead();
+      scaler.start();
       look();
     },
     onLost(reason) {
@@ -152,6 +160,7 @@ function assemble(options: ListenerOptions) {
       reporter.follow(null);
       shipper?.follow(null);
       metrics.follow(null);
+      scaler.stop();
       secrets.clear();
     },
     onAssignments: (assignments) => fleet.assign(assignments),
@@ -160,5 +169,5 @@ function assemble(options: ListenerOptions) {
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
     onSure: () => fleet.lookAgain(),
   });
-  return { leadership, observer, reporter, shipper, metrics, cursors, fleet };
+  return { leadership, observer, reporter, shipper, metrics, scaler, cursors, fleet };
 }

@@ -53,9 +53,18 @@ export const drainTimeoutMsOf = (pass: Pass, revisionId: string): number =>
 export const startTimeoutMsOf = (pass: Pass, revisionId: string): number | null =>
   runOf(pass, revisionId)?.start_timeout_ms ?? null;
 
-/** How many replicas a revision runs on while it is awake: state that is exclusive has one server. */
-export const wantedReplicas = ({ artifact, min_replicas }: RevisionRun): number =>
-  artifact.rollout === "handover" ? 1 : Math.max(1, min_replicas);
+/** The fewest and the most replicas a revision runs on while it is awake: state that is exclusive has one server. */
+export function replicaBounds({ artifact, min_replicas, max_replicas }: RevisionRun): { min: number; max: number } {
+  if (artifact.rollout === "handover") return { min: 1, max: 1 };
+  const min = Math.max(1, min_replicas);
+  return { min, max: Math.max(min, max_replicas) };
+}
+
+/** The scale is the deployment's: the next revision begins with as many replicas as the one before has. */
+export function wantedReplicas({ memory }: Pass, run: RevisionRun): number {
+  const { min, max } = replicaBounds(run);
+  return Math.max(min, Math.min(max, memory.scale?.replicas ?? 0));
+}
 
 export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
   run.min_replicas === 0 && assignment?.idle_after_ms != null;

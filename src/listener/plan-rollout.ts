@@ -24,11 +24,11 @@ export function rollOver(pass: Pass, goal: RevisionRun): void {
   const goalId = goal.revision_id;
   const currentId = memory.currentRevisionId;
   const isSleeping = memory.isAsleep && currentId === goalId;
-  keepRunning(pass, goal, isSleeping ? 0 : wantedReplicas(goal));
+  keepRunning(pass, goal, isSleeping ? 0 : wantedReplicas(pass, goal));
   const current = currentId === goalId ? null : runOf(pass, currentId);
   // The serving revision answers until the target is ready, so it is repaired like any other.
-  if (current !== null && !memory.isAsleep) keepRunning(pass, current, wantedReplicas(current));
-  if (currentId !== goalId && readyOf(pass, goalId).length >= wantedReplicas(goal)) moveTraffic(pass, goalId);
+  if (current !== null && !memory.isAsleep) keepRunning(pass, current, wantedReplicas(pass, current));
+  if (currentId !== goalId && readyOf(pass, goalId).length >= wantedReplicas(pass, goal)) moveTraffic(pass, goalId);
   for (const replica of facts.replicas) {
     const isWanted = replica.revisionId === goalId || replica.revisionId === memory.currentRevisionId;
     if (!isWanted || replica.replicaId in memory.draining) drain(pass, replica);
@@ -58,8 +58,8 @@ export function handOver(pass: Pass, goal: RevisionRun): void {
   const isIntruding = others.some(({ phase }) => phase === "ready") && !own.some(({ phase }) => phase === "ready");
   for (const replica of isIntruding ? own : others) drain(pass, replica);
   if (others.length > 0) return;
-  keepRunning(pass, goal, wantedReplicas(goal));
-  if (readyOf(pass, goalId).length < wantedReplicas(goal)) return;
+  keepRunning(pass, goal, wantedReplicas(pass, goal));
+  if (readyOf(pass, goalId).length < wantedReplicas(pass, goal)) return;
   if (memory.currentRevisionId !== goalId) moveTraffic(pass, goalId);
   memory.heldSinceMs = null;
 }

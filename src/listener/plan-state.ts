@@ -1,5 +1,6 @@
 import type { ReplicaState } from "../compute/compute.ts";
 import type { Assignment, Cause } from "../contract/assignment.ts";
+import type { Scale } from "../domain/scaling.ts";
 
 /** One replica as the plan sees it: what the driver showed, and what the listener is doing to it. */
 export interface ReplicaFacts extends Omit<ReplicaState, "startedAt" | "deploymentId"> {
@@ -58,6 +59,8 @@ export interface Memory {
   heldSinceMs: number | null;
   /** No replica of the current revision is ready. */
   downSinceMs: number | null;
+  /** By the load; null: nobody has looked at it yet. */
+  scale: Scale | null;
   isAsleep: boolean;
   /** A request asked for a sleeping deployment and none has been ready since. */
   wakingSinceMs: number | null;
@@ -75,6 +78,7 @@ export const emptyMemory: Memory = {
   draining: {},
   heldSinceMs: null,
   downSinceMs: null,
+  scale: null,
   isAsleep: false,
   wakingSinceMs: null,
   activeSinceMs: null,

@@ -59,6 +59,7 @@ export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan 
   const pass = beginPass(facts, memory, nowMs);
   if (pass.assignment === null || pass.assignment.op === "delete") return planRemoval(pass);
   findCurrent(pass);
+  findScale(pass);
   noteExits(pass);
   settleVerdicts(pass);
   const goal = goalOf(pass);
@@ -118,6 +119,13 @@ function findCurrent(pass: Pass): void {
   if (isCurrentServing && !isServingThere && canSleep(pass, serving)) {
     memory.isAsleep = !facts.replicas.some((replica) => replica.revisionId === servingId);
   }
+}
+
+/** As many as run: whether fewer would do is decided when it is known what they do. */
+function findScale(pass: Pass): void {
+  const { memory } = pass;
+  if (memory.scale !== null || memory.isAsleep) return;
+  memory.scale = { replicas: liveOf(pass, memory.currentRevisionId ?? "").length, lower: null };
 }
 
 /** Removes what has exited, and remembers why: each exit is counted by the pass that begins its removal. */
@@ -254,6 +262,7 @@ function sleepWhenIdle(pass: Pass, goalId: string): void {
   else {
     memory.isAsleep = true;
     memory.wakingSinceMs = null;
+    memory.scale = null;
     note(pass, "deployment put to sleep", { revision_id: goalId, idle_after_ms: idleAfterMs });
   }
 }

@@ -11,6 +11,7 @@ import {
   idleAfterMs,
   logRetentionDays,
   resyncIntervalMs,
+  scaleDownAfterMs,
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
@@ -267,6 +268,13 @@ export const settings = {
     1_000,
     86_400_000,
     "A scale-to-zero deployment sleeps after this long without a request.",
+  ),
+  scaleDownAfterMs: whole(
+    "PIERHEAD_SCALE_DOWN_AFTER_MS",
+    scaleDownAfterMs,
+    1_000,
+    86_400_000,
+    "A deployment gives up replicas after fewer would have done for this long; it gets more at once.",
   ),
   resyncIntervalMs: whole(
     "PIERHEAD_RESYNC_INTERVAL_MS",

@@ -35,6 +35,7 @@ export async function startListener(parts: {
   logger: Logger;
   listenerKey: string;
   dataDir: string;
+  scaleDownAfterMs: number;
   /** The session is taken over at once after a crash of the same installation (decision 0007). */
   installationId: string;
 }): Promise<RunningListener> {
@@ -47,6 +48,7 @@ export async function startListener(parts: {
     instanceId: parts.installationId,
     version,
     limits: compute.type === "simulated" ? simulatedLimits : {},
+    scaleDownAfterMs: parts.scaleDownAfterMs,
     logCursorsPath: path.join(dataDir, "log-cursors.json"),
   });
   listener.start();

@@ -308,6 +308,7 @@ async function startBuiltinListener(
     logger,
     listenerKey: installed.listenerKey,
     dataDir: config.dataDir,
+    scaleDownAfterMs: config.scaleDownAfterMs,
     installationId,
   }).catch(async (error: unknown) => {
     await compute.close();

@@ -12,6 +12,7 @@ import { createServer } from "node:http";
 createServer(({ url }, response) => {
   if (url === "/grow") { const held = []; setInterval(() => held.push(Buffer.alloc(16 << 20, 1)), 5); }
   if (url === "/exit") process.exit(3);
+  if (url === "/wait") return;
   response.end(url === "/ok" ? "ok" : "${version}");
 }).listen(Number(process.env.PORT), process.env.HOST);
 process.on("SIGTERM", () => process.exit(0));
@@ -67,16 +68,22 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     return engine.call<{ Id: string; Ports: { PublicPort: number }[] }[]>("GET", "/containers/json", { query });
   };
 
-  test("an image serves behind the gateway, several replicas of it, and the next one takes over", async () => {
+  test("an image serves behind the gateway, several replicas of it, more under load, and the next one takes over", async () => {
     await using pierhead = await startServer();
-    const { id, revision } = await deploy(pierhead, nameOf("one"), { min_scale: 2, max_scale: 2 });
+    const { id, revision } = await deploy(pierhead, nameOf("one"), { min_scale: 2, max_scale: 3 });
     assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
     assert.equal(await ask(pierhead, id), "one");
     const observed = () => observe(pierhead, id);
     await eventually(observed, (report) => report?.replicas.filter(({ phase }) => phase === "ready").length === 2);
+    const { url } = await pierhead.client.getDeployment({ deployment_id: id });
+    const leave = new AbortController();
+    const asking = Array.from({ length: 25 }, () => fetch(`${url}/wait`, { signal: leave.signal }).catch(() => {}));
+    await eventually(observed, (report) => report?.replicas.filter(({ phase }) => phase === "ready").length === 3);
+    leave.abort();
+    await Promise.all(asking);
     assert.equal((await update(pierhead, id, nameOf("two"))).status, "DEPLOYED");
     assert.equal(await ask(pierhead, id), "two");
-    await eventually(observed, (report) => report?.replicas.length === 2, { what: "the old replicas leave" });
+    await eventually(observed, (report) => report?.replicas.length === 3, { what: "the old replicas leave" });
     await pierhead.client.deleteDeployment({ deployment_id: id });
     await eventually(
       () => containersOf(id),

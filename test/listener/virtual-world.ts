@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createListenerClient, type Send } from "../../src/client/listener-client.ts";
-import type { Compute } from "../../src/compute/compute.ts";
+import type { Compute, ReplicaMetrics, ReplicaUsage } from "../../src/compute/compute.ts";
 import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { Route, Traffic } from "../../src/gateway/route.ts";
 import type { Clock } from "../../src/listener/clock.ts";
@@ -148,8 +148,13 @@ export interface VirtualProcess {
   kill(): void;
 }
 
-/** A listener process on virtual time. */
-export function startVirtualProcess(clock: VirtualClock, world: SimulatedWorld, send: Send): VirtualProcess {
+/** A listener process on virtual time. @param readUsage makes its engine one that knows what replicas use. */
+export function startVirtualProcess(
+  clock: VirtualClock,
+  world: SimulatedWorld,
+  send: Send,
+  readUsage?: () => Promise<ReplicaUsage[]>,
+): VirtualProcess {
   let isKilled = false;
   const own: Clock = {
     now: clock.now,
@@ -166,7 +171,8 @@ export function startVirtualProcess(clock: VirtualClock, world: SimulatedWorld, 
   };
   const engine = openSimulatedCompute({ world });
   let hasObserved = false;
-  const compute: Compute = {
+  const compute: Compute & Partial<ReplicaMetrics> = {
+    ...(readUsage === undefined ? {} : { readUsage }),
     type: engine.type,
     ensure: (spec, signal) => alive(() => engine.ensure(spec, signal)),
     async observe(signal) {

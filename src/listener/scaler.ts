@@ -1,0 +1,143 @@
+import { type Compute, offersMetrics, type ReplicaUsage } from "../compute/compute.ts";
+import type { RevisionRun } from "../contract/assignment.ts";
+import { type Load, neededReplicas, nextScale, type Scale } from "../domain/scaling.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import type { Clock } from "./clock.ts";
+import { withDeadline } from "./deadline.ts";
+import { replicaBounds } from "./pass.ts";
+import type { ReplicaFacts } from "./plan-state.ts";
+
+/** A deployment whose replicas carry traffic. */
+export interface Scalable {
+  deploymentId: string;
+  /** The revision that carries it. */
+  run: RevisionRun;
+  scale: Scale;
+  ready: Pick<ReplicaFacts, "replicaId" | "inFlight">[];
+}
+
+/** As often as the autoscaler of Kubernetes looks. A look costs a few files, or one call of the engine, per replica. */
+export const scaleIntervalMs = 15_000;
+
+const lookTimeoutMs = 10_000;
+
+export interface ScalerOptions {
+  compute: Compute;
+  clock: Clock;
+  logger: Logger;
+  /** Fewer replicas only after fewer would have done for this long. */
+  holdMs: number;
+  fleet: { scalable(): Scalable[]; scale(deploymentId: string, scale: Scale): void };
+}
+
+/** What replicas had used when they were last looked at. */
+interface Before {
+  atMs: number;
+  cpuSeconds: Map<string, number>;
+}
+
+/** Looks at what replicas do and says how many there should be. Only deployments that may have more than their least. */
+export class Scaler {
+  readonly #options: ScalerOptions;
+  #life: AbortController | null = null;
+  #cancel = () => {};
+  #before: Before | null = null;
+
+  constructor(options: ScalerOptions) {
+    this.#options = options;
+  }
+
+  /** While this instance acts for its listener. */
+  start(): void {
+    this.stop();
+    this.#life = new AbortController();
+    void this.#round(this.#life.signal);
+  }
+
+  stop(): void {
+    this.#cancel();
+    this.#life?.abort();
+    this.#life = null;
+    this.#before = null;
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#look(signal);
+    } catch (error) {
+      if (!signal.aborted) this.#options.logger.debug({ error: explain(error) }, "load could not be looked at");
+    }
+    if (signal.aborted) return;
+    this.#cancel = this.#options.clock.setTimeout(() => void this.#round(signal), scaleIntervalMs);
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, holdMs, logger, fleet } = this.#options;
+    const scalable = this.#scalable();
+    const usage = scalable.length === 0 ? null : await this.#readUsage(signal);
+    signal.throwIfAborted();
+    const nowMs = clock.now();
+    const before = this.#before;
+    this.#before = usage && {
+      atMs: nowMs,
+      cpuSeconds: new Map(usage.map(({ replicaId, cpuSeconds }) => [replicaId, cpuSeconds])),
+    };
+    for (const { deploymentId, run, scale, ready } of scalable) {
+      const load = loadOf(run, ready, { usage, before, nowMs });
+      const bounds = replicaBounds(run);
+      const from = Math.max(bounds.min, scale.replicas);
+      const next = nextScale({ ...scale, replicas: from }, neededReplicas(load), { ...bounds, holdMs }, nowMs);
+      if (next.replicas !== from) {
+        const fields = { deployment_id: deploymentId, from, to: next.replicas, ...load };
+        logger.info(fields, "deployment scaled");
+      }
+      fleet.scale(deploymentId, next);
+    }
+  }
+
+  #scalable(): Scalable[] {
+    const mayChange = ({ run, ready }: Scalable) => {
+      const { min, max } = replicaBounds(run);
+      return max > min && ready.length > 0;
+    };
+    return this.#options.fleet.scalable().filter(mayChange);
+  }
+
+  async #readUsage(signal: AbortSignal): Promise<ReplicaUsage[] | null> {
+    const { compute, clock } = this.#options;
+    if (!offersMetrics(compute)) return null;
+    return withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, (ending) => compute.readUsage(ending));
+  }
+}
+
+function loadOf(
+  run: RevisionRun,
+  ready: Scalable["ready"],
+  seen: { usage: ReplicaUsage[] | null; before: Before | null; nowMs: number },
+): Load {
+  const ids = new Set(ready.map(({ replicaId }) => replicaId));
+  const used = seen.usage?.filter(({ replicaId }) => ids.has(replicaId)) ?? [];
+  return {
+    replicas: ready.length,
+    cpu: cpuOf(run, used, seen),
+    memory: used.length === 0 ? null : mean(used.map(({ memoryMib }) => memoryMib)) / run.memory_limit_mib,
+    pending: ready.reduce((sum, { inFlight }) => sum + inFlight, 0),
+  };
+}
+
+/** Between two looks; replicas that were not there at the first one say nothing yet. */
+function cpuOf(
+  run: RevisionRun,
+  used: ReplicaUsage[],
+  { before, nowMs }: { before: Before | null; nowMs: number },
+): number | null {
+  if (before === null || nowMs <= before.atMs) return null;
+  const seconds = used.flatMap(({ replicaId, cpuSeconds }) => {
+    const earlier = before.cpuSeconds.get(replicaId);
+    return earlier === undefined ? [] : [Math.max(0, cpuSeconds - earlier)];
+  });
+  if (seconds.length === 0) return null;
+  return mean(seconds) / ((nowMs - before.atMs) / 1_000) / run.cpu_limit_cores;
+}
+
+const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ReplicaUsage } from "../../src/compute/compute.ts";
+import { SimulatedWorld } from "../../src/compute/simulated.ts";
+import type { Assignment, RevisionRun } from "../../src/contract/assignment.ts";
+import { ControlPlane } from "./control-plane.ts";
+import { newRun } from "./harness.ts";
+import { startVirtualProcess, VirtualClock } from "./virtual-world.ts";
+
+const minuteMs = 60_000;
+const deploymentId = "00000000-0000-4000-8000-000000000000";
+/** A look, and the starts or ends that follow from it. */
+const lookMs = 20_000;
+
+test("requests bring replicas at once, and they go half an hour after they were needed last", async () => {
+  const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
+  assert.deepEqual(site.ready(), [site.run.revision_id]);
+  for (let count = 0; count < 35; count++) site.request(60 * minuteMs);
+  await site.clock.pass(lookMs);
+  assert.equal(site.ready().length, 4);
+  for (let count = 0; count < 100; count++) site.request(10 * minuteMs);
+  await site.clock.pass(lookMs);
+  assert.equal(site.ready().length, 5, "no more than it may have");
+  await site.clock.pass(38 * minuteMs);
+  assert.equal(site.ready().length, 5);
+  await site.clock.pass(3 * minuteMs);
+  assert.equal(site.ready().length, 4, "35 requests are under way still");
+  await site.clock.pass(60 * minuteMs);
+  assert.equal(site.ready().length, 1);
+});
+
+test("CPU and memory near their limits bring more as well; what stands near the target changes nothing", async () => {
+  let cores = 0;
+  let memoryMib = 100;
+  const site = await startScaling({ min_replicas: 1, max_replicas: 8 }, (_, atMs) => ({
+    cpuSeconds: (atMs / 1_000) * cores,
+    memoryMib,
+  }));
+  memoryMib = 512 * 0.76;
+  await site.clock.pass(10 * minuteMs);
+  assert.equal(site.ready().length, 1);
+  memoryMib = 512;
+  await site.clock.pass(lookMs);
+  assert.equal(site.ready().length, 2);
+  memoryMib = 200;
+  cores = 1;
+  await site.clock.pass(3 * minuteMs);
+  assert.equal(site.ready().length, 8);
+});
+
+test("a listener that begins anew keeps what runs, and the next revision begins with as many", async () => {
+  const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
+  for (let count = 0; count < 30; count++) site.request(20 * minuteMs);
+  await site.clock.pass(lookMs);
+  const before = site.ids();
+  assert.equal(before.length, 3);
+  site.restart();
+  await site.clock.pass(5 * minuteMs);
+  assert.deepEqual(site.ids(), before);
+  const next = newRun({ min_replicas: 1, max_replicas: 2 });
+  site.assign({ target: next });
+  await site.clock.pass(20 * minuteMs);
+  assert.deepEqual(site.ready(), [next.revision_id, next.revision_id], "within its own bounds");
+});
+
+test("a server with state of its own stays alone, and one that sleeps wakes as one", async () => {
+  const alone = await startScaling({ min_replicas: 1, max_replicas: 5, rollout: "handover" });
+  for (let count = 0; count < 50; count++) alone.request(5 * minuteMs);
+  await alone.clock.pass(2 * minuteMs);
+  assert.equal(alone.ready().length, 1);
+  const sleeper = await startScaling({ min_replicas: 0, max_replicas: 3 }, undefined, { idle_after_ms: minuteMs });
+  for (let count = 0; count < 25; count++) sleeper.request(2 * minuteMs);
+  await sleeper.clock.pass(lookMs);
+  assert.equal(sleeper.ready().length, 3);
+  await sleeper.clock.pass(20 * minuteMs);
+  assert.equal(sleeper.ready().length, 0);
+  sleeper.request(minuteMs);
+  await sleeper.clock.pass(10_000);
+  assert.equal(sleeper.ready().length, 1);
+});
+
+/** A listener on virtual time with one deployment that has settled. */
+async function startScaling(
+  parts: Parameters<typeof newRun>[0],
+  usageOf?: (replicaId: string, atMs: number) => Omit<ReplicaUsage, "replicaId">,
+  assignment: Partial<Assignment> = {},
+) {
+  const clock = new VirtualClock(5);
+  const world = new SimulatedWorld({ seed: 5, clock });
+  const controlPlane = new ControlPlane(clock);
+  const readUsage = async () =>
+    world.snapshot().map(({ replicaId }) => ({ replicaId, ...usageOf?.(replicaId, clock.now()) })) as ReplicaUsage[];
+  const start = () =>
+    startVirtualProcess(clock, world, controlPlane.send, usageOf === undefined ? undefined : readUsage);
+  let process = start();
+  const run: RevisionRun = newRun(parts);
+  const { slug } = controlPlane.assign({ deployment_id: deploymentId, target: run, ...assignment });
+  const snapshot = () => world.snapshot().filter(({ phase }) => phase === "ready");
+  await clock.pass(10_000);
+  return {
+    clock,
+    run,
+    request: (lastsMs: number) => process.traffic.request(slug, lastsMs),
+    ready: () => snapshot().map(({ revisionId }) => revisionId),
+    ids: () => snapshot().map(({ replicaId }) => replicaId),
+    assign: (changes: Partial<Assignment>) => controlPlane.assign({ deployment_id: deploymentId, ...changes }),
+    restart() {
+      process.kill();
+      process = start();
+    },
+  };
+}
