@@ -1,4 +1,3 @@
-import type { ReplicaState } from "../compute/compute.ts";
 import type { Assignment } from "../contract/assignment.ts";
 import type { Scale } from "../domain/scaling.ts";
 import type { Route, Traffic } from "../gateway/route.ts";
@@ -9,6 +8,7 @@ import type { Action } from "./pass.ts";
 import { PassQueue } from "./pass-queue.ts";
 import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
+import { replicaFacts } from "./replica-facts.ts";
 import type { Snapshot } from "./report.ts";
 import { Routes } from "./routes.ts";
 import type { Scalable } from "./scaler.ts";
@@ -298,31 +298,12 @@ export class Fleet {
     };
   }
 
-  /** What was seen, and what is being started and was not seen yet. */
   #replicasOf(deploymentId: string): ReplicaFacts[] {
-    const facts = new Map<string, ReplicaFacts>();
-    for (const state of this.#sightings.of(deploymentId)) facts.set(state.replicaId, this.#factsOfReplica(state));
-    for (const { replicaId, revisionId, kind, startedAtMs } of this.#operations.of(deploymentId)) {
-      const isBeingRemoved = kind === "remove";
-      const known = facts.get(replicaId);
-      if (known !== undefined) known.isBeingRemoved = isBeingRemoved;
-      else
-        facts.set(replicaId, {
-          replicaId,
-          revisionId,
-          phase: "starting",
-          startedAtMs,
-          isBeingRemoved,
-          inFlight: 0,
-          limits: noLimitsYet,
-        });
-    }
-    return [...facts.values()];
-  }
-
-  #factsOfReplica({ startedAt, deploymentId: _, ...state }: ReplicaState): ReplicaFacts {
-    const inFlight = this.#traffic.inFlight(state.replicaId);
-    return { ...state, startedAtMs: startedAt.getTime(), isBeingRemoved: false, inFlight };
+    return replicaFacts(deploymentId, {
+      sightings: this.#sightings,
+      operations: this.#operations,
+      traffic: this.#traffic,
+    });
   }
 
   #act(member: Member, action: Action): void {
@@ -413,5 +394,3 @@ export class Fleet {
     }, resyncMs);
   }
 }
-
-const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };

@@ -141,8 +141,7 @@ function assemble(options: ListenerOptions) {
   const mayAct = () => options.isComputeShared !== true || leadership.isSure;
   const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look, mayAct });
   const metrics = new MetricsShipper({ ...common, compute, traffic, running: () => fleet.running(), onStale });
-  const holdMs = options.scaleDownAfterMs ?? scaleDownAfterMs;
-  const scaler = new Scaler({ ...common, compute, fleet, holdMs });
+  const scaler = new Scaler({ ...common, compute, fleet, holdMs: options.scaleDownAfterMs ?? scaleDownAfterMs });
   const leadership: Leadership = new Leadership({
     ...common,
     client,
