@@ -87,7 +87,7 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
       deaths += 1;
       return begin({});
     }
-    if (deaths < randomDeathsMax) killLater(started, random);
+    if (deaths < randomDeathsMax) killLater(started, { random, deaths });
     void started.ended.then(() => {
       if (isOver) return;
       deaths += 1;
@@ -119,10 +119,14 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
   return deaths;
 }
 
-/** Somewhere in the first seconds, where most of a life happens. */
-function killLater(server: ServerProcess, random: number | null): void {
+/**
+ * Somewhere in the first seconds, where most of a life happens. Every third server lives longer: a build whose servers
+ * died thrice is given up, as it should be.
+ */
+function killLater(server: ServerProcess, { random, deaths }: { random: number | null; deaths: number }): void {
   if (random === null) return;
-  const timer = setTimeout(() => server.child.kill("SIGKILL"), 200 + Math.random() * 3_000);
+  const earliestMs = deaths % 3 === 2 ? 30_000 : 200;
+  const timer = setTimeout(() => server.child.kill("SIGKILL"), earliestMs + Math.random() * 3_000);
   void server.ended.then(() => clearTimeout(timer));
 }
 
