@@ -37,6 +37,7 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">,
     role: "admin" as const,
     keyId: unique,
     actor: `key:${owner.workspaceId}`,
+    userId: null,
   };
   const deps = { db, sealer, tracing: null, listenerId: owner.listenerId, settings: apiSettings } as unknown as ApiDeps;
   const showing = { sealer: deps.sealer, principal, deploymentsUrl: "http://127.0.0.1/d/" };
@@ -57,6 +58,7 @@ export const apiSettings: ApiSettings = {
   regions,
   basePath,
   owner: "bench:1",
+  serviceSecret: null,
   dataDir,
   version: "bench",
   publicUrl: null,

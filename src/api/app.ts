@@ -45,6 +45,8 @@ export interface ApiSettings {
   uncappedResources: boolean;
   /** The organization whose OAuth providers everybody may use; null: none. */
   sharedAuthOrganizationId: string | null;
+  /** What services sign their keys with; null: none are taken. */
+  serviceSecret: string | null;
   hasBuiltinDataPlane: boolean;
   /** The built-in listener is a program of its own, beside this server. */
   isDataPlaneRemote: boolean;

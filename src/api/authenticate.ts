@@ -4,13 +4,14 @@ import { consoleHeader, sessionCookie } from "../contract/session.ts";
 
 /**
  * Reads who is asking off the headers: `X-Api-Key`, or `Authorization: Bearer <key>` as several scripts send it
- * (contract 1.2); the cookie of a session only from a page of ours. Node gives header names in lower case, so every
- * spelling is one. An empty header is none.
+ * (contract 1.2); `X-Service-Key` of services that sign their own; the cookie of a session only from a page of ours. Node
+ * gives header names in lower case, so every spelling is one. An empty header is none.
  */
 export function credentialsOf(headers: IncomingHttpHeaders): Credentials {
   return {
     key: textOf(headers["x-api-key"]) ?? bearerOf(headers.authorization),
     session: isFromConsole(headers) ? sessionTokenOf(headers) : undefined,
+    serviceKey: textOf(headers["x-service-key"]),
     tenantId: textOf(headers["x-tenant-id"]),
     organizationId: textOf(headers["x-organization-id"]),
   };

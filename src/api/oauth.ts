@@ -27,11 +27,12 @@ export function openOAuth({ server, deps }: Api): OAuthDeps {
 const userIdLengthMax = 256;
 
 /**
- * Who asks, and for which user: `X-User-Id` of services that speak for many (contract 1.2).
- * @throws ApiError 422 for one that is too long.
+ * Who asks, and for which user: `X-User-Id` of services that speak for many (contract 1.2), or the one user of a service
+ * key.
+ * @throws ApiError 422 for a name that is too long; 403 for another user than that of the service key.
  */
 export function oauthCallerOf(principal: Principal, request: FastifyRequest): OAuthCaller {
-  const { organizationId, tenantId, actor } = principal;
+  const { organizationId, tenantId, actor, userId } = principal;
   const header = request.headers["x-user-id"];
   const namedUserId = (Array.isArray(header) ? header.join(",") : (header ?? "")).trim() || null;
   if (namedUserId !== null && namedUserId.length > userIdLengthMax) {
@@ -41,5 +42,6 @@ export function oauthCallerOf(principal: Principal, request: FastifyRequest): OA
       { type: "string_too_long", loc: ["header", "x-user-id"], msg, input: namedUserId.slice(0, 64), ctx },
     ]);
   }
-  return { organizationId, tenantId, actor, namedUserId };
+  if (userId !== null && namedUserId !== null && namedUserId !== userId) throw errors.forbidden();
+  return { organizationId, tenantId, actor, namedUserId: namedUserId ?? userId };
 }

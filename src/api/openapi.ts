@@ -56,6 +56,13 @@ export function openapiDocument(operations: readonly Operation[], prefix = ""): 
 const securitySchemes = {
   ApiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "A key of a workspace or an organization." },
   Bearer: { type: "http", scheme: "bearer", description: "The API key, as a bearer token." },
+  ServiceKey: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Service-Key",
+    description:
+      "A JSON Web Token (HS256) of a service that shares a secret with this server: `sub`, `exp`, `tenant_id`, `user_id`.",
+  },
   TenantId: {
     type: "apiKey",
     in: "header",
@@ -80,6 +87,7 @@ function describeOperation(operation: Operation, made: Components): Json {
     summary,
     tags: [tag],
     ...(role === "none" && { security: [] }),
+    ...((role === "agent" || role === "caller") && { security: [...keyed, { ServiceKey: [] }] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && { requestBody: body }),
     responses: { ...successesOf(operation, made), ...responsesOfRefusals(operation) },

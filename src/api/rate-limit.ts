@@ -90,7 +90,7 @@ export class RequestLimits {
     asked = credentialsOf(request.headers),
   ): Promise<P> {
     const limiter = this.#byAddress;
-    const secret = asked.key ?? asked.session;
+    const secret = asked.key ?? asked.serviceKey ?? asked.session;
     if (limiter === undefined || secret === undefined) return find(asked);
     const address = networkOf(request.socket.remoteAddress ?? "");
     const waitS = limiter.waitS(address);

@@ -38,7 +38,7 @@ export interface Api {
 }
 
 export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
-  const keyring = createKeyring(deps.db, deps.logger);
+  const keyring = createKeyring(deps.db, deps.logger, deps.settings.serviceSecret);
   return { server, deps, keyring, limits: new RequestLimits(deps.settings.rateLimit, keyring), registered: [] };
 }
 

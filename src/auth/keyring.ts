@@ -5,6 +5,7 @@ import { findWorkspace, type WorkspaceRow } from "../store/tenants.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { digestOf, isKeyOf, prefixOf } from "./api-key.ts";
 import { Memo } from "./memo.ts";
+import { readServiceKey, type ServiceClaims } from "./service-key.ts";
 
 /** A revoked key is refused this much later at most. A busy key then costs one query every 2 s instead of one a request. */
 const memoryMs = 2_000;
@@ -21,6 +22,8 @@ export interface Keyring {
   findKey(key: string): Promise<ApiKeyRow | undefined>;
   /** The key that a session stands for; undefined: no such session, it is over, or its key is no longer valid. */
   findSession(token: string): Promise<SessionRow | undefined>;
+  /** Who signed this service key; undefined: nobody we know, or none are taken here. */
+  readServiceKey(token: string): ServiceClaims | undefined;
   /** Whether this very key, or token of a session, was valid when it was last used here; asks nobody. */
   isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
@@ -28,7 +31,8 @@ export interface Keyring {
   forget(): void;
 }
 
-export function createKeyring(db: Db, logger: Logger): Keyring {
+/** @param serviceSecret that services sign their keys with; null: there are none. */
+export function createKeyring(db: Db, logger: Logger, serviceSecret: string | null = null): Keyring {
   const keys = new Memo<ApiKeyRow>({ memoryMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
   const readSession = (digest: string) => findSession(db, Buffer.from(digest, "hex"));
   const sessions = new Memo<SessionRow>({ memoryMs, rowsMax, read: readSession });
@@ -76,6 +80,7 @@ export function createKeyring(db: Db, logger: Logger): Keyring {
       touch(row);
       return row;
     },
+    readServiceKey: (token) => (serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, Date.now())),
     isFamiliar(key) {
       const hash = familiar.get(prefixOf(key));
       return hash !== undefined && isKeyOf(key, hash);

@@ -11,6 +11,8 @@ export interface Credentials {
   key: string | undefined;
   /** Token of a browser that is signed in; counts where no key is shown. */
   session: string | undefined;
+  /** `X-Service-Key`: counts where there is no other key. */
+  serviceKey: string | undefined;
   /** `X-Tenant-Id`: any text, compared only. */
   tenantId: string | undefined;
   organizationId: string | undefined;
@@ -24,6 +26,8 @@ export interface Principal {
   keyId: string;
   /** Name for the audit log. */
   actor: string;
+  /** The one user that a service speaks for; null: whom the request names. */
+  userId: string | null;
 }
 
 /** Who administers a workspace, an organization or the installation. */
@@ -51,6 +55,7 @@ export interface ListenerPrincipal {
  * @throws ApiError 401 without a valid key; 403 when the workspace is missing, foreign or switched off, or the role is too small.
  */
 export async function findPrincipal(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
+  if (isOfService(asked)) return findService(keyring, asked, needed);
   const key = await findKey(keyring, asked);
   const workspace = await workspaceOf(keyring, key, asked);
   if (workspace === undefined) throw errors.workspaceRequired();
@@ -62,11 +67,43 @@ export async function findPrincipal(keyring: Keyring, asked: Credentials, needed
     role: key.role,
     keyId: key.id,
     actor: actorOf(key),
+    userId: null,
   };
+}
+
+/** A service of the operator's may in a workspace what agents may: get tokens for users. */
+async function findService(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
+  const { claims, workspace } = await readService(keyring, asked);
+  if (asked.tenantId !== undefined && !isSame(asked.tenantId, workspace.id)) throw errors.tenantMismatch();
+  if (!mayCall("agent", needed)) throw errors.roleMissing(needed);
+  if (!workspace.deployments_enabled) throw errors.deploymentsDisabled();
+  const name = `service:${claims.service}`;
+  return {
+    organizationId: workspace.organization_id,
+    tenantId: workspace.id,
+    role: "agent",
+    keyId: name,
+    actor: name,
+    userId: claims.userId,
+  };
+}
+
+const isOfService = ({ key, serviceKey }: Credentials) => key === undefined && serviceKey !== undefined;
+
+async function readService(keyring: Keyring, { serviceKey = "", organizationId }: Credentials) {
+  const claims = keyring.readServiceKey(serviceKey);
+  const workspace = claims && (await keyring.findWorkspace(claims.tenantId));
+  if (claims === undefined || workspace === undefined) throw errors.invalidToken();
+  if (organizationId !== undefined && !isSame(organizationId, workspace.organization_id)) throw errors.forbidden();
+  return { claims, workspace };
 }
 
 /** @throws ApiError 401 without a valid key; 403 unless it belongs to a listener. */
 export async function findListenerPrincipal(keyring: Keyring, asked: Credentials): Promise<ListenerPrincipal> {
+  if (isOfService(asked)) {
+    await readService(keyring, asked);
+    throw errors.roleMissing("listener");
+  }
   const key = await findKey(keyring, asked);
   if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
   return { listenerId: key.listener_id, keyId: key.id, actor: actorOf(key) };
@@ -81,6 +118,10 @@ export async function findAdministrator(
   asked: Credentials,
   needed: { role: Role; administers: KeyScope | null },
 ): Promise<Administrator> {
+  if (isOfService(asked)) {
+    await findService(keyring, asked, needed.role);
+    throw errors.roleMissing(needed.role);
+  }
   const key = await findKey(keyring, asked);
   const workspace = await workspaceOf(keyring, key, asked);
   if (!mayCall(key.role, needed.role)) throw errors.roleMissing(needed.role);

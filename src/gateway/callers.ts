@@ -28,8 +28,9 @@ const callersMax = 10_000;
 
 const identifyTimeoutMs = 10_000;
 
-/** The headers that say who calls. */
-const credentialHeaders = ["x-api-key", "authorization", "x-tenant-id", "x-organization-id"] as const;
+/** The headers that say who calls: one of the first, and what goes with it. */
+const keyHeaders = ["x-api-key", "authorization", "x-service-key"] as const;
+const credentialHeaders = [...keyHeaders, "x-tenant-id", "x-organization-id"] as const;
 
 type Asking = Pick<Exchange, "request" | "address">;
 
@@ -46,7 +47,7 @@ export class Callers {
   async refusalOf({ request, address }: Asking, admission: Admission): Promise<Refusal | null> {
     if (isOpenToAll(request, address.path)) return null;
     const credentials = credentialsIn(request.headers);
-    if (credentials["x-api-key"] === undefined && credentials["authorization"] === undefined) {
+    if (!keyHeaders.some((name) => credentials[name] !== undefined)) {
       return refusals.notAdmitted(401, "Invalid token");
     }
     const found = await this.#find(credentials);

@@ -180,6 +180,11 @@ export const settings = {
     false,
     "Agents take requests only with a key of their workspace (of any workspace if the deployment is shareable).",
   ),
+  serviceSecret: optional(
+    "PIERHEAD_SERVICE_KEY_SECRET",
+    "none",
+    "Shared with services that sign keys of their own (`X-Service-Key`, HS256) to get tokens for users; 32 characters at least.",
+  ),
   sharedAuthOrganizationId: optional(
     "PIERHEAD_SHARED_AUTH_ORGANIZATION",
     "none",
@@ -344,12 +349,18 @@ export interface Config extends Omit<Settings, "allowLocalSources" | "allowPriva
   regions: Region[];
 }
 
+/** As many bytes as its hash has (RFC 7518, section 3.2). */
+const serviceSecretLengthMin = 32;
+
 /**
  * Reads the environment once, at start. No other code reads it; each room is handed what it needs.
  * @throws Error naming the variable, what it must be and what it is.
  */
 export function readConfig(environment: Environment): Config {
   const read = readSettings(settings, environment);
+  if (read.serviceSecret !== undefined && read.serviceSecret.length < serviceSecretLengthMin) {
+    throw new Error(`PIERHEAD_SERVICE_KEY_SECRET must have ${serviceSecretLengthMin} characters at least`);
+  }
   const isLaptop = read.mode === "standalone" && isLoopback(read.host);
   return {
     ...read,

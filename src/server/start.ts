@@ -346,6 +346,7 @@ function reconcilerSettings(
 function apiSettings({ config, address, tracing, owner }: Ground) {
   return {
     owner,
+    serviceSecret: config.serviceSecret ?? null,
     tracing: tracing.backend,
     mode: config.mode,
     region: config.region,

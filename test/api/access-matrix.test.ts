@@ -9,7 +9,7 @@ import { type OperationId, operations } from "../../src/contract/operations.ts";
 import type { KeyScope } from "../../src/contract/organization.ts";
 import type { KeyRole } from "../../src/store/api-keys.ts";
 import { type Ids, namedThings, secretText } from "../things.ts";
-import { type Owner, requestOf, samples, startWorld } from "./access-world.ts";
+import { type Owner, requestOf, samples, serviceKeyOf, startWorld } from "./access-world.ts";
 
 const { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf } = await startWorld();
 const table: Operation[] = Object.values(operations);
@@ -62,6 +62,24 @@ const callers: Caller[] = [
   },
   { ...admin, name: "reader key", headers: keyOf(await t.mintKey({ role: "reader" })), role: "reader" },
   { ...admin, name: "agent key", headers: keyOf(await t.mintKey({ role: "agent" })), role: "agent" },
+  {
+    ...admin,
+    name: "service key",
+    headers: { "x-service-key": serviceKeyOf(mine.tenantId) },
+    role: "agent",
+  },
+  {
+    ...unknown,
+    name: "service key of a workspace that is not there",
+    headers: { "x-service-key": serviceKeyOf(randomUUID()) },
+  },
+  {
+    ...admin,
+    name: "service key, another workspace",
+    headers: { "x-service-key": serviceKeyOf(mine.tenantId), "x-tenant-id": theirs.tenantId },
+    role: "agent",
+    refusal: errors.tenantMismatch(),
+  },
   { ...admin, name: "deployer key", headers: keyOf(await t.mintKey({ role: "deployer" })), role: "deployer" },
   { ...admin, name: "admin key", headers: keyOf(mine.adminKey) },
   { ...ofOrganization, name: "organization key", headers: keyOf(organizationKey, mine.tenantId) },

@@ -10,6 +10,7 @@ import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/explain.ts";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
+import { signServiceKey } from "../service-key.ts";
 import {
   type Call,
   type Ids,
@@ -29,9 +30,17 @@ export interface Owner extends Tenant {
   listenerKey: string;
 }
 
+const serviceSecret = "shared with a service: 32 characters";
+
+/** Of a service that speaks for nobody in particular. */
+export const serviceKeyOf = (tenantId: string): string => {
+  const claims = { sub: "tools", exp: Date.now() / 1_000 + 3_600, tenant_id: tenantId };
+  return signServiceKey(claims, { secret: serviceSecret });
+};
+
 /** A server on a socket, two organizations that know nothing of each other, and how to make each thing they can own. */
 export async function startWorld() {
-  const t = await startApi({}, { explain: (id) => explainDeployment(t.db, id) });
+  const t = await startApi({ serviceSecret }, { explain: (id) => explainDeployment(t.db, id) });
   await t.api.listen({ host: "127.0.0.1", port: 0 });
   const base = `http://127.0.0.1:${(t.api.server.address() as AddressInfo).port}`;
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { signServiceKey } from "../service-key.ts";
 import { startAuthWorld } from "./auth-world.ts";
 
 const w = await startAuthWorld();
@@ -270,6 +271,35 @@ test("who speaks for a user by header means the same user as who names him in th
   }
   const long = await w.authenticate(provider, {}, asUser("a".repeat(257)));
   assert.equal(long.status, 422);
+});
+
+test("a service that signs its own keys speaks for the user in them, and for no other", async () => {
+  const provider = await w.addProvider();
+  await w.connect(provider, { user_id: "alice" });
+  const secret = "shared with a service: 32 characters";
+  const served = await startAuthWorld({ serviceSecret: secret });
+  const there = await served.addProvider();
+  await served.connect(there, { user_id: "alice" });
+  const keyOf = (claims: object) =>
+    signServiceKey(
+      { sub: "tools", exp: Date.now() / 1_000 + 60, tenant_id: served.t.tenant.tenantId, ...claims },
+      { secret },
+    );
+  const asService = (claims: object, more: object = {}) => ({
+    key: null,
+    headers: { "x-service-key": keyOf(claims), ...more },
+  });
+  const look = { user_id: null, check_only: true };
+  const alice = await served.authenticate(there, look, asService({ user_id: "alice" }));
+  assert.deepEqual([alice.body.status, alice.body.user_id], ["completed", "alice"]);
+  const named = await served.authenticate(there, look, asService({}, { "x-user-id": "alice" }));
+  assert.equal(named.body.status, "completed");
+  const itself = await served.authenticate(there, look, asService({}));
+  assert.deepEqual([itself.body.status, itself.body.user_id], ["connection_required", "service:tools"]);
+  const other = await served.authenticate(there, look, asService({ user_id: "bob" }, { "x-user-id": "alice" }));
+  assert.equal(other.status, 403);
+  const elsewhere = { "x-service-key": keyOf({ user_id: "alice" }) };
+  assert.equal((await w.authenticate(provider, look, { key: null, headers: elsewhere })).status, 401, "none are taken");
 });
 
 test("providers of the shared organization are found by those who ask for them", async () => {

@@ -120,6 +120,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   version: "0.1.0",
   basePath: "",
   owner: "test:1",
+  serviceSecret: null,
   publicUrl: null,
   ownUrl: () => "http://127.0.0.1:8124",
   templatesDir: path.join(import.meta.dirname, "../../templates"),

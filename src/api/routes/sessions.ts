@@ -18,7 +18,13 @@ export function addSessionRoutes(api: Api): void {
 
   openRoute(api, operations.createSession, async ({ body, request, setCookie }) => {
     if (!isFromConsole(request.headers)) throw errors.forbidden();
-    const asked = { key: body.api_key.trim(), session: undefined, tenantId: undefined, organizationId: undefined };
+    const asked = {
+      key: body.api_key.trim(),
+      session: undefined,
+      serviceKey: undefined,
+      tenantId: undefined,
+      organizationId: undefined,
+    };
     const reader = { role: "reader", administers: "workspace" } as const;
     const { keyId, actor } = await api.limits.admit(
       request,

@@ -1,0 +1,56 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+/** Who speaks, by a token that it signed itself with the secret it shares with this server (contract 1.2). */
+export interface ServiceClaims {
+  service: string;
+  tenantId: string;
+  /** The user it speaks for; null: nobody, or whom the request names. */
+  userId: string | null;
+}
+
+/** Clocks of servers that share a secret may differ by so much. */
+const skewS = 60;
+
+/** A token is a few hundred bytes; what is longer is not looked at. */
+const tokenLengthMax = 4_096;
+
+const textMax = 256;
+const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/**
+ * Reads a JSON Web Token (RFC 7519) of the one kind that is taken: HS256, with `sub`, `exp`, `tenant_id` and, if it
+ * speaks for a user, `user_id`.
+ * @returns undefined for every other token; nobody is told what is wrong with it.
+ */
+export function readServiceKey(token: string, secret: string, nowMs: number): ServiceClaims | undefined {
+  const [head = "", body = "", signature = "", rest] = token.length > tokenLengthMax ? [] : token.split(".");
+  if (rest !== undefined || !isSigned(`${head}.${body}`, signature, secret)) return undefined;
+  const header = decoded(head);
+  const claims = decoded(body);
+  if (header?.["alg"] !== "HS256" || header["crit"] !== undefined || claims === undefined) return undefined;
+  const { sub, exp, nbf, tenant_id: tenantId, user_id: userId = null } = claims;
+  const nowS = nowMs / 1_000;
+  if (typeof exp !== "number" || exp + skewS <= nowS) return undefined;
+  if (nbf !== undefined && (typeof nbf !== "number" || nbf - skewS > nowS)) return undefined;
+  if (!isShort(sub) || (userId !== null && !isShort(userId))) return undefined;
+  if (typeof tenantId !== "string" || !uuidForm.test(tenantId)) return undefined;
+  return { service: sub, tenantId: tenantId.toLowerCase(), userId };
+}
+
+function isSigned(text: string, signature: string, secret: string): boolean {
+  const expected = createHmac("sha256", secret).update(text).digest();
+  const given = Buffer.from(signature, "base64url");
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+function decoded(part: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString());
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isShort = (value: unknown): value is string =>
+  typeof value === "string" && value.length > 0 && value.length <= textMax;
