@@ -44,6 +44,8 @@ export interface HousekeepingDeps {
   };
   /** @param objectPath as in the row of the upload. */
   removeUpload(objectPath: string): Promise<void>;
+  /** Of the registry of this server: what no kept revision needs. @returns how many. */
+  removePushedImages(): Promise<number>;
   /** Of a built artifact. @returns whether it is gone: what still runs stays for the next round. */
   removeArtifact(key: string): Promise<boolean>;
 }
@@ -79,7 +81,10 @@ const sharedChores: Record<string, Chore> = {
 };
 
 /** What lies on the disk of this server. */
-const ownChores: Record<string, Chore> = { "artifact directories": sweepArtifacts };
+const ownChores: Record<string, Chore> = {
+  "artifact directories": sweepArtifacts,
+  "pushed images": ({ removePushedImages }) => removePushedImages(),
+};
 
 const leaseName = "housekeeping";
 const leaseMs = 60_000;

@@ -18,6 +18,9 @@ const passedOn = ["accept", "content-type", "content-length", "content-range", "
  */
 export class RegistryDoor {
   readonly #options: DoorOptions;
+  #writes = 0;
+  /** A push may go on that began before this process did. */
+  #lastWriteAtMs = Date.now();
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 32 });
 
   constructor(options: DoorOptions) {
@@ -36,6 +39,11 @@ export class RegistryDoor {
     });
   }
 
+  /** How long nobody has pushed; 0 while somebody does. */
+  get quietForMs(): number {
+    return this.#writes > 0 ? 0 : Date.now() - this.#lastWriteAtMs;
+  }
+
   close(): void {
     this.#agent.destroy();
   }
@@ -49,7 +57,12 @@ export class RegistryDoor {
     }
     const target = targetOf(asked, access);
     if (target === null) return refuse(response, 403, "DENIED", "this token is for other images");
-    await this.#pass(asked, response, target);
+    if (readVerbs.has(asked.method ?? "")) return this.#pass(asked, response, target);
+    this.#writes += 1;
+    await this.#pass(asked, response, target).finally(() => {
+      this.#writes -= 1;
+      this.#lastWriteAtMs = Date.now();
+    });
   }
 
   #accessOf({ headers }: IncomingMessage): Access | null {

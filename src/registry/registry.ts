@@ -1,6 +1,7 @@
 import type { Logger } from "../telemetry/log.ts";
 import { repositoryPrefix, type Signer, signAccess, tokenUser } from "./access-token.ts";
 import { RegistryDoor } from "./door.ts";
+import { findUnneeded, type Needed, unlinkImages } from "./pushed-images.ts";
 import { RegistryProcess } from "./registry-process.ts";
 
 /** The image types that docker and its relatives push. */
@@ -12,6 +13,9 @@ const manifestTypes = [
 ].join(", ");
 
 const askTimeoutMs = 10_000;
+
+/** Docker retries a part of a push for a few minutes. */
+const quietMinMs = 600_000;
 
 /** The built-in registry: images of deployments below `r/<deployment id>/`. */
 export class Registry {
@@ -41,6 +45,26 @@ export class Registry {
   /** What the container engine pulls a deployment's images with. */
   pullCredential(deploymentId: string): { username: string; password: string } {
     return { username: tokenUser, password: signAccess(this.signer, { deploymentId, kind: "pull" }) };
+  }
+
+  /**
+   * Removes images that nothing needs, and what only they consist of. Not while somebody pushes: blobs that no image names
+   * yet would go as well.
+   * @param quietMs nobody has pushed for so long
+   * @returns how many images.
+   */
+  async sweep(needed: Needed, quietMs = quietMinMs): Promise<number> {
+    const { blobsDir } = this.#process;
+    if (this.door.quietForMs < quietMs || (await findUnneeded(blobsDir, needed)).length === 0) return 0;
+    let count = 0;
+    await this.#process.whilePaused(async () => {
+      // Requests wait meanwhile; whoever pushed since the first look is in the second.
+      const unneeded = await findUnneeded(blobsDir, needed);
+      await unlinkImages(unneeded);
+      await this.#process.collectGarbage();
+      count = unneeded.length;
+    });
+    return count;
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
 import path from "node:path";
+import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { directory, type Environment, flag, oneOf, optional, type Read, readSettings, text, whole } from "./setting.ts";
 
@@ -42,6 +43,13 @@ export const listenerSettings = {
     1,
     100_000,
     "Disk that images may take before pulled ones that nothing uses are removed.",
+  ),
+  scaleDownAfterMs: whole(
+    "PIERHEAD_SCALE_DOWN_AFTER_MS",
+    scaleDownAfterMs,
+    1_000,
+    86_400_000,
+    "A deployment gives up replicas after fewer would have done for this long; it gets more at once.",
   ),
   simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Seed of the simulated compute."),
   logLevel: oneOf(

@@ -52,6 +52,7 @@ export async function startListenerProcess(
       instanceId,
       version,
       facts: { agents_url: config.agentsUrl ?? `${url}/d/{slug}` },
+      scaleDownAfterMs: config.scaleDownAfterMs,
       limits: compute.type === "simulated" ? simulatedLimits : {},
       logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
     });

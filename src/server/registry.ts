@@ -5,10 +5,11 @@ import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
 import { parseOwnImage, Registry } from "../registry/registry.ts";
 import { findRegistryProgram } from "../registry/registry-process.ts";
+import { findKnownDigests } from "../store/artifacts.ts";
 import type { Db } from "../store/database.ts";
 import type { Sealer } from "../store/seal.ts";
 import { textSigner } from "../store/signature.ts";
-import { findTenantOf } from "../store/tenants.ts";
+import { findKnownDeployments, findTenantOf } from "../store/tenants.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 
@@ -70,6 +71,15 @@ export class ImageNames {
     if (own !== null && typeof this.#registry !== "string") return this.#registry.pullCredential(own.deploymentId);
     const { registryAuthFile: file } = this.#config;
     return file === undefined ? null : readRegistryCredential(file, uri);
+  }
+
+  /** Pushed images that no kept revision needs. @returns how many went. */
+  async removeUnneeded(): Promise<number> {
+    if (typeof this.#registry === "string") return 0;
+    return this.#registry.sweep({
+      deployments: (ids) => findKnownDeployments(this.#db, ids),
+      digests: (digests) => findKnownDigests(this.#db, digests),
+    });
   }
 
   async #resolveElsewhere(uri: string): Promise<ImageFound> {

@@ -51,6 +51,14 @@ export async function findArtifact(db: Db | Trx, id: string): Promise<ArtifactRo
   return rows[0];
 }
 
+/** Those of these digests that an artifact has. */
+export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<string>> {
+  const { rows } = await sql<{ digest: string }>`
+    select distinct manifest ->> 'digest' as digest from artifacts
+     where manifest ->> 'digest' = any(${digests}::text[])`.execute(db.kysely);
+  return new Set(rows.map(({ digest }) => digest));
+}
+
 /**
  * Forgets the artifacts that only this deployment stands on, and says which they were, so that their files can go.
  * Called while the deployment is in AWAITING_FINAL_DELETE: no new revision can appear.

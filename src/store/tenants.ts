@@ -267,3 +267,13 @@ export async function findTenantOf(db: Db, deploymentId: string): Promise<string
     select tenant_id from deployments where id = ${deploymentId}`.execute(db.kysely);
   return rows[0]?.tenant_id;
 }
+
+/** Those of these deployments that there are. */
+export async function findKnownDeployments(db: Db, ids: string[]): Promise<Set<string>> {
+  const uuids = ids.filter(isUuid);
+  const { rows } = await sql<{ id: string }>`
+    select id from deployments where id = any(${uuids}::uuid[])`.execute(db.kysely);
+  return new Set(rows.map(({ id }) => id));
+}
+
+const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);

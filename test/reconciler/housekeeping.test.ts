@@ -177,6 +177,7 @@ async function keeper(db: Db, artifactsDir: string, gone: string[], settings = {
       unusedAfterDays: undefined,
       ...settings,
     },
+    removePushedImages: async () => 0,
     removeUpload: async (objectPath) => {
       gone.push(objectPath);
     },
