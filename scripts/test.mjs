@@ -1,6 +1,6 @@
 // npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
-// Those of test/auth/live/ and test/clients/ need packages of their own, those of test/docker/ a container engine:
-// npm run test:auth, test:clients, test:docker.
+// Those of test/auth/live/ and test/clients/ need packages of their own, those of test/docker/ a container engine, those
+// of test/kubeplane/ Go: npm run test:auth, test:clients, test:docker, test:kubernetes.
 import { spawnSync } from "node:child_process";
 import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
 
@@ -18,7 +18,10 @@ if (chosen.length === 0) {
 }
 const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"])
   .flatMap((pattern) =>
-    globSync(pattern, { cwd: root, exclude: ["test/auth/live/**", "test/clients/**", "test/docker/**"] }),
+    globSync(pattern, {
+      cwd: root,
+      exclude: ["test/auth/live/**", "test/clients/**", "test/docker/**", "test/kubeplane/**"],
+    }),
   )
   .sort();
 const ended = spawnSync(node, ["test/run.ts", ...files], { cwd: root, stdio: "inherit" });

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { ClusterRun } from "./cluster.ts";
 import { literals, mapOf, nullable, uuid } from "./schema.ts";
 
 /**
@@ -69,6 +70,7 @@ export const RevisionRun = Type.Object({
   memory_limit_mib: Type.Integer(),
   start_timeout_ms: Type.Integer({ description: "A replica not ready after this long is a failed start." }),
   drain_timeout_ms: Type.Integer({ description: "How long running requests may take to end before SIGKILL." }),
+  cluster: Type.Optional(nullable(ClusterRun, "For a listener of a workspace, which runs a cluster.")),
 });
 export type RevisionRun = Static<typeof RevisionRun>;
 

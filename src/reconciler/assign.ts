@@ -1,9 +1,10 @@
 import { sql } from "kysely";
 import type { Artifact, RevisionRun } from "../contract/assignment.ts";
+import type { ClusterRun, SecretReference } from "../contract/cluster.ts";
 import type { DeploymentType, SourceConfig, SourceRevisionConfig } from "../contract/deployment.ts";
 import { agentEnvironment } from "../domain/agent-environment.ts";
 import { servingUrl } from "../domain/serving-url.ts";
-import { effectiveSizes } from "../domain/sizes.ts";
+import { type DeploymentSizes, effectiveSizes, shownDeploymentType } from "../domain/sizes.ts";
 import type { Sizes } from "../domain/tiers.ts";
 import type { NewAssignment } from "../store/assignments.ts";
 import { joined } from "../store/joined.ts";
@@ -58,6 +59,8 @@ interface AssignedRow {
   source_revision_config: SourceRevisionConfig;
   tracing_project: string;
   secret_set_id: string | null;
+  secret_references: SecretReference[] | null;
+  is_builtin: boolean;
   sizes: Sizes | null;
   manifest: Artifact | null;
 }
@@ -69,7 +72,7 @@ const readAssigned = joined(async (db, wishes: AssignmentWish[]): Promise<Assign
     servingRevisionId,
   ]);
   const { rows } = await sql<AssignedRow>`
-    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, l.facts ->> 'agents_url' as agents_url, r.id as revision_id, r.source_config,
+    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, l.facts ->> 'agents_url' as agents_url, l.builtin as is_builtin, r.secret_references, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest, coalesce(t.project, d.name) as tracing_project,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
       from deployments d join listeners l on l.id = d.listener_id
@@ -90,6 +93,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
     row.source_config.resource_spec,
     row.sizes,
   );
+  const url = servingUrl(row, settings.deploymentsUrl);
   return {
     revision_id: row.revision_id,
     artifact: row.manifest,
@@ -100,7 +104,7 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
       tracingProject: row.tracing_project,
       revisionId: row.revision_id,
       isShareable: row.shareable,
-      url: servingUrl(row, settings.deploymentsUrl),
+      url,
       hasEndpointAuth: settings.hasEndpointAuth,
       controlPlaneUrl: settings.controlPlaneUrl,
       git: gitFacts(row),
@@ -113,6 +117,19 @@ function runOf(row: AssignedRow, settings: ReconcilerSettings): RevisionRun {
     memory_limit_mib: sizes.memoryLimitMib,
     start_timeout_ms: settings.deployTimeoutMs,
     drain_timeout_ms: settings.drainTimeoutMs,
+    cluster: row.is_builtin ? null : clusterRunOf(row, sizes, url),
+  };
+}
+
+function clusterRunOf(row: AssignedRow, sizes: DeploymentSizes, url: string): ClusterRun {
+  const { source_config: config, secret_references: references } = row;
+  return {
+    namespace: config.listener_config?.k8s_namespace ?? null,
+    spec: config.resource_spec ?? {},
+    sizes,
+    secret_references: references ?? [],
+    url,
+    profile: shownDeploymentType(config.deployment_type) === "prod" ? "production" : "development",
   };
 }
 

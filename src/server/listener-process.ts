@@ -5,10 +5,11 @@ import path from "node:path";
 import { createListenerClient, httpSend } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
 import { createGateway, type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
-import { createListener, type Listener } from "../listener/listener.ts";
+import { createListener } from "../listener/listener.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
+import { startClusterReplica } from "./cluster-replica.ts";
 import { openCompute } from "./compute.ts";
 import { installationIdOf } from "./installation.ts";
 import { simulatedLimits } from "./listener.ts";
@@ -18,7 +19,6 @@ import { version } from "./version.ts";
 export interface ListenerProcess {
   /** Where `/ok` and `/ready` answer, and the agents under `/d/<slug>/`. */
   url: string;
-  listener: Listener;
   /** Agents go on running. */
   close(): Promise<void>;
 }
@@ -37,29 +37,34 @@ export async function startListenerProcess(
     const lock = await lockDirectory(path.join(config.dataDir, "listener.lock"), logger);
     closing.add("data directory", () => lock.release());
     const instanceId = await installationIdOf(config.dataDir);
-    const compute = (await openCompute(config, { installationId: instanceId, logger })) as Compute;
-    closing.add("compute", () => compute.close());
     const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
-    const server = serve(gateway, () => listener.health().isListed);
+    let isReady = () => false;
+    const server = serve(gateway, () => isReady());
     const url = await bind(server, config);
     closing.add("sockets", () => end(server));
-    const listener = createListener({
+    const common = {
       client: createListenerClient(httpSend(config.url, keyOf(config))),
-      compute,
-      traffic: gateway,
-      logger,
-      instanceId,
-      version,
-      facts: { agents_url: config.agentsUrl ?? `${url}/d/{slug}` },
-      scaleDownAfterMs: config.scaleDownAfterMs,
-      limits: compute.type === "simulated" ? simulatedLimits : {},
+      ...{ logger, version, instanceId },
       logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
-    });
-    listener.start();
-    closing.add("listener", () => listener.stop());
-    logger.info({ url, control_plane: config.url, compute: compute.type, version }, "listener started");
-    return { url, listener, close: () => closing.run() };
+    };
+    if (config.compute === "kubernetes") {
+      const replica = await startClusterReplica(config, common);
+      closing.add("listener", () => replica.stop());
+      isReady = replica.isReady;
+    } else {
+      const compute = (await openCompute(config, { installationId: instanceId, logger })) as Compute;
+      closing.add("compute", () => compute.close());
+      const limits = compute.type === "simulated" ? simulatedLimits : {};
+      const facts = { agents_url: config.agentsUrl ?? `${url}/d/{slug}` };
+      const { scaleDownAfterMs } = config;
+      const listener = createListener({ ...common, compute, traffic: gateway, facts, limits, scaleDownAfterMs });
+      listener.start();
+      closing.add("listener", () => listener.stop());
+      isReady = () => listener.health().isListed;
+    }
+    logger.info({ url, control_plane: config.url, compute: config.compute, version }, "listener started");
+    return { url, close: () => closing.run() };
   } catch (error) {
     await closing.run();
     throw error;

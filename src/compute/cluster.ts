@@ -1,0 +1,61 @@
+import type { Cause, ReplicaReport } from "../contract/assignment.ts";
+import type { ReplicaLogs } from "./compute.ts";
+import type { Workload } from "./kubernetes/workload.ts";
+
+export type { Workload } from "./kubernetes/workload.ts";
+
+/** Which deployment; its names come from the slug. */
+export interface ClusterKey {
+  deploymentId: string;
+  slug: string;
+  /** null: the listener's own. */
+  namespace: string | null;
+}
+
+/** Why a rollout does not end, and whether waiting may help. */
+export interface Trouble {
+  weight: "now" | "grace" | "deadline";
+  cause: Cause;
+}
+
+export interface ClusterSight {
+  /** Of the pods that are being brought up or serve; null: nothing was applied yet. */
+  revisionId: string | null;
+  /** Every replica of that revision is there and no other one is left. */
+  isReady: boolean;
+  /** The gravest first. */
+  troubles: Trouble[];
+  replicas: (ReplicaReport & { deployment_id: string })[];
+}
+
+/** What is in the cluster of ours. */
+export interface HeldDeployment {
+  deploymentId: string;
+  namespace: string;
+  slug: string;
+}
+
+/**
+ * Runs whole deployments on an engine that replaces replicas by itself. A listener only says which revision it should
+ * be: starting, draining and restarting are the engine's work, which it does better than we could from outside.
+ */
+export interface ClusterCompute extends ReplicaLogs {
+  readonly type: "kubernetes";
+  /** What the control plane should know of this cluster. */
+  facts(): { capabilities: string[]; engine_version: string };
+  /**
+   * Makes the cluster run this; again changes nothing.
+   * @returns what must be there first; null: everything is applied.
+   * @throws UnusableWorkload in words for the user; Superseded when a newer session or generation was here.
+   */
+  apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null }>;
+  look(key: ClusterKey, signal: AbortSignal): Promise<ClusterSight>;
+  /** Deletes a deployment with its data, a step each call. @returns true once nothing of it is left. */
+  remove(deploymentId: string, signal: AbortSignal): Promise<boolean>;
+  list(signal: AbortSignal): Promise<HeldDeployment[]>;
+  /** `isDrift`: somebody else has changed or removed an object of ours. */
+  onChange(changed: (deploymentId: string, isDrift: boolean) => void): void;
+  close(): Promise<void>;
+}
+
+export const isCluster = (compute: { type: string }): compute is ClusterCompute => compute.type === "kubernetes";

@@ -1,0 +1,264 @@
+import { readFile } from "node:fs/promises";
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { pathOf } from "./kinds.ts";
+import type { Manifest } from "./workload.ts";
+
+/** What the API server answered instead of doing as asked. */
+export class KubeError extends Error {
+  override name = "KubeError";
+  readonly status: number;
+  /** Such as `AlreadyExists`, `Conflict`, `Invalid`, `Forbidden`. */
+  readonly reason: string;
+  /** Fields that were refused, or that another manager owns. */
+  readonly fields: string[];
+
+  constructor(
+    status: number,
+    answer: { reason?: string; message?: string; details?: { causes?: { field?: string }[] } },
+  ) {
+    super(answer.message ?? `the API server answered ${status}`);
+    this.status = status;
+    this.reason = answer.reason ?? "";
+    this.fields = (answer.details?.causes ?? []).flatMap(({ field }) => field ?? []);
+  }
+}
+
+/** Where an API server is and how it knows us. Tokens are read at each call: a cluster replaces them every hour. */
+export interface KubeAddress {
+  url: string;
+  ca: string | null;
+  token: () => Promise<string>;
+}
+
+const mounted = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/** @throws Error when this is no pod and no address was given. */
+export async function findApiServer(
+  environment: { host: string | undefined; port: string | undefined },
+  given: { url: string | undefined; tokenFile: string | undefined; caFile: string | undefined },
+): Promise<KubeAddress> {
+  const { host, port = "443" } = environment;
+  const url =
+    given.url ?? (host === undefined ? undefined : `https://${host.includes(":") ? `[${host}]` : host}:${port}`);
+  if (url === undefined)
+    throw new Error("this is no pod of a cluster: give PIERHEAD_KUBERNETES_URL, _TOKEN_FILE and _CA_FILE");
+  const tokenFile = given.tokenFile ?? `${mounted}/token`;
+  const caFile = given.caFile ?? (given.url === undefined ? `${mounted}/ca.crt` : undefined);
+  const ca = caFile === undefined ? null : await readFile(caFile, "utf8");
+  return { url, ca, token: async () => (await readFile(tokenFile, "utf8")).trim() };
+}
+
+export const fieldManager = "pierhead-listener";
+
+const callTimeoutMs = 30_000;
+
+const contentTypes = {
+  json: "application/json",
+  apply: "application/apply-patch+yaml",
+  merge: "application/merge-patch+json",
+  jsonPatch: "application/json-patch+json",
+} as const;
+
+interface Call {
+  method: string;
+  path: string;
+  query?: Record<string, string | number | boolean | undefined>;
+  body?: unknown;
+  type?: keyof typeof contentTypes;
+  signal: AbortSignal;
+  /** 0: as long as it takes; the caller watches over it. */
+  timeoutMs?: number;
+}
+
+/** The API of a cluster, as far as we use it; https://kubernetes.io/docs/reference/using-api/ is the contract. */
+export class ApiServer {
+  readonly #address: KubeAddress;
+  readonly #base: URL;
+  readonly #agent: Agent;
+
+  constructor(address: KubeAddress) {
+    this.#address = address;
+    this.#base = new URL(address.url);
+    const options = { keepAlive: true, maxSockets: 32, timeout: 60_000 };
+    const isTls = this.#base.protocol === "https:";
+    this.#agent = isTls
+      ? new TlsAgent({ ...options, ...(address.ca !== null && { ca: address.ca }) })
+      : new Agent(options);
+  }
+
+  /** One call, one JSON answer. @throws KubeError; Error when nobody answers; the reason of the signal. */
+  async call<T = Manifest>(call: Call): Promise<T> {
+    const answer = await this.open(call);
+    return JSON.parse(await readText(answer)) as T;
+  }
+
+  /** null: there is no such object. */
+  get<T = Manifest>(kind: string, namespace: string, name: string, signal: AbortSignal): Promise<T | null> {
+    return this.#unlessMissing(() => this.call<T>({ method: "GET", path: pathOf(kind, namespace, name), signal }));
+  }
+
+  async list<T = Manifest>(
+    kind: string,
+    namespace: string,
+    query: { labelSelector?: string; fieldSelector?: string; limit?: number },
+    signal: AbortSignal,
+  ): Promise<{ items: T[]; resourceVersion: string }> {
+    const items: T[] = [];
+    let next: string | undefined;
+    for (;;) {
+      const page: { items: T[]; metadata: { continue?: string; resourceVersion: string } } = await this.call({
+        method: "GET",
+        path: pathOf(kind, namespace),
+        query: { limit: 500, ...query, continue: next },
+        signal,
+      });
+      items.push(...page.items);
+      next = page.metadata.continue || undefined;
+      if (next === undefined) return { items, resourceVersion: page.metadata.resourceVersion };
+    }
+  }
+
+  /** Makes an object have these fields and none that we had set before, whoever else has touched it. */
+  apply(
+    manifest: Manifest,
+    signal: AbortSignal,
+    options: { manager?: string; isForced?: boolean; dryRun?: boolean } = {},
+  ) {
+    const { manager = fieldManager, isForced = true, dryRun = false } = options;
+    return this.call({
+      method: "PATCH",
+      path: pathOf(manifest.kind, manifest.metadata.namespace, manifest.metadata.name),
+      query: {
+        ...{ fieldManager: manager, force: isForced, fieldValidation: "Strict" },
+        dryRun: dryRun ? "All" : undefined,
+      },
+      body: manifest,
+      type: "apply",
+      signal,
+    });
+  }
+
+  /** @returns false when it was there already. */
+  async create(manifest: Manifest, signal: AbortSignal): Promise<boolean> {
+    const { kind, metadata } = manifest;
+    try {
+      const query = { fieldManager, fieldValidation: "Strict" };
+      await this.call({ method: "POST", path: pathOf(kind, metadata.namespace), query, body: manifest, signal });
+      return true;
+    } catch (error) {
+      if (error instanceof KubeError && error.reason === "AlreadyExists") return false;
+      throw error;
+    }
+  }
+
+  /** Writes a whole object; its `resourceVersion` must be the newest. */
+  replace(manifest: Manifest, signal: AbortSignal) {
+    const { kind, metadata } = manifest;
+    const query = { fieldManager, fieldValidation: "Strict" };
+    return this.call({
+      method: "PUT",
+      path: pathOf(kind, metadata.namespace, metadata.name),
+      query,
+      body: manifest,
+      signal,
+    });
+  }
+
+  patch(
+    kind: string,
+    key: { namespace: string; name: string },
+    body: unknown,
+    signal: AbortSignal,
+    type: "merge" | "jsonPatch" = "merge",
+  ) {
+    const query = { fieldManager };
+    return this.call({ method: "PATCH", path: pathOf(kind, key.namespace, key.name), query, body, type, signal });
+  }
+
+  /** Gone already is fine. `uid`: only this very object. */
+  async remove(
+    kind: string,
+    key: { namespace: string; name: string },
+    options: { uid?: string; propagationPolicy?: "Foreground" | "Background" | "Orphan" },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { uid, propagationPolicy = "Background" } = options;
+    const body = { kind: "DeleteOptions", apiVersion: "v1", propagationPolicy, ...(uid && { preconditions: { uid } }) };
+    const path = pathOf(kind, key.namespace, key.name);
+    await this.#unlessMissing(() => this.call({ method: "DELETE", path, body, signal }));
+  }
+
+  /** Lines of a pod's container. */
+  async readLog(key: { namespace: string; name: string }, query: NonNullable<Call["query"]>, signal: AbortSignal) {
+    const path = `${pathOf("Pod", key.namespace, key.name)}/log`;
+    return readText(await this.open({ method: "GET", path, query, signal }));
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /** An answer whose body is the caller's to read. */
+  async open({ method, path, query = {}, body, type = "json", signal, timeoutMs = callTimeoutMs }: Call) {
+    const token = await this.#address.token();
+    const search = new URLSearchParams();
+    for (const [key, value] of Object.entries(query)) if (value !== undefined) search.set(key, String(value));
+    const payload = body === undefined ? "" : JSON.stringify(body);
+    const headers: OutgoingHttpHeaders = {
+      ...{ authorization: `Bearer ${token}`, accept: "application/json", "content-length": Buffer.byteLength(payload) },
+      ...(payload !== "" && { "content-type": contentTypes[type] }),
+    };
+    const deadline = timeoutMs === 0 ? [] : [AbortSignal.timeout(timeoutMs)];
+    const ending = AbortSignal.any([signal, ...deadline]);
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const send = this.#base.protocol === "https:" ? tlsRequest : request;
+    const target = new URL(path + (search.size === 0 ? "" : `?${search}`), this.#base);
+    const sent = send(target, {
+      method,
+      headers,
+      agent: timeoutMs === 0 ? this.#streamAgent() : this.#agent,
+      signal: ending,
+    });
+    sent.on("response", resolve);
+    sent.on("error", (error) => reject(ending.aborted ? ending.reason : unreachable(this.#base, error)));
+    sent.end(payload);
+    const answer = await promise;
+    if ((answer.statusCode ?? 500) >= 400) throw await refusal(answer);
+    return answer;
+  }
+
+  /** A watch keeps its connection: it must not take one from the calls. */
+  #streamAgent(): Agent {
+    const { ca } = this.#address;
+    return this.#base.protocol === "https:" ? new TlsAgent(ca === null ? {} : { ca }) : new Agent();
+  }
+
+  async #unlessMissing<T>(act: () => Promise<T>): Promise<T | null> {
+    try {
+      return await act();
+    } catch (error) {
+      if (error instanceof KubeError && error.status === 404) return null;
+      throw error;
+    }
+  }
+}
+
+const unreachable = (base: URL, error: Error) =>
+  new Error(`the API server at ${base.host} cannot be reached: ${error.message}`, { cause: error });
+
+async function refusal(answer: IncomingMessage): Promise<KubeError> {
+  const text = await readText(answer);
+  const status = answer.statusCode ?? 500;
+  try {
+    return new KubeError(status, JSON.parse(text));
+  } catch {
+    return new KubeError(status, { message: text.trim() });
+  }
+}
+
+async function readText(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of answer) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}

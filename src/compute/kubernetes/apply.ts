@@ -1,0 +1,318 @@
+import { createHash, randomBytes } from "node:crypto";
+import { type ApiServer, fieldManager, KubeError } from "./api-server.ts";
+import { checkWorkload } from "./check-workload.ts";
+import { type KindName, kinds } from "./kinds.ts";
+import { labelsOf, pausedAnnotation, secretNameOf, teardownFinalizer } from "./names.ts";
+import { hasOwnDatabase, needsRedis, render, selectorText } from "./render.ts";
+import { growStorage } from "./storage.ts";
+import {
+  type ClusterPolicy,
+  type ClusterTraits,
+  type DatabaseMode,
+  type Manifest,
+  Superseded,
+  UnusableWorkload,
+  type Workload,
+} from "./workload.ts";
+
+/** As the API server gives objects back. */
+export interface Living extends Manifest {
+  metadata: Manifest["metadata"] & {
+    uid: string;
+    resourceVersion: string;
+    generation?: number;
+    creationTimestamp: string;
+    deletionTimestamp?: string;
+    managedFields?: { manager: string; operation: string; fieldsV1?: object }[];
+  };
+}
+
+/** What the anchor remembers of a deployment: enough to go on after a restart, and nothing secret. */
+interface AnchorData {
+  generation: string;
+  epoch: string;
+  revision: string;
+  slug: string;
+  database: DatabaseMode;
+  /** Of what was rendered last. */
+  hash: string;
+  /** Names of Secrets, as JSON: we may not list them. */
+  secrets: string;
+}
+
+export interface Applied {
+  /** What must be there before the agent can start; null: everything was applied. */
+  waitingFor: string | null;
+  /** Objects as they are now, by kind and name: what differs later was changed by somebody else. */
+  versions: Map<string, string>;
+}
+
+export interface ApplyGround {
+  api: ApiServer;
+  traits: ClusterTraits;
+  policy: ClusterPolicy;
+}
+
+/**
+ * Makes the objects of a deployment so. May be called again at any time; what is as it should be is not touched.
+ * @throws UnusableWorkload in words for the user; Superseded when a newer generation or session was here; KubeError.
+ */
+export async function applyWorkload(ground: ApplyGround, workload: Workload, signal: AbortSignal): Promise<Applied> {
+  const { api, traits, policy } = ground;
+  checkWorkload(workload, policy);
+  const namespace = workload.cluster.namespace as string;
+  const before = await api.get<Living>("ConfigMap", namespace, workload.slug, signal);
+  const known = before === null ? null : readAnchor(before);
+  if (before?.metadata.annotations?.[pausedAnnotation] === "true") return { waitingFor: null, versions: new Map() };
+  const database = known?.database ?? (hasOwnDatabase(workload) ? "external" : chooseDatabase(workload, traits));
+  const { data, rest } = render(workload, { traits, policy, database });
+  const hash = hashOf([...data, ...rest]);
+  const isChanged = known?.hash !== hash;
+  const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
+  const anchor = await applyAnchor(ground, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
+  const owned = (manifest: Manifest): Manifest => ({
+    ...manifest,
+    metadata: { ...manifest.metadata, ownerReferences: [ownerOf(anchor)] },
+  });
+  if (isChanged) await tryOut(api, [...data, ...rest].map(owned), signal);
+  await createSecrets(api, workload, database, owned, signal);
+  const versions = new Map<string, string>();
+  const put = async (manifests: Manifest[]) => {
+    for (const manifest of manifests) noteVersion(versions, await putObject(api, owned(manifest), signal));
+  };
+  await put(data);
+  const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
+  if (waitingFor !== null) return { waitingFor, versions };
+  await put(rest);
+  await prune(ground, workload, [...data, ...rest], { known, secrets }, signal);
+  const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
+  await applyAnchor(ground, workload, anchor, noted, signal);
+  return { waitingFor: null, versions };
+}
+
+const isFirst = (known: AnchorData | null) => known === null || known.hash === "";
+
+function chooseDatabase({ cluster }: Workload, { hasCnpg }: ClusterTraits): DatabaseMode {
+  return hasCnpg && cluster.profile === "production" ? "cnpg" : "plain";
+}
+
+export function readAnchor(anchor: Living): AnchorData {
+  return anchor["data"] as AnchorData;
+}
+
+const secretsIn = (known: AnchorData | null): string[] => (known === null ? [] : JSON.parse(known.secrets));
+
+/**
+ * First of all writes: it carries session and generation, so a listener that was replaced while it slept fails here and
+ * goes no further.
+ */
+async function applyAnchor(
+  { api }: ApplyGround,
+  workload: Workload,
+  before: Living | null,
+  state: { database: DatabaseMode; hash: string; secrets: string[] },
+  signal: AbortSignal,
+): Promise<Living> {
+  const { slug, cluster, generation, epoch, revisionId } = workload;
+  if (before !== null) refuseOlder(before, workload);
+  const data: AnchorData = {
+    ...{ generation: String(generation), epoch: String(epoch), revision: revisionId, slug },
+    ...{ database: state.database, hash: state.hash, secrets: JSON.stringify(state.secrets) },
+  };
+  const manifest: Manifest = {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: {
+      name: slug,
+      namespace: cluster.namespace as string,
+      labels: labelsOf(workload, "anchor"),
+      finalizers: [teardownFinalizer],
+      ...(before !== null && { resourceVersion: before.metadata.resourceVersion }),
+    },
+    data,
+  };
+  return (await api.apply(manifest, signal)) as Living;
+}
+
+/** @throws Superseded */
+function refuseOlder(anchor: Living, { generation, epoch }: Workload): void {
+  if (anchor.metadata.deletionTimestamp !== undefined) throw new Error("the deployment is being deleted");
+  const there = readAnchor(anchor);
+  const isNewer =
+    Number(there.epoch) > epoch || (Number(there.epoch) === epoch && Number(there.generation) > generation);
+  if (isNewer) throw new Superseded(`epoch ${there.epoch}, generation ${there.generation} was applied before`);
+}
+
+const ownerOf = ({ metadata }: Living) => ({
+  ...{ apiVersion: "v1", kind: "ConfigMap", name: metadata.name, uid: metadata.uid },
+  ...{ controller: true, blockOwnerDeletion: true },
+});
+
+/** Everything is tried before anything is changed: a refusal must not leave half of a revision behind. */
+async function tryOut(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<void> {
+  for (const manifest of manifests) {
+    try {
+      await api.apply(manifest, signal, { dryRun: true });
+    } catch (error) {
+      if (!(error instanceof KubeError)) throw error;
+      if (
+        error.status === 422 &&
+        (await api.get(manifest.kind, manifest.metadata.namespace, manifest.metadata.name, signal))
+      ) {
+        // An existing object may need one of the other ways of `putObject`.
+        continue;
+      }
+      if (error.status !== 422 && error.status !== 400) throw error;
+      throw new UnusableWorkload(`The cluster refuses the ${manifest.kind} of this revision: ${error.message}`);
+    }
+  }
+}
+
+async function createSecrets(
+  api: ApiServer,
+  workload: Workload,
+  database: DatabaseMode,
+  owned: (manifest: Manifest) => Manifest,
+  signal: AbortSignal,
+): Promise<void> {
+  const { slug, cluster, secrets } = workload;
+  const secret = (name: string, stringData: Record<string, string>): Manifest => ({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name, namespace: cluster.namespace as string, labels: labelsOf(workload, "server") },
+    type: "Opaque",
+    immutable: true,
+    stringData,
+  });
+  const password = randomBytes(24).toString("base64url");
+  const made = [secret(secretNameOf(workload), secrets)];
+  if (database === "plain") {
+    const host = `${slug}-postgres`;
+    made.push(secret(host, { password, username: "agent", uri: `postgresql://agent:${password}@${host}:5432/agent` }));
+  }
+  if (needsRedis(workload))
+    made.push(secret(`${slug}-redis`, { password, uri: `redis://:${password}@${slug}-redis:6379` }));
+  for (const one of made) await api.create(owned(one), signal);
+}
+
+/**
+ * Server-side apply, and what to do where it cannot: the replicas of a Deployment are handed over to its autoscaler before
+ * we leave them out (otherwise the server sets them to 1), disks grow, and an object that it refuses is written as a whole.
+ */
+async function putObject(api: ApiServer, manifest: Manifest, signal: AbortSignal): Promise<Living> {
+  const { kind, metadata } = manifest;
+  if (kind === "Deployment" && (manifest["spec"] as { replicas?: number }).replicas === undefined) {
+    await handOverReplicas(api, manifest, signal);
+  }
+  if (kind === "StatefulSet") await growStorage(api, manifest, signal);
+  try {
+    return (await api.apply(manifest, signal)) as Living;
+  } catch (error) {
+    if (!(error instanceof KubeError) || error.status !== 422) throw error;
+    const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
+    if (there === null)
+      throw new UnusableWorkload(`The cluster refuses the ${kind} of this revision: ${error.message}`);
+    return await replaceObject(api, manifest, there, signal);
+  }
+}
+
+/** The field manager that keeps the number of replicas when nobody else does. */
+const scaleManager = "pierhead-scale";
+
+async function handOverReplicas(api: ApiServer, manifest: Manifest, signal: AbortSignal): Promise<void> {
+  const { name, namespace } = manifest.metadata;
+  const there = await api.get<Living>("Deployment", namespace, name, signal);
+  const owned = there?.metadata.managedFields?.find(({ manager }) => manager === fieldManager)?.fieldsV1 as
+    | { "f:spec"?: { "f:replicas"?: object } }
+    | undefined;
+  if (there !== null && owned?.["f:spec"]?.["f:replicas"] === undefined) return;
+  const replicas = (there?.["spec"] as { replicas?: number } | undefined)?.replicas;
+  if (replicas === undefined) return;
+  const { apiVersion, kind } = manifest;
+  const scale = { apiVersion, kind, metadata: { name, namespace }, spec: { replicas } };
+  await api.apply(scale, signal, { manager: scaleManager });
+}
+
+/**
+ * Some changes of unions leave a shell behind under server-side apply. A whole object has none; afterwards the entry that
+ * this way of writing made goes, or what we leave out later would stay.
+ */
+async function replaceObject(api: ApiServer, manifest: Manifest, there: Living, signal: AbortSignal): Promise<Living> {
+  const { kind, metadata } = manifest;
+  const body = { ...manifest, metadata: { ...metadata, resourceVersion: there.metadata.resourceVersion } };
+  const written = (await api.replace(body, signal)) as Living;
+  const kept = (written.metadata.managedFields ?? []).filter(
+    ({ manager, operation }) => manager !== fieldManager || operation !== "Update",
+  );
+  const patch = [{ op: "replace", path: "/metadata/managedFields", value: kept }];
+  await api.patch(kind, metadata, patch, signal, "jsonPatch");
+  return (await api.apply(manifest, signal)) as Living;
+}
+
+const versionKey = (kind: string, name: string) => `${kind}/${name}`;
+
+/** Status comes and goes without changing what was asked for; kinds that count their generations tell the two apart. */
+export const versionOf = ({ metadata }: Living): string => String(metadata.generation ?? metadata.resourceVersion);
+
+function noteVersion(versions: Map<string, string>, living: Living): void {
+  versions.set(versionKey(living.kind, living.metadata.name), versionOf(living));
+}
+
+/** Databases come before those that call them. @returns what is missing, in words. */
+async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<string | null> {
+  for (const { kind, metadata } of data) {
+    if (!["StatefulSet", "Deployment", "Cluster"].includes(kind)) continue;
+    const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
+    const status = (there?.["status"] ?? {}) as { readyReplicas?: number; readyInstances?: number };
+    if ((status.readyReplicas ?? status.readyInstances ?? 0) < 1) return `${metadata.name} is not ready yet`;
+  }
+  return null;
+}
+
+/** Removes what an earlier revision had and this one has not. */
+async function prune(
+  { api, traits }: ApplyGround,
+  { deploymentId, cluster }: Workload,
+  wanted: Manifest[],
+  { known }: { known: AnchorData | null; secrets: string[] },
+  signal: AbortSignal,
+): Promise<void> {
+  if (known === null) return;
+  const namespace = cluster.namespace as string;
+  const keep = new Set(wanted.map(({ kind, metadata }) => versionKey(kind, metadata.name)));
+  for (const kind of childKinds(traits)) {
+    const { items } = await api.list<Living>(kind, namespace, { labelSelector: selectorText(deploymentId) }, signal);
+    for (const { metadata } of items) {
+      const isOurs = (metadata.ownerReferences as { kind: string; controller?: boolean }[] | undefined)?.some(
+        (owner) => owner.kind === "ConfigMap" && owner.controller === true,
+      );
+      if (!isOurs || keep.has(versionKey(kind, metadata.name)) || metadata.deletionTimestamp !== undefined) continue;
+      await api.remove(kind, metadata, { uid: metadata.uid }, signal);
+    }
+  }
+}
+
+export const childKinds = (traits: ClusterTraits): KindName[] =>
+  (Object.keys(kinds) as KindName[]).filter((name) => {
+    const kind: { isChild: boolean; needs?: "hasKeda" | "hasCnpg" | "hasGatewayApi" } = kinds[name];
+    return kind.isChild && (kind.needs === undefined || traits[kind.needs]);
+  });
+
+/** Deletes Secrets that no ReplicaSet can roll back to any more. @returns the others. */
+async function usedSecrets(
+  api: ApiServer,
+  { deploymentId, cluster, ...workload }: Workload,
+  names: string[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  const namespace = cluster.namespace as string;
+  const { items } = await api.list("ReplicaSet", namespace, { labelSelector: selectorText(deploymentId) }, signal);
+  const text = JSON.stringify(items.map((item) => item["spec"]));
+  const isUsed = (name: string) => name === secretNameOf(workload) || text.includes(`"${name}"`);
+  for (const name of names) if (!isUsed(name)) await api.remove("Secret", { namespace, name }, {}, signal);
+  return names.filter(isUsed);
+}
+
+function hashOf(manifests: Manifest[]): string {
+  return createHash("sha256").update(JSON.stringify(manifests)).digest("hex").slice(0, 16);
+}

@@ -1,0 +1,50 @@
+/** Every kind of object that we make, watch or look at: where the API server has it, and which are children of ours. */
+interface Kind {
+  apiVersion: string;
+  plural: string;
+  /** Rendered by us: watched for drift, and removed when no longer rendered. Secrets are not: we may not list them. */
+  isChild: boolean;
+  /** Only where an operator of that kind is installed. */
+  needs?: "hasKeda" | "hasCnpg" | "hasGatewayApi";
+}
+
+export const kinds = {
+  ConfigMap: { apiVersion: "v1", plural: "configmaps", isChild: false },
+  Secret: { apiVersion: "v1", plural: "secrets", isChild: false },
+  Service: { apiVersion: "v1", plural: "services", isChild: true },
+  ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts", isChild: true },
+  PersistentVolumeClaim: { apiVersion: "v1", plural: "persistentvolumeclaims", isChild: false },
+  Pod: { apiVersion: "v1", plural: "pods", isChild: false },
+  Event: { apiVersion: "v1", plural: "events", isChild: false },
+  Deployment: { apiVersion: "apps/v1", plural: "deployments", isChild: true },
+  StatefulSet: { apiVersion: "apps/v1", plural: "statefulsets", isChild: true },
+  ReplicaSet: { apiVersion: "apps/v1", plural: "replicasets", isChild: false },
+  HorizontalPodAutoscaler: { apiVersion: "autoscaling/v2", plural: "horizontalpodautoscalers", isChild: true },
+  PodDisruptionBudget: { apiVersion: "policy/v1", plural: "poddisruptionbudgets", isChild: true },
+  NetworkPolicy: { apiVersion: "networking.k8s.io/v1", plural: "networkpolicies", isChild: true },
+  Ingress: { apiVersion: "networking.k8s.io/v1", plural: "ingresses", isChild: true },
+  Lease: { apiVersion: "coordination.k8s.io/v1", plural: "leases", isChild: false },
+  ScaledObject: { apiVersion: "keda.sh/v1alpha1", plural: "scaledobjects", isChild: true, needs: "hasKeda" },
+  TriggerAuthentication: {
+    apiVersion: "keda.sh/v1alpha1",
+    plural: "triggerauthentications",
+    isChild: true,
+    needs: "hasKeda",
+  },
+  HTTPRoute: {
+    apiVersion: "gateway.networking.k8s.io/v1",
+    plural: "httproutes",
+    isChild: true,
+    needs: "hasGatewayApi",
+  },
+  Cluster: { apiVersion: "postgresql.cnpg.io/v1", plural: "clusters", isChild: true, needs: "hasCnpg" },
+} as const satisfies Record<string, Kind>;
+
+export type KindName = keyof typeof kinds;
+
+/** `/apis/apps/v1/namespaces/agents/deployments[/name]` */
+export function pathOf(kind: string, namespace: string, name?: string): string {
+  const { apiVersion, plural } = kinds[kind as KindName];
+  const root = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;
+  return `${root}/namespaces/${namespace}/${plural}${name === undefined ? "" : `/${name}`}`;
+}

@@ -1,0 +1,189 @@
+import type { ReplicaReport } from "../../contract/assignment.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
+import type { ReplicaLogChunk } from "../compute.ts";
+import type { ApiServer } from "./api-server.ts";
+import { type Applied, applyWorkload, childKinds, type Living, readAnchor, versionOf } from "./apply.ts";
+import { capabilitiesOf, discover } from "./discover.ts";
+import { componentLabel, deploymentLabel, revisionAnnotation } from "./names.ts";
+import { readPodLog } from "./pod-logs.ts";
+import { removeDeployment } from "./remove.ts";
+import { managedText, selectorText } from "./render.ts";
+import { type ClusterView, type PodView, readRollout } from "./rollout.ts";
+import { type WatchEvent, watchKind } from "./watch.ts";
+import type { ClusterPolicy, ClusterTraits, Workload } from "./workload.ts";
+
+export interface KubernetesOptions {
+  api: ApiServer;
+  /** Where deployments may live; the first one is for those that name none. */
+  namespaces: string[];
+  policy: ClusterPolicy;
+  logger: Logger;
+}
+
+/** An operator that is installed later is found this soon. */
+const discoverMs = 300_000;
+
+/** Last words of a container that ends again and again. */
+const lastLinesMax = 30;
+
+/** @throws Error when the API server cannot be reached or is too old. */
+export async function openKubernetesCluster(options: KubernetesOptions): Promise<ClusterCompute> {
+  const traits = await discover(options.api, AbortSignal.timeout(30_000));
+  return new KubernetesCluster(options, traits);
+}
+
+class KubernetesCluster implements ClusterCompute {
+  readonly type = "kubernetes";
+  readonly #options: KubernetesOptions;
+  readonly #life = new AbortController();
+  readonly #versions = new Map<string, Map<string, string>>();
+  readonly #containers = new Map<string, { namespace: string; name: string; container: string }>();
+  readonly #rediscovery: NodeJS.Timeout;
+  #traits: ClusterTraits;
+
+  constructor(options: KubernetesOptions, traits: ClusterTraits) {
+    this.#options = options;
+    this.#traits = traits;
+    this.#rediscovery = setInterval(() => void this.#discover(), discoverMs);
+    this.#rediscovery.unref();
+  }
+
+  facts() {
+    return { capabilities: capabilitiesOf(this.#traits), engine_version: this.#traits.version };
+  }
+
+  async apply(workload: Workload, signal: AbortSignal): Promise<Applied> {
+    const namespace = this.#namespace(workload.cluster.namespace);
+    const placed = { ...workload, cluster: { ...workload.cluster, namespace } };
+    const { api, policy } = this.#options;
+    const ground = { api, policy, traits: this.#traits };
+    const applied = await applyWorkload(ground, placed, signal);
+    const known = this.#versions.get(workload.deploymentId) ?? new Map();
+    this.#versions.set(workload.deploymentId, new Map([...known, ...applied.versions]));
+    return applied;
+  }
+
+  async look({ deploymentId, ...key }: ClusterKey, signal: AbortSignal): Promise<ClusterSight> {
+    const { api } = this.#options;
+    const namespace = this.#namespace(key.namespace);
+    const query = { labelSelector: selectorText(deploymentId) };
+    const list = async <T>(kind: string) => (await api.list<T>(kind, namespace, query, signal)).items;
+    const [deployments, replicaSets, pods, claims] = await Promise.all([
+      list<ClusterView["deployments"][number]>("Deployment"),
+      list<ClusterView["replicaSets"][number]>("ReplicaSet"),
+      list<PodView>("Pod"),
+      list<ClusterView["claims"][number]>("PersistentVolumeClaim"),
+    ]);
+    const rollout = readRollout({ deployments, replicaSets, pods, claims });
+    const agents = pods.filter(({ metadata }) => ["server", "queue"].includes(metadata.labels?.[componentLabel] ?? ""));
+    for (const { metadata, spec } of agents) {
+      const container = spec.containers[0]?.name ?? "";
+      this.#containers.set(metadata.name, { namespace, name: metadata.name, container });
+    }
+    const { revisionId, isReady, findings } = rollout;
+    const troubles: Trouble[] = [];
+    for (const { weight, cause, crashed } of findings) {
+      const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
+      troubles.push({ weight, cause: { ...cause, last_lines: lines } });
+    }
+    return { revisionId, isReady, troubles, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
+  }
+
+  async remove(deploymentId: string, signal: AbortSignal): Promise<boolean> {
+    const { api, policy, namespaces } = this.#options;
+    // From here on nothing is drift.
+    this.#versions.delete(deploymentId);
+    return removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
+  }
+
+  async list(signal: AbortSignal): Promise<HeldDeployment[]> {
+    const held: HeldDeployment[] = [];
+    for (const namespace of this.#options.namespaces) {
+      const query = { labelSelector: `${managedText},${componentLabel}=anchor` };
+      const { items } = await this.#options.api.list<Living>("ConfigMap", namespace, query, signal);
+      for (const anchor of items) {
+        const deploymentId = anchor.metadata.labels?.[deploymentLabel] ?? "";
+        held.push({ deploymentId, namespace, slug: readAnchor(anchor).slug });
+      }
+    }
+    return held;
+  }
+
+  onChange(changed: (deploymentId: string, isDrift: boolean) => void): void {
+    const { api, namespaces, logger } = this.#options;
+    const { signal } = this.#life;
+    for (const namespace of namespaces) {
+      for (const kind of [...childKinds(this.#traits), "ConfigMap", "Pod"]) {
+        const onEvent = (event: WatchEvent) => {
+          const deploymentId = event.object.metadata.labels?.[deploymentLabel];
+          if (deploymentId !== undefined) changed(deploymentId, this.#isDrift(deploymentId, kind, event));
+        };
+        void watchKind(api, { kind, namespace, labelSelector: managedText }, { onEvent, logger, signal });
+      }
+    }
+  }
+
+  async readLogs(replicaId: string, after: string | null, bytesMax: number): Promise<ReplicaLogChunk> {
+    const container = this.#containers.get(replicaId);
+    if (container === undefined) return { lines: [], cursor: after ?? "" };
+    return readPodLog(this.#options.api, container, after, bytesMax);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#rediscovery);
+    this.#life.abort(new Error("the cluster is closed"));
+    this.#options.api.close();
+  }
+
+  /** What we wrote has the version that we were told; another one, or none at all, is somebody else's work. */
+  #isDrift(deploymentId: string, kind: string, { type, object }: WatchEvent): boolean {
+    const written = this.#versions.get(deploymentId)?.get(`${kind}/${object.metadata.name}`);
+    if (written === undefined) return false;
+    return type === "DELETED" || (type === "MODIFIED" && Number(versionOf(object)) > Number(written));
+  }
+
+  async #lastLines(namespace: string, { pod, container }: { pod: string; container: string }): Promise<string[]> {
+    const query = { container, previous: true, tailLines: lastLinesMax };
+    try {
+      const text = await this.#options.api.readLog({ namespace, name: pod }, query, AbortSignal.timeout(5_000));
+      return text.trimEnd().split("\n").slice(-lastLinesMax);
+    } catch {
+      // The pod is gone, or its node does not answer: the exit code has to do.
+      return [];
+    }
+  }
+
+  async #discover(): Promise<void> {
+    try {
+      this.#traits = await discover(
+        this.#options.api,
+        AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)]),
+      );
+    } catch {
+      // What was found before still holds.
+    }
+  }
+
+  #namespace(wanted: string | null): string {
+    return wanted ?? (this.#options.namespaces[0] as string);
+  }
+}
+
+function reportOf(pod: PodView, deploymentId: string): ReplicaReport & { deployment_id: string } {
+  const { metadata, status } = pod;
+  const isReady = status.conditions?.some(({ type, status: holds }) => type === "Ready" && holds === "True") ?? false;
+  const hasEnded = status.phase === "Failed" || status.phase === "Succeeded";
+  const running = hasEnded ? "exited" : isReady ? "ready" : "starting";
+  const limits = pod.spec.containers[0]?.resources?.limits ?? {};
+  return {
+    deployment_id: deploymentId,
+    replica_id: metadata.name,
+    revision_id: metadata.annotations?.[revisionAnnotation] ?? "",
+    phase: metadata.deletionTimestamp === undefined ? running : "draining",
+    address: isReady && status.podIP !== undefined ? `${status.podIP}:8000` : null,
+    restarts: status.containerStatuses?.reduce((sum, { restartCount }) => sum + restartCount, 0) ?? 0,
+    started_at: status.startTime ?? null,
+    limits: { memory: limits["memory"] ?? "none", cpu: limits["cpu"] ?? "none" },
+  };
+}

@@ -1,0 +1,26 @@
+/**
+ * What a listener may do in each of its namespaces, and nothing else anywhere: the rules of the Role that is installed. It
+ * cannot read Secrets, not even its own: `patch` would show what is in them, so they are created, never changed, and
+ * deleted.
+ */
+const change = ["get", "list", "watch", "create", "patch", "delete"];
+const read = ["get", "list", "watch"];
+
+export const listenerRules = [
+  { apiGroups: [""], resources: ["configmaps", "services", "serviceaccounts"], verbs: change },
+  // Children name the anchor as an owner whose deletion waits for them.
+  { apiGroups: [""], resources: ["configmaps/finalizers"], verbs: ["update"] },
+  { apiGroups: [""], resources: ["secrets"], verbs: ["create", "delete"] },
+  { apiGroups: [""], resources: ["persistentvolumeclaims"], verbs: ["get", "list", "watch", "patch", "delete"] },
+  { apiGroups: [""], resources: ["pods", "events"], verbs: read },
+  { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
+  { apiGroups: ["apps"], resources: ["deployments", "statefulsets"], verbs: [...change, "update"] },
+  { apiGroups: ["apps"], resources: ["replicasets"], verbs: read },
+  { apiGroups: ["autoscaling"], resources: ["horizontalpodautoscalers"], verbs: [...change, "update"] },
+  { apiGroups: ["policy"], resources: ["poddisruptionbudgets"], verbs: [...change, "update"] },
+  { apiGroups: ["networking.k8s.io"], resources: ["ingresses", "networkpolicies"], verbs: [...change, "update"] },
+  { apiGroups: ["gateway.networking.k8s.io"], resources: ["httproutes"], verbs: [...change, "update"] },
+  { apiGroups: ["keda.sh"], resources: ["scaledobjects", "triggerauthentications"], verbs: [...change, "update"] },
+  { apiGroups: ["postgresql.cnpg.io"], resources: ["clusters"], verbs: [...change, "update"] },
+  { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"] },
+];

@@ -1,0 +1,196 @@
+import type { Cause } from "../../contract/assignment.ts";
+import { componentLabel, revisionAnnotation } from "./names.ts";
+
+interface Metadata {
+  name: string;
+  generation?: number;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  creationTimestamp: string;
+  deletionTimestamp?: string;
+}
+
+interface Condition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+}
+
+export interface DeploymentView {
+  metadata: Metadata;
+  spec: { replicas?: number; template: { metadata: { annotations?: Record<string, string> } } };
+  status?: {
+    observedGeneration?: number;
+    replicas?: number;
+    updatedReplicas?: number;
+    availableReplicas?: number;
+    conditions?: Condition[];
+  };
+}
+
+interface Termination {
+  exitCode: number;
+  reason?: string;
+  message?: string;
+}
+
+interface ContainerStatus {
+  name: string;
+  image: string;
+  restartCount: number;
+  state?: {
+    waiting?: { reason?: string; message?: string };
+    terminated?: Termination;
+    running?: { startedAt: string };
+  };
+  lastState?: { terminated?: Termination };
+}
+
+export interface PodView {
+  metadata: Metadata;
+  spec: { containers: { name: string; resources?: { limits?: Record<string, string> } }[] };
+  status: {
+    phase?: string;
+    podIP?: string;
+    startTime?: string;
+    conditions?: Condition[];
+    containerStatuses?: ContainerStatus[];
+    initContainerStatuses?: ContainerStatus[];
+  };
+}
+
+export interface ClusterView {
+  deployments: DeploymentView[];
+  replicaSets: { metadata: Metadata }[];
+  pods: PodView[];
+  claims: { metadata: Metadata; status?: { phase?: string } }[];
+}
+
+/** When a cause decides: at once, after it has been there for a while, or only when time is up anyway. */
+export type Weight = "now" | "grace" | "deadline";
+
+export interface Finding {
+  weight: Weight;
+  cause: Cause;
+  /** Whose last words explain it. */
+  crashed: { pod: string; container: string } | null;
+}
+
+export interface Rollout {
+  /** Of the server's pod template; null: there is no server yet. */
+  revisionId: string | null;
+  isReady: boolean;
+  /** The gravest first. */
+  findings: Finding[];
+}
+
+const weights: Weight[] = ["now", "grace", "deadline"];
+
+/** How far the newest pod templates of a deployment are, and what keeps them from being ready. Pure. */
+export function readRollout(view: ClusterView): Rollout {
+  const parts = view.deployments.filter(({ metadata }) => {
+    return ["server", "queue"].includes(metadata.labels?.[componentLabel] ?? "");
+  });
+  const server = parts.find(({ metadata }) => metadata.labels?.[componentLabel] === "server");
+  const findings = [...parts.flatMap((part) => findingsOf(part, view)), ...findingsOfClaims(view)];
+  return {
+    revisionId: server?.spec.template.metadata.annotations?.[revisionAnnotation] ?? null,
+    isReady: server !== undefined && parts.every(isRolledOut),
+    findings: findings.toSorted((a, b) => weights.indexOf(a.weight) - weights.indexOf(b.weight)),
+  };
+}
+
+export function isRolledOut({ metadata, spec, status = {} }: DeploymentView): boolean {
+  const wanted = spec.replicas ?? 1;
+  const { observedGeneration = 0, replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
+  const isSeen = observedGeneration >= (metadata.generation ?? 0);
+  return isSeen && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted;
+}
+
+/** Pods of the newest ReplicaSet: older ones have their own troubles. */
+export function newestPods({ metadata }: DeploymentView, { replicaSets, pods }: ClusterView): PodView[] {
+  const own = replicaSets.filter(
+    ({ metadata: { name } }) =>
+      name.startsWith(`${metadata.name}-`) && !name.slice(metadata.name.length + 1).includes("-"),
+  );
+  const number = ({ metadata: { annotations } }: { metadata: Metadata }) =>
+    Number(annotations?.["deployment.kubernetes.io/revision"] ?? 0);
+  const hash = own.toSorted((a, b) => number(b) - number(a))[0]?.metadata.labels?.["pod-template-hash"];
+  return pods.filter(({ metadata: { labels } }) => hash !== undefined && labels?.["pod-template-hash"] === hash);
+}
+
+function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
+  const conditions = deployment.status?.conditions ?? [];
+  const refused = conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
+  const overdue = conditions.find(
+    ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
+  );
+  // Nothing of what may still pass has passed in time.
+  const inTime = newestPods(deployment, view).flatMap(findingsOfPod);
+  const ofPods = overdue === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
+  const words = "The pods did not become ready in time.";
+  return [
+    ...ofPods,
+    ...(refused === undefined
+      ? []
+      : [finding("grace", "Forbidden", `The cluster refuses to make pods: ${refused.message}`)]),
+    ...(overdue === undefined
+      ? []
+      : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", `${words} ${overdue.message ?? ""}`.trim())]),
+  ];
+}
+
+function findingsOfPod(pod: PodView): Finding[] {
+  const { name } = pod.metadata;
+  const scheduled = pod.status.conditions?.find(({ type }) => type === "PodScheduled");
+  const isUnplaced = scheduled?.status === "False";
+  return [
+    ...(isUnplaced
+      ? [finding("deadline", "Unschedulable", `No node has room for a pod: ${scheduled.message ?? scheduled.reason}`)]
+      : []),
+    ...(pod.status.initContainerStatuses ?? []).flatMap((status) => findingOfContainer(name, status, true)),
+    ...(pod.status.containerStatuses ?? []).flatMap((status) => findingOfContainer(name, status, false)),
+  ];
+}
+
+const pullReasons = ["ErrImagePull", "ImagePullBackOff"];
+const startReasons = [
+  ...["RunContainerError", "CreateContainerError", "CreateContainerConfigError", "InvalidImageName"],
+  ...["ErrImageNeverPull", "StartError", "PreCreateHookError"],
+];
+
+function findingOfContainer(pod: string, status: ContainerStatus, isInit: boolean): Finding[] {
+  const { waiting } = status.state ?? {};
+  const ended = status.lastState?.terminated ?? status.state?.terminated;
+  const reason = waiting?.reason ?? "";
+  const message = waiting?.message ?? "";
+  if (pullReasons.includes(reason)) {
+    return [finding("grace", "ImagePull", `The image ${status.image} cannot be pulled: ${message}`)];
+  }
+  if (startReasons.includes(reason)) {
+    return [finding("now", "StartError", `The container '${status.name}' cannot be started: ${reason}: ${message}`)];
+  }
+  if (ended === undefined || ended.exitCode === 0 || (reason !== "CrashLoopBackOff" && status.restartCount < 2))
+    return [];
+  const crashed = { pod, container: status.name };
+  const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
+  if (ended.reason === "OOMKilled") {
+    const words = `${what} was killed for using more memory than its limit. Raise the limit in resource_spec.`;
+    return [{ ...finding("grace", "OutOfMemory", words, ended.exitCode), crashed }];
+  }
+  const words = `${what} ends again and again, with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
+  return [{ ...finding("grace", isInit ? "InitFailed" : "Exited", words, ended.exitCode), crashed }];
+}
+
+function findingsOfClaims({ claims }: ClusterView): Finding[] {
+  return claims
+    .filter(({ status }) => status?.phase === "Pending")
+    .map(({ metadata }) =>
+      finding("deadline", "Storage", `The disk ${metadata.name} is not there: has the cluster a default StorageClass?`),
+    );
+}
+
+function finding(weight: Weight, reason: string, message: string, exitCode: number | null = null): Finding {
+  return { weight, cause: { reason, message, exit_code: exitCode, signal: null, last_lines: [] }, crashed: null };
+}

@@ -1,0 +1,102 @@
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import { type ApiServer, KubeError } from "./api-server.ts";
+import type { Living } from "./apply.ts";
+import { pathOf } from "./kinds.ts";
+
+export interface WatchEvent {
+  type: "ADDED" | "MODIFIED" | "DELETED";
+  object: Living;
+}
+
+/** The server ends a watch after this; one that says nothing for longer is dead. */
+const watchTimeoutS = 270;
+const silenceMs = (watchTimeoutS + 30) * 1_000;
+const retryBounds = { firstMs: 500, maxMs: 30_000 };
+
+/**
+ * Follows the objects of one kind in one namespace for as long as we live: lists them, then watches from there, and lists
+ * again when the place was lost. Every failure is one more turn; none ends it.
+ */
+export async function watchKind(
+  api: ApiServer,
+  what: { kind: string; namespace: string; labelSelector: string },
+  options: { onEvent: (event: WatchEvent) => void; logger: Logger; signal: AbortSignal },
+): Promise<void> {
+  const { onEvent, logger, signal } = options;
+  let failures = 0;
+  let resourceVersion: string | null = null;
+  while (!signal.aborted) {
+    try {
+      resourceVersion ??= await listAll(api, what, onEvent, signal);
+      for await (const event of follow(api, what, resourceVersion, signal)) {
+        failures = 0;
+        resourceVersion = event.object.metadata.resourceVersion;
+        if (event.type !== "BOOKMARK") onEvent(event as WatchEvent);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      // 410: what happened since is no longer known.
+      if (error instanceof KubeError) resourceVersion = null;
+      failures += 1;
+      if (failures === 3)
+        logger.warn({ kind: what.kind, namespace: what.namespace, error: explain(error) }, "objects cannot be watched");
+      const boundMs = Math.min(retryBounds.maxMs, retryBounds.firstMs * 2 ** failures);
+      await sleep(Math.random() * boundMs, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+async function listAll(
+  api: ApiServer,
+  { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
+  onEvent: (event: WatchEvent) => void,
+  signal: AbortSignal,
+): Promise<string> {
+  const { items, resourceVersion } = await api.list<Living>(kind, namespace, { labelSelector }, signal);
+  for (const object of items) onEvent({ type: "ADDED", object: { ...object, kind } });
+  return resourceVersion;
+}
+
+interface Raw {
+  type: string;
+  object: Living & { code?: number; message?: string; reason?: string };
+}
+
+async function* follow(
+  api: ApiServer,
+  { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
+  resourceVersion: string,
+  signal: AbortSignal,
+): AsyncGenerator<Raw> {
+  const silence = new AbortController();
+  const kill = () => silence.abort(new Error("the watch has gone silent"));
+  let timer = setTimeout(kill, silenceMs);
+  const query = {
+    watch: true,
+    allowWatchBookmarks: true,
+    timeoutSeconds: watchTimeoutS,
+    resourceVersion,
+    labelSelector,
+  };
+  const ending = AbortSignal.any([signal, silence.signal]);
+  try {
+    const answer = await api.open({
+      method: "GET",
+      path: pathOf(kind, namespace),
+      query,
+      signal: ending,
+      timeoutMs: 0,
+    });
+    for await (const line of createInterface({ input: answer })) {
+      clearTimeout(timer);
+      timer = setTimeout(kill, silenceMs);
+      const event = JSON.parse(line) as Raw;
+      if (event.type === "ERROR") throw new KubeError(event.object.code ?? 500, event.object);
+      yield { ...event, object: { ...event.object, kind } };
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,381 @@
+import type { ClusterCompute, ClusterSight, Trouble, Workload } from "../compute/cluster.ts";
+import type { Assignment, Cause, RevisionRun } from "../contract/assignment.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import { type Clock, doubledMs } from "./clock.ts";
+import { withDeadline } from "./deadline.ts";
+import type { Snapshot } from "./report.ts";
+import type { Secrets } from "./secrets.ts";
+
+/** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
+interface Member {
+  readonly deploymentId: string;
+  /** Null: the control plane does not know it, and what the cluster has of it goes. */
+  assignment: Assignment | null;
+  /** `<revision>/<generation>` that was applied last; null: not yet, or it has drifted since. */
+  applied: string | null;
+  /** The target was given up. */
+  failed: { revisionId: string; cause: Cause } | null;
+  /** Since when the present target is being brought up, and since when each trouble is there. */
+  sinceMs: number;
+  troubles: Map<string, number>;
+  isReady: boolean;
+  failures: number;
+  driftsAtMs: number[];
+  isRunning: boolean;
+  isMarked: boolean;
+  cancelWake: () => void;
+}
+
+export interface ClusterFleetOptions {
+  cluster: ClusterCompute;
+  secrets: Secrets;
+  clock: Clock;
+  logger: Logger;
+  report: (snapshot: Snapshot) => void;
+  forget: (deploymentId: string) => void;
+  /** A pod whose output is to be carried to the control plane. */
+  track: (replica: { replicaId: string; deploymentId: string; revisionId: string }) => void;
+  epoch: () => number;
+  /** False: another instance may be at work. */
+  mayAct: () => boolean;
+  /** How long a trouble that may pass is waited for. */
+  graceMs?: number;
+}
+
+/** A registry that answers slowly is asked again for about this long. */
+const defaultGraceMs = 120_000;
+
+/** While something is on its way it is looked at this often, whatever the watch says; and when all is quiet. */
+const busyLookMs = 2_000;
+const quietLookMs = 600_000;
+
+/** Each pass is some 20 calls; this many at once keep an API server busy and not flooded. */
+const passesMax = 8;
+const passTimeoutMs = 120_000;
+const retryBounds = { firstMs: 1_000, maxMs: 60_000 };
+
+/** An object that somebody else changes back this often in this time is left to them for as long. */
+const fightMax = 5;
+const fightMs = 600_000;
+
+/** Beyond the start deadline, which the cluster's own controller is to notice first. */
+const overdueGraceMs = 30_000;
+
+/**
+ * The deployments of a listener whose engine replaces replicas by itself: says which revision each should be, waits until
+ * it is, and goes back when it cannot be. Passes of one deployment never overlap.
+ */
+export class ClusterFleet {
+  readonly #options: ClusterFleetOptions;
+  readonly #members = new Map<string, Member>();
+  readonly #waiting = new Set<Member>();
+  #running = 0;
+  #life: AbortController | null = null;
+
+  constructor(options: ClusterFleetOptions) {
+    this.#options = options;
+    options.cluster.onChange((deploymentId, isDrift) => this.#noteChange(deploymentId, isDrift));
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  lead(): void {
+    this.#life = new AbortController();
+  }
+
+  standBack(reason: Error): void {
+    this.#life?.abort(reason);
+    this.#life = null;
+    for (const member of this.#members.values()) member.cancelWake();
+    this.#members.clear();
+    this.#waiting.clear();
+  }
+
+  assign(assignments: Assignment[]): void {
+    for (const assignment of assignments) {
+      const member = this.#member(assignment.deployment_id);
+      const before = member.assignment;
+      if (before !== null && assignment.generation < before.generation) continue;
+      member.assignment = assignment;
+      if (before?.target?.revision_id !== assignment.target?.revision_id) this.#beginTarget(member);
+      this.#mark(member);
+    }
+  }
+
+  /** These are all there are: what the cluster has of any other goes. */
+  completeList(deploymentIds: ReadonlySet<string>): void {
+    for (const member of this.#members.values()) {
+      if (!deploymentIds.has(member.deploymentId)) this.disown(new Set([member.deploymentId]));
+    }
+    void this.#adoptOrphans();
+  }
+
+  held(): { deployment_id: string; generation: number }[] {
+    return [...this.#members.values()].flatMap(({ deploymentId, assignment }) =>
+      assignment === null ? [] : [{ deployment_id: deploymentId, generation: assignment.generation }],
+    );
+  }
+
+  disown(deploymentIds: ReadonlySet<string>): void {
+    for (const deploymentId of deploymentIds) {
+      const member = this.#members.get(deploymentId);
+      if (member === undefined) continue;
+      member.assignment = null;
+      this.#mark(member);
+    }
+  }
+
+  lookAgain(): void {
+    for (const member of this.#members.values()) this.#mark(member);
+  }
+
+  stored({ deployment_id: deploymentId, deleted }: Snapshot): void {
+    if (deleted) this.#drop(deploymentId);
+  }
+
+  async #adoptOrphans(): Promise<void> {
+    const signal = this.#life?.signal;
+    if (signal === undefined) return;
+    try {
+      for (const { deploymentId } of await this.#options.cluster.list(signal)) {
+        if (this.#members.has(deploymentId) || this.#life?.signal !== signal) continue;
+        this.#options.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
+        this.#mark(this.#member(deploymentId));
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#options.logger.warn({ error: explain(error) }, "objects cannot be listed");
+    }
+  }
+
+  #member(deploymentId: string): Member {
+    const known = this.#members.get(deploymentId);
+    if (known !== undefined) return known;
+    const member: Member = {
+      ...{ deploymentId, assignment: null, applied: null, failed: null },
+      ...{ sinceMs: this.#options.clock.now(), troubles: new Map(), isReady: false, failures: 0, driftsAtMs: [] },
+      ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
+    };
+    this.#members.set(deploymentId, member);
+    return member;
+  }
+
+  #beginTarget(member: Member): void {
+    member.sinceMs = this.#options.clock.now();
+    member.troubles.clear();
+    member.failed = null;
+    member.isReady = false;
+    member.failures = 0;
+  }
+
+  #drop(deploymentId: string): void {
+    this.#members.get(deploymentId)?.cancelWake();
+    this.#members.delete(deploymentId);
+    this.#options.forget(deploymentId);
+  }
+
+  #noteChange(deploymentId: string, isDrift: boolean): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined) return;
+    if (isDrift && !this.#isFighting(member)) member.applied = null;
+    this.#mark(member);
+  }
+
+  #isFighting(member: Member): boolean {
+    const nowMs = this.#options.clock.now();
+    member.driftsAtMs = [...member.driftsAtMs.filter((atMs) => nowMs - atMs < fightMs), nowMs];
+    if (member.driftsAtMs.length === fightMax + 1) {
+      this.#options.logger.warn({ deployment_id: member.deploymentId }, "somebody else keeps changing our objects");
+    }
+    return member.driftsAtMs.length > fightMax;
+  }
+
+  #mark(member: Member): void {
+    member.isMarked = true;
+    this.#waiting.add(member);
+    this.#next();
+  }
+
+  #next(): void {
+    const signal = this.#life?.signal;
+    if (signal === undefined) return;
+    for (const member of this.#waiting) {
+      if (this.#running >= passesMax) return;
+      this.#waiting.delete(member);
+      if (member.isRunning) continue;
+      void this.#run(member, signal);
+    }
+  }
+
+  async #run(member: Member, signal: AbortSignal): Promise<void> {
+    member.isRunning = true;
+    member.isMarked = false;
+    member.cancelWake();
+    this.#running += 1;
+    let againMs = quietLookMs;
+    try {
+      const options = { clock: this.#options.clock, timeoutMs: passTimeoutMs, signal };
+      againMs = this.#options.mayAct()
+        ? await withDeadline(options, (ending) => this.#pass(member, ending))
+        : busyLookMs;
+      member.failures = 0;
+    } catch (error) {
+      member.failures += 1;
+      againMs = doubledMs(member.failures, retryBounds);
+      if (!signal.aborted) this.#noteFailure(member, error);
+    }
+    member.isRunning = false;
+    this.#running -= 1;
+    if (signal.aborted) return;
+    if (member.isMarked) this.#mark(member);
+    else if (this.#members.get(member.deploymentId) === member) {
+      member.cancelWake = this.#options.clock.setTimeout(() => this.#mark(member), againMs);
+    }
+    this.#next();
+  }
+
+  /** @returns when to look again. */
+  async #pass(member: Member, signal: AbortSignal): Promise<number> {
+    const { assignment } = member;
+    if (assignment === null || assignment.op === "delete") return this.#remove(member, signal);
+    const goal = goalOf(member, assignment);
+    if (goal === null || goal.cluster == null) return quietLookMs;
+    const isReady = await this.#bring(member, assignment, goal, signal);
+    return isReady ? quietLookMs : busyLookMs;
+  }
+
+  async #remove(member: Member, signal: AbortSignal): Promise<number> {
+    const { assignment, deploymentId } = member;
+    const isGone = await this.#options.cluster.remove(deploymentId, signal);
+    if (!isGone) return busyLookMs;
+    if (assignment === null) this.#drop(deploymentId);
+    else this.#options.report({ ...snapshotOf(assignment), deleted: true });
+    return quietLookMs;
+  }
+
+  async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
+    const { cluster } = this.#options;
+    const wanted = `${goal.revision_id}/${assignment.generation}`;
+    let waitingFor: string | null = null;
+    if (member.applied !== wanted) {
+      const refusal = await this.#apply(assignment, goal, signal);
+      if (typeof refusal === "object" && refusal !== null) {
+        this.#judge(member, assignment, goal, [refusal]);
+        return false;
+      }
+      waitingFor = refusal;
+      if (waitingFor === null) member.applied = wanted;
+    }
+    const key = {
+      deploymentId: member.deploymentId,
+      slug: assignment.slug,
+      namespace: goal.cluster?.namespace ?? null,
+    };
+    const sight = await cluster.look(key, signal);
+    for (const { replica_id: replicaId, revision_id: revisionId, phase } of sight.replicas) {
+      if (phase !== "starting") this.#options.track({ replicaId, deploymentId: member.deploymentId, revisionId });
+    }
+    member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
+    if (!member.isReady) this.#judge(member, assignment, goal, sight.troubles);
+    else member.troubles.clear();
+    this.#options.report(reportOf(member, assignment, goal, sight));
+    return member.isReady;
+  }
+
+  /** @returns null when applied, what it waits for, or why the cluster does not take it. */
+  async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<string | Trouble | null> {
+    const { secrets, cluster, epoch } = this.#options;
+    const values = await secrets.read(assignment.deployment_id, goal.secret_set_id, signal);
+    try {
+      return (await cluster.apply(workloadOf(assignment, goal, values, epoch()), signal)).waitingFor;
+    } catch (error) {
+      if ((error as Error).name !== "UnusableWorkload") throw error;
+      const cause = { reason: "StartError", message: explain(error), exit_code: null, signal: null, last_lines: [] };
+      return { weight: "now", cause };
+    }
+  }
+
+  /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
+  #judge(member: Member, { target, serving }: Assignment, goal: RevisionRun, troubles: Trouble[]): void {
+    const { clock, graceMs = defaultGraceMs } = this.#options;
+    const nowMs = clock.now();
+    const present = new Set(troubles.map(({ cause }) => cause.reason));
+    for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
+    for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
+    const isTrying = goal.revision_id === target?.revision_id && target.revision_id !== serving?.revision_id;
+    if (!isTrying) return;
+    const isOver = nowMs - member.sinceMs > goal.start_timeout_ms + overdueGraceMs;
+    const decisive = troubles.find(({ weight, cause }) => {
+      const lastedMs = nowMs - (member.troubles.get(cause.reason) ?? nowMs);
+      return weight === "now" || isOver || (weight === "grace" && lastedMs >= graceMs);
+    });
+    if (decisive === undefined) return;
+    this.#options.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
+    member.failed = { revisionId: goal.revision_id, cause: decisive.cause };
+    member.isMarked = true;
+    this.#options.report({ ...snapshotOf(this.#assignmentOf(member)), target_phase: "failed", cause: decisive.cause });
+  }
+
+  #assignmentOf(member: Member): Assignment {
+    return member.assignment as Assignment;
+  }
+
+  #noteFailure(member: Member, error: unknown): void {
+    const { logger } = this.#options;
+    const { deploymentId, assignment } = member;
+    logger.warn({ deployment_id: deploymentId, error: explain(error) }, "deployment could not be applied");
+    const target = assignment?.target;
+    if (assignment === null || target == null || assignment.op === "delete") return;
+    const cause = { reason: "ClusterError", message: explain(error), exit_code: null, signal: null, last_lines: [] };
+    this.#judge(member, assignment, target, [{ weight: "deadline", cause }]);
+    if (member.failed === null) {
+      this.#options.report({ ...snapshotOf(assignment), target_phase: "starting", cause });
+    }
+  }
+}
+
+/** The target, unless it was given up. */
+function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {
+  return target === null || failed?.revisionId === target.revision_id ? serving : target;
+}
+
+function workloadOf(
+  assignment: Assignment,
+  run: RevisionRun,
+  secrets: Record<string, string>,
+  epoch: number,
+): Workload {
+  const { artifact } = run;
+  if (artifact.kind !== "image") throw new Error("a cluster runs images, and this revision has none");
+  return {
+    ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
+    ...{ generation: assignment.generation, epoch, revisionId: run.revision_id },
+    ...{ image: artifact.uri, healthPath: artifact.health_path, env: run.env, secrets },
+    ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
+    cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
+  };
+}
+
+function snapshotOf({ deployment_id, generation, target, serving, op }: Assignment): Snapshot {
+  return {
+    ...{ deployment_id, generation, target_revision_id: op === "delete" ? null : (target?.revision_id ?? null) },
+    ...{ target_phase: "none" as const, serving_revision_id: serving?.revision_id ?? null },
+    ...{ asleep: false, deleted: false, server_version: null, cause: null, replicas: [] },
+  };
+}
+
+function reportOf(member: Member, assignment: Assignment, goal: RevisionRun, sight: ClusterSight): Snapshot {
+  const { target, serving } = assignment;
+  const { failed, isReady } = member;
+  const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
+  const isTarget = goal.revision_id === target?.revision_id;
+  const phase = hasFailed ? "failed" : isReady && isTarget ? "ready" : "starting";
+  return {
+    ...snapshotOf(assignment),
+    target_phase: target === null ? "none" : phase,
+    serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
+    cause: hasFailed ? failed.cause : (sight.troubles[0]?.cause ?? null),
+    replicas: sight.replicas.map(({ deployment_id: _, ...replica }) => replica),
+  };
+}

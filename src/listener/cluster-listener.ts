@@ -1,0 +1,79 @@
+import type { ClusterCompute } from "../compute/cluster.ts";
+import { systemClock } from "./clock.ts";
+import { ClusterFleet } from "./cluster-fleet.ts";
+import { Leadership } from "./leadership.ts";
+import type { Listener, ListenerOptions } from "./listener.ts";
+import { LogCursors } from "./log-cursors.ts";
+import { Reporter, type Snapshot } from "./report.ts";
+import { Secrets } from "./secrets.ts";
+import { LogShipper } from "./ship-logs.ts";
+
+export interface ClusterListenerOptions extends Omit<ListenerOptions, "compute" | "traffic" | "limits"> {
+  cluster: ClusterCompute;
+  /** How long a trouble that may pass, such as an image that cannot be pulled, is waited for. Default 2 minutes. */
+  graceMs?: number;
+}
+
+/**
+ * The same listener on an engine that replaces replicas and moves traffic by itself: one session, the same reports, and
+ * whole deployments where the other one handles replicas.
+ */
+export function createClusterListener(options: ClusterListenerOptions): Listener {
+  const { cluster, client, logger, instanceId, version, clock = systemClock } = options;
+  const common = { clock, logger };
+  const onStale = (error: Error) => leadership.lose(error);
+  const secrets = new Secrets({ session: () => leadership.session, clock });
+  const cursors = new LogCursors({ ...common, path: options.logCursorsPath ?? null });
+  const reporter = new Reporter({ ...common, onStored: (snapshot) => fleet.stored(snapshot), onStale });
+  const shipper = new LogShipper({ ...common, logs: cluster, cursors, onStale });
+  const fleet: ClusterFleet = new ClusterFleet({
+    ...common,
+    ...{ cluster, secrets },
+    report: (snapshot: Snapshot) => reporter.put(snapshot),
+    forget: (deploymentId) => reporter.forget(deploymentId),
+    track: (replica) => shipper.track(replica),
+    epoch: () => leadership.session?.epoch ?? 0,
+    mayAct: () => options.isComputeShared !== true || leadership.isSure,
+    ...(options.graceMs === undefined ? {} : { graceMs: options.graceMs }),
+  });
+  const facts = { ...options.facts, ...cluster.facts() };
+  const leadership: Leadership = new Leadership({
+    ...common,
+    client,
+    request: { instance_id: instanceId, version, protocols: [1], compute_type: cluster.type, ...facts },
+    onGained(session) {
+      reporter.follow(session);
+      shipper.follow(session);
+      fleet.lead();
+    },
+    onLost(reason) {
+      fleet.standBack(reason);
+      reporter.follow(null);
+      shipper.follow(null);
+      secrets.clear();
+    },
+    onAssignments: (assignments) => fleet.assign(assignments),
+    onListed: (deploymentIds) => fleet.completeList(deploymentIds),
+    held: () => fleet.held(),
+    onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
+    onSure: () => fleet.lookAgain(),
+  });
+  return {
+    start() {
+      void cursors.load().then(() => leadership.start());
+    },
+    async stop() {
+      await leadership.stop();
+      reporter.close();
+      shipper.close();
+      await cursors.close();
+    },
+    health: () => ({
+      isLeading: leadership.session !== null,
+      isListed: leadership.isListed,
+      deployments: fleet.size,
+      reportsPending: reporter.pendingCount,
+      answeredAt: leadership.answeredAt,
+    }),
+  };
+}

@@ -1,0 +1,81 @@
+import { hostname } from "node:os";
+import type { ListenerClient } from "../client/listener-client.ts";
+import { ApiServer, findApiServer } from "../compute/kubernetes/api-server.ts";
+import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
+import { Elector } from "../compute/kubernetes/lease.ts";
+import type { ClusterPolicy } from "../compute/kubernetes/workload.ts";
+import { createClusterListener } from "../listener/cluster-listener.ts";
+import type { Listener } from "../listener/listener.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
+import type { ListenerConfig } from "./listener-config.ts";
+
+export interface ClusterReplica {
+  /** Leads and has been told everything, or stands by. */
+  isReady(): boolean;
+  stop(): Promise<void>;
+}
+
+/** One of the replicas of a cluster's listener: waits for the lease, acts while it has it. */
+export async function startClusterReplica(
+  config: ListenerConfig,
+  common: { client: ListenerClient; logger: Logger; version: string; logCursorsPath: string },
+): Promise<ClusterReplica> {
+  const { logger } = common;
+  const address = await findApiServer(
+    { host: config.kubernetesHost, port: config.kubernetesPort },
+    { url: config.kubernetesUrl, tokenFile: config.kubernetesTokenFile, caFile: config.kubernetesCaFile },
+  );
+  const namespaces = listOf(config.kubernetesNamespaces);
+  const lease = { namespace: namespaces[0] as string, name: config.kubernetesLease };
+  let leading: Listener | null = null;
+  const lead = async (signal: AbortSignal) => {
+    const api = new ApiServer(address);
+    try {
+      const cluster = await openKubernetesCluster({ api, namespaces, policy: policyOf(config), logger });
+      // The lease lets in one at a time; the control plane need not wait for the session of the one before.
+      const instanceId = `${lease.namespace}/${lease.name}`;
+      // Without a way in from outside they answer inside the cluster.
+      const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${lease.namespace}.svc:8000` };
+      const listener = createClusterListener({ ...common, cluster, instanceId, facts });
+      leading = listener;
+      listener.start();
+      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      leading = null;
+      await listener.stop();
+      await cluster.close();
+    } catch (error) {
+      logger.error({ error: explain(error) }, "this instance cannot lead");
+    }
+  };
+  const stopping = new AbortController();
+  const electing = new ApiServer(address);
+  const elector = new Elector(electing, { ...lease, holder: `${hostname()}-${process.pid}` }, { logger });
+  const ended = elector.run(lead, stopping.signal);
+  return {
+    isReady: () => leading === null || leading.health().isListed,
+    async stop() {
+      stopping.abort(new Error("the listener stops"));
+      await ended;
+      electing.close();
+    },
+  };
+}
+
+function policyOf(config: ListenerConfig): ClusterPolicy {
+  const [namespace, name] = (config.kubernetesGateway ?? "").split("/");
+  return {
+    gateway: namespace && name ? { namespace, name } : null,
+    ingressClass: config.kubernetesIngressClass ?? null,
+    imagePullSecrets: listOf(config.kubernetesPullSecrets),
+    allowsPrivileged: config.allowPrivileged,
+    allowsNetworkVolumes: config.allowNetworkVolumes,
+    postgresImage: config.postgresImage,
+    redisImage: config.redisImage,
+  };
+}
+
+const listOf = (text: string) =>
+  text
+    .split(",")
+    .map((one) => one.trim())
+    .filter((one) => one !== "");

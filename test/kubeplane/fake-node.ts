@@ -1,0 +1,203 @@
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
+import type { Plane } from "./plane.ts";
+
+/**
+ * A kubelet without containers: pods that are scheduled to it run at once, or do what the name of their image says:
+ * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`. It answers the API server's calls for logs.
+ */
+export interface FakeNode extends AsyncDisposable {
+  name: string;
+  /** What the container of a pod has said; `{pod}` lines unless a test sets it. */
+  logs: Map<string, string[]>;
+}
+
+interface Pod {
+  metadata: { name: string; namespace: string; uid: string; deletionTimestamp?: string; resourceVersion: string };
+  spec: { nodeName?: string; containers: Container[]; initContainers?: Container[] };
+  status: { phase?: string };
+}
+
+interface Container {
+  name: string;
+  image: string;
+}
+
+const nodeName = "node-1";
+
+export async function startFakeNode(plane: Plane): Promise<FakeNode> {
+  const { admin } = plane;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const logs = new Map<string, string[]>();
+  const server = createServer(plane.tls, (request, response) => {
+    const [, kind, , pod = ""] = (request.url ?? "").split("?")[0]?.split("/") ?? [];
+    if (kind !== "containerLogs") return void response.writeHead(404).end();
+    const lines = logs.get(pod) ?? [`hello from ${pod}`];
+    const query = new URL(request.url ?? "", "https://node").searchParams;
+    const stamp = (index: number) => `2026-01-01T00:00:${String(index).padStart(2, "0")}.000000000Z `;
+    const told = lines.map((line, index) => (query.get("timestamps") === "true" ? stamp(index) : "") + line);
+    response.writeHead(200, { "content-type": "text/plain" }).end(`${told.join("\n")}\n`);
+  });
+  server.listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  await register(admin, (server.address() as AddressInfo).port, signal);
+  const seen = new Map<string, string>();
+  const loop = (async () => {
+    while (!signal.aborted) {
+      await turn(admin, seen, signal).catch(() => {});
+      await sleep(50, undefined, { signal }).catch(() => {});
+    }
+  })();
+  const lease = (async () => {
+    while (!signal.aborted) {
+      await beat(admin, signal).catch(() => {});
+      await sleep(5_000, undefined, { signal }).catch(() => {});
+    }
+  })();
+  return {
+    name: nodeName,
+    logs,
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await Promise.all([loop, lease]);
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+async function register(admin: ApiServer, port: number, signal: AbortSignal): Promise<void> {
+  const body = {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: nodeName, labels: { "kubernetes.io/hostname": nodeName } },
+  };
+  await admin.call({ method: "POST", path: "/api/v1/nodes", body, signal });
+  const capacity = { cpu: "64", memory: "256Gi", pods: "500" };
+  const status = {
+    ...{ capacity, allocatable: capacity },
+    conditions: [
+      {
+        type: "Ready",
+        status: "True",
+        reason: "Fake",
+        lastHeartbeatTime: new Date().toISOString(),
+        lastTransitionTime: new Date().toISOString(),
+      },
+    ],
+    addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
+    daemonEndpoints: { kubeletEndpoint: { Port: port } },
+  };
+  await admin.call({
+    method: "PATCH",
+    path: `/api/v1/nodes/${nodeName}/status`,
+    body: { status },
+    type: "merge",
+    signal,
+  });
+  // The taint that says that a new node is not ready goes when the controller has seen that it is.
+  await admin.call({
+    method: "PATCH",
+    path: `/api/v1/nodes/${nodeName}`,
+    body: { spec: { taints: null } },
+    type: "merge",
+    signal,
+  });
+  await beat(admin, signal);
+}
+
+/** The controllers believe in a node whose lease is renewed. */
+async function beat(admin: ApiServer, signal: AbortSignal): Promise<void> {
+  const metadata = { name: nodeName, namespace: "kube-node-lease" };
+  const renewTime = new Date().toISOString().replace("Z", "000Z");
+  const spec = { holderIdentity: nodeName, leaseDurationSeconds: 40, renewTime };
+  const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
+  await admin.apply(body, signal, { manager: "fake-node" });
+}
+
+async function turn(admin: ApiServer, seen: Map<string, string>, signal: AbortSignal): Promise<void> {
+  const path = "/api/v1/pods";
+  const query = { fieldSelector: `spec.nodeName=${nodeName}` };
+  const { items } = await admin.call<{ items: Pod[] }>({ method: "GET", path, query, signal });
+  for (const pod of items) {
+    const { name, namespace, uid, deletionTimestamp } = pod.metadata;
+    const own = `/api/v1/namespaces/${namespace}/pods/${name}`;
+    if (deletionTimestamp !== undefined) {
+      const body = { gracePeriodSeconds: 0, preconditions: { uid } };
+      await admin.call({ method: "DELETE", path: own, body, signal }).catch(() => {});
+      continue;
+    }
+    const fate = fateOf(pod);
+    if (seen.get(uid) === fate) continue;
+    const body = { status: statusOf(pod, fate) };
+    await admin.call({ method: "PATCH", path: `${own}/status`, body, type: "merge", signal }).then(
+      () => seen.set(uid, fate),
+      () => {},
+    );
+  }
+}
+
+const fates = ["pull-fails", "crashes", "never-ready", "start-fails", "out-of-memory"] as const;
+type Fate = (typeof fates)[number] | "runs";
+
+function fateOf({ spec }: Pod): Fate {
+  const images = [...spec.containers, ...(spec.initContainers ?? [])].map(({ image }) => image);
+  return fates.find((fate) => images.some((image) => image.includes(fate))) ?? "runs";
+}
+
+function statusOf({ spec }: Pod, fate: Fate): object {
+  const at = new Date().toISOString();
+  const isReady = fate === "runs";
+  const condition = (type: string, holds: boolean) => ({
+    type,
+    status: holds ? "True" : "False",
+    lastTransitionTime: at,
+  });
+  const conditions = ["Initialized", "PodScheduled"].map((type) => condition(type, true));
+  const containerStatuses = spec.containers.map(({ name, image }) => {
+    const isOwn = image.includes(fate);
+    const state = isOwn ? stateOf(fate, image, at) : { state: { running: { startedAt: at } } };
+    return {
+      name,
+      image,
+      imageID: image,
+      ready: isReady,
+      started: isReady,
+      restartCount: fate === "crashes" ? 3 : 0,
+      ...state,
+    };
+  });
+  return {
+    phase: isReady || fate === "never-ready" ? "Running" : "Pending",
+    conditions: [...conditions, condition("ContainersReady", isReady), condition("Ready", isReady)],
+    containerStatuses,
+    podIP: "127.0.0.1",
+    podIPs: [{ ip: "127.0.0.1" }],
+    hostIP: "127.0.0.1",
+    startTime: at,
+  };
+}
+
+function stateOf(fate: Fate, image: string, at: string): object {
+  const ended = (exitCode: number, reason: string) => ({
+    terminated: { exitCode, reason, startedAt: at, finishedAt: at },
+  });
+  switch (fate) {
+    case "pull-fails":
+      return { state: { waiting: { reason: "ImagePullBackOff", message: `Back-off pulling image "${image}"` } } };
+    case "crashes":
+      return {
+        state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } },
+        lastState: ended(3, "Error"),
+      };
+    case "start-fails":
+      return { state: { waiting: { reason: "CreateContainerConfigError", message: 'secret "nowhere" not found' } } };
+    case "out-of-memory":
+      return { state: { waiting: { reason: "CrashLoopBackOff" } }, lastState: ended(137, "OOMKilled") };
+    default:
+      return { state: { running: { startedAt: at } } };
+  }
+}

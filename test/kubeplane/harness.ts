@@ -1,0 +1,160 @@
+import { randomUUID } from "node:crypto";
+import { createListenerClient } from "../../src/client/listener-client.ts";
+import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
+import type { Living } from "../../src/compute/kubernetes/apply.ts";
+import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
+import type { ClusterPolicy } from "../../src/compute/kubernetes/workload.ts";
+import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
+import type { ClusterRun, ClusterSizes } from "../../src/contract/cluster.ts";
+import { createClusterListener } from "../../src/listener/cluster-listener.ts";
+import type { Listener } from "../../src/listener/listener.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
+import { ControlPlane } from "../listener/control-plane.ts";
+import { type FakeNode, startFakeNode } from "./fake-node.ts";
+import { type Plane, startPlane } from "./plane.ts";
+
+/** A troubled rollout is given up after this long, where the operator's default is 2 minutes. */
+const graceMs = 2_000;
+
+export const policy: ClusterPolicy = {
+  gateway: null,
+  ingressClass: null,
+  imagePullSecrets: [],
+  allowsPrivileged: false,
+  allowsNetworkVolumes: false,
+  postgresImage: "127.0.0.1:1/postgres:16",
+  redisImage: "127.0.0.1:1/redis:7",
+};
+
+/** One control plane of Kubernetes with one node, for all tests of a file. */
+export async function startWorld(): Promise<{ plane: Plane; node: FakeNode } & AsyncDisposable> {
+  const program = process.env["PIERHEAD_TEST_KUBEPLANE"];
+  if (program === undefined) throw new Error("run this by `npm run test:kubernetes`");
+  const plane = await startPlane(program);
+  const node = await startFakeNode(plane);
+  return {
+    ...{ plane, node },
+    async [Symbol.asyncDispose]() {
+      await node[Symbol.asyncDispose]();
+      await plane[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export interface Place extends AsyncDisposable {
+  namespace: string;
+  controlPlane: ControlPlane;
+  listener: Listener;
+  /** As admin. */
+  get<T = Living>(kind: string, name: string): Promise<T | null>;
+  list<T = Living>(kind: string): Promise<T[]>;
+  reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
+  /** Deploys and waits until it serves. */
+  deployed(run: RevisionRun): Promise<{ deployment_id: string; slug: string }>;
+}
+
+/** A namespace with the shipped Role, and a listener that follows a control plane of ours there. */
+export async function openPlace(plane: Plane, changed: Partial<ClusterPolicy> = {}): Promise<Place> {
+  const namespace = await plane.newNamespace();
+  await grant(plane, namespace);
+  const controlPlane = new ControlPlane();
+  const logger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | undefined) ?? "silent");
+  const api = new ApiServer(plane.address("listener"));
+  const cluster = await openKubernetesCluster({
+    api,
+    namespaces: [namespace],
+    policy: { ...policy, ...changed },
+    logger,
+  });
+  const listener = createClusterListener({
+    client: createListenerClient(controlPlane.send),
+    ...{ cluster, logger, graceMs },
+    instanceId: randomUUID(),
+    version: "0.0.0",
+  });
+  listener.start();
+  const signal = () => AbortSignal.timeout(30_000);
+  const place: Place = {
+    ...{ namespace, controlPlane, listener },
+    get: (kind, name) => plane.admin.get(kind, namespace, name, signal()),
+    list: async (kind) => (await plane.admin.list(kind, namespace, {}, signal())).items as never,
+    reported: (deploymentId, holds) =>
+      eventually(
+        () => controlPlane.reports.get(deploymentId),
+        (report) => report !== undefined && holds(report),
+        { timeoutMs: 60_000 },
+      ) as Promise<DeploymentReport>,
+    async deployed(run) {
+      const deployment_id = randomUUID();
+      const { slug } = controlPlane.assign({ deployment_id, target: run });
+      await eventually(
+        () => [controlPlane.assignments.get(deployment_id), controlPlane.reports.get(deployment_id)] as const,
+        ([assignment, report]) =>
+          assignment?.serving?.revision_id === run.revision_id &&
+          report?.target_phase === "ready" &&
+          report.generation === assignment.generation,
+        { timeoutMs: 90_000, what: "deployed" },
+      );
+      return { deployment_id, slug };
+    },
+    async [Symbol.asyncDispose]() {
+      await listener.stop();
+      await cluster.close();
+      await plane.admin.call({ method: "DELETE", path: `/api/v1/namespaces/${namespace}`, signal: signal() });
+    },
+  };
+  return place;
+}
+
+/** What the chart gives a listener: read from there, so that what is tested is what is shipped. */
+async function grant(plane: Plane, namespace: string): Promise<void> {
+  const { listenerRules } = await import("../../src/compute/kubernetes/role.ts");
+  const root = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
+  const signal = AbortSignal.timeout(30_000);
+  const metadata = { name: "pierhead-listener" };
+  await plane.admin.call({ method: "POST", path: `${root}/roles`, body: { metadata, rules: listenerRules }, signal });
+  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "pierhead-listener" };
+  const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "listener" }];
+  await plane.admin.call({
+    method: "POST",
+    path: `${root}/rolebindings`,
+    body: { metadata, roleRef, subjects },
+    signal,
+  });
+}
+
+const small = { cpuCores: 0.1, cpuLimitCores: 0.2, memoryMib: 64, memoryLimitMib: 128 };
+
+export const sizes: ClusterSizes = {
+  ...{ ...small, minReplicas: 1, maxReplicas: 1 },
+  queue: { ...small, minReplicas: 1, maxReplicas: 1 },
+  redis: small,
+  database: { ...small, storageGib: 1, connectionsMax: 50 },
+};
+
+/** Secrets that name a database and a Redis elsewhere, so that only the agent itself is deployed. */
+export const elsewhere = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x", REDIS_URI_CUSTOM: "redis://127.0.0.1:1" };
+
+export function newRun(
+  place: { controlPlane: ControlPlane },
+  image = "127.0.0.1:1/agent:1",
+  parts: Partial<ClusterRun> = {},
+  secrets: Record<string, string> = elsewhere,
+): RevisionRun {
+  const secret_set_id = randomUUID();
+  place.controlPlane.secrets.set(secret_set_id, secrets);
+  return {
+    revision_id: randomUUID(),
+    artifact: { kind: "image", digest: "sha256:0", uri: image, health_path: "/ok", rollout: "rolling" },
+    env: { LANGSMITH_TENANT_ID: "t" },
+    secret_set_id,
+    ...{ min_replicas: 1, max_replicas: 1, cpu_limit_cores: 1, memory_limit_mib: 512 },
+    ...{ start_timeout_ms: 600_000, drain_timeout_ms: 1_000 },
+    cluster: {
+      ...{ namespace: null, spec: {}, sizes, secret_references: [] },
+      ...{ url: "https://agent.example.com", profile: "development" },
+      ...parts,
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, suite, test } from "node:test";
+import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
+import { eventually } from "../eventually.ts";
+import { newRun, openPlace, startWorld } from "./harness.ts";
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+before(async () => {
+  world = await startWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+suite("rollouts on a real control plane", { concurrency: true }, () => {
+  test("a first deploy, an update without a moment below the wanted replicas, and a deletion that leaves nothing", async () => {
+    await using place = await openPlace(world.plane);
+    const first = newRun(place);
+    const { deployment_id, slug } = await place.deployed(first);
+    const second = newRun(place, "127.0.0.1:1/agent:2");
+    let fewest = Number.POSITIVE_INFINITY;
+    place.controlPlane.assign({ deployment_id, target: second });
+    await eventually(
+      async () => {
+        const deployment = await place.get<DeploymentView>("Deployment", slug);
+        fewest = Math.min(fewest, deployment?.status?.availableReplicas ?? 0);
+        return place.controlPlane.assignments.get(deployment_id)?.serving?.revision_id;
+      },
+      (serving) => serving === second.revision_id,
+      { timeoutMs: 60_000 },
+    );
+    assert.equal(fewest, 1, "the old replica serves until the new one does");
+    place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+    await place.reported(deployment_id, ({ deleted }) => deleted);
+    for (const kind of ["ConfigMap", "Secret", "Deployment", "Service", "ServiceAccount", "ReplicaSet", "Pod"]) {
+      const left = (await place.list(kind)).filter(({ metadata }) => metadata.name.startsWith(slug));
+      assert.deepEqual(
+        left.map(({ metadata }) => metadata.name),
+        [],
+        kind,
+      );
+    }
+  });
+
+  const troubles = [
+    { image: "127.0.0.1:1/pull-fails:1", reason: "ImagePull", message: /127\.0\.0\.1:1\/pull-fails:1/ },
+    { image: "127.0.0.1:1/crashes:1", reason: "Exited", message: /exit code 3/ },
+    { image: "127.0.0.1:1/start-fails:1", reason: "StartError", message: /secret "nowhere" not found/ },
+    { image: "127.0.0.1:1/out-of-memory:1", reason: "OutOfMemory", message: /Raise the limit/ },
+  ];
+  for (const { image, reason, message } of troubles) {
+    test(`${reason}: the revision fails and says why, and the one before goes on serving`, async () => {
+      await using place = await openPlace(world.plane);
+      const first = newRun(place);
+      const { deployment_id, slug } = await place.deployed(first);
+      place.controlPlane.assign({ deployment_id, target: newRun(place, image) });
+      const report = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+      assert.equal(report.cause?.reason, reason);
+      assert.match(report.cause?.message ?? "", message);
+      if (reason === "Exited") assert.deepEqual(report.cause?.last_lines.length, 1);
+      await eventually(
+        () => place.get<DeploymentView>("Deployment", slug),
+        (deployment) =>
+          JSON.stringify(deployment?.spec.template).includes(first.revision_id) &&
+          deployment?.status?.updatedReplicas === 1 &&
+          deployment.status.replicas === 1,
+        { what: "rolled back" },
+      );
+    });
+  }
+
+  test("secrets go where only the cluster sees them, references stay references, and nothing of them is elsewhere", async () => {
+    await using place = await openPlace(world.plane);
+    const value = randomUUID();
+    const reference = { name: "API_KEY", secret_name: "theirs", secret_key: "key" };
+    const run = newRun(
+      place,
+      undefined,
+      { secret_references: [reference] },
+      { ...{ POSTGRES_URI_CUSTOM: "x", REDIS_URI_CUSTOM: "y" }, TOKEN: value },
+    );
+    const { slug } = await place.deployed(run);
+    const anchor = JSON.stringify(await place.get("ConfigMap", slug));
+    const deployment = JSON.stringify(await place.get("Deployment", slug));
+    assert.equal(anchor.includes(value) || deployment.includes(value), false);
+    const [container] =
+      (await place.get<{ spec: { template: { spec: { containers: { env: object[] }[] } } } }>("Deployment", slug))?.spec
+        .template.spec.containers ?? [];
+    assert.deepEqual(
+      container?.env.find((one) => (one as { name: string }).name === "API_KEY"),
+      { name: "API_KEY", valueFrom: { secretKeyRef: { name: "theirs", key: "key" } } },
+    );
+    const secrets = await place.list("Secret");
+    assert.equal(secrets.length, 1);
+    assert.equal((secrets[0] as unknown as { immutable: boolean }).immutable, true);
+  });
+
+  test("what somebody else changes or deletes is made right again", async () => {
+    await using place = await openPlace(world.plane);
+    const { slug } = await place.deployed(newRun(place));
+    const signal = AbortSignal.timeout(30_000);
+    const key = { namespace: place.namespace, name: slug };
+    await world.plane.admin.patch("Service", key, { spec: { selector: { wrong: "yes" } } }, signal);
+    await eventually(
+      async () => (await place.get<{ spec: { selector: object } }>("Service", slug))?.spec.selector,
+      (selector) =>
+        (selector !== undefined && !("wrong" in selector)) || JSON.stringify(selector).includes("deployment-id"),
+    );
+    await world.plane.admin.remove("Deployment", key, {}, signal);
+    await eventually(
+      () => place.get<DeploymentView>("Deployment", slug),
+      (deployment) => deployment?.status?.availableReplicas === 1,
+    );
+  });
+});
