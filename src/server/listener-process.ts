@@ -14,6 +14,7 @@ import { openCompute } from "./compute.ts";
 import { installationIdOf } from "./installation.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
+import { httpIdentify } from "./listener-transport.ts";
 import { version } from "./version.ts";
 
 export interface ListenerProcess {
@@ -37,7 +38,8 @@ export async function startListenerProcess(
     const lock = await lockDirectory(path.join(config.dataDir, "listener.lock"), logger);
     closing.add("data directory", () => lock.release());
     const instanceId = await installationIdOf(config.dataDir);
-    const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+    const identify = httpIdentify(config.url);
+    const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger, identify });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     let isReady = () => false;
     const server = serve(gateway, () => isReady());

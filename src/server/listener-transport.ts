@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
-import type { Identify } from "../gateway/callers.ts";
+import type { Identified, Identify } from "../gateway/callers.ts";
 
 /**
  * Carries the listener protocol inside the process: the same routes, checks and answers as over HTTP, without a socket.
@@ -24,9 +24,26 @@ export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
 export function inProcessIdentify(api: FastifyInstance): Identify {
   return async (headers, signal) => {
     const answer = await api.inject({ method: "GET", url: "/auth/public", headers, signal });
-    const body = answer.json() as { tenant_id: string; detail: string };
-    if (answer.statusCode === 200) return { workspaceId: body.tenant_id };
-    if (answer.statusCode >= 500) throw new Error(`the API answered with status ${answer.statusCode}`);
-    return { status: answer.statusCode, detail: body.detail };
+    return identified(answer.statusCode, answer.json());
   };
+}
+
+/** Asks a control plane at an address. The caller's key is all that is sent: our own would speak for everybody. */
+export function httpIdentify(baseUrl: string): Identify {
+  const url = `${baseUrl.replace(/\/+$/, "")}/auth/public`;
+  return async (headers, signal) => {
+    const answer = await fetch(url, { headers, signal, redirect: "error" });
+    return identified(answer.status, (await answer.json()) as CallerAnswer);
+  };
+}
+
+interface CallerAnswer {
+  tenant_id: string;
+  detail: string;
+}
+
+function identified(status: number, body: CallerAnswer): Identified {
+  if (status === 200) return { workspaceId: body.tenant_id };
+  if (status >= 500) throw new Error(`the API answered with status ${status}`);
+  return { status, detail: body.detail };
 }

@@ -125,3 +125,33 @@ test("a listener without a key, with a foreign one or without an address says so
     await listener.stop();
   }
 });
+
+test("agents of a listener of its own ask the control plane who calls, and know their callers while it is away", async () => {
+  const key = newKey();
+  await using place = await newDirectory();
+  await using repository = await createAgentRepository();
+  await using pierhead = await startTestServer({
+    PIERHEAD_COMPUTE: "none",
+    PIERHEAD_LISTENER_KEY: key,
+    PIERHEAD_ENDPOINT_AUTH: "true",
+  });
+  const listener = await startListenerProgram({
+    PIERHEAD_URL: pierhead.url,
+    PIERHEAD_LISTENER_KEY: key,
+    PIERHEAD_COMPUTE: "process",
+    PIERHEAD_DATA_DIR: place.directory,
+  });
+  try {
+    const { id } = await deploy(pierhead, repository.url);
+    const { url } = await pierhead.client.getDeployment({ deployment_id: id });
+    const ask = async (apiKey?: string) =>
+      (await fetch(`${url}/version`, { headers: apiKey === undefined ? {} : { "x-api-key": apiKey } })).status;
+    assert.deepEqual([await ask(), await ask(newKey()), await ask(key)], [401, 401, 403]);
+    assert.equal(await ask(pierhead.apiKey), 200);
+    await pierhead.server.close();
+    assert.deepEqual([await ask(pierhead.apiKey), await ask(newKey())], [200, 503]);
+    await pierhead.restart();
+  } finally {
+    await listener.stop();
+  }
+});
