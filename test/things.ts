@@ -52,7 +52,7 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
   },
   webhook_id: async ({ call, mark }) => {
     await makeRoom(call, "/v2/webhooks");
-    return (await call("POST", "/v2/webhooks", { url: `https://hooks.invalid/${mark}` })).id;
+    return (await call("POST", "/v2/webhooks", { url: `https://hooks.invalid/${mark}/${secretText}` })).id;
   },
   integration_id: async ({ call, mark }) => {
     await makeRoom(call, "/v2/integrations");

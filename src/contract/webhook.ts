@@ -19,7 +19,7 @@ const deploymentIds = Type.Array(uuid(), { minItems: 1, maxItems: 100 });
 export const Webhook = Type.Object(
   {
     id: uuid(),
-    url: url(),
+    url: url("Where messages go; who may only read is shown its scheme and host."),
     description: nullable(description),
     types: nullable(types, "Events it is told of; null: all."),
     deployment_ids: nullable(deploymentIds, "Deployments it is told of; null: all of the workspace."),

@@ -23,6 +23,7 @@ import {
 } from "../store/retention.ts";
 import type { Sealer } from "../store/seal.ts";
 import { trimDeliveries } from "../store/webhook-deliveries.ts";
+import { sealAddresses } from "../store/webhooks.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
 export interface HousekeepingDeps {
@@ -67,6 +68,7 @@ const sharedChores: Record<string, Chore> = {
     Number(days > 0 && (await renewDataKey(db, sealer, { days }))),
   "values under older data keys": ({ db, sealer }, signal) => resealValues(db, sealer, signal),
   "messages of code hosts": ({ db }) => trimHostDeliveries(db),
+  "plain addresses of webhooks": ({ db, sealer }) => sealAddresses(db, sealer),
   "webhook deliveries": ({ db }) => trimDeliveries(db, deliveryRetentionDays),
   metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>

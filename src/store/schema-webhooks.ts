@@ -3,7 +3,7 @@ import type { Generated, GeneratedAlways } from "kysely";
 export interface WebhookTable {
   id: string;
   tenant_id: string;
-  url: string;
+  origin: string;
   description: string | null;
   types: string[] | null;
   deployment_ids: string[] | null;

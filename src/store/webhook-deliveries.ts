@@ -30,7 +30,8 @@ export interface ClaimedDelivery extends Sealed {
   id: string;
   webhookId: string;
   tenantId: string;
-  url: string;
+  /** Scheme and host; the address itself is sealed. */
+  origin: string;
   payload: string;
   /** This attempt counted. */
   attempts: number;
@@ -122,7 +123,7 @@ export async function claimDeliveries(
        set lease_owner = ${worker.owner}, lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
            attempts = d.attempts + 1
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
-    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.url, d.payload, d.attempts,
+    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, d.payload, d.attempts,
               w.data_key_id as "keyId", w.sealed`.execute(db.kysely);
   return rows.toSorted((a, b) => a.seq - b.seq);
 }
@@ -183,7 +184,7 @@ export async function settleGivenUp(
   { isGone, reason }: { isGone: boolean; reason: string },
 ): Promise<boolean> {
   const isSwitchedOff = await db.transaction(async (trx) => {
-    const { rows } = await sql<{ id: string; tenantId: string; organizationId: string; url: string }>`
+    const { rows } = await sql<{ id: string; tenantId: string; organizationId: string; origin: string }>`
       with delivery as (
         update webhook_deliveries set status = 'failed', next_attempt_at = null, ${attempted(result)}
          where ${isHeldBy(claim)} returning webhook_id
@@ -191,12 +192,12 @@ export async function settleGivenUp(
         update webhooks w set enabled = false, disabled_reason = ${reason}, updated_at = now() from delivery d
          where w.id = d.webhook_id and w.enabled
            and (${isGone} or w.failing_since < now() - ${webhookFailingMaxMs} * interval '1 millisecond')
-        returning w.id, w.tenant_id, w.url
+        returning w.id, w.tenant_id, w.origin
       ), event as (
         insert into events (tenant_id, kind, data)
         select tenant_id, 'webhook.disabled', jsonb_build_object('webhook_id', id, 'reason', ${reason}::text) from webhook
       )
-      select w.id, w.tenant_id as "tenantId", s.organization_id as "organizationId", w.url
+      select w.id, w.tenant_id as "tenantId", s.organization_id as "organizationId", w.origin
         from webhook w join workspaces s on s.id = w.tenant_id`.execute(trx.kysely);
     const [webhook] = rows;
     if (webhook === undefined) return false;

@@ -26,11 +26,24 @@ export interface WebhookRow extends WebhookSettings {
   updated_at: Date;
 }
 
+/** As it stands in the table. */
+export interface StoredWebhook extends Omit<WebhookRow, "url">, Sealed {
+  /** Scheme and host of its address. */
+  origin: string;
+}
+
 /** Who asks, for the rows they may see and for the audit log. */
 interface Owner {
   organizationId: string;
   tenantId: string;
   actor: string;
+}
+
+/** The part that is sealed. */
+interface WebhookSecrets {
+  url: string;
+  /** Newest first. */
+  keys: SigningKey[];
 }
 
 /** A signing key; `until` null: the one in use. */
@@ -46,27 +59,28 @@ export const sealedWebhooks: SealedPlace = {
 };
 
 const columns = sql.raw(
-  "w.id, w.tenant_id, w.url, w.description, w.types, w.deployment_ids, w.enabled, w.disabled_reason, w.failing_since, " +
-    "w.created_at, w.updated_at",
+  "w.id, w.tenant_id, w.origin, w.description, w.types, w.deployment_ids, w.enabled, w.disabled_reason, w.failing_since, " +
+    'w.created_at, w.updated_at, w.data_key_id as "keyId", w.sealed',
 );
 
 /** Oldest first, so that pages do not shift when one is added. */
 export async function listWebhooks(
   db: Db,
+  sealer: Sealer,
   tenantId: string,
   page: { limit: number; offset: number },
 ): Promise<WebhookRow[]> {
-  const { rows } = await sql<WebhookRow>`
+  const { rows } = await sql<StoredWebhook>`
     select ${columns} from webhooks w where w.tenant_id = ${tenantId}
      order by w.created_at, w.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
-  return rows;
+  return rows.map((row) => openRow(sealer, row));
 }
 
 /** @throws ApiError 404, for another workspace's as for an unknown one. */
-export async function readWebhook(db: Db | Trx, tenantId: string, id: string): Promise<WebhookRow> {
-  const { rows } = await sql<WebhookRow>`
+export async function readWebhook(db: Db | Trx, sealer: Sealer, tenantId: string, id: string): Promise<WebhookRow> {
+  const { rows } = await sql<StoredWebhook>`
     select ${columns} from webhooks w where w.id = ${id} and w.tenant_id = ${tenantId}`.execute(db.kysely);
-  return found(rows[0], id);
+  return openRow(sealer, found(rows[0], id));
 }
 
 /**
@@ -82,18 +96,20 @@ export async function createWebhook(
 ): Promise<{ row: WebhookRow; secret: string }> {
   const id = randomUUID();
   const secret = newSecret();
-  const { keyId, sealed } = sealKeys(sealer, { id, tenant_id: owner.tenantId }, [{ secret, until: null }]);
+  const secrets = { url: made.url, keys: [{ secret, until: null }] };
+  const { keyId, sealed } = sealWebhook(sealer, { id, tenant_id: owner.tenantId }, secrets);
+  const origin = originOf(made.url);
   const row = await db.transaction(async (trx) => {
     await checkRoom(trx, owner.tenantId);
     await checkDeployments(trx, owner.tenantId, made.deployment_ids);
     await beginWithNow(trx);
     await sql`
       with webhook as (
-        insert into webhooks (id, tenant_id, url, description, types, deployment_ids, enabled, data_key_id, sealed, after_event)
-        values (${id}, ${owner.tenantId}, ${made.url}, ${made.description}, ${made.types}, ${made.deployment_ids},
+        insert into webhooks (id, tenant_id, origin, description, types, deployment_ids, enabled, data_key_id, sealed, after_event)
+        values (${id}, ${owner.tenantId}, ${origin}, ${made.description}, ${made.types}, ${made.deployment_ids},
           ${made.enabled}, ${keyId}, ${sealed}, ${newestEvent})
-      ) ${auditedWebhook(owner, { id, url: made.url }, { action: "webhook.create" })}`.execute(trx.kysely);
-    return readWebhook(trx, owner.tenantId, id);
+      ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.create" })}`.execute(trx.kysely);
+    return readWebhook(trx, sealer, owner.tenantId, id);
   });
   return { row, secret };
 }
@@ -105,12 +121,14 @@ export async function createWebhook(
  */
 export async function changeWebhook(
   db: Db,
+  sealer: Sealer,
   owner: Owner,
   id: string,
   change: Partial<WebhookSettings>,
 ): Promise<WebhookRow> {
   return db.transaction(async (trx) => {
-    const before = await lockWebhook(trx, owner.tenantId, id);
+    const stored = await lockWebhook(trx, owner.tenantId, id);
+    const before = openRow(sealer, stored);
     const { url, description, types, deployment_ids, enabled } = before;
     const settings = { url, description, types, deployment_ids, enabled };
     const after = { ...settings, ...change };
@@ -118,10 +136,13 @@ export async function changeWebhook(
     const changes = changesBetween(shownSettings(settings), shownSettings(after));
     if (change.deployment_ids !== undefined) await checkDeployments(trx, owner.tenantId, after.deployment_ids);
     const isSwitchedOn = after.enabled && !enabled;
+    const { keys } = openSealed(sealer, stored);
+    const { keyId, sealed } = after.url === url ? stored : sealWebhook(sealer, stored, { url: after.url, keys });
+    const origin = after.url === url ? stored.origin : originOf(after.url);
     if (isSwitchedOn) await beginWithNow(trx);
     await sql`
       with webhook as (
-        update webhooks set url = ${after.url}, description = ${after.description}, types = ${after.types},
+        update webhooks set origin = ${origin}, data_key_id = ${keyId}, sealed = ${sealed}, description = ${after.description}, types = ${after.types},
                deployment_ids = ${after.deployment_ids}, enabled = ${after.enabled}, updated_at = now(),
                disabled_reason = case when ${after.enabled} then null else disabled_reason end,
                failing_since = case when ${isSwitchedOn} then null else failing_since end,
@@ -130,18 +151,18 @@ export async function changeWebhook(
       ), waiting as (
         update webhook_deliveries set attempts = 0, next_attempt_at = now()
          where webhook_id = ${id} and status = 'pending' and lease_owner is null and ${isSwitchedOn}
-      ) ${auditedWebhook(owner, { id, url: after.url }, { action: "webhook.patch", changes })}`.execute(trx.kysely);
-    return readWebhook(trx, owner.tenantId, id);
+      ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.patch", changes })}`.execute(trx.kysely);
+    return readWebhook(trx, sealer, owner.tenantId, id);
   });
 }
 
 /** @throws ApiError 404. */
 export async function deleteWebhook(db: Db, owner: Owner, id: string): Promise<void> {
   await db.transaction(async (trx) => {
-    const { url } = await lockWebhook(trx, owner.tenantId, id);
+    const { origin } = await lockWebhook(trx, owner.tenantId, id);
     await sql`
       with webhook as (delete from webhooks where id = ${id})
-      ${auditedWebhook(owner, { id, url }, { action: "webhook.delete" })}`.execute(trx.kysely);
+      ${auditedWebhook(owner, { id, origin }, { action: "webhook.delete" })}`.execute(trx.kysely);
   });
 }
 
@@ -155,9 +176,9 @@ export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner,
   const until = new Date(Date.now() + secretGraceMs).toISOString();
   await db.transaction(async (trx) => {
     const row = await lockWebhook(trx, owner.tenantId, id);
-    const [newest] = openKeys(sealer, row, row);
-    const kept = newest === undefined ? [] : [{ secret: newest.secret, until }];
-    const { keyId, sealed } = sealKeys(sealer, row, [{ secret, until: null }, ...kept]);
+    const { url, keys } = openSealed(sealer, row);
+    const kept = keys.slice(0, 1).map((newest) => ({ ...newest, until }));
+    const { keyId, sealed } = sealWebhook(sealer, row, { url, keys: [{ secret, until: null }, ...kept] });
     await sql`
       with webhook as (
         update webhooks set data_key_id = ${keyId}, sealed = ${sealed}, updated_at = now() where id = ${id}
@@ -166,26 +187,39 @@ export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner,
   return secret;
 }
 
-/** The secrets that sign now, newest first. */
-export function signingSecrets(sealer: Sealer, row: Sealed, webhook: { id: string; tenant_id: string }): string[] {
-  return openKeys(sealer, row, webhook)
-    .filter(({ until }) => until === null || new Date(until).getTime() > Date.now())
-    .map(({ secret }) => secret);
+/** What a message needs: where it goes, and the secrets that sign now, newest first. */
+export function openWebhook(sealer: Sealer, row: SealedRow): { url: string; secrets: string[] } {
+  const { url, keys } = openSealed(sealer, row);
+  const isGood = ({ until }: SigningKey) => until === null || new Date(until).getTime() > Date.now();
+  return { url, secrets: keys.filter(isGood).map(({ secret }) => secret) };
+}
+
+/** Seals addresses that stand there whole, as early versions wrote them. @returns how many. */
+export async function sealAddresses(db: Db, sealer: Sealer): Promise<number> {
+  const { rows } = await sql<StoredWebhook>`
+    select ${columns} from webhooks w where w.origin like '%://%/%'`.execute(db.kysely);
+  for (const row of rows) {
+    const { keyId, sealed } = sealWebhook(sealer, row, openSealed(sealer, row));
+    await sql`
+      update webhooks set origin = ${originOf(row.origin)}, data_key_id = ${keyId}, sealed = ${sealed}
+       where id = ${row.id} and origin = ${row.origin} and sealed = ${row.sealed}`.execute(db.kysely);
+  }
+  return rows.length;
 }
 
 /** CTE body or statement: the audit row of a change of a webhook. */
 export function auditedWebhook(
   owner: Owner,
-  webhook: { id: string; url: string },
+  webhook: { id: string; origin: string },
   note: Omit<AuditNote, "actor">,
 ): RawBuilder<unknown> {
   const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id: webhook.id };
-  return audited({ ...subject, name: originOf(webhook.url) }, { ...note, actor: owner.actor });
+  return audited({ ...subject, name: originOf(webhook.origin) }, { ...note, actor: owner.actor });
 }
 
-export async function lockWebhook(trx: Trx, tenantId: string, id: string): Promise<WebhookRow & Sealed> {
-  const { rows } = await sql<WebhookRow & Sealed>`
-    select ${columns}, w.data_key_id as "keyId", w.sealed from webhooks w
+export async function lockWebhook(trx: Trx, tenantId: string, id: string): Promise<StoredWebhook> {
+  const { rows } = await sql<StoredWebhook>`
+    select ${columns} from webhooks w
      where w.id = ${id} and w.tenant_id = ${tenantId} for update`.execute(trx.kysely);
   return found(rows[0], id);
 }
@@ -220,12 +254,25 @@ const newSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
 
 const boundTo = (webhook: { id: string; tenant_id: string }) => `webhook/${webhook.tenant_id}/${webhook.id}`;
 
-function sealKeys(sealer: Sealer, webhook: { id: string; tenant_id: string }, keys: SigningKey[]): Sealed {
-  return sealer.seal(Buffer.from(JSON.stringify(keys)), boundTo(webhook));
+function sealWebhook(
+  sealer: Sealer,
+  webhook: { id: string; tenant_id: string },
+  { url, keys }: WebhookSecrets,
+): Sealed {
+  return sealer.seal(Buffer.from(JSON.stringify({ url, keys })), boundTo(webhook));
 }
 
-function openKeys(sealer: Sealer, row: Sealed, webhook: { id: string; tenant_id: string }): SigningKey[] {
-  return JSON.parse(sealer.open({ keyId: row.keyId, sealed: row.sealed }, boundTo(webhook)).toString());
+type SealedRow = Pick<StoredWebhook, "id" | "tenant_id" | "origin" | "keyId" | "sealed">;
+
+/** Early versions sealed the keys alone. */
+function openSealed(sealer: Sealer, row: SealedRow): WebhookSecrets {
+  const opened: WebhookSecrets | SigningKey[] = JSON.parse(sealer.open(row, boundTo(row)).toString());
+  return Array.isArray(opened) ? { url: row.origin, keys: opened } : opened;
+}
+
+function openRow(sealer: Sealer, row: StoredWebhook): WebhookRow {
+  const { origin: _origin, keyId: _keyId, sealed: _sealed, ...rest } = row;
+  return { ...rest, url: openSealed(sealer, row).url };
 }
 
 /** The workspace's row is held, so that of two at a time the second one counts the first. */

@@ -2,7 +2,7 @@ import { deliveryTimeoutMs, responseTextMax } from "../domain/webhook-schedule.t
 import { fetchOutward, OutboundFailure } from "../integrations/outbound-fetch.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { AttemptResult, ClaimedDelivery } from "../store/webhook-deliveries.ts";
-import { signingSecrets } from "../store/webhooks.ts";
+import { openWebhook } from "../store/webhooks.ts";
 import { signedHeaders } from "./signature.ts";
 
 export interface Attempt extends AttemptResult {
@@ -25,7 +25,7 @@ export async function attempt(
     durationMs: performance.now() - began,
     ...known,
   });
-  const secrets = signingSecrets(sealer, delivery, { id: delivery.webhookId, tenant_id: delivery.tenantId });
+  const { url, secrets } = openWebhook(sealer, { ...delivery, id: delivery.webhookId, tenant_id: delivery.tenantId });
   const message = { id: delivery.id, timestamp: Math.floor(Date.now() / 1_000), body: delivery.payload };
   const headers = {
     "content-type": "application/json",
@@ -34,7 +34,7 @@ export async function attempt(
   };
   try {
     const response = await fetchOutward(
-      delivery.url,
+      url,
       { method: "POST", headers, body: delivery.payload, signal },
       {
         allowPrivateNetwork,

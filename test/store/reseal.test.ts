@@ -17,7 +17,7 @@ import {
 import { renewDataKey, resealValues, sealedPlaces } from "../../src/store/reseal.ts";
 import { openSealer, SealError, type Sealer } from "../../src/store/seal.ts";
 import { findSecretSet, sealSecrets } from "../../src/store/secrets.ts";
-import { createWebhook, lockWebhook, signingSecrets } from "../../src/store/webhooks.ts";
+import { createWebhook, lockWebhook, openWebhook, readWebhook, sealAddresses } from "../../src/store/webhooks.ts";
 import { eachDatabase } from "../database.ts";
 import { makeWorld, newDeployment, newRevision } from "./fixtures.ts";
 
@@ -78,7 +78,14 @@ async function makeSealed(db: Db, sealer: Sealer) {
     ...stored,
     secrets: { ...noSecrets, token: "git token" },
   });
-  const expected = [{ KEY: "value" }, password, "client secret", "access", [webhookSecret], "git token"];
+  const expected = [
+    { KEY: "value" },
+    password,
+    "client secret",
+    "access",
+    { url: settings.url, secrets: [webhookSecret] },
+    "git token",
+  ];
   const read = async (by: Sealer) => {
     const set = { listenerId: null, deploymentId: draft.id, secretSetId: secrets.id };
     const found = await db.transaction((trx) => lockWebhook(trx, tenantId, webhook.id));
@@ -87,11 +94,11 @@ async function makeSealed(db: Db, sealer: Sealer) {
       (await findDeploymentDatabase(db, by, deployment))?.password,
       openProviderSecret(by, (await findProvider(db, organizationId, "one")) as typeof provider),
       openToken(by, (await findToken(db, tenantId, tokenId)) as TokenRow).accessToken,
-      signingSecrets(by, found, found),
+      openWebhook(by, found),
       (await openIntegration(db, by, { tenantId, id: integration.id }))?.secrets.token,
     ];
   };
-  return { tenantId, tokenId, token, expected, read };
+  return { tenantId, tokenId, webhookId: webhook.id, token, expected, read };
 }
 
 /** As if the newest key were so old, and known to every server. */
@@ -169,3 +176,25 @@ eachDatabase(
     );
   },
 );
+
+eachDatabase("the address of a webhook is sealed, also one that an early version wrote in full", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  const { tenantId, webhookId } = await makeSealed(db, sealer);
+  const origins = async () => (await sql<{ origin: string }>`select origin from webhooks`.execute(db.kysely)).rows;
+  assert.deepEqual(await origins(), [{ origin: "https://hooks.example" }]);
+  assert.equal(await sealAddresses(db, sealer), 0);
+  const early = sealer.seal(
+    Buffer.from(JSON.stringify([{ secret: "s", until: null }])),
+    `webhook/${tenantId}/${webhookId}`,
+  );
+  await sql`update webhooks set origin = 'https://chat.example/services/T0/secret', sealed = ${early.sealed},
+                   data_key_id = ${early.keyId}`.execute(db.kysely);
+  const read = () => readWebhook(db, sealer, tenantId, webhookId);
+  assert.equal((await read()).url, "https://chat.example/services/T0/secret");
+  assert.equal(await sealAddresses(db, sealer), 1);
+  assert.deepEqual(await origins(), [{ origin: "https://chat.example" }]);
+  assert.equal((await read()).url, "https://chat.example/services/T0/secret");
+  const stored = await db.transaction((trx) => lockWebhook(trx, tenantId, webhookId));
+  assert.deepEqual(openWebhook(sealer, stored).secrets, ["s"]);
+  sealer.close();
+});

@@ -174,7 +174,7 @@ eachDatabase("what fails is tried again, later and later, before anything behind
     waits.every((wait, index) => index === 0 || wait > (waits[index - 1] ?? 0)),
     waits.join(),
   );
-  assert.equal((await readWebhook(db, world.owner.tenantId, webhook.id)).failing_since, null);
+  assert.equal((await readWebhook(db, world.sealer, world.owner.tenantId, webhook.id)).failing_since, null);
 });
 
 eachDatabase("one message that its receiver dislikes is overtaken after a while", async (db) => {
@@ -216,7 +216,7 @@ eachDatabase(
     );
     await hurry(world);
     const off = await eventually(
-      () => readWebhook(db, world.owner.tenantId, webhook.id),
+      () => readWebhook(db, world.sealer, world.owner.tenantId, webhook.id),
       ({ enabled }) => !enabled,
     );
     assert.match(off.disabled_reason ?? "", /12 hours.*cannot be reached/);
@@ -232,7 +232,7 @@ eachDatabase(
     assert.deepEqual(rows, [{ actor: "system" }]);
     const before = receiver.received.length;
     await write(world);
-    await changeWebhook(db, world.owner, webhook.id, { enabled: true });
+    await changeWebhook(db, world.sealer, world.owner, webhook.id, { enabled: true });
     await write(world, { data: { again: true } });
     await eventually(
       () => receiver.received.slice(before),
@@ -252,7 +252,7 @@ eachDatabase("a receiver that says it is gone is not asked again; one that asks 
   await using _worker = await world.work();
   await write(world);
   await eventually(
-    () => readWebhook(db, world.owner.tenantId, gone.id),
+    () => readWebhook(db, world.sealer, world.owner.tenantId, gone.id),
     ({ enabled }) => !enabled,
   );
   const [waiting] = await eventually(

@@ -1,4 +1,6 @@
 import { isIP } from "node:net";
+import { maySeeSecrets } from "../../auth/permissions.ts";
+import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import type { Webhook, WebhookDelivery } from "../../contract/webhook.ts";
@@ -22,8 +24,8 @@ export function addWebhookRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
   route(api, operations.listWebhooks, async ({ principal, query }) => {
-    const rows = await listWebhooks(db, principal.tenantId, query);
-    return { resources: rows.map(webhookOf), offset: query.offset + rows.length };
+    const rows = await listWebhooks(db, sealer, principal.tenantId, query);
+    return { resources: rows.map((row) => webhookOf(row, principal)), offset: query.offset + rows.length };
   });
 
   route(api, operations.createWebhook, async ({ principal, body }) => {
@@ -35,11 +37,11 @@ export function addWebhookRoutes(api: Api): void {
       enabled: body.enabled ?? true,
     });
     db.changes.wakeWatchers();
-    return { ...webhookOf(row), secret };
+    return { ...webhookOf(row, principal), secret };
   });
 
   route(api, operations.getWebhook, async ({ principal, params }) =>
-    webhookOf(await readWebhook(db, principal.tenantId, params.webhook_id)),
+    webhookOf(await readWebhook(db, sealer, principal.tenantId, params.webhook_id), principal),
   );
 
   route(api, operations.patchWebhook, async ({ principal, params, body }) => {
@@ -49,9 +51,9 @@ export function addWebhookRoutes(api: Api): void {
       ...(url && { url: checkedUrl(url, settings) }),
       ...(typeof enabled === "boolean" && { enabled }),
     };
-    const row = await changeWebhook(db, principal, params.webhook_id, change);
+    const row = await changeWebhook(db, sealer, principal, params.webhook_id, change);
     db.changes.wakeWatchers();
-    return webhookOf(row);
+    return webhookOf(row, principal);
   });
 
   route(api, operations.deleteWebhook, ({ principal, params }) => deleteWebhook(db, principal, params.webhook_id));
@@ -67,7 +69,7 @@ export function addWebhookRoutes(api: Api): void {
   });
 
   route(api, operations.listWebhookDeliveries, async ({ principal, params, query }) => {
-    const { id } = await readWebhook(db, principal.tenantId, params.webhook_id);
+    const { id } = await readWebhook(db, sealer, principal.tenantId, params.webhook_id);
     const limit = query.page_size;
     const before = query.cursor === undefined ? null : seqIn(query.cursor);
     const rows = await listDeliveries(db, id, { status: query.status ?? null, before, limit });
@@ -101,8 +103,10 @@ function seqIn(cursor: string): number {
   throw errors.invalidField("cursor", "must be the next_cursor of an earlier page.");
 }
 
-function webhookOf(row: WebhookRow): Webhook {
-  const { id, url, description, types, deployment_ids, enabled, disabled_reason } = row;
+/** The path of an address may be a secret of its receiver, as with those of chat rooms. */
+function webhookOf(row: WebhookRow, { role }: Principal): Webhook {
+  const { id, description, types, deployment_ids, enabled, disabled_reason } = row;
+  const url = maySeeSecrets(role) ? row.url : `${new URL(row.url).origin}/`;
   return {
     ...{ id, url, description, types, deployment_ids, enabled, disabled_reason },
     failing_since: row.failing_since?.toISOString() ?? null,
