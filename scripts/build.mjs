@@ -1,4 +1,6 @@
-// npm run build: compiles src/ to dist/, with the files that the program reads at run time beside the code that reads them.
+// npm run build: compiles src/ to dist/, with the files that the program reads at run time beside the code that reads
+// them, and builds the console meanwhile.
+import { spawn } from "node:child_process";
 import { copyFileSync, cpSync, globSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,6 +11,12 @@ const draft = path.join(root, "dist.new");
 const cache = path.join(root, "node_modules", ".cache", "pierhead");
 
 rmSync(draft, { recursive: true, force: true });
+// Its packages are its own; they are installed once.
+const consoleBuild = spawn(process.execPath, ["console/build.mjs", path.join(draft, "console")], {
+  cwd: root,
+  stdio: ["ignore", "inherit", "inherit"],
+});
+const consoleBuilt = new Promise((resolve) => consoleBuild.once("exit", resolve));
 runOrExit(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", "--outDir", draft]);
 
 for (const file of globSync("**/*.{sql,json,py}", { cwd: path.join(root, "src") })) {
@@ -22,5 +30,9 @@ const { ensureTemplate } = await import(pathToFileURL(path.join(draft, "store/em
 const template = await ensureTemplate(cache);
 cpSync(template, path.join(draft, "store/embedded", path.basename(template)));
 
+if ((await consoleBuilt) !== 0) {
+  console.error("The console could not be built.");
+  process.exit(1);
+}
 rmSync(path.join(root, "dist"), { recursive: true, force: true });
 renameSync(draft, path.join(root, "dist"));

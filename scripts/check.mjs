@@ -2,6 +2,9 @@
 import { node, runOrExit } from "./ensure.mjs";
 
 runOrExit(node, ["node_modules/typescript/bin/tsc", "--pretty"]);
+// Installs what the console is built with, whose types are needed.
+runOrExit(node, ["console/build.mjs"]);
+runOrExit(node, ["node_modules/typescript/bin/tsc", "-p", "console", "--pretty"]);
 runOrExit(node, [
   "node_modules/@biomejs/biome/bin/biome",
   "ci",

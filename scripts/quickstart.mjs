@@ -54,7 +54,9 @@ async function main() {
 
   say(`\n  You    ${question}\n  Agent  ${answer}\n`);
   say(`Done in ${seconds(startedAt)}.\n`);
-  say(`  Server  ${url}  (API reference: ${url}/docs)`);
+  say(
+    `  Console  ${url}  (sign in with the key in ${path.join(dataDir, "credentials.json")}; API reference: ${url}/docs)`,
+  );
   console.log(deployment.url);
   if (options.exit) return stop(0);
   const flag = isDefaultDataDir ? "" : ` --data-dir ${dataDir}`;
@@ -72,8 +74,11 @@ async function main() {
 function isBuildOld() {
   if (!existsSync(program)) return true;
   const builtAt = statSync(program).mtimeMs;
-  const sources = readdirSync(path.join(root, "src"), { recursive: true }).map((file) => path.join("src", file));
-  const inputs = ["package-lock.json", "tsconfig.build.json", ...sources];
+  const sources = ["src", "console/src"].flatMap((directory) =>
+    readdirSync(path.join(root, directory), { recursive: true }).map((file) => path.join(directory, file)),
+  );
+  const own = ["console/package-lock.json", "console/index.html", "console/build.mjs"];
+  const inputs = ["package-lock.json", "tsconfig.build.json", ...own, ...sources];
   return inputs.some((file) => statSync(path.join(root, file)).mtimeMs > builtAt);
 }
 

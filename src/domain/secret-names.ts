@@ -47,12 +47,15 @@ export function checkSecrets(secrets: readonly Secret[], source: SourceKind): Re
   checkVariableNames(secrets, source);
   const nul = secrets.find(({ value }) => value.includes("\0"));
   if (nul !== undefined) throw errors.invalidSecret(`the value of '${nul.name}' contains a NUL character.`);
-  const bytes = secrets.reduce((sum, { name, value }) => sum + Buffer.byteLength(name) + Buffer.byteLength(value), 0);
+  const bytes = secrets.reduce((sum, { name, value }) => sum + bytesOf(name) + bytesOf(value), 0);
   if (bytes > secretsBytesMax) {
     throw errors.invalidSecret(`all names and values together may have ${secretsBytesMax} bytes; these have ${bytes}.`);
   }
   return Object.fromEntries(secrets.map(({ name, value }) => [name, value]));
 }
+
+// The console checks variables by these rules, too: there is no Buffer in a browser.
+const bytesOf = (text: string) => new TextEncoder().encode(text).length;
 
 /** @throws ApiError 400 as {@link checkSecrets}. */
 export function checkSecretReferences(references: readonly SecretReference[], source: SourceKind): void {
@@ -77,7 +80,8 @@ export function checkOneOrigin(secretNames: readonly string[], references: reado
   if (both.length > 0) throw errors.invalidSecret(`both secrets and secret_references name ${both.join(", ")}.`);
 }
 
-function checkVariableNames(variables: readonly { name: string }[], source: SourceKind): void {
+/** @throws ApiError 400 `invalidSecret` or `secretNameReserved`. */
+export function checkVariableNames(variables: readonly { name: string }[], source: SourceKind): void {
   const seen = new Set<string>();
   for (const { name } of variables) {
     if (name.length > secretNameLengthMax || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {

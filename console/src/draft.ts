@@ -1,0 +1,90 @@
+import type { CreateDeployment, DeploymentType, Secret } from "../../src/contract/deployment.ts";
+import { checkConfigPath } from "../../src/domain/config-path.ts";
+import { checkRepoUrl } from "../../src/domain/git-url.ts";
+import { checkImageUri } from "../../src/domain/image-reference.ts";
+import { checkDeploymentName } from "../../src/domain/names.ts";
+import { checkRef } from "../../src/domain/refs.ts";
+import { checkVariableNames } from "../../src/domain/secret-names.ts";
+import type { SourceFile } from "./archive.ts";
+import { textOf } from "./server.ts";
+
+/** A deployment that is being thought up. */
+export interface Draft {
+  source: "internal_template" | "github" | "internal_source" | "external_docker";
+  name: string;
+  type: DeploymentType;
+  templateId: string;
+  repoUrl: string;
+  ref: string;
+  configPath: string;
+  buildOnPush: boolean;
+  image: string;
+  files: SourceFile[];
+  variables: Secret[];
+}
+
+export const emptyDraft: Draft = {
+  source: "internal_template",
+  name: "",
+  type: "dev",
+  templateId: "",
+  repoUrl: "",
+  ref: "main",
+  configPath: "langgraph.json",
+  buildOnPush: false,
+  image: "",
+  files: [],
+  variables: [],
+};
+
+export type Problems = Partial<Record<keyof Draft, string>>;
+
+/** What the server would refuse, by its own rules and in its own words. Who may name local paths, it alone knows. */
+export function problemsOf(draft: Draft): Problems {
+  const { source, variables } = draft;
+  const isCode = source === "github" || source === "internal_source";
+  const found: Record<string, string | undefined> = {
+    name: draft.name === "" ? "A name is needed." : refusalOf(() => checkDeploymentName(draft.name)),
+    variables: refusalOf(() => checkVariableNames(variables.filter(isNamed), source)),
+    ...(source === "internal_template" && { templateId: draft.templateId === "" ? "Choose a template." : undefined }),
+    ...(source === "github" && {
+      repoUrl: refusalOf(() => checkRepoUrl(draft.repoUrl, { allowLocalSources: true })),
+      ref: refusalOf(() => checkRef("repo_ref", draft.ref)),
+    }),
+    ...(source === "external_docker" && { image: refusalOf(() => checkImageUri(draft.image)) }),
+    ...(source === "internal_source" && { files: draft.files.length === 0 ? "Files are needed." : undefined }),
+    ...(isCode && { configPath: refusalOf(() => checkConfigPath(draft.configPath)) }),
+  };
+  return Object.fromEntries(Object.entries(found).filter(([, problem]) => problem !== undefined));
+}
+
+function refusalOf(check: () => void): string | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    return textOf(error);
+  }
+}
+
+const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
+
+/** The request that makes it. */
+export function bodyOf(draft: Draft): CreateDeployment {
+  const { source, name, type } = draft;
+  const secrets = draft.variables.filter(isNamed);
+  const shared = { name, source, ...(secrets.length > 0 && { secrets }) };
+  if (source === "external_docker")
+    return { ...shared, source_config: {}, source_revision_config: { image_uri: draft.image } };
+  if (source === "internal_template") {
+    const config = { template_id: draft.templateId, deployment_type: type };
+    return { ...shared, source_config: config, source_revision_config: {} };
+  }
+  if (source === "internal_source")
+    return { ...shared, source_config: { deployment_type: type }, source_revision_config: {} };
+  return {
+    ...shared,
+    source_config: { repo_url: draft.repoUrl, deployment_type: type, build_on_push: draft.buildOnPush },
+    source_revision_config: { repo_ref: draft.ref, langgraph_config_path: draft.configPath },
+  };
+}

@@ -1,0 +1,109 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { AuditEntry } from "../../../src/contract/audit.ts";
+import { CopyAs } from "../parts/copy-as.tsx";
+import { Failure, Loading } from "../parts/notes.tsx";
+import { Ago } from "../parts/time.tsx";
+import { useSession } from "../session.tsx";
+
+const pageSize = 50;
+
+/** Who changed what. Names of secrets, never their values. */
+export function AuditPage() {
+  const { client, workspaceId } = useSession();
+  const [action, setAction] = useState("");
+  const filter = { workspace_id: workspaceId, ...(action.trim() !== "" && { action: action.trim() }) };
+  const log = useInfiniteQuery({
+    queryKey: ["audit", filter],
+    queryFn: ({ signal, pageParam }) =>
+      client.listAuditLog(
+        { ...filter, page_size: pageSize, ...(pageParam !== "" && { cursor: pageParam }) },
+        { signal },
+      ),
+    initialPageParam: "",
+    getNextPageParam: ({ next_cursor }) => next_cursor,
+  });
+  const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
+  return (
+    <>
+      <div className="row spread">
+        <h1>Audit log</h1>
+        <div className="row">
+          <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>
+            Export what is shown
+          </button>
+          <CopyAs call={{ id: "listAuditLog", input: filter, cli: "npx pierhead admin audit" }} />
+        </div>
+      </div>
+      <search className="filters">
+        <input
+          type="search"
+          aria-label="Action"
+          placeholder="Action, such as deployment or deployment.patch"
+          value={action}
+          onChange={(event) => setAction(event.target.value)}
+        />
+      </search>
+      {log.isPending && <Loading what="the audit log" />}
+      {log.isError && <Failure error={log.error} retry={() => void log.refetch()} />}
+      {log.data && entries.length === 0 && <p className="soft">Nothing was changed that way.</p>}
+      {entries.length > 0 && <Entries entries={entries} />}
+      {log.hasNextPage && (
+        <button type="button" onClick={() => void log.fetchNextPage()} disabled={log.isFetchingNextPage}>
+          Older
+        </button>
+      )}
+    </>
+  );
+}
+
+function Entries({ entries }: { entries: AuditEntry[] }) {
+  return (
+    <table className="list" aria-label="Changes">
+      <thead>
+        <tr>
+          {["When", "Who", "Action", "What", "Change"].map((name) => (
+            <th key={name}>{name}</th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {entries.map((entry) => (
+          <tr key={entry.id}>
+            <td data-label="When">
+              <Ago at={entry.created_at} />
+            </td>
+            <td data-label="Who">{entry.actor_name ?? entry.actor}</td>
+            <td data-label="Action">{entry.action}</td>
+            <td data-label="What">{entry.subject_name ?? entry.subject_id ?? "–"}</td>
+            <td data-label="Change">{changeText(entry)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function changeText({ changes, secrets }: AuditEntry): string {
+  const fields = Object.entries(changes).map(
+    ([name, { before, after }]) => `${name}: ${JSON.stringify(before)} → ${JSON.stringify(after)}`,
+  );
+  const { added = [], removed = [], changed = [] } = secrets ?? {};
+  const names = [
+    ...added.map((name) => `+${name}`),
+    ...removed.map((name) => `-${name}`),
+    ...changed.map((name) => `~${name}`),
+  ];
+  return [...fields, ...names].join(", ");
+}
+
+function save(entries: AuditEntry[]): void {
+  const url = URL.createObjectURL(
+    new Blob(
+      entries.map((entry) => `${JSON.stringify(entry)}\n`),
+      { type: "application/x-ndjson" },
+    ),
+  );
+  Object.assign(document.createElement("a"), { href: url, download: "audit-log.jsonl" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1_000);
+}

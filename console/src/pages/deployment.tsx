@@ -1,0 +1,126 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { isRefusal } from "../../../src/client/client.ts";
+import type { Deployment } from "../../../src/contract/deployment.ts";
+import { CopyAs } from "../parts/copy-as.tsx";
+import { Failure, Loading, Note } from "../parts/notes.tsx";
+import { Status } from "../parts/status.tsx";
+import { Ago } from "../parts/time.tsx";
+import { sourceText } from "../parts/words.ts";
+import { useSession } from "../session.tsx";
+import { LogsPart } from "./logs.tsx";
+import { RevisionsPart } from "./revisions.tsx";
+
+const ChartsPart = lazy(() => import("./charts.tsx").then((found) => ({ default: found.ChartsPart })));
+const EnvironmentPart = lazy(() => import("./environment.tsx").then((found) => ({ default: found.EnvironmentPart })));
+const TryPart = lazy(() => import("./try-it.tsx").then((found) => ({ default: found.TryPart })));
+const DeploymentSettingsPart = lazy(() =>
+  import("./deployment-settings.tsx").then((found) => ({ default: found.DeploymentSettingsPart })),
+);
+
+const parts = {
+  revisions: "Revisions",
+  logs: "Logs",
+  charts: "Charts",
+  environment: "Environment",
+  try: "Try it",
+  settings: "Settings",
+} as const;
+
+/** Everything about one deployment, a part at a time; each part has an address. */
+export function DeploymentPage({ part }: { part: string }) {
+  const { id = "" } = useParams({ strict: false });
+  const { client } = useSession();
+  const found = useQuery({
+    queryKey: ["deployment", id],
+    queryFn: ({ signal }) => client.getDeployment({ deployment_id: id }, { signal }),
+  });
+  if (found.isPending) return <Loading what="the deployment" />;
+  if (isRefusal(found.error, "deploymentNotFound", "invalidRequest"))
+    return (
+      <Note kind="warn">
+        There is no such deployment in this workspace, or no longer. <Link to="/host/deployments">All deployments</Link>
+      </Note>
+    );
+  if (found.isError && found.data === undefined)
+    return <Failure error={found.error} retry={() => void found.refetch()} />;
+  const deployment = found.data as Deployment;
+  return (
+    <>
+      <Head deployment={deployment} />
+      <nav className="tabs" aria-label="Parts of the deployment">
+        {Object.entries(parts).map(([name, text]) => (
+          <PartLink key={name} deployment={deployment} name={name} text={text} />
+        ))}
+      </nav>
+      <Suspense fallback={<Loading what="this part" />}>
+        <Part part={part} deployment={deployment} />
+      </Suspense>
+    </>
+  );
+}
+
+function Part({ part, deployment }: { part: string; deployment: Deployment }) {
+  if (part === "logs") return <LogsPart deployment={deployment} />;
+  if (part === "charts") return <ChartsPart deployment={deployment} />;
+  if (part === "environment") return <EnvironmentPart key={deployment.id} deployment={deployment} />;
+  if (part === "try") return <TryPart deployment={deployment} />;
+  if (part === "settings") return <DeploymentSettingsPart deployment={deployment} />;
+  return <RevisionsPart deployment={deployment} />;
+}
+
+/** The first part has the address that the others begin with. */
+const exact = { exact: true, includeSearch: false };
+
+function PartLink(props: { deployment: Deployment; name: string; text: string }) {
+  const { deployment, name, text } = props;
+  const params = { tenantId: deployment.tenant_id, id: deployment.id };
+  if (name === "revisions")
+    return (
+      <Link to="/o/$tenantId/host/deployments/$id" params={params} activeOptions={exact}>
+        {text}
+      </Link>
+    );
+  return (
+    <Link to="/o/$tenantId/host/deployments/$id/$part" params={{ ...params, part: name }} activeOptions={exact}>
+      {text}
+    </Link>
+  );
+}
+
+function Head({ deployment }: { deployment: Deployment }) {
+  const { name, display_name, status, url, updated_at } = deployment;
+  return (
+    <header className="head">
+      <p className="soft">
+        <Link to="/host/deployments">Deployments</Link> /
+      </p>
+      <div className="row spread">
+        <h1>{display_name ?? name}</h1>
+        <CopyAs
+          call={{
+            id: "getDeployment",
+            input: { deployment_id: deployment.id },
+            cli: `npx pierhead status ${deployment.id}`,
+          }}
+        />
+      </div>
+      <p className="row facts">
+        <Status of={status} />
+        <span className="clip">{sourceText(deployment)}</span>
+        {url !== null && (
+          <a href={url} className="clip" rel="noreferrer">
+            {url}
+          </a>
+        )}
+        <span className="soft">
+          changed <Ago at={updated_at} />
+        </span>
+      </p>
+      {deployment.active_revision_id === null && status === "READY" && (
+        <Note>No revision serves yet: requests to its address are refused until one is deployed.</Note>
+      )}
+    </header>
+  );
+}

@@ -1,0 +1,97 @@
+import { useState } from "react";
+import type { Listener } from "../../../src/contract/listener.ts";
+import { CommandLine } from "../parts/command-line.tsx";
+import { TextField } from "../parts/fields.tsx";
+import { Note } from "../parts/notes.tsx";
+import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { Status } from "../parts/status.tsx";
+import { Ago } from "../parts/time.tsx";
+import { baseUrl } from "../server.ts";
+import { useSession } from "../session.tsx";
+
+const renewMs = 5_000;
+
+/** Data planes of the workspace, and whether they are heard of. */
+export function ListenersPage() {
+  const { client, workspaceId, mayAdminister } = useSession();
+  const queryKey = ["listeners", workspaceId];
+  return (
+    <ResourcePage<Listener>
+      title="Listeners"
+      teach={
+        <p>
+          Agents run on this server by its built-in listener, which is not listed. A listener of your own runs them in a
+          cluster of yours: it calls here, nothing has to be opened there.
+        </p>
+      }
+      queryKey={queryKey}
+      read={async (signal) => (await client.listListeners({ limit: 100 }, { signal })).resources}
+      call={{ id: "listListeners", input: { limit: 100 } }}
+      idOf={({ id }) => id}
+      refetchMs={renewMs}
+      columns={[
+        { name: "Cluster", show: ({ compute_id }) => compute_id },
+        { name: "Health", show: ({ status }) => <Status of={status} /> },
+        { name: "Last seen", show: ({ last_seen_at }) => <Ago at={last_seen_at} /> },
+        { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "any" },
+        { name: "Version", show: ({ version }) => version ?? "–" },
+      ]}
+      {...(mayAdminister && {
+        actions: ({ id, compute_id }) => (
+          <ActionButton
+            text="Delete"
+            label={`Delete ${compute_id}`}
+            isDanger
+            confirm={`${compute_id} can no longer speak to this server. Deployments on it have to be deleted before.`}
+            act={() => client.deleteListener({ listener_id: id })}
+            done={`${compute_id} was deleted.`}
+            renews={queryKey}
+          />
+        ),
+        children: <NewListener />,
+      })}
+    />
+  );
+}
+
+function NewListener() {
+  const { client, workspaceId } = useSession();
+  const [name, setName] = useState("");
+  const [namespaces, setNamespaces] = useState("");
+  const list = namespaces
+    .split(",")
+    .map((one) => one.trim())
+    .filter((one) => one !== "");
+  const body = {
+    compute_type: "k8s" as const,
+    compute_id: name,
+    compute_config: list.length === 0 ? {} : { k8s_namespaces: list },
+  };
+  return (
+    <FormDialog
+      open="New listener"
+      title="New listener"
+      submit="Create"
+      isReady={name !== ""}
+      call={{ id: "createListener", input: { body } }}
+      send={() => client.createListener({ body })}
+      renews={["listeners", workspaceId]}
+      result={({ id, listener_key }) => (
+        <>
+          <Note kind="good">Its key is shown this once. The listener program takes it from its environment.</Note>
+          <CommandLine
+            text={`PIERHEAD_URL='${baseUrl}' PIERHEAD_LISTENER_ID='${id}' PIERHEAD_LISTENER_KEY='${listener_key}'`}
+          />
+        </>
+      )}
+    >
+      <TextField label="Cluster" value={name} onValue={setName} hint="A name, unique in the workspace." />
+      <TextField
+        label="Namespaces"
+        value={namespaces}
+        onValue={setNamespaces}
+        hint="Separated by commas; empty: any."
+      />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,87 @@
+import { useState } from "react";
+import type { MemberRole } from "../../../src/contract/member.ts";
+import { SelectField, TextField } from "../parts/fields.tsx";
+import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { Ago } from "../parts/time.tsx";
+import { useSession } from "../session.tsx";
+
+const roles = (["reader", "deployer", "admin"] as const).map((value) => ({ value, text: value }));
+
+/** People of the workspace and of its organization. */
+export function MembersPage() {
+  const { client, workspaceId } = useSession();
+  const queryKey = ["members", workspaceId];
+  const setRole = (member_id: string, role: MemberRole) => client.patchMember({ member_id, body: { role } });
+  return (
+    <ResourcePage
+      title="Members"
+      teach={
+        <p>A member is a person by their mail address, with a role in this workspace or in all of the organization.</p>
+      }
+      queryKey={queryKey}
+      read={async (signal) => (await client.listMembers({ limit: 100 }, { signal })).resources}
+      call={{ id: "listMembers", input: { limit: 100 }, cli: "npx pierhead admin members list" }}
+      idOf={({ id }) => id}
+      columns={[
+        { name: "Address", show: ({ email }) => email },
+        { name: "Name", show: ({ name }) => name ?? "–" },
+        { name: "Role", show: ({ role }) => role },
+        {
+          name: "Where",
+          show: ({ workspace_id }) => (workspace_id === null ? "all of the organization" : "this workspace"),
+        },
+        { name: "Since", show: ({ created_at }) => <Ago at={created_at} /> },
+      ]}
+      actions={({ id, email, role }) => (
+        <>
+          {roles
+            .filter(({ value }) => value !== role)
+            .map(({ value }) => (
+              <ActionButton
+                key={value}
+                text={`Make ${value}`}
+                label={`Make ${email} ${value}`}
+                act={() => setRole(id, value)}
+                done={`${email} is ${value} now.`}
+                renews={queryKey}
+              />
+            ))}
+          <ActionButton
+            text="Remove"
+            label={`Remove ${email}`}
+            isDanger
+            confirm={`${email} is no longer a member.`}
+            act={() => client.deleteMember({ member_id: id })}
+            done={`${email} was removed.`}
+            renews={queryKey}
+          />
+        </>
+      )}
+    >
+      <NewMember />
+    </ResourcePage>
+  );
+}
+
+function NewMember() {
+  const { client, workspaceId } = useSession();
+  const [email, setEmail] = useState("");
+  const [name, setName] = useState("");
+  const [role, setRole] = useState<MemberRole>("reader");
+  const body = { email, role, workspace_id: workspaceId, ...(name !== "" && { name }) };
+  return (
+    <FormDialog
+      open="New member"
+      title="New member"
+      submit="Add"
+      isReady={/^[^\s@]+@[^\s@]+$/.test(email)}
+      call={{ id: "createMember", input: { body } }}
+      send={() => client.createMember({ body })}
+      renews={["members", workspaceId]}
+    >
+      <TextField label="Mail address" type="email" value={email} onValue={setEmail} />
+      <TextField label="Name" value={name} onValue={setName} />
+      <SelectField label="Role" value={role} onValue={setRole} options={roles} />
+    </FormDialog>
+  );
+}

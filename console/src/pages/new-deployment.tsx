@@ -1,0 +1,233 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Client } from "../../../src/client/client.ts";
+import type { Deployment, DeploymentType } from "../../../src/contract/deployment.ts";
+import { archiveOf } from "../archive.ts";
+import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
+import { CopyAs } from "../parts/copy-as.tsx";
+import { DropFolder } from "../parts/drop-folder.tsx";
+import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
+import { Note } from "../parts/notes.tsx";
+import { useToasts } from "../parts/toasts.tsx";
+import { VariablesEditor } from "../parts/variables-editor.tsx";
+import { DeploymentTypeNames, sourceNames } from "../parts/words.ts";
+import { baseUrl, queries, textOf } from "../server.ts";
+import { useSession } from "../session.tsx";
+
+/** From nothing to a deployment: a source, a name, an environment. What the server would refuse is said while one types. */
+export function NewDeploymentPage() {
+  const { client, mayChange } = useSession();
+  const { say } = useToasts();
+  const navigate = useNavigate();
+  const [draft, setDraft] = useState<Draft>(emptyDraft);
+  const problems = problemsOf(draft);
+  const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }));
+  const create = useMutation({
+    mutationFn: () => createFrom(client, draft),
+    onSuccess: (made) => {
+      say(`${made.name} was created.`);
+      void queries.invalidateQueries({ queryKey: ["deployments"] });
+      void navigate({ to: "/o/$tenantId/host/deployments/$id", params: { tenantId: made.tenant_id, id: made.id } });
+    },
+  });
+  if (!mayChange) return <Note kind="warn">Your key may only read. Ask for one with the role deployer.</Note>;
+  return (
+    <>
+      <h1>New deployment</h1>
+      <form
+        className="card"
+        onSubmit={(event) => {
+          event.preventDefault();
+          create.mutate();
+        }}
+      >
+        <SourceChoice draft={draft} change={change} />
+        <SourceFields draft={draft} change={change} problems={problems} />
+        <General draft={draft} change={change} problems={problems} />
+        {create.isError && (
+          <p role="alert" className="bad-text">
+            {textOf(create.error)}
+          </p>
+        )}
+        <div className="row">
+          <button
+            type="submit"
+            className="primary"
+            disabled={Object.values(problems).some(Boolean) || create.isPending}
+          >
+            {create.isPending ? "Creating …" : "Create and deploy"}
+          </button>
+          <CopyAs call={{ id: "createDeployment", input: { body: bodyOf(draft) }, cli: commandOf(draft) }} />
+        </div>
+      </form>
+    </>
+  );
+}
+
+interface FormProps {
+  draft: Draft;
+  change: (part: Partial<Draft>) => void;
+  problems: Problems;
+}
+
+function SourceChoice({ draft, change }: Pick<FormProps, "draft" | "change">) {
+  const { client } = useSession();
+  const info = useQuery({ queryKey: ["info"], queryFn: () => client.getInfo(), staleTime: Number.POSITIVE_INFINITY });
+  const kinds = (["internal_template", "github", "internal_source", "external_docker"] as const).filter(
+    (kind) => info.data?.sources.includes(kind) ?? true,
+  );
+  return (
+    <Tabs
+      label="Source"
+      value={draft.source}
+      onValue={(source) => change({ source })}
+      options={kinds.map((value) => ({ value, text: sourceNames[value] }))}
+    />
+  );
+}
+
+function SourceFields(props: FormProps) {
+  const { draft, change, problems } = props;
+  if (draft.source === "internal_template") return <TemplateFields {...props} />;
+  if (draft.source === "external_docker")
+    return (
+      <TextField
+        label="Image"
+        value={draft.image}
+        onValue={(image) => change({ image })}
+        problem={draft.image === "" ? null : problems.image}
+        placeholder="registry.example.org/team/agent:1.4"
+        hint="By tag or digest. Its server has to answer GET /ok on $PORT."
+      />
+    );
+  const configPath = (
+    <TextField
+      label="Config file"
+      value={draft.configPath}
+      onValue={(path) => change({ configPath: path })}
+      problem={problems.configPath}
+      hint="langgraph.json, or pierhead.json for any other server; below the root."
+    />
+  );
+  if (draft.source === "internal_source")
+    return (
+      <>
+        <DropFolder files={draft.files} onFiles={(files) => change({ files })} />
+        {configPath}
+      </>
+    );
+  return (
+    <>
+      <TextField
+        label="Repository"
+        value={draft.repoUrl}
+        onValue={(repoUrl) => change({ repoUrl })}
+        problem={draft.repoUrl === "" ? null : problems.repoUrl}
+        placeholder="https://github.com/acme/agent"
+      />
+      <TextField
+        label="Branch, refs/tags/… or commit"
+        value={draft.ref}
+        onValue={(ref) => change({ ref })}
+        problem={problems.ref}
+      />
+      {configPath}
+      <label className="row">
+        <input
+          type="checkbox"
+          checked={draft.buildOnPush}
+          onChange={(event) => change({ buildOnPush: event.target.checked })}
+        />
+        A push to the branch deploys
+      </label>
+    </>
+  );
+}
+
+function TemplateFields({ draft, change }: FormProps) {
+  const { client } = useSession();
+  const found = useQuery({ queryKey: ["templates"], queryFn: () => client.listTemplates(), staleTime: 60_000 });
+  return (
+    <fieldset>
+      <legend>Template</legend>
+      {(found.data?.templates ?? []).map(({ id, name, description }) => (
+        <label key={id} className="field">
+          <span>
+            <input
+              type="radio"
+              name="template"
+              checked={draft.templateId === id}
+              onChange={() =>
+                change({ templateId: id, name: draft.name === "" || draft.name === draft.templateId ? id : draft.name })
+              }
+            />{" "}
+            {name}
+          </span>
+          <small className="soft">{description}</small>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+const typeTexts: Record<DeploymentType, string> = {
+  prod: "prod: for users",
+  dev: "dev: smaller, for trying out",
+  dev_free: "dev_free: the smallest",
+  dev_zero: "dev_zero: stops when nobody calls",
+  dev_free_zero: "dev_free_zero: the smallest, stops when nobody calls",
+};
+
+function General({ draft, change, problems }: FormProps) {
+  return (
+    <>
+      <TextField
+        label="Name"
+        value={draft.name}
+        onValue={(name) => change({ name })}
+        problem={draft.name === "" ? null : problems.name}
+        hint="Unique in the workspace; cannot change."
+        required
+      />
+      {draft.source !== "external_docker" && (
+        <SelectField
+          label="Type"
+          value={draft.type}
+          onValue={(type) => change({ type })}
+          options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeTexts[value] }))}
+        />
+      )}
+      <h2>Environment</h2>
+      <VariablesEditor variables={draft.variables} onChange={(variables) => change({ variables })} />
+      {problems.variables && <p className="bad-text">{problems.variables}</p>}
+    </>
+  );
+}
+
+/** An upload is a deployment without a source first, then the source, then the revision that is made of it. */
+async function createFrom(client: Client, draft: Draft): Promise<Deployment> {
+  if (draft.source !== "internal_source") return client.createDeployment({ body: bodyOf(draft) });
+  const archive = await archiveOf(draft.files);
+  const made = await client.createDeployment({ body: bodyOf(draft) });
+  const ids = { deployment_id: made.id };
+  const { upload_url, object_path } = await client.createUploadUrl(ids);
+  // The address that the server gives out may be another name of it; this page may call its own alone.
+  const { pathname, search } = new URL(upload_url);
+  const mount = new URL(baseUrl).pathname.replace(/\/$/, "");
+  const path = pathname.startsWith(`${mount}/`) ? pathname : mount + pathname;
+  await client.uploadArchive(location.origin + path + search, archive);
+  const config = { source_tarball_path: object_path, langgraph_config_path: draft.configPath };
+  await client.createRevision({ ...ids, body: { source_revision_config: config } });
+  return made;
+}
+
+function commandOf(draft: Draft): string {
+  const name = `--name ${draft.name || "NAME"}`;
+  if (draft.source === "internal_template") return `npx pierhead deploy --template ${draft.templateId} ${name}`;
+  if (draft.source === "github")
+    return `npx pierhead deploy ${draft.repoUrl} --ref ${draft.ref} --config ${draft.configPath} ${name}`;
+  return draft.source === "internal_source"
+    ? `npx pierhead deploy . ${name}`
+    : `npx pierhead api POST /v2/deployments -d @body.json`;
+}

@@ -1,0 +1,173 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Authenticated } from "../../../src/contract/oauth-token.ts";
+import { CommandLine } from "../parts/command-line.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { SelectField, TextField } from "../parts/fields.tsx";
+import { Note } from "../parts/notes.tsx";
+import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { baseUrl } from "../server.ts";
+import { useSession } from "../session.tsx";
+
+/** Services that agents get tokens of, for the people they work for. */
+export function ProvidersPage() {
+  const { client, workspaceId, mayAdminister, mayChange } = useSession();
+  const [tested, setTested] = useState<Authenticated | null>(null);
+  const queryKey = ["providers", workspaceId];
+  const test = (provider: string) =>
+    client.authenticate({ body: { provider, scopes: [], user_id: "console-test", force_new: true } as never });
+  return (
+    <>
+      <ResourcePage
+        title="OAuth providers"
+        teach={
+          <p>
+            A provider is a service at which people sign in, so that an agent can act for them: GitHub, Google, an MCP
+            server.
+          </p>
+        }
+        queryKey={queryKey}
+        read={(signal) => client.listOAuthProviders({}, { signal })}
+        call={{ id: "listOAuthProviders", cli: "npx pierhead auth providers list" }}
+        idOf={({ id }) => id}
+        columns={[
+          { name: "Name", show: ({ name }) => name },
+          { name: "Id", show: ({ provider_id }) => <code>{provider_id}</code> },
+          { name: "Signs in at", show: ({ auth_url }) => auth_url },
+          { name: "Redirect URI to register", show: ({ redirect_uri }) => <code>{redirect_uri}</code> },
+        ]}
+        actions={({ provider_id, name }) => (
+          <>
+            {mayChange && (
+              <ActionButton
+                text="Test"
+                label={`Test ${name}`}
+                act={() => test(provider_id)}
+                onDone={(answer) => setTested(answer as Authenticated)}
+              />
+            )}
+            {mayAdminister && (
+              <ActionButton
+                text="Delete"
+                label={`Delete ${name}`}
+                isDanger
+                confirm={`Agents get no tokens of ${name} any more; those that there are go.`}
+                act={() => client.deleteOAuthProvider({ provider_id })}
+                done={`${name} was deleted.`}
+                renews={queryKey}
+              />
+            )}
+          </>
+        )}
+      >
+        {mayAdminister && <NewProvider />}
+      </ResourcePage>
+      {tested !== null && <TestResult answer={tested} onClose={() => setTested(null)} />}
+    </>
+  );
+}
+
+function TestResult({ answer, onClose }: { answer: Authenticated; onClose: () => void }) {
+  const { client } = useSession();
+  const waited = useQuery({
+    queryKey: ["auth-wait", answer.auth_id],
+    queryFn: ({ signal }) => client.waitForAuth({ auth_id: answer.auth_id ?? "", timeout: 0 }, { signal }),
+    enabled: answer.auth_id !== null,
+    refetchInterval: 2_000,
+  });
+  const status = waited.data?.status ?? answer.status;
+  return (
+    <Dialog title="Test a sign-in" onClose={onClose}>
+      <p role="status">
+        It stands at: <b>{status}</b>
+      </p>
+      {status === "pending" && answer.url !== null && (
+        <p>
+          <a href={answer.url} target="_blank" rel="noreferrer">
+            Sign in at the provider
+          </a>{" "}
+          in a new tab; what comes of it appears here. The token belongs to a user named console-test.
+        </p>
+      )}
+      {status === "completed" && (
+        <Note kind="good">The provider gave a token: client id, secret and addresses are right.</Note>
+      )}
+    </Dialog>
+  );
+}
+
+function NewProvider() {
+  const { client, workspaceId } = useSession();
+  const presets = useQuery({
+    queryKey: ["presets"],
+    queryFn: () => client.listOAuthPresets(),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const [preset, setPreset] = useState("");
+  const [fields, setFields] = useState({
+    provider_id: "",
+    name: "",
+    client_id: "",
+    client_secret: "",
+    auth_url: "",
+    token_url: "",
+  });
+  const set = (change: Partial<typeof fields>) => setFields((before) => ({ ...before, ...change }));
+  const filled = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "")) as typeof fields;
+  const body = { ...filled, ...(preset === "" ? { uses_pkce: true } : { preset }) };
+  const chosen = presets.data?.find(({ id }) => id === preset);
+  const isWhole =
+    fields.provider_id !== "" &&
+    fields.client_id !== "" &&
+    (preset !== "" || (fields.name !== "" && fields.auth_url !== "" && fields.token_url !== ""));
+  return (
+    <FormDialog
+      open="New provider"
+      title="New OAuth provider"
+      submit="Create"
+      isReady={isWhole}
+      call={{
+        id: "createOAuthProvider",
+        input: { body: { ...body, ...(fields.client_secret !== "" && { client_secret: "…" }) } },
+      }}
+      send={() => client.createOAuthProvider({ body })}
+      renews={["providers", workspaceId]}
+    >
+      <SelectField
+        label="Service"
+        value={preset}
+        onValue={(id) => {
+          setPreset(id);
+          set({ provider_id: id });
+        }}
+        options={[
+          { value: "", text: "another one" },
+          ...(presets.data ?? []).map(({ id, name }) => ({ value: id, text: name })),
+        ]}
+        hint={chosen && `Register an application at ${chosen.registration_url}`}
+      />
+      <TextField
+        label="Id"
+        value={fields.provider_id}
+        onValue={(provider_id) => set({ provider_id })}
+        hint="Agents name it so."
+      />
+      {preset === "" && (
+        <>
+          <TextField label="Name" value={fields.name} onValue={(name) => set({ name })} />
+          <TextField label="Authorization URL" value={fields.auth_url} onValue={(auth_url) => set({ auth_url })} />
+          <TextField label="Token URL" value={fields.token_url} onValue={(token_url) => set({ token_url })} />
+        </>
+      )}
+      <TextField label="Client id" value={fields.client_id} onValue={(client_id) => set({ client_id })} />
+      <TextField
+        label="Client secret"
+        type="password"
+        value={fields.client_secret}
+        onValue={(client_secret) => set({ client_secret })}
+      />
+      <p>Redirect URI to register there:</p>
+      <CommandLine text={`${baseUrl}/v2/auth/callback/${fields.provider_id || "<id>"}`} />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,109 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { PatchQuotas, Quotas } from "../../../src/contract/organization.ts";
+import { CopyAs } from "../parts/copy-as.tsx";
+import { TextField } from "../parts/fields.tsx";
+import { Failure, Loading } from "../parts/notes.tsx";
+import { useToasts } from "../parts/toasts.tsx";
+import { queries } from "../server.ts";
+import { useSession } from "../session.tsx";
+
+const words = { deployments: "Deployments", replicas: "Replicas", build_minutes: "Build minutes this month" } as const;
+type Name = keyof typeof words;
+
+/** How much of what the workspace may use is used. */
+export function QuotasPage() {
+  const { client, workspaceId, session } = useSession();
+  const quotas = useQuery({
+    queryKey: ["quotas", workspaceId],
+    queryFn: ({ signal }) => client.getQuotas({ workspace_id: workspaceId }, { signal }),
+  });
+  if (quotas.isPending) return <Loading what="the quotas" />;
+  if (quotas.isError) return <Failure error={quotas.error} retry={() => void quotas.refetch()} />;
+  return (
+    <>
+      <div className="row spread">
+        <h1>Quotas</h1>
+        <CopyAs call={{ id: "getQuotas", input: { workspace_id: workspaceId } }} />
+      </div>
+      <table className="list" aria-label="Quotas">
+        <thead>
+          <tr>
+            <th>What</th>
+            <th>Used</th>
+            <th>Limit</th>
+          </tr>
+        </thead>
+        <tbody>
+          {(Object.keys(words) as Name[]).map((name) => (
+            <tr key={name}>
+              <td data-label="What">{words[name]}</td>
+              <td data-label="Used">
+                {Math.round(quotas.data[name].used * 10) / 10}{" "}
+                {quotas.data[name].limit !== null && (
+                  <meter
+                    aria-label={`${words[name]} used`}
+                    max={quotas.data[name].limit ?? 1}
+                    value={quotas.data[name].used}
+                  />
+                )}
+              </td>
+              <td data-label="Limit">{quotas.data[name].limit ?? "none"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {session.scope !== "workspace" && <Limits quotas={quotas.data} />}
+    </>
+  );
+}
+
+function Limits({ quotas }: { quotas: Quotas }) {
+  const { client, workspaceId } = useSession();
+  const { say, fail } = useToasts();
+  const [typed, setTyped] = useState<Record<Name, string>>({
+    deployments: String(quotas.deployments.limit ?? ""),
+    replicas: String(quotas.replicas.limit ?? ""),
+    build_minutes: String(quotas.build_minutes.limit ?? ""),
+  });
+  const limits = (Object.keys(words) as Name[]).map(
+    (name) => [name, typed[name] === "" ? null : Number(typed[name])] as const,
+  );
+  const body = Object.fromEntries(limits) as PatchQuotas;
+  const isGood = limits.every(([, limit]) => limit === null || (Number.isInteger(limit) && limit >= 0));
+  const save = useMutation({
+    mutationFn: () => client.patchQuotas({ workspace_id: workspaceId, body }),
+    onError: fail,
+    onSuccess: () => {
+      say("Saved.");
+      void queries.invalidateQueries({ queryKey: ["quotas", workspaceId] });
+    },
+  });
+  return (
+    <form
+      className="card"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save.mutate();
+      }}
+    >
+      <h2>Limits</h2>
+      {(Object.keys(words) as Name[]).map((name) => (
+        <TextField
+          key={name}
+          label={words[name]}
+          inputMode="numeric"
+          value={typed[name]}
+          onValue={(value) => setTyped({ ...typed, [name]: value })}
+          hint="Empty: no limit."
+        />
+      ))}
+      <div className="row">
+        <button type="submit" className="primary" disabled={!isGood || save.isPending}>
+          Save
+        </button>
+        <CopyAs call={{ id: "patchQuotas", input: { workspace_id: workspaceId, body } }} />
+      </div>
+    </form>
+  );
+}

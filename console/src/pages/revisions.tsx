@@ -1,0 +1,158 @@
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Deployment } from "../../../src/contract/deployment.ts";
+import type { Event } from "../../../src/contract/event.ts";
+import type { Revision } from "../../../src/contract/revision.ts";
+import { BuildLog } from "../parts/log-view.tsx";
+import { Failure, Loading, Note } from "../parts/notes.tsx";
+import { RevisionActions } from "../parts/revision-actions.tsx";
+import { RevisionDiff } from "../parts/revision-diff.tsx";
+import { isFailure, isUnderWay, Status } from "../parts/status.tsx";
+import { durationText, shortId } from "../parts/text.ts";
+import { Ago, useNow } from "../parts/time.tsx";
+import { useSession } from "../session.tsx";
+
+const pageSize = 20;
+
+/** Events read of one deployment: a revision has at most about ten. */
+const eventsMax = 1_000;
+
+/** What was deployed when, by what, how long each step took, and why it failed. Newest first. */
+export function RevisionsPart({ deployment }: { deployment: Deployment }) {
+  const { client } = useSession();
+  const [shown, setShown] = useState(pageSize);
+  const { id } = deployment;
+  const revisions = useQuery({
+    queryKey: ["deployment", id, "revisions", shown],
+    queryFn: ({ signal }) => client.listRevisions({ deployment_id: id, limit: shown }, { signal }),
+    placeholderData: (before) => before,
+  });
+  const events = useQuery({
+    queryKey: ["deployment", id, "events"],
+    queryFn: ({ signal }) =>
+      client.listEvents(
+        { deployment_ids: [id], types: ["revision.status"], order: "desc", limit: eventsMax },
+        { signal },
+      ),
+  });
+  if (revisions.isPending) return <Loading what="the revisions" />;
+  if (revisions.isError) return <Failure error={revisions.error} retry={() => void revisions.refetch()} />;
+  const rows = revisions.data.resources;
+  const moves = Map.groupBy((events.data?.events ?? []).toReversed(), (event) => event.revision_id ?? "");
+  if (rows.length === 0) return <NoRevision deployment={deployment} />;
+  return (
+    <>
+      <ol className="timeline">
+        {rows.map((revision, index) => (
+          <RevisionItem
+            key={revision.id}
+            deployment={deployment}
+            revision={revision}
+            earlier={rows[index + 1]}
+            moves={moves.get(revision.id) ?? []}
+          />
+        ))}
+      </ol>
+      {rows.length === shown && shown < 100 && (
+        <button type="button" onClick={() => setShown(Math.min(100, shown + pageSize))}>
+          Older revisions
+        </button>
+      )}
+    </>
+  );
+}
+
+function NoRevision({ deployment }: { deployment: Deployment }) {
+  const what = deployment.source === "internal_docker" ? "Push an image" : "Upload its source";
+  return <Note>There is no revision yet. {what}, and the first one is made.</Note>;
+}
+
+interface ItemProps {
+  deployment: Deployment;
+  revision: Revision;
+  earlier: Revision | undefined;
+  moves: Event[];
+}
+
+const route = getRouteApi("/o/$tenantId/host/deployments/$id");
+
+function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
+  const linked = route.useSearch({ shouldThrow: false })?.revision;
+  const isActive = deployment.active_revision_id === revision.id;
+  const isNewest = deployment.latest_revision_id === revision.id;
+  const [isOpen, setOpen] = useState(isNewest || linked === revision.id);
+  const [isDiffOpen, setDiffOpen] = useState(false);
+  return (
+    <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${shortId(revision.id)}`}>
+      <div className="row spread">
+        <div className="row">
+          <button type="button" className="plain" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            {isOpen ? "▾" : "▸"} <code>{shortId(revision.id)}</code>
+          </button>
+          <Status of={revision.status} />
+          {isActive && <span className="tag good">serves</span>}
+          <span className="soft">
+            <Ago at={revision.created_at} /> by {revision.triggered_by}
+          </span>
+        </div>
+        <RevisionActions deployment={deployment} revision={revision} />
+      </div>
+      <RevisionSource revision={revision} />
+      {revision.status_message !== null && (
+        <pre className={isFailure(revision.status) ? "cause bad" : "cause"}>{revision.status_message}</pre>
+      )}
+      <Steps revision={revision} moves={moves} />
+      {isOpen && <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />}
+      {earlier !== undefined && (
+        <button type="button" className="plain" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
+          {isDiffOpen ? "Hide" : "Show"} what changed since {shortId(earlier.id)}
+        </button>
+      )}
+      {isDiffOpen && earlier !== undefined && (
+        <RevisionDiff deployment={deployment} before={earlier} after={revision} />
+      )}
+    </li>
+  );
+}
+
+function RevisionSource({ revision: { source_revision_config: config } }: { revision: Revision }) {
+  const commit = config.repo_commit_sha;
+  const words = [
+    commit === null ? null : `commit ${commit.slice(0, 8)}`,
+    config.repo_ref,
+    config.image_uri,
+    config.langgraph_config_path,
+  ].filter((word) => word !== null);
+  return <p className="soft clip">{words.join(" · ")}</p>;
+}
+
+/** How long it stood in each status. The last one goes on while the revision is under way. */
+function Steps({ revision, moves }: { revision: Revision; moves: Event[] }) {
+  const nowMs = useNow(isUnderWay(revision.status) ? 500 : 60_000);
+  const steps = moves.map((event, index) => {
+    const { from, because } = event.data as { from: string | null; because: string | null };
+    const beganAt = index === 0 ? revision.created_at : (moves[index - 1]?.created_at ?? revision.created_at);
+    return { key: event.id, name: from ?? "CREATING", ms: Date.parse(event.created_at) - Date.parse(beganAt), because };
+  });
+  const last = moves.at(-1);
+  if (isUnderWay(revision.status)) {
+    const beganAt = last?.created_at ?? revision.created_at;
+    steps.push({ key: "now", name: revision.status, ms: nowMs - Date.parse(beganAt), because: null });
+  }
+  if (steps.length === 0) return null;
+  const total = steps.reduce((sum, { ms }) => sum + ms, 0);
+  return (
+    <ul className="steps" aria-label="Steps">
+      {steps.map(({ key, name, ms, because }) => (
+        <li key={key} title={because ?? undefined}>
+          {name} <b>{durationText(ms)}</b>
+        </li>
+      ))}
+      <li>
+        in all <b>{durationText(total)}</b>
+      </li>
+      {last !== undefined && <li className="soft">{String((last.data as { because?: unknown }).because ?? "")}</li>}
+    </ul>
+  );
+}

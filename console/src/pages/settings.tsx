@@ -1,0 +1,26 @@
+import { useParams } from "@tanstack/react-router";
+import type { ComponentType } from "react";
+import { Note } from "../parts/notes.tsx";
+import { AuditPage } from "./audit.tsx";
+import { KeysPage } from "./keys.tsx";
+import { ListenersPage } from "./listeners.tsx";
+import { MembersPage } from "./members.tsx";
+import { ProvidersPage } from "./providers.tsx";
+import { QuotasPage } from "./quotas.tsx";
+import { WebhooksPage } from "./webhooks.tsx";
+
+const pages: Record<string, ComponentType> = {
+  audit: AuditPage,
+  keys: KeysPage,
+  listeners: ListenersPage,
+  members: MembersPage,
+  providers: ProvidersPage,
+  quotas: QuotasPage,
+  webhooks: WebhooksPage,
+};
+
+export function SettingsPage() {
+  const { page = "" } = useParams({ strict: false }) as { page?: string };
+  const Found = pages[page];
+  return Found === undefined ? <Note kind="warn">There is no such page.</Note> : <Found />;
+}

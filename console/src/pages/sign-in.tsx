@@ -1,0 +1,51 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Session } from "../../../src/contract/session.ts";
+import { clientOf, textOf } from "../server.ts";
+
+/** A key is typed once; from then on a cookie that no script can read stands for it. */
+export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+  const [key, setKey] = useState("");
+  const signIn = useMutation({
+    mutationFn: () => clientOf(null).createSession({ body: { api_key: key.trim() } }),
+    onSuccess: onSignedIn,
+  });
+  return (
+    <main className="sign-in">
+      <h1>Pierhead</h1>
+      <form
+        className="card"
+        onSubmit={(event) => {
+          event.preventDefault();
+          signIn.mutate();
+        }}
+      >
+        <label className="field">
+          <span>API key</span>
+          <input
+            type="password"
+            name="api-key"
+            autoComplete="off"
+            spellCheck={false}
+            value={key}
+            onChange={(event) => setKey(event.target.value)}
+            placeholder="ph_…"
+            required
+          />
+        </label>
+        {signIn.isError && (
+          <p role="alert" className="bad-text">
+            {textOf(signIn.error) === "Invalid token" ? "This key is not valid here." : textOf(signIn.error)}
+          </p>
+        )}
+        <button type="submit" className="primary" disabled={key.trim() === "" || signIn.isPending}>
+          Sign in
+        </button>
+      </form>
+      <p className="soft">
+        The first start of the server shows an admin key and keeps it in <code>~/.pierhead/credentials.json</code>.
+        Further keys: <code>npx pierhead admin keys create</code>.
+      </p>
+    </main>
+  );
+}

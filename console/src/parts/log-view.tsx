@@ -1,0 +1,168 @@
+import { useEffect, useRef, useState } from "react";
+import type { FollowLogs } from "../../../src/client/client.ts";
+import type { LogEntry } from "../../../src/contract/log.ts";
+import { textOf } from "../server.ts";
+import { useSession } from "../session.tsx";
+import { useToasts } from "./toasts.tsx";
+
+/** Lines kept on the page; older ones stay at the server. */
+const linesMax = 5_000;
+
+/** Lines that come together are shown together. A timer runs on in a background tab, if slowly; a frame would not. */
+const gatherMs = 100;
+
+export interface Followed {
+  lines: LogEntry[];
+  isOver: boolean;
+  problem: string | null;
+}
+
+/** The lines of a log, those to come included, until the page is left. */
+export function useLog(question: FollowLogs, tail: number): Followed {
+  const { client } = useSession();
+  const [followed, setFollowed] = useState<Followed>({ lines: [], isOver: false, problem: null });
+  const asked = JSON.stringify(question);
+  useEffect(() => {
+    const ending = new AbortController();
+    let gathered: LogEntry[] = [];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    setFollowed({ lines: [], isOver: false, problem: null });
+    const show = (change: Partial<Followed> = {}) => {
+      timer = undefined;
+      const added = gathered;
+      gathered = [];
+      setFollowed((before) => ({ ...before, ...change, lines: [...before.lines, ...added].slice(-linesMax) }));
+    };
+    const follow = async () => {
+      for await (const line of client.followLogs(JSON.parse(asked) as FollowLogs, { tail, signal: ending.signal })) {
+        gathered.push(line);
+        timer ??= setTimeout(show, gatherMs);
+      }
+      show({ isOver: true });
+    };
+    follow().catch((error: unknown) => {
+      if (!ending.signal.aborted) show({ problem: textOf(error) });
+    });
+    return () => {
+      ending.abort();
+      clearTimeout(timer);
+    };
+  }, [client, asked, tail]);
+  return followed;
+}
+
+/** A numbered line of the builder begins a step: `Step 2/4: Install`. */
+const stepStart = /^Step \d+\/\d+: /;
+const isError = ({ level }: LogEntry) => level === "ERROR" || level === "CRITICAL";
+
+interface Step {
+  title: LogEntry;
+  lines: LogEntry[];
+}
+
+function stepsOf(lines: readonly LogEntry[]): Step[] {
+  const steps: Step[] = [];
+  for (const line of lines) {
+    const last = steps.at(-1);
+    if (last === undefined || stepStart.test(line.message)) steps.push({ title: line, lines: [] });
+    else last.lines.push(line);
+  }
+  return steps;
+}
+
+/** A build's log: steps that are done are folded, the one under way and the one with the first error are open. */
+export function BuildLog({ question }: { question: FollowLogs }) {
+  const { lines, isOver, problem } = useLog(question, linesMax);
+  const steps = stepsOf(lines);
+  const firstBad = lines.find(isError);
+  return (
+    <section className="log" aria-label="Build log" aria-busy={!isOver}>
+      {problem && <p role="alert">{problem}</p>}
+      {lines.length === 0 && <p className="soft">{isOver ? "This revision wrote no build log." : "No lines yet …"}</p>}
+      {steps.map(({ title, lines: own }, index) => {
+        const isOpen =
+          own.some((line) => line === firstBad) || title === firstBad || (!isOver && index === steps.length - 1);
+        return (
+          <details key={`${title.id} ${isOpen}`} open={isOpen}>
+            <summary>
+              <Line line={title} isFirstBad={title === firstBad} />
+            </summary>
+            {own.map((line) => (
+              <Line key={line.id} line={line} isFirstBad={line === firstBad} />
+            ))}
+          </details>
+        );
+      })}
+      <Download lines={lines} name={`build-${question.revision_id ?? ""}.log`} />
+    </section>
+  );
+}
+
+/** Lines of the replicas, the newest at the end, which stays in view until one scrolls up. */
+export function RuntimeLog({ question }: { question: FollowLogs }) {
+  const { lines, problem } = useLog(question, 500);
+  const [replica, setReplica] = useState("");
+  const [isFollowing, setFollowing] = useState(true);
+  const box = useRef<HTMLDivElement>(null);
+  const replicas = [...new Set(lines.flatMap((line) => line.replica ?? []))];
+  const shown = replica === "" ? lines : lines.filter((line) => line.replica === replica);
+  const count = shown.length;
+  useEffect(() => {
+    if (isFollowing && count > 0 && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [count, isFollowing]);
+  return (
+    <>
+      <div className="row">
+        <label className="row">
+          <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.target.checked)} />{" "}
+          Follow
+        </label>
+        {replicas.length > 1 && (
+          <select aria-label="Replica" value={replica} onChange={(event) => setReplica(event.target.value)}>
+            <option value="">All replicas</option>
+            {replicas.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        )}
+        <Download lines={shown} name={`log-${question.deployment_id}.log`} />
+      </div>
+      {problem && <p role="alert">{problem}</p>}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard. */}
+      <div className="log scroll" ref={box} tabIndex={0} role="log" aria-label="Log lines">
+        {shown.length === 0 && <p className="soft">No lines yet. They appear here as they are written.</p>}
+        {shown.map((line) => (
+          <Line key={line.id} line={line} isFirstBad={false} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+function Line({ line, isFirstBad }: { line: LogEntry; isFirstBad: boolean }) {
+  const tone = isError(line) ? "bad" : line.level === "WARNING" ? "warn" : line.level === "DEBUG" ? "soft" : "";
+  return (
+    <div className={`line ${tone} ${isFirstBad ? "first-bad" : ""}`} id={`line-${line.id}`}>
+      <a href={`${location.pathname}${location.search}#line-${line.id}`} title={line.timestamp}>
+        {new Date(line.timestamp).toLocaleTimeString([], { hour12: false })}
+      </a>{" "}
+      {line.message}
+    </div>
+  );
+}
+
+function Download({ lines, name }: { lines: LogEntry[]; name: string }) {
+  const { say } = useToasts();
+  const save = () => {
+    const text = lines.map(({ timestamp, level, message }) => `${timestamp} ${level} ${message}\n`);
+    const url = URL.createObjectURL(new Blob(text, { type: "text/plain" }));
+    Object.assign(document.createElement("a"), { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 1_000);
+    say(`${lines.length} lines saved.`);
+  };
+  return (
+    <button type="button" className="plain" onClick={save} disabled={lines.length === 0}>
+      Download
+    </button>
+  );
+}

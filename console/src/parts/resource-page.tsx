@@ -1,0 +1,187 @@
+import { type QueryKey, useMutation, useQuery } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { queries, textOf } from "../server.ts";
+import { CopyAs, type Repeatable } from "./copy-as.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Empty, Failure, Loading } from "./notes.tsx";
+import { useToasts } from "./toasts.tsx";
+
+interface Column<T> {
+  name: string;
+  show: (row: T) => ReactNode;
+}
+
+interface Props<T> {
+  title: string;
+  /** What these things are good for, shown while there are none. */
+  teach: ReactNode;
+  queryKey: QueryKey;
+  read: (signal: AbortSignal) => Promise<T[]>;
+  call: Repeatable;
+  columns: Column<T>[];
+  idOf: (row: T) => string;
+  /** Buttons of a row. */
+  actions?: (row: T) => ReactNode;
+  /** Buttons of the page. */
+  children?: ReactNode;
+  refetchMs?: number;
+}
+
+/** A list of things of the workspace, on a page of its own. */
+export function ResourcePage<T>(props: Props<T>) {
+  const { title, teach, queryKey, read, call, columns, idOf, actions, children, refetchMs } = props;
+  const found = useQuery({ queryKey, queryFn: ({ signal }) => read(signal), refetchInterval: refetchMs ?? false });
+  return (
+    <>
+      <div className="row spread">
+        <h1>{title}</h1>
+        <div className="row">
+          {children}
+          <CopyAs call={call} />
+        </div>
+      </div>
+      {found.isPending && <Loading what={title.toLowerCase()} />}
+      {found.isError && <Failure error={found.error} retry={() => void found.refetch()} />}
+      {found.data?.length === 0 && <Empty title="None yet">{teach}</Empty>}
+      {found.data !== undefined && found.data.length > 0 && (
+        <table className="list" aria-label={title}>
+          <thead>
+            <tr>
+              {columns.map(({ name }) => (
+                <th key={name}>{name}</th>
+              ))}
+              {actions && <th>Actions</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {found.data.map((row) => (
+              <tr key={idOf(row)}>
+                {columns.map(({ name, show }) => (
+                  <td key={name} data-label={name}>
+                    {show(row)}
+                  </td>
+                ))}
+                {actions && <td className="row">{actions(row)}</td>}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}
+
+/** A button that does one thing and says what became of it; `confirm`: asks before. */
+export function ActionButton(props: {
+  text: string;
+  label?: string;
+  confirm?: string;
+  isDanger?: boolean;
+  act: () => Promise<unknown>;
+  done?: string;
+  renews?: QueryKey;
+  onDone?: (answer: unknown) => void;
+}) {
+  const { text, label, confirm, isDanger, act, done, renews, onDone } = props;
+  const { say, fail } = useToasts();
+  const [isAsking, setAsking] = useState(false);
+  const run = useMutation({
+    mutationFn: act,
+    onError: fail,
+    onSuccess: (answer) => {
+      if (done !== undefined) say(done);
+      if (renews !== undefined) void queries.invalidateQueries({ queryKey: renews });
+      onDone?.(answer);
+    },
+    onSettled: () => setAsking(false),
+  });
+  const start = () => (confirm === undefined ? run.mutate() : setAsking(true));
+  return (
+    <>
+      <button
+        type="button"
+        className={isDanger ? "danger" : ""}
+        aria-label={label}
+        onClick={start}
+        disabled={run.isPending}
+      >
+        {text}
+      </button>
+      {isAsking && (
+        <Dialog title={text} onClose={() => setAsking(false)}>
+          <p>{confirm}</p>
+          <div className="row end">
+            <button type="button" onClick={() => setAsking(false)}>
+              Keep
+            </button>
+            <button type="button" className="danger" onClick={() => run.mutate()} disabled={run.isPending}>
+              {text}
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+/** A button that opens a form in a dialog; what the server refuses stands in it. */
+export function FormDialog<A>(props: {
+  open: string;
+  title: string;
+  submit: string;
+  isReady: boolean;
+  call: Repeatable;
+  send: () => Promise<A>;
+  renews: QueryKey;
+  /** Shown afterwards, such as a key that is shown once. */
+  result?: (answer: A) => ReactNode;
+  onDone?: () => void;
+  children: ReactNode;
+}) {
+  const [isOpen, setOpen] = useState(false);
+  const send = useMutation({
+    mutationFn: props.send,
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: props.renews });
+      props.onDone?.();
+      if (props.result === undefined) setOpen(false);
+    },
+  });
+  const close = () => {
+    setOpen(false);
+    send.reset();
+  };
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    send.mutate();
+  };
+  return (
+    <>
+      <button type="button" className="primary" onClick={() => setOpen(true)}>
+        {props.open}
+      </button>
+      {isOpen && (
+        <Dialog title={props.title} onClose={close}>
+          {send.data !== undefined && props.result ? (
+            props.result(send.data)
+          ) : (
+            <form onSubmit={onSubmit}>
+              {props.children}
+              {send.isError && (
+                <p role="alert" className="bad-text">
+                  {textOf(send.error)}
+                </p>
+              )}
+              <div className="row end">
+                <CopyAs call={props.call} />
+                <button type="submit" className="primary" disabled={!props.isReady || send.isPending}>
+                  {props.submit}
+                </button>
+              </div>
+            </form>
+          )}
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,118 @@
+import { Link, Outlet, useRouter } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { useIsLive, useWorkspaceEvents } from "../live.ts";
+import { useSession } from "../session.tsx";
+import { Palette } from "./palette.tsx";
+
+/** Pages beside the deployments; who may not administer is not shown what he may not see. */
+export const settingsPages = [
+  { page: "listeners", text: "Listeners", admin: false },
+  { page: "providers", text: "OAuth providers", admin: false },
+  { page: "webhooks", text: "Webhooks", admin: false },
+  { page: "keys", text: "API keys", admin: true },
+  { page: "members", text: "Members", admin: true },
+  { page: "quotas", text: "Quotas", admin: true },
+  { page: "audit", text: "Audit log", admin: true },
+] as const;
+
+export type SettingsPageName = (typeof settingsPages)[number]["page"];
+
+/** The frame of every page: where one is, who one is, and the way to everything else. */
+export function Shell() {
+  const { mayAdminister } = useSession();
+  const router = useRouter();
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
+  useWorkspaceEvents();
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        setPaletteOpen(true);
+      }
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  // A page that was gone to begins at its heading, for those who read with the keyboard.
+  useEffect(() => router.subscribe("onResolved", ({ pathChanged }) => pathChanged && focusMain()), [router]);
+  return (
+    <>
+      <button type="button" className="skip" onClick={focusMain}>
+        Skip to the content
+      </button>
+      <header className="top">
+        <Link to="/host/deployments" className="brand">
+          Pierhead
+        </Link>
+        <WorkspaceChoice />
+        <LiveMark />
+        <button type="button" className="plain palette-button" onClick={() => setPaletteOpen(true)}>
+          Go to … <kbd>Ctrl K</kbd>
+        </button>
+        <Account />
+      </header>
+      <nav className="side" aria-label="Pages">
+        <Link to="/host/deployments">Deployments</Link>
+        {settingsPages.map(
+          ({ page, text, admin }) =>
+            (!admin || mayAdminister) && (
+              <Link key={page} to="/host/$page" params={{ page }}>
+                {text}
+              </Link>
+            ),
+        )}
+      </nav>
+      <main id="main" tabIndex={-1}>
+        <Outlet />
+      </main>
+      {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
+    </>
+  );
+}
+
+const focusMain = () => document.getElementById("main")?.focus();
+
+function WorkspaceChoice() {
+  const { session, workspaceId, chooseWorkspace } = useSession();
+  if (session.workspaces.length <= 1) return <span className="soft">{session.workspaces[0]?.name}</span>;
+  return (
+    <select aria-label="Workspace" value={workspaceId} onChange={(event) => chooseWorkspace(event.target.value)}>
+      {session.workspaces.map(({ id, name }) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function LiveMark() {
+  const isLive = useIsLive();
+  return (
+    <span
+      className={`status ${isLive ? "good" : "idle"}`}
+      title={isLive ? "News comes by itself" : "No stream of events"}
+    >
+      <span className="dot" aria-hidden="true" />
+      {isLive ? "live" : "connecting"}
+    </span>
+  );
+}
+
+function Account() {
+  const { session, signOut } = useSession();
+  return (
+    <details className="menu">
+      <summary>{session.name}</summary>
+      <div className="menu-items">
+        <span className="soft">
+          {session.role} of the {session.scope}
+        </span>
+        <a href="docs">API reference</a>
+        <button type="button" onClick={() => void signOut()}>
+          Sign out
+        </button>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,45 @@
+import type { DeploymentStatus } from "../../../src/contract/deployment.ts";
+import type { RevisionStatus } from "../../../src/contract/revision.ts";
+
+type Tone = "good" | "bad" | "busy" | "idle";
+
+const tones: Record<string, Tone> = {
+  READY: "good",
+  DEPLOYED: "good",
+  CONNECTED: "good",
+  delivered: "good",
+  active: "good",
+  CREATE_FAILED: "bad",
+  BUILD_FAILED: "bad",
+  DEPLOY_FAILED: "bad",
+  DISCONNECTED: "bad",
+  UNKNOWN: "bad",
+  failed: "bad",
+  CREATING: "busy",
+  QUEUED: "busy",
+  AWAITING_BUILD: "busy",
+  BUILDING: "busy",
+  AWAITING_DEPLOY: "busy",
+  DEPLOYING: "busy",
+  AWAITING_DATABASE: "busy",
+  AWAITING_DELETE: "busy",
+  AWAITING_FINAL_DELETE: "busy",
+  pending: "busy",
+};
+
+/** The word of the API, with a dot; never the colour alone. */
+export function Status({ of }: { of: DeploymentStatus | RevisionStatus | (string & {}) }) {
+  return (
+    <span className={`status ${tones[of] ?? "idle"}`}>
+      <span className="dot" aria-hidden="true" />
+      {of}
+    </span>
+  );
+}
+
+const finished = new Set(["DEPLOYED", "CREATE_FAILED", "BUILD_FAILED", "DEPLOY_FAILED", "SKIPPED", "INTERRUPTED"]);
+
+/** Is it still on its way? */
+export const isUnderWay = (status: RevisionStatus) => !finished.has(status) && status !== "UNKNOWN";
+
+export const isFailure = (status: RevisionStatus) => status.endsWith("_FAILED");

@@ -1,0 +1,23 @@
+import { useEffect, useState } from "react";
+import { agoText } from "./text.ts";
+
+/** The moment now, renewed while it is shown. */
+export function useNow(everyMs = 1_000): number {
+  const [nowMs, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return nowMs;
+}
+
+/** How long ago; the exact moment as a title. */
+export function Ago({ at }: { at: string | null }) {
+  const nowMs = useNow(10_000);
+  if (at === null) return <span className="soft">never</span>;
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {agoText(at, nowMs)}
+    </time>
+  );
+}

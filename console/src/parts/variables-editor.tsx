@@ -1,0 +1,109 @@
+import { useState } from "react";
+import type { Secret, SourceKind } from "../../../src/contract/deployment.ts";
+import { checkVariableNames } from "../../../src/domain/secret-names.ts";
+import { textOf } from "../server.ts";
+import { parseDotenv } from "./text.ts";
+
+/** Why these variables are refused, in the words of the server's own rules; null: they are fine. */
+export function variablesProblem(variables: readonly Secret[], source: SourceKind): string | null {
+  try {
+    checkVariableNames(variables, source);
+    return null;
+  } catch (error) {
+    return textOf(error);
+  }
+}
+
+interface Props {
+  variables: Secret[];
+  onChange: (variables: Secret[]) => void;
+  /** Shown beside a name: what became of it. */
+  markOf?: (variable: Secret) => string;
+}
+
+/** Names and hidden values; a whole `.env` file can be pasted. */
+export function VariablesEditor({ variables, onChange, markOf }: Props) {
+  const [isShown, setShown] = useState(false);
+  const set = (index: number, change: Partial<Secret>) =>
+    onChange(variables.map((variable, at) => (at === index ? { ...variable, ...change } : variable)));
+  return (
+    <>
+      <table aria-label="Variables">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Value</th>
+            <th>
+              <button type="button" className="plain" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
+                {isShown ? "Hide values" : "Show values"}
+              </button>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {variables.map((variable, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed; rows have no other identity.
+            <tr key={index}>
+              <td>
+                <input
+                  aria-label={`Name ${index + 1}`}
+                  value={variable.name}
+                  onChange={(event) => set(index, { name: event.target.value })}
+                />
+              </td>
+              <td>
+                <input
+                  aria-label={`Value of ${variable.name || index + 1}`}
+                  type={isShown ? "text" : "password"}
+                  autoComplete="off"
+                  value={variable.value}
+                  onChange={(event) => set(index, { value: event.target.value })}
+                />
+              </td>
+              <td className="row">
+                <button
+                  type="button"
+                  aria-label={`Remove ${variable.name}`}
+                  onClick={() => onChange(variables.filter((_, at) => at !== index))}
+                >
+                  Remove
+                </button>
+                {markOf && <span className="soft">{markOf(variable)}</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <div className="row">
+        <button type="button" onClick={() => onChange([...variables, { name: "", value: "" }])}>
+          Add a variable
+        </button>
+      </div>
+      <Paste variables={variables} onChange={onChange} />
+    </>
+  );
+}
+
+function Paste({ variables, onChange }: Props) {
+  const [text, setText] = useState("");
+  const found = parseDotenv(text);
+  const take = () => {
+    const names = new Set(found.map(({ name }) => name));
+    onChange([...variables.filter(({ name }) => !names.has(name) && name !== ""), ...found]);
+    setText("");
+  };
+  return (
+    <details>
+      <summary>Paste a .env file</summary>
+      <textarea
+        aria-label="Contents of a .env file"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        placeholder="NAME=value"
+      />
+      <button type="button" onClick={take} disabled={found.length === 0}>
+        Take {found.length} variables
+      </button>
+    </details>
+  );
+}

@@ -1,0 +1,39 @@
+import type { Deployment, DeploymentStatus, DeploymentType, SourceKind } from "../../../src/contract/deployment.ts";
+
+export type { Deployment } from "../../../src/contract/deployment.ts";
+
+/** The contract's words, written once more: its schemas would cost the first view 40 kB. The compiler misses none. */
+const statuses: Record<DeploymentStatus, true> = {
+  AWAITING_DATABASE: true,
+  READY: true,
+  UNUSED: true,
+  AWAITING_DELETE: true,
+  AWAITING_FINAL_DELETE: true,
+  UNKNOWN: true,
+};
+export const DeploymentStatusNames = Object.keys(statuses);
+
+const types: Record<DeploymentType, true> = {
+  dev_free: true,
+  dev: true,
+  prod: true,
+  dev_zero: true,
+  dev_free_zero: true,
+};
+export const DeploymentTypeNames = Object.keys(types) as DeploymentType[];
+
+export const sourceNames: Record<SourceKind, string> = {
+  github: "Git repository",
+  internal_source: "Upload",
+  internal_template: "Template",
+  external_docker: "Image",
+  internal_docker: "Pushed image",
+};
+
+/** Where a deployment comes from, in one line. */
+export function sourceText({ source, source_config: config, source_revision_config: revision }: Deployment): string {
+  if (source === "github") return `${config.repo_url ?? ""} · ${revision.repo_ref ?? ""}`;
+  if (source === "internal_template") return `template ${config.template_id ?? ""}`;
+  if (source === "internal_source") return "upload";
+  return revision.image_uri ?? "image";
+}

@@ -1,0 +1,106 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Navigate,
+  redirect,
+} from "@tanstack/react-router";
+import { DeploymentPage } from "./pages/deployment.tsx";
+import { DeploymentsPage } from "./pages/deployments.tsx";
+import { Failure, Note } from "./parts/notes.tsx";
+import { Shell } from "./parts/shell.tsx";
+import { basePath } from "./server.ts";
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => <Note kind="warn">There is no such page.</Note>,
+  errorComponent: ({ error }) => <Failure error={error} />,
+});
+
+/** What a list shows is in its address: it can be sent to somebody, and the browser's Back goes back. */
+export interface ListSearch {
+  q?: string;
+  status?: string;
+  type?: string;
+  page?: number;
+}
+
+const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+
+function listSearch(raw: Record<string, unknown>): ListSearch {
+  const [q, status, type] = [text(raw["q"]), text(raw["status"]), text(raw["type"])];
+  const page = Number(raw["page"]);
+  return {
+    ...(q !== undefined && { q }),
+    ...(status !== undefined && { status }),
+    ...(type !== undefined && { type }),
+    ...(Number.isInteger(page) && page > 1 && { page }),
+  };
+}
+
+/** Part of a deployment's page, and what the log shows. */
+export interface DeploymentSearch {
+  revision?: string;
+  log?: "build" | "deploy";
+}
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  component: () => <Navigate to="/host/deployments" />,
+});
+const deployments = createRoute({
+  getParentRoute: () => root,
+  path: "/host/deployments",
+  validateSearch: listSearch,
+  component: DeploymentsPage,
+});
+const inWorkspace = createRoute({
+  getParentRoute: () => root,
+  path: "/o/$tenantId/host/deployments",
+  beforeLoad: () => {
+    throw redirect({ to: "/host/deployments" });
+  },
+});
+const create = createRoute({
+  getParentRoute: () => root,
+  path: "/host/new",
+  component: lazyRouteComponent(() => import("./pages/new-deployment.tsx"), "NewDeploymentPage"),
+});
+const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
+  ...(text(raw["revision"]) !== undefined && { revision: String(raw["revision"]) }),
+  ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
+});
+const deployment = createRoute({
+  getParentRoute: () => root,
+  path: "/o/$tenantId/host/deployments/$id",
+  validateSearch: deploymentSearch,
+  component: () => <DeploymentPage part="revisions" />,
+});
+const deploymentPart = createRoute({
+  getParentRoute: () => root,
+  path: "/o/$tenantId/host/deployments/$id/$part",
+  validateSearch: deploymentSearch,
+  component: function Part() {
+    return <DeploymentPage part={deploymentPart.useParams().part} />;
+  },
+});
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/host/$page",
+  component: lazyRouteComponent(() => import("./pages/settings.tsx"), "SettingsPage"),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, deployments, inWorkspace, create, deployment, deploymentPart, settings]),
+  basepath: basePath,
+  defaultPreload: "intent",
+  scrollRestoration: false,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,78 @@
+import { useQuery } from "@tanstack/react-query";
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
+import { type Client, isRefusal } from "../../src/client/client.ts";
+import type { Session } from "../../src/contract/session.ts";
+import { SignInPage } from "./pages/sign-in.tsx";
+import { Failure, Loading } from "./parts/notes.tsx";
+import { clientOf, queries, whenSignedOut } from "./server.ts";
+
+/** Who is signed in, where they act, and the client that acts for them. */
+export interface SignedIn {
+  session: Session;
+  workspaceId: string;
+  client: Client;
+  /** Roles as the server has them; it is asked all the same. */
+  mayChange: boolean;
+  mayAdminister: boolean;
+  chooseWorkspace(id: string): void;
+  signOut(): Promise<void>;
+}
+
+const Context = createContext<SignedIn | null>(null);
+
+export function useSession(): SignedIn {
+  const found = useContext(Context);
+  if (found === null) throw new Error("outside of a session");
+  return found;
+}
+
+const workspaceKey = "pierhead.workspace";
+
+/** The page behind it is shown to those who are signed in; others are asked to. */
+export function SessionGate({ children }: { children: ReactNode }) {
+  const open = useMemo(() => clientOf(null), []);
+  const session = useQuery({
+    queryKey: ["session"],
+    queryFn: () => open.getSession().catch((error: unknown) => (isRefusal(error, "invalidToken") ? null : fail(error))),
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchOnWindowFocus: false,
+  });
+  useEffect(() => whenSignedOut(() => queries.setQueryData(["session"], null)), []);
+  if (session.isPending) return <Loading what="the console" />;
+  if (session.isError) return <Failure error={session.error} retry={() => void session.refetch()} />;
+  if (session.data === null) return <SignInPage onSignedIn={(made) => queries.setQueryData(["session"], made)} />;
+  return <Signed session={session.data}>{children}</Signed>;
+}
+
+function fail(error: unknown): never {
+  throw error;
+}
+
+function Signed({ session, children }: { session: Session; children: ReactNode }) {
+  const linked = /\/o\/([0-9a-f-]{36})\/host\//i.exec(location.pathname)?.[1];
+  const [chosen, setChosen] = useState(linked ?? sessionStorage.getItem(workspaceKey));
+  const isKnown = session.workspaces.some(({ id }) => id === chosen);
+  const workspaceId = (isKnown ? chosen : (session.workspace_id ?? session.workspaces[0]?.id)) ?? "";
+  const value = useMemo<SignedIn>(
+    () => ({
+      session,
+      workspaceId,
+      client: clientOf(workspaceId),
+      mayChange: session.role === "deployer" || session.role === "admin",
+      mayAdminister: session.role === "admin",
+      chooseWorkspace: (id) => {
+        sessionStorage.setItem(workspaceKey, id);
+        queries.clear();
+        queries.setQueryData(["session"], session);
+        setChosen(id);
+      },
+      signOut: async () => {
+        await clientOf(null).deleteSession();
+        queries.clear();
+        queries.setQueryData(["session"], null);
+      },
+    }),
+    [session, workspaceId],
+  );
+  return <Context.Provider value={value}>{children}</Context.Provider>;
+}
