@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { given, literals, nullable } from "./schema.ts";
+import { given, literals, nullable, timestamp } from "./schema.ts";
 
 const patterns = (description: string) =>
   nullable(
@@ -45,11 +45,25 @@ export const PreviewSettingsInput = Type.Object(
   { $id: "PreviewSettingsInput" },
 );
 
+/** What was last seen of the branch. */
+export const FollowedBranch = Type.Object(
+  {
+    ref: Type.String({ examples: ["main"] }),
+    commit_sha: nullable(Type.String(), "null: there was no such branch."),
+    looked_at: timestamp(),
+    next_look_at: timestamp("At the latest; a message of the host makes it sooner."),
+    error: nullable(Type.String(), "Why the last look, or what followed from it, did not succeed."),
+  },
+  { $id: "FollowedBranch" },
+);
+export type FollowedBranch = Static<typeof FollowedBranch>;
+
 export const GitSettings = Type.Object(
   {
     include_paths: patterns("Patterns as in .gitignore: only a push that changes such a file builds. null: any."),
     exclude_paths: patterns("Files that do not count, whatever the patterns above say."),
     preview: nullable(PreviewSettings, "null: pull requests are left alone."),
+    followed: nullable(FollowedBranch, "null: no branch is followed, or it was not looked at yet."),
   },
   { $id: "GitSettings", description: "What a deployment does with pushes and pull requests." },
 );
@@ -61,6 +75,6 @@ export const PatchGitSettings = Type.Object(
     exclude_paths: Type.Optional(GitSettings.properties.exclude_paths),
     preview: given(PreviewSettingsInput, "null switches previews off; those that are there are deleted."),
   },
-  { $id: "PatchGitSettings", examples: [{ include_paths: ["agents/support/**"], preview: { enabled: true } }] },
+  { $id: "PatchGitSettings", examples: [{ include_paths: ["agents/support/**"] }] },
 );
 export type PatchGitSettings = Static<typeof PatchGitSettings>;

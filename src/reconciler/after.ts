@@ -16,7 +16,10 @@ export function afterMove(
     if (revision.id !== revisionId) return revision;
     return { ...revision, ...moved, hasArtifact: revision.hasArtifact || moved.hasArtifact };
   });
-  return { ...state, unsettled: unsettled.filter(({ status }) => !isFinal(status)) };
+  const { host } = state;
+  // What there is to tell now is for the next look to find out.
+  const told = host?.isTold ? { ...host, tellAt: new Date(0) } : host;
+  return { ...state, unsettled: unsettled.filter(({ status }) => !isFinal(status)), host: told };
 }
 
 /** Each change of an assignment is the next generation of it: no report answers it yet. */

@@ -4,12 +4,14 @@ import { repositoryKey } from "../domain/repository-key.ts";
 import { resolveRef } from "../integrations/git.ts";
 import { GitFailure } from "../integrations/git-failure.ts";
 import { changedPaths } from "../integrations/git-tree.ts";
+import { HostFailure } from "../integrations/host-failure.ts";
 import { type BranchWatch, findWatch, settleLook } from "../store/branch-watches.ts";
 import { type DeploymentRow, findDeployment } from "../store/deployments.ts";
 import { findGitSettings } from "../store/git-settings.ts";
 import { findCommitOf, hasCommitSince } from "../store/pushes.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { type Remote, remoteOf } from "./git-remote.ts";
+import { lookAtPulls } from "./previews.ts";
 import { makePushRevisions } from "./push.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
@@ -29,32 +31,50 @@ export async function lookAtBranch(
   state: DeploymentState,
   signal: AbortSignal,
 ): Promise<Performed> {
-  const { db } = deps;
-  const row = await findDeployment(db, state.tenantId, state.id);
+  const row = await findDeployment(deps.db, state.tenantId, state.id);
   const followed = row && followedBy(row);
   if (row === undefined || followed === undefined) return done;
-  const known = await findWatch(db, state.id);
-  // Another repository or branch is followed from where it stands: a change of settings is no push (contract 4.4).
-  const watch = known?.repo_key === followed.repoKey && known.ref === followed.ref ? known : undefined;
+  const known = await findWatch(deps.db, state.id);
   const { repoKey, ref } = followed;
+  // Another repository or branch is followed from where it stands: a change of settings is no push (contract 4.4).
+  const watch = known?.repo_key === repoKey && known.ref === ref ? known : undefined;
   const base = { deploymentId: state.id, tenantId: state.tenantId, repoKey, ref, told: known?.told ?? 0 };
+  let lastSeen = watch?.commit_sha ?? null;
+  let isLooked = false;
   try {
-    const head = await readHead(deps, row, followed, signal);
-    const seen = watch === undefined ? await firstSeen(deps, row, ref, head.commitSha) : watch.commit_sha;
-    const isNew = await isToBuild(deps, row, { ...head, seen, watch }, signal);
-    const { commitSha } = head;
-    const commits = isNew ? [...olderPushes(watch, commitSha), commitSha] : [];
+    const { commitSha, commits } = await findPushes(deps, row, { followed, watch }, signal);
     const look = { ...base, commitSha, handled: known?.pushed ?? [], nextInMs: nextIn(deps), error: null };
     await makePushRevisions(deps, row, commits, look);
+    [lastSeen, isLooked] = [commitSha, true];
+    // Afterwards, and written down again if it fails: a host's API that is away holds up no push.
+    await lookAtPulls(deps, row, signal);
   } catch (error) {
-    if (!(error instanceof GitFailure) && !(error instanceof ApiError)) throw error;
+    if (!isTold(error)) throw error;
     const isGone = error instanceof GitFailure && error.reason === "RefNotFound";
-    const commitSha = isGone ? null : (watch?.commit_sha ?? null);
-    const nextInMs = retryIn(deps, known?.attempts ?? 0);
-    await settleLook(db, { ...base, commitSha, handled: [], nextInMs, error: error.message });
+    const nextInMs = isLooked ? nextIn(deps) : retryIn(deps, known?.attempts ?? 0);
+    const look = { ...base, commitSha: isGone ? null : lastSeen, handled: [], nextInMs, error: error.message };
+    await settleLook(deps.db, look);
   }
   return done;
 }
+
+/** Where the branch stands, and the commits that are to have revisions, oldest first. @throws GitFailure, NoPlace */
+async function findPushes(
+  deps: ReconcilerDeps,
+  row: DeploymentRow,
+  { followed, watch }: { followed: Followed; watch: BranchWatch | undefined },
+  signal: AbortSignal,
+): Promise<{ commitSha: string; commits: string[] }> {
+  const head = await readHead(deps, row, followed, signal);
+  const { commitSha } = head;
+  const seen = watch === undefined ? await firstSeen(deps, row, followed.ref, commitSha) : watch.commit_sha;
+  const isNew = await isToBuild(deps, row, { ...head, seen, watch }, signal);
+  return { commitSha, commits: isNew ? [...olderPushes(watch, commitSha), commitSha] : [] };
+}
+
+/** What a user can do something about; everything else is a fault. */
+const isTold = (error: unknown): error is Error =>
+  error instanceof GitFailure || error instanceof ApiError || error instanceof HostFailure;
 
 interface Followed {
   repoUrl: string;

@@ -30,6 +30,7 @@ export type Step =
   | { kind: "removeTracingProject" }
   | { kind: "lookAtBranch" }
   | { kind: "forgetBranch" }
+  | { kind: "tellHost" }
   | { kind: "deleteRow" }
   | { kind: "wait"; until: Date | null; because: string }
   | { kind: "none" };
@@ -54,11 +55,14 @@ const isIdle = (step: Step): step is Idle => step.kind === "wait" || step.kind =
 function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {
   const { host } = state;
   if (host === null || isBeingDeleted(state.status) || !isIdle(otherwise)) return otherwise;
-  const { isFollowing, lookAt } = host;
-  if (!isFollowing) return lookAt === null ? otherwise : { kind: "forgetBranch" };
-  if (lookAt === null || lookAt <= now) return { kind: "lookAtBranch" };
-  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, lookAt) };
-  return { kind: "wait", until: lookAt, because: "nothing to do until the branch is looked at again" };
+  const { isFollowing, lookAt, tellAt } = host;
+  if (tellAt !== null && tellAt <= now) return { kind: "tellHost" };
+  if (!isFollowing && lookAt !== null) return { kind: "forgetBranch" };
+  if (isFollowing && (lookAt === null || lookAt <= now)) return { kind: "lookAtBranch" };
+  const until = lookAt === null ? tellAt : soonest(tellAt, lookAt);
+  if (until === null) return otherwise;
+  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, until) };
+  return { kind: "wait", until, because: "nothing to do until the code host is asked or told again" };
 }
 
 /** The tracing project is made when there is nothing better to do: a back end that is away holds nothing up. */

@@ -3,6 +3,7 @@ import { isBeingDeleted } from "../domain/deployment-status.ts";
 import { applyPush } from "../domain/patch.ts";
 import type { RuleContext } from "../domain/settings.ts";
 import { type Look, settleLook } from "../store/branch-watches.ts";
+import { beginReport } from "../store/commit-reports.ts";
 import type { Trx } from "../store/database.ts";
 import { currentOf, newRevision } from "../store/deployment-settings.ts";
 import { changeDeployment, type DeploymentRow, lockDeployment } from "../store/deployments.ts";
@@ -53,6 +54,7 @@ export async function makeRevision(
       details: { revision_id: revision.id, triggered_by: trigger, commit: commitSha },
     },
   });
+  if (row.source_config.integration_id !== null) await beginReport(trx, { id: revision.id, deploymentId: row.id });
   return revision.id;
 }
 

@@ -1,5 +1,6 @@
+import { commentOf, isLastWord, newsOf } from "../domain/commit-report.ts";
 import type { Db } from "../store/database.ts";
-import { readDeploymentState } from "../store/deployment-state.ts";
+import { type DeploymentStateRow, readDeploymentState } from "../store/deployment-state.ts";
 import type { DeploymentState } from "./state.ts";
 
 /** Desired and observed state of one deployment with the database's clock; undefined when it is gone. */
@@ -44,7 +45,17 @@ export async function readState(
     host: row.host && {
       isFollowing: row.host.is_following,
       lookAt: row.host.look_at === null ? null : new Date(row.host.look_at),
+      tellAt: tellAt(row.host),
+      isTold: row.host.reports.length > 0 || row.host.comment !== null,
     },
   };
   return { state, now: row.now };
+}
+
+/** The first moment at which the host can be told something that it does not know. */
+function tellAt({ reports, comment }: NonNullable<DeploymentStateRow["host"]>): Date | null {
+  const news = reports.filter(({ status, reported }) => newsOf(status, reported) !== null || isLastWord(status));
+  const isSaid = comment === null || comment.commented === commentOf(comment.status, comment.head_sha);
+  const due = [...news, ...(isSaid ? [] : [comment])].map(({ retry_at }) => new Date(retry_at ?? 0).getTime());
+  return due.length === 0 ? null : new Date(Math.min(...due));
 }

@@ -53,6 +53,10 @@ export interface HostFacts {
   isFollowing: boolean;
   /** When the branch is looked at again; null: it never was. */
   lookAt: Date | null;
+  /** When there is something to tell the host; null: nothing. */
+  tellAt: Date | null;
+  /** The host is told how things go: a move may be news. */
+  isTold: boolean;
 }
 
 export interface TracingFacts {

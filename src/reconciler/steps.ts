@@ -18,6 +18,7 @@ import { NoPlace } from "./places.ts";
 import type { Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
 import type { DeploymentState } from "./state.ts";
+import { tellHost } from "./tell-host.ts";
 import { createTracingProject, removeTracingProject } from "./tracing.ts";
 
 /**
@@ -79,6 +80,8 @@ async function performStep(
       return removeTracingProject(deps, state, signal);
     case "lookAtBranch":
       return lookAtBranch(deps, state, signal);
+    case "tellHost":
+      return tellHost(deps, state, signal);
     case "forgetBranch":
       await forgetWatch(db, state.id);
       return done;

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
+import type { FollowedBranch } from "../contract/git-settings.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
 
@@ -19,6 +20,24 @@ export async function findWatch(db: Db | Trx, deploymentId: string): Promise<Bra
     select repo_key, ref, commit_sha, pushed, told, looked_at, attempts from branch_watches
      where deployment_id = ${deploymentId}`.execute(db.kysely);
   return rows[0];
+}
+
+/** The same for people: when it was looked at, and how that went. */
+export async function readFollowed(db: Db, deploymentId: string): Promise<FollowedBranch | null> {
+  const { rows } = await sql<{
+    ref: string;
+    commit_sha: string | null;
+    looked_at: Date;
+    look_at: Date;
+    last_error: string | null;
+  }>`
+    select ref, commit_sha, looked_at, look_at, last_error from branch_watches where deployment_id = ${deploymentId}`.execute(
+    db.kysely,
+  );
+  const [row] = rows;
+  if (row === undefined) return null;
+  const { ref, commit_sha, last_error: error } = row;
+  return { ref, commit_sha, looked_at: row.looked_at.toISOString(), next_look_at: row.look_at.toISOString(), error };
 }
 
 export interface Look {

@@ -31,6 +31,8 @@ export interface NewDeployment
   revision: NewRevision | null;
   tracing: NewTracingProject;
   actor: string;
+  /** The deployment that it is a preview of. */
+  parent_deployment_id?: string;
 }
 
 /**
@@ -91,8 +93,8 @@ function newRow({ secrets, revision, tracing: _tracing, actor: _actor, ...made }
     deployment_tier: null,
     compute_tier: null,
     database_tier: null,
-    is_preview: false,
-    parent_deployment_id: null,
+    is_preview: made.parent_deployment_id !== undefined,
+    parent_deployment_id: made.parent_deployment_id ?? null,
     tracer_session_id: tracingProjectId(made.tenant_id, made.name),
     created_at: now,
     updated_at: now,
@@ -132,10 +134,11 @@ const insertDeployment = joined(async (db, inserts: Insert[]): Promise<boolean[]
     ), deployment as (
       insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
         tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
-        agent_id, agent_environment, tracer_session_id, created_at, updated_at)
+        agent_id, agent_environment, tracer_session_id, is_preview, parent_deployment_id, created_at, updated_at)
       select d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.source, d.source_config, d.source_revision_config,
              d.tracked_ref, d.secret_references, d.secret_set_id, d.status, d.latest_revision_id, d.shareable,
-             d.route_through_gateway, d.agent_id, d.agent_environment, d.tracer_session_id, d.created_at, d.updated_at
+             d.route_through_gateway, d.agent_id, d.agent_environment, d.tracer_session_id, d.is_preview,
+             d.parent_deployment_id, d.created_at, d.updated_at
         from wanted w, jsonb_populate_record(null::deployments, w.deployment) d
        where w.is_checked or not ${hasQuotas("d.tenant_id")}
       returning id as deployment_id, tenant_id

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { DeploymentReport } from "../contract/assignment.ts";
 import type { DeploymentStatus } from "../contract/deployment.ts";
 import type { RevisionStatus } from "../contract/revision.ts";
+import type { CommitState } from "../domain/commit-report.ts";
 import type { Db } from "./database.ts";
 import { joined } from "./joined.ts";
 import { isUnsettled } from "./revisions.ts";
@@ -39,7 +40,17 @@ export interface DeploymentStateRow {
   /** The tracing project goes with the deployment; that of an agent belongs to the agent. */
   drops_tracing: boolean;
   /** null: it comes from no repository. */
-  host: { is_following: boolean; look_at: string | null } | null;
+  host: {
+    is_following: boolean;
+    look_at: string | null;
+    reports: { status: RevisionStatus; reported: CommitState | null; retry_at: string | null }[];
+    comment: {
+      status: RevisionStatus | null;
+      head_sha: string;
+      commented: string | null;
+      retry_at: string | null;
+    } | null;
+  } | null;
 }
 
 /** @returns undefined when the deployment is gone. */
@@ -69,11 +80,18 @@ export const readDeploymentState = joined(async (db, ids: string[]): Promise<(De
       (select json_build_object('status', t.status, 'retry_at', t.retry_at)
          from tracing_projects t where t.deployment_id = d.id) as tracing,
       d.delete_tracing_project and d.agent_id is null as drops_tracing,
-      case when d.source = 'github' and not d.is_preview then json_build_object(
-        'is_following', d.tracked_ref not like 'refs/tags/%' and (
+      case when d.source = 'github' then json_build_object(
+        'is_following', not d.is_preview and d.tracked_ref not like 'refs/tags/%' and (
            coalesce((d.source_config ->> 'build_on_push')::boolean, false)
-           or exists (select 1 from git_settings g where g.deployment_id = d.id and g.preview @> '{"enabled":true}')),
-        'look_at', (select w.look_at from branch_watches w where w.deployment_id = d.id)) end as host
+           or exists (select 1 from git_settings g where g.deployment_id = d.id and g.preview @> '{"enabled":true}')
+           or exists (select 1 from previews p where p.parent_id = d.id)),
+        'look_at', (select w.look_at from branch_watches w where w.deployment_id = d.id),
+        'reports', coalesce((select json_agg(json_build_object('status', r.status, 'reported', c.reported, 'retry_at', c.retry_at))
+           from commit_reports c join revisions r on r.id = c.revision_id
+          where c.deployment_id = d.id and not c.is_settled), '[]'::json),
+        'comment', (select json_build_object('status', r.status, 'head_sha', p.head_sha, 'commented', p.commented,
+                             'retry_at', p.retry_at)
+           from previews p left join revisions r on r.id = d.latest_revision_id where p.deployment_id = d.id)) end as host
       from deployments d where d.id = any(${ids}::uuid[])`.execute(db.kysely);
   const found = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => found.get(id));

@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
-import type { GitSettings } from "../contract/git-settings.ts";
+import type { GitSettings as Shown } from "../contract/git-settings.ts";
 import { changesBetween } from "../domain/audit.ts";
 import { auditedDeployment } from "./audit.ts";
 import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
+
+export type GitSettings = Omit<Shown, "followed">;
 
 /** What nobody has changed. */
 export const noGitSettings: GitSettings = { include_paths: null, exclude_paths: null, preview: null };

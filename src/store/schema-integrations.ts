@@ -8,6 +8,8 @@ export interface IntegrationTables {
   branch_watches: BranchWatchTable;
   host_deliveries: HostDeliveryTable;
   git_settings: GitSettingTable;
+  commit_reports: CommitReportTable;
+  previews: PreviewTable;
 }
 
 type Json<T = unknown> = ColumnType<T, string, string>;
@@ -64,4 +66,27 @@ interface GitSettingTable {
   exclude_paths: string[] | null;
   preview: Json | null;
   updated_at: Generated<Date>;
+}
+
+interface CommitReportTable {
+  revision_id: string;
+  deployment_id: string;
+  reported: string | null;
+  external_id: string | null;
+  attempts: Generated<number>;
+  retry_at: Date | null;
+  is_settled: Generated<boolean>;
+}
+
+interface PreviewTable {
+  parent_id: string;
+  number: number;
+  tenant_id: string;
+  deployment_id: string | null;
+  head_sha: string;
+  head_at: Generated<Date>;
+  comment_id: number | null;
+  commented: string | null;
+  attempts: Generated<number>;
+  retry_at: Date | null;
 }

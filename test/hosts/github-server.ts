@@ -42,6 +42,8 @@ export async function startGithub(repositories: Record<string, string>) {
     userInstallations: [41],
     /** How the API answers instead, while it is set. */
     outage: null as number | null,
+    /** What is away then. */
+    outageOf: /./,
     gitFetches: 0,
   };
   let nextId = 1;
@@ -58,7 +60,9 @@ export async function startGithub(repositories: Record<string, string>) {
       body,
     });
     const [status, answer] =
-      state.outage === null ? api(request, url, body) : [state.outage, { message: "Server Error" }];
+      state.outage === null || !state.outageOf.test(url.pathname)
+        ? api(request, url, body)
+        : [state.outage, { message: "Server Error" }];
     response
       .writeHead(status, { "content-type": "application/json" })
       .end(status === 204 ? undefined : JSON.stringify(answer));

@@ -134,6 +134,33 @@ test("a doomed tracing project goes before the row of its deployment; any other 
   }
 });
 
+test("a followed branch is looked at beside everything else, at its time and no later than five minutes on", () => {
+  const following = { isFollowing: true, lookAt: null, tellAt: null, isTold: false };
+  for (const state of everyWorld()) {
+    const without = planDeployment(state, now);
+    const isIdle = (without.kind === "wait" || without.kind === "none") && state.status === "READY";
+    for (const [host, kind] of [
+      [following, "lookAtBranch"],
+      [{ ...following, lookAt: now }, "lookAtBranch"],
+      [{ ...following, lookAt: later, tellAt: now }, "tellHost"],
+      [{ ...following, isFollowing: false, lookAt: later }, "forgetBranch"],
+    ] as const) {
+      const step = planDeployment({ ...state, host }, now);
+      if (isIdle) assert.equal(step.kind, kind);
+      else assert.deepEqual(step, without);
+    }
+    const waiting = planDeployment({ ...state, host: { ...following, lookAt: later } }, now);
+    if (isIdle) assert.ok(waiting.kind === "wait" && waiting.until !== null && waiting.until <= later);
+  }
+});
+
+test("a deployment that follows nothing has nothing to do with its host", () => {
+  const host = { isFollowing: false, lookAt: null, tellAt: null, isTold: true };
+  for (const state of everyWorld()) {
+    assert.deepEqual(planDeployment({ ...state, host }, now), planDeployment(state, now));
+  }
+});
+
 function world(given: Partial<DeploymentState>): DeploymentState {
   return {
     id: "d",

@@ -4,24 +4,30 @@ import { type PreviewSettings, type PreviewSettingsInput, previewDefaults } from
 import { operations } from "../../contract/operations.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { checkPatterns } from "../../domain/path-filter.ts";
+import { readFollowed } from "../../store/branch-watches.ts";
 import { changeGitSettings, findGitSettings, noGitSettings } from "../../store/git-settings.ts";
+import { openIntegration } from "../../store/integrations.ts";
 import { type Api, route } from "../route.ts";
 import { readDeployment } from "./deployments.ts";
 
 /** What a deployment does with pushes and pull requests. */
 export function addGitSettingsRoutes(api: Api): void {
-  const { db } = api.deps;
+  const { db, sealer } = api.deps;
 
   route(api, operations.getGitSettings, async ({ principal, params }) => {
     const { id } = await readDeployment(db, principal, params.deployment_id);
-    return (await findGitSettings(db, id)) ?? noGitSettings;
+    return shown(id);
   });
 
   route(api, operations.patchGitSettings, async ({ principal, params, body }) => {
-    const { id, source, status, is_preview: isPreview } = await readDeployment(db, principal, params.deployment_id);
+    const row = await readDeployment(db, principal, params.deployment_id);
+    const { id, source, status, is_preview: isPreview } = row;
     if (isBeingDeleted(status)) throw errors.beingDeleted(id);
     if (source !== "github") throw errors.fieldNotApplicable("git settings", source);
     if (isPreview && body.preview) throw errors.invalidField("preview", "cannot be set for a preview.");
+    if (body.preview && !(await hasApp(principal.tenantId, row.source_config.integration_id))) {
+      throw errors.invalidField("preview", "needs an 'integration_id' of the GitHub App in the deployment.");
+    }
     checkPatterns("include_paths", body.include_paths ?? null);
     checkPatterns("exclude_paths", body.exclude_paths ?? null);
     const { preview: known } = (await findGitSettings(db, id)) ?? noGitSettings;
@@ -32,8 +38,20 @@ export function addGitSettingsRoutes(api: Api): void {
       ...(exclude_paths !== undefined && { exclude_paths }),
       ...(preview !== undefined && { preview }),
     };
-    return changeGitSettings(db, { id, tenantId: principal.tenantId, actor: principal.actor }, change);
+    await changeGitSettings(db, { id, tenantId: principal.tenantId, actor: principal.actor }, change);
+    return shown(id);
   });
+
+  const shown = async (id: string) => ({
+    ...((await findGitSettings(db, id)) ?? noGitSettings),
+    followed: await readFollowed(db, id),
+  });
+
+  /** Whoever may not read the integration of his deployment could not have named it. */
+  async function hasApp(tenantId: string, id: string | null): Promise<boolean> {
+    const open = id === null ? undefined : await openIntegration(db, sealer, { tenantId, id });
+    return open?.row.installation_id != null;
+  }
 }
 
 /** null and absent say nothing. */

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { previewDefaults } from "../../src/contract/git-settings.ts";
+import { newsOf } from "../../src/domain/commit-report.ts";
+import { checkPatterns, isRelevantChange } from "../../src/domain/path-filter.ts";
+import { type KnownPreview, type OpenPull, planPreviews } from "../../src/domain/preview-plan.ts";
+import { repositoryKey } from "../../src/domain/repository-key.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const pull = (number: number, more: Partial<OpenPull> = {}): OpenPull => ({
+  ...{ number, headRef: `feature-${number}`, headSha: `sha-${number}`, isOwn: true, labels: [], ...more },
+});
+const preview = (number: number, more: Partial<KnownPreview> = {}): KnownPreview => ({
+  ...{ number, deploymentId: `d-${number}`, headSha: `sha-${number}`, activeAt: now, ...more },
+});
+const plan = (pulls: OpenPull[], known: KnownPreview[], settings: Partial<typeof previewDefaults> | null = {}) =>
+  planPreviews(pulls, known, settings && { ...previewDefaults, ...settings }, now).map((step) => {
+    if (step.kind === "remove") return `remove ${step.number}${step.isClosed ? "" : " for now"}`;
+    return `${step.kind} ${step.pull.number}`;
+  });
+
+test("a pull request gets a preview, each commit a revision, and when it closes the preview goes", () => {
+  assert.deepEqual(plan([pull(1)], []), ["create 1"]);
+  assert.deepEqual(plan([pull(1)], [preview(1)]), []);
+  assert.deepEqual(plan([pull(1, { headSha: "newer" })], [preview(1)]), ["update 1"]);
+  assert.deepEqual(plan([], [preview(1)]), ["remove 1"]);
+});
+
+test("there are never more previews than the limit, and the oldest pull requests have theirs", () => {
+  const pulls = [1, 2, 3, 4].map((number) => pull(number));
+  assert.deepEqual(plan(pulls, [], { max_previews: 2 }), ["create 1", "create 2"]);
+  assert.deepEqual(plan(pulls, [preview(1), preview(2)], { max_previews: 2 }), []);
+  assert.deepEqual(plan(pulls.slice(1), [preview(1), preview(2)], { max_previews: 2 }), ["remove 1", "create 3"]);
+});
+
+test("an idle preview goes, and comes back with the next commit", () => {
+  const old = new Date(now.getTime() - 72 * 3_600_000);
+  assert.deepEqual(plan([pull(1)], [preview(1, { activeAt: old })]), ["remove 1 for now"]);
+  assert.deepEqual(plan([pull(1)], [preview(1, { activeAt: new Date(old.getTime() + 1) })]), []);
+  assert.deepEqual(plan([pull(1)], [preview(1, { deploymentId: null })]), []);
+  assert.deepEqual(plan([pull(1, { headSha: "newer" })], [preview(1, { deploymentId: null })]), ["create 1"]);
+  assert.deepEqual(plan([], [preview(1, { deploymentId: null })]), ["remove 1"]);
+});
+
+test("pull requests of forks never get the secrets of a deployment, and those without the label none where one is asked for", () => {
+  assert.deepEqual(plan([pull(1, { isOwn: false })], []), []);
+  assert.deepEqual(plan([pull(1), pull(2, { labels: ["preview"] })], [], { trigger: "label" }), ["create 2"]);
+  assert.deepEqual(plan([pull(1)], [preview(1)], { trigger: "label" }), ["remove 1"]);
+  assert.deepEqual(plan([pull(1)], [preview(1)], null), ["remove 1"]);
+});
+
+test("a host hears of what goes on and how it ended, and nothing of a commit that was superseded unheard", () => {
+  assert.equal(newsOf("QUEUED", null), null);
+  assert.equal(newsOf("BUILDING", null), "in_progress");
+  assert.equal(newsOf("DEPLOYING", "in_progress"), null);
+  assert.equal(newsOf("DEPLOYED", "in_progress"), "success");
+  assert.equal(newsOf("BUILD_FAILED", null), "failure");
+  assert.equal(newsOf("SKIPPED", null), null);
+  assert.equal(newsOf("SKIPPED", "in_progress"), "skipped");
+});
+
+test("a repository has one name, however its address is written", () => {
+  for (const url of [
+    ...["https://GitHub.com/Acme/Bot", "https://github.com/acme/bot.git", "https://github.com/acme/bot/"],
+    ...["ssh://git@github.com/acme/bot.git", "ssh://git@github.com:2222/acme/bot", "git@github.com:acme/bot.git"],
+  ]) {
+    assert.equal(repositoryKey(url), "github.com/acme/bot", url);
+  }
+  assert.equal(repositoryKey("http://127.0.0.1:3000/acme/bot"), "127.0.0.1:3000/acme/bot");
+  assert.equal(repositoryKey("what is this"), null);
+});
+
+test("paths count by patterns as in .gitignore, and an unknown set of files always does", () => {
+  const filter = { include: ["agents/support/**", "*.toml"], exclude: ["*.md", "agents/support/docs/"] };
+  for (const [paths, isRelevant] of [
+    [["agents/support/graph.ts"], true],
+    [["deep/down/pyproject.toml"], true],
+    [["agents/other/graph.ts"], false],
+    [["agents/support/README.md"], false],
+    [["agents/support/docs/guide.txt"], false],
+    [["agents/support/README.md", "agents/support/a.ts"], true],
+    [[], false],
+    [null, true],
+  ] as const) {
+    assert.equal(isRelevantChange(paths, filter), isRelevant, JSON.stringify(paths));
+  }
+  assert.equal(isRelevantChange(["x"], { include: null, exclude: ["docs"] }), true);
+  assert.equal(isRelevantChange([], { include: null, exclude: null }), true);
+});
+
+test("a pattern that would take long to compare is refused", () => {
+  for (const pattern of ["**/**/**/x", "a*b*c*d*e", "#note", " ", "a\nb"]) {
+    assert.throws(() => checkPatterns("include_paths", [pattern]), /include_paths/, pattern);
+  }
+  checkPatterns("include_paths", ["**/src/**/*.ts", "!keep.md", "a*b*c*"]);
+  const began = performance.now();
+  isRelevantChange([`${"a".repeat(250)}/`.repeat(16)], { include: ["**/a*a*a*b/**/a*a*a*b"], exclude: null });
+  assert.ok(performance.now() - began < 20_000);
+});

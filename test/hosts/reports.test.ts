@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { putCommitStatus } from "../../src/integrations/commit-status.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { startTestServer } from "../server.ts";
+import { startGithub } from "./github-server.ts";
+
+const repository = await createAgentRepository();
+const github = await startGithub({ "acme/bot": repository.directory });
+const t = await startTestServer(github.environment);
+after(async () => {
+  await t[Symbol.asyncDispose]();
+  await github[Symbol.asyncDispose]();
+  await repository[Symbol.asyncDispose]();
+});
+const integration = await t.client.attachInstallation({
+  body: { installation_id: 41, workspace_id: t.server.credentials.workspaceId },
+});
+
+async function lookNow(id: string): Promise<void> {
+  await sql`update branch_watches set look_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);
+  await sql`update reconcile_queue set run_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);
+}
+
+const checkOf = (sha: string, holds: (check: Record<string, unknown> | undefined) => boolean) =>
+  eventually(() => [...github.state.checks.values()].find(({ head_sha }) => head_sha === sha), holds, {
+    timeoutMs: 90_000,
+  });
+
+test("a pushed commit shows at the host how it goes, with a link, and with the end of the log when it failed, without secrets", async () => {
+  const secret = "canary-of-the-log";
+  const { id } = await t.client.createDeployment({
+    body: {
+      ...{ name: `bot-${randomUUID().slice(0, 6)}`, source: "github", secrets: [{ name: "TOKEN", value: secret }] },
+      source_config: { repo_url: `${github.origin}/acme/bot`, integration_id: integration.id, build_on_push: true },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  await eventually(
+    () => t.client.getGitSettings({ deployment_id: id }),
+    ({ followed }) => followed !== null,
+  );
+  const good = await repository.commit(nodeAgent("good"));
+  await lookNow(id);
+  const success = await checkOf(good, (check) => check?.["conclusion"] === "success");
+  assert.match(
+    String(success?.["details_url"]),
+    new RegExp(`/o/${t.server.credentials.workspaceId}/host/deployments/${id}$`),
+  );
+  assert.match(String(success?.["name"]), /^pierhead\/bot-/);
+
+  github.state.outageOf = /check-runs/;
+  github.state.outage = 503;
+  const crash = `console.error("it broke: " + process.env.TOKEN + " \`\`\`"); process.exit(3);`;
+  const bad = await repository.commit({ "server.js": crash });
+  await lookNow(id);
+  const failed = await eventually(
+    async () => (await t.client.listRevisions({ deployment_id: id })).resources[0],
+    (newest) => newest?.source_revision_config.repo_commit_sha === bad && newest.status === "DEPLOY_FAILED",
+    { timeoutMs: 90_000 },
+  );
+  assert.match(failed?.status_message ?? "", /it broke/);
+  assert.equal(await checkOf(bad, () => true), undefined, "GitHub was away, and nothing waited for it");
+  github.state.outage = null;
+  await sql`update commit_reports set retry_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);
+  await lookNow(id);
+  const failure = await checkOf(bad, (check) => check?.["conclusion"] === "failure");
+  const summary = JSON.stringify(failure?.["output"]);
+  assert.match(summary, /it broke: \*\*\* '''/);
+  assert.ok(!JSON.stringify([...github.state.checks.values()]).includes(secret));
+  await t.client.deleteDeployment({ deployment_id: id });
+});
+
+test("hosts with a stored token are told in their own words", async () => {
+  const calls: { url: string; headers: Record<string, unknown>; body: Record<string, string> }[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    calls.push({
+      url: request.url ?? "",
+      headers: request.headers,
+      body: JSON.parse(Buffer.concat(chunks).toString()),
+    });
+    response.writeHead(201).end("{}");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const sha = "a".repeat(40);
+  const status = {
+    name: "bot",
+    commitSha: sha,
+    state: "failure",
+    link: "https://p.example/x",
+    title: "Not deployed",
+    text: "",
+  } as const;
+  for (const [host, repoUrl] of [
+    ["github", `${origin}/acme/bot.git`],
+    ["gitea", `${origin}/acme/bot`],
+    ["gitlab", `${origin}/group/sub/bot.git`],
+    ["bitbucket", `${origin}/scm/acme/bot.git`],
+    ["git", `${origin}/acme/bot`],
+  ] as const) {
+    await putCommitStatus(
+      { host, token: "t0ken", allowPrivateNetwork: true },
+      { ...status, repoUrl },
+      AbortSignal.timeout(10_000),
+    );
+  }
+  server.close();
+  assert.deepEqual(
+    calls.map(({ url, headers, body }) => [url, headers["authorization"] ?? headers["private-token"], body["state"]]),
+    [
+      [`/api/v3/repos/acme/bot/statuses/${sha}`, "Bearer t0ken", "failure"],
+      [`/api/v1/repos/acme/bot/statuses/${sha}`, "Bearer t0ken", "failure"],
+      [`/api/v4/projects/group%2Fsub%2Fbot/statuses/${sha}`, "t0ken", "failed"],
+      [`/rest/build-status/1.0/commits/${sha}`, "Bearer t0ken", "FAILED"],
+    ],
+  );
+});
