@@ -29,5 +29,8 @@ export const faultPoints = [
   "delete assigned",
   "deployment finalized",
   "deployment row deleted",
+  "webhook deliveries made",
+  "webhook deliveries claimed",
+  "webhook delivery settled",
 ] as const;
 export type FaultPoint = (typeof faultPoints)[number];

@@ -72,6 +72,7 @@ export async function makeDeliveries(db: Db, settled: number): Promise<boolean> 
        and (w.deployment_ids is null or e.deployment_id = any(w.deployment_ids))
       left join deployments d on d.id = e.deployment_id
      where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`.execute(db.kysely);
+  db.reached("webhook deliveries made");
   return upTo < settled;
 }
 
@@ -125,6 +126,7 @@ export async function claimDeliveries(
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
     returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, d.payload, d.attempts,
               w.data_key_id as "keyId", w.sealed`.execute(db.kysely);
+  if (rows.length > 0) db.reached("webhook deliveries claimed");
   return rows.toSorted((a, b) => a.seq - b.seq);
 }
 
@@ -159,6 +161,7 @@ export async function settleDelivered(db: Db, claim: Claim, result: AttemptResul
     )
     update webhooks w set failing_since = null from delivery d
      where w.id = d.webhook_id and w.failing_since is not null`.execute(db.kysely);
+  db.reached("webhook delivery settled");
 }
 
 /** It did not get through, and is tried again. */

@@ -5,6 +5,8 @@ import { ApiFailure, type Client, createClient, ServerUnreachable } from "../../
 import type { Deployment } from "../../src/contract/deployment.ts";
 import type { Revision } from "../../src/contract/revision.ts";
 import { type AgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { type Received, startReceiver } from "../webhooks/receiver.ts";
 import type { ServerProcess } from "./server-process.ts";
 
 /** A server that comes back: `call` goes on with the next one when this one dies. */
@@ -21,8 +23,12 @@ const settleTimeoutMs = 120_000;
  * whether it was accepted, and repeats it if not. Ends with nothing left; throws when something was lost or done twice.
  */
 export async function liveThrough(survivor: Survivor, repository: AgentRepository, name: string): Promise<void> {
+  await using receiver = await startReceiver(() => ({ status: 200 }));
   const client = () => createClient({ baseUrl: survivor.current().url, apiKey: survivor.current().apiKey });
   const call = <T>(act: (client: Client) => Promise<T>) => persist(survivor, () => act(client()));
+
+  // Somebody who is told of everything.
+  const webhook = await call((api) => webhookOnce(api, name, receiver.url));
 
   // First deploy from git.
   const first = await repository.commit(nodeAgent(`${name}-1`));
@@ -86,6 +92,8 @@ export async function liveThrough(survivor: Survivor, repository: AgentRepositor
 
   await call((api) => api.deleteDeployment({ deployment_id: id }).catch(ignoreGone));
   await call((api) => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));
+  await expectTold(call, id, receiver.received);
+  await call((api) => api.deleteWebhook({ webhook_id: webhook }).catch(ignoreGone));
 }
 
 type Call = <T>(act: (client: Client) => Promise<T>) => Promise<T>;
@@ -122,6 +130,30 @@ async function createOnce(api: Client, repository: AgentRepository, name: string
 async function findByName(api: Client, name: string): Promise<Deployment | undefined> {
   const page = await api.listDeployments({ name });
   return page.resources[0];
+}
+
+async function webhookOnce(api: Client, name: string, url: string): Promise<string> {
+  const { resources } = await api.listWebhooks({ limit: 100 });
+  const found = resources.find(({ description }) => description === name);
+  return (found ?? (await api.createWebhook({ body: { url, description: name } }))).id;
+}
+
+/** Every event of the deployment arrived, in the order in which they happened; what came again came under its own id. */
+async function expectTold(call: Call, deploymentId: string, received: readonly Received[]): Promise<void> {
+  const question = { deployment_ids: [deploymentId], order: "desc" as const, limit: 1_000 };
+  const { events } = await call((api) => api.listEvents(question));
+  const happened = events.map(({ id }) => id).toReversed();
+  assert.ok(happened.length > 30, `only ${happened.length} events`);
+  const arrived = () => {
+    const own = received.filter(({ message }) => message.data.deployment_id === deploymentId);
+    return { own, ids: [...new Set(own.map(({ message }) => message.data.id as string))] };
+  };
+  // A server that died held its messages for as long as an attempt may take.
+  const timeoutMs = settleTimeoutMs;
+  await eventually(arrived, ({ ids }) => ids.length >= happened.length, { what: "the last message", timeoutMs });
+  const { own, ids } = arrived();
+  assert.deepEqual(ids, happened, "messages came out of order");
+  assert.equal(new Set(own.map(({ id }) => id)).size, ids.length, "a message came again under another id");
 }
 
 /** A revision of this commit that came after all others is the answer to this very patch. */
