@@ -137,6 +137,8 @@ export class PlanWorld {
       }
       this.replicas = this.replicas.filter((replica) => !replica.isBeingRemoved);
       if (this.preparation?.phase === "running") this.preparation.phase = "done";
+      // Nobody asks, so the scaler finds that the fewest do.
+      if (this.memory.scale !== null) this.memory = { ...this.memory, scale: { replicas: 0, lower: null } };
       this.pass();
       const hasSettled = this.settle();
       if (!hasSettled && before === this.#signature()) {
