@@ -96,3 +96,12 @@ test("what agent servers ask at their start and report is answered as they expec
     assert.equal((await fetch(pierhead.url + path, { method: "POST", body })).status, 204);
   }
 });
+
+test("who may get the tokens of users may name one; a key that may only read is nobody but itself", async () => {
+  const userOf = async (key: string) => {
+    const answer = await ask(`${pierhead.url}/auth/public`, key, { "x-user-id": "alice" });
+    return ((await answer.json()) as { user_id: string }).user_id;
+  };
+  assert.equal(await userOf(await newKey({ role: "agent" })), "alice");
+  assert.match(await userOf(await newKey({ role: "reader" })), /^key:/);
+});

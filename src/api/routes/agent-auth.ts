@@ -1,5 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { ownUserId } from "../../auth/oauth/deps.ts";
+import { mayCall } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
 import type { AgentCaller } from "../../contract/agent-auth.ts";
 import { operations } from "../../contract/operations.ts";
@@ -19,9 +20,10 @@ export function addAgentAuthRoutes(api: Api): void {
   openRoute(api, operations.submitAgentUsage, () => undefined);
 }
 
+/** Who may get the tokens of users may speak for them; any other key is nobody but itself, whatever it says. */
 function callerOf(principal: Principal, request: FastifyRequest): AgentCaller {
   const { organizationId, tenantId, namedUserId, actor } = oauthCallerOf(principal, request);
-  const user_id = namedUserId ?? ownUserId({ actor });
+  const user_id = (mayCall(principal.role, "agent") ? namedUserId : null) ?? ownUserId({ actor });
   return { organization_id: organizationId, tenant_id: tenantId, user_id, user_email: null };
 }
 
