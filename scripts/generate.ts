@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { openapiDocument } from "../src/api/openapi.ts";
 import { cliReference } from "../src/cli/reference.ts";
+import { listenerRules } from "../src/compute/kubernetes/role.ts";
 import { operations } from "../src/contract/operations.ts";
 import { configurationReference } from "../src/server/config-reference.ts";
 
@@ -10,6 +11,7 @@ const generated: Record<string, () => string> = {
   "docs/reference/openapi.json": () => `${JSON.stringify(openapiDocument(Object.values(operations)), null, 2)}\n`,
   "docs/reference/cli.md": cliReference,
   "docs/reference/configuration.md": configurationReference,
+  "deploy/helm/pierhead-listener/files/rules.json": () => `${JSON.stringify(listenerRules, null, 2)}\n`,
 };
 
 for (const [file, make] of Object.entries(generated)) {

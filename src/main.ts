@@ -37,6 +37,7 @@ async function start() {
     signal: cancelled.signal,
     startServer,
     startListener,
+    migrate,
   });
   process.exitCode = await cli.run();
 }
@@ -62,4 +63,14 @@ async function startListener(environment: Record<string, string | undefined>) {
   ]);
   const config = readListenerConfig(environment);
   return startListenerProcess(config, { logger: createLogger(config.logLevel) });
+}
+
+async function migrate(environment: Record<string, string | undefined>) {
+  const [{ readConfig }, { migrateDatabase }, { createLogger }] = await Promise.all([
+    import("./server/config.ts"),
+    import("./server/migrate.ts"),
+    import("./telemetry/log.ts"),
+  ]);
+  const config = readConfig(environment);
+  return migrateDatabase(config, { logger: createLogger(config.logLevel) });
 }

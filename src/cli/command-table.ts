@@ -56,6 +56,35 @@ export const commandTable: readonly CommandSpec[] = [
     examples: ["PIERHEAD_LISTENER_KEY_FILE=key pierhead listener --url https://pierhead.example.com"],
     json: '{"url": string, "pid": number}, when it runs',
     load: async () => (await import("./commands/listener.ts")).runListener,
+    commands: [
+      {
+        name: "install",
+        summary: "Print what runs a listener on a cluster, for kubectl",
+        options: [
+          ["--print", "write the objects to stdout"],
+          ["--name <name>", "of the listener's own objects", "pierhead-listener"],
+          ["--namespace <namespace>", "where the listener runs", "pierhead"],
+          ["--agents <namespaces>", "where agents may live, separated by commas; default: the same"],
+          ["--key-file <file>", "file with the listener's key; - is stdin"],
+          ["--image <image>", "of Pierhead; default: this version"],
+          ["--replicas <count>", "one acts, the others stand by", "2"],
+          ["--agents-url <url>", "where callers reach agents; {slug} stands for that of a deployment"],
+          ["--gateway <gateway>", "namespace/name of the Gateway that routes hang on"],
+          ["--ingress-class <class>", "class of Ingress objects, where there is no Gateway"],
+        ],
+        examples: [
+          "pierhead listener install --print --url https://pierhead.example.com --key-file key | kubectl apply -f -",
+        ],
+        json: "a list of Kubernetes objects",
+        load: async () => (await import("./commands/listener-install.ts")).installListener,
+      },
+    ],
+  },
+  {
+    name: "migrate",
+    summary: "Bring the tables of DATABASE_URL up to date, without starting a server",
+    json: '{"applied": string[]}',
+    load: async () => (await import("./commands/migrate.ts")).migrate,
   },
   {
     name: "deploy",

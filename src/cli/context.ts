@@ -33,4 +33,6 @@ export interface CliContext {
   signal: AbortSignal;
   startServer: StartServer;
   startListener: StartListener;
+  /** Names of the migrations that were applied now. */
+  migrate(environment: Environment): Promise<string[]>;
 }

@@ -38,7 +38,8 @@ const exits = [
 
 function describe(spec: CommandSpec, path: readonly string[]): string[] {
   const own = [...path, spec.name];
-  if (spec.commands !== undefined) return spec.commands.flatMap((inner) => describe(inner, own));
+  const inner = (spec.commands ?? []).flatMap((one) => describe(one, own));
+  if (spec.load === undefined) return inner;
   const { args = [], options = [], examples = [], json } = spec;
   const usage = [...own, ...(options.length > 0 ? ["[options]"] : []), ...args.map(([notation]) => notation)].join(" ");
   return [
@@ -63,6 +64,7 @@ function describe(spec: CommandSpec, path: readonly string[]): string[] {
         ]),
     ...(examples.length === 0 ? [] : [`\`\`\`sh\n${examples.join("\n")}\n\`\`\``]),
     ...(json === undefined ? [] : [`\`--json\`: ${describeJson(json)}`]),
+    ...inner,
   ];
 }
 

@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { createListenerClient } from "../../src/client/listener-client.ts";
 import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
+import { discover } from "../../src/compute/kubernetes/discover.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
-import type { ClusterPolicy } from "../../src/compute/kubernetes/workload.ts";
+import type { ClusterPolicy, ClusterTraits } from "../../src/compute/kubernetes/workload.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../src/contract/cluster.ts";
 import { createClusterListener } from "../../src/listener/cluster-listener.ts";
@@ -49,6 +52,8 @@ export interface Place extends AsyncDisposable {
   /** As admin. */
   get<T = Living>(kind: string, name: string): Promise<T | null>;
   list<T = Living>(kind: string): Promise<T[]>;
+  /** Waits until the listener has seen what the cluster offers by now. */
+  rediscovered(holds: (traits: ClusterTraits) => boolean): Promise<unknown>;
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
   /** Deploys and waits until it serves. */
   deployed(run: RevisionRun): Promise<{ deployment_id: string; slug: string }>;
@@ -64,6 +69,7 @@ export async function openPlace(plane: Plane, changed: Partial<ClusterPolicy> = 
   const cluster = await openKubernetesCluster({
     api,
     namespaces: [namespace],
+    discoverMs: 300,
     policy: { ...policy, ...changed },
     logger,
   });
@@ -79,6 +85,7 @@ export async function openPlace(plane: Plane, changed: Partial<ClusterPolicy> = 
     ...{ namespace, controlPlane, listener },
     get: (kind, name) => plane.admin.get(kind, namespace, name, signal()),
     list: async (kind) => (await plane.admin.list(kind, namespace, {}, signal())).items as never,
+    rediscovered: (holds) => eventually(() => discover(plane.admin, signal()), holds).then(() => sleep(1_000)),
     reported: (deploymentId, holds) =>
       eventually(
         () => controlPlane.reports.get(deploymentId),
@@ -108,12 +115,12 @@ export async function openPlace(plane: Plane, changed: Partial<ClusterPolicy> = 
 }
 
 /** What the chart gives a listener: read from there, so that what is tested is what is shipped. */
-async function grant(plane: Plane, namespace: string): Promise<void> {
-  const { listenerRules } = await import("../../src/compute/kubernetes/role.ts");
+export async function grant(plane: Plane, namespace: string): Promise<void> {
+  const rules = JSON.parse(await readFile("deploy/helm/pierhead-listener/files/rules.json", "utf8"));
   const root = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
   const signal = AbortSignal.timeout(30_000);
   const metadata = { name: "pierhead-listener" };
-  await plane.admin.call({ method: "POST", path: `${root}/roles`, body: { metadata, rules: listenerRules }, signal });
+  await plane.admin.call({ method: "POST", path: `${root}/roles`, body: { metadata, rules }, signal });
   const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "pierhead-listener" };
   const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "listener" }];
   await plane.admin.call({

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync } from "node:fs";
 import { buildKubeplane } from "./build.ts";
+import { findHelm } from "./helm.ts";
 
 /**
  * `npm run test:kubernetes [-- FILES]`: the tests that need a control plane of Kubernetes, which is built from its modules
@@ -12,7 +13,12 @@ if ("missing" in built) console.log(`SKIPPED kubernetes: ${built.missing}`);
 else {
   const chosen = process.argv.slice(2);
   const files = chosen.length > 0 ? chosen : globSync("test/kubeplane/*.test.ts").sort();
-  const env = { ...process.env, PIERHEAD_TEST_KUBEPLANE: built.path };
+  const helm = await findHelm();
+  const env = {
+    ...process.env,
+    PIERHEAD_TEST_KUBEPLANE: built.path,
+    ...(helm !== null && { PIERHEAD_TEST_HELM: helm }),
+  };
   const tests = spawn(process.execPath, ["test/run.ts", ...files], { stdio: "inherit", env });
   const [exitCode] = await once(tests, "exit");
   process.exitCode = exitCode ?? 1;

@@ -19,10 +19,11 @@ export interface KubernetesOptions {
   namespaces: string[];
   policy: ClusterPolicy;
   logger: Logger;
+  /** An operator that is installed later is found this soon. Default 5 minutes. */
+  discoverMs?: number;
 }
 
-/** An operator that is installed later is found this soon. */
-const discoverMs = 300_000;
+const defaultDiscoverMs = 300_000;
 
 /** Last words of a container that ends again and again. */
 const lastLinesMax = 30;
@@ -45,7 +46,7 @@ class KubernetesCluster implements ClusterCompute {
   constructor(options: KubernetesOptions, traits: ClusterTraits) {
     this.#options = options;
     this.#traits = traits;
-    this.#rediscovery = setInterval(() => void this.#discover(), discoverMs);
+    this.#rediscovery = setInterval(() => void this.#discover(), options.discoverMs ?? defaultDiscoverMs);
     this.#rediscovery.unref();
   }
 

@@ -1,0 +1,17 @@
+import { mkdir } from "node:fs/promises";
+import { openDatabase } from "../store/database.ts";
+import { migrate } from "../store/migrate.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Config } from "./config.ts";
+
+/** @returns names of the migrations that were applied now. @throws Error when the database cannot be reached or used. */
+export async function migrateDatabase(config: Config, { logger }: { logger: Logger }): Promise<string[]> {
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  const { databaseUrl, dataDir } = config;
+  const db = await openDatabase({ databaseUrl, dataDir, logger });
+  try {
+    return await migrate(db);
+  } finally {
+    await db.close();
+  }
+}

@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { installManifests } from "../../src/compute/kubernetes/install.ts";
+import { startWorld } from "./harness.ts";
+
+const run = promisify(execFile);
+const helm = process.env["PIERHEAD_TEST_HELM"] ?? "";
+const charts = ["pierhead", "pierhead-listener"];
+const valuesOf = (chart: string) =>
+  readdirSync(`deploy/helm/${chart}/ci`).map((name) => `deploy/helm/${chart}/ci/${name}`);
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+before(async () => {
+  assert.notEqual(helm, "", "helm could not be had: see test/kubeplane/helm.ts");
+  world = await startWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+const template = async (chart: string, namespace: string, flags: string[]) => {
+  const args = ["template", "release", `deploy/helm/${chart}`, "-n", namespace, ...flags];
+  return (await run(helm, args, { maxBuffer: 16 * 1024 * 1024 })).stdout;
+};
+
+interface Doc {
+  kind: string;
+  namespace: string;
+  name: string;
+  text: string;
+}
+
+const plurals: Record<string, string> = {
+  ServiceAccount: "/api/v1 serviceaccounts",
+  Secret: "/api/v1 secrets",
+  Service: "/api/v1 services",
+  Deployment: "/apis/apps/v1 deployments",
+  PodDisruptionBudget: "/apis/policy/v1 poddisruptionbudgets",
+  Role: "/apis/rbac.authorization.k8s.io/v1 roles",
+  RoleBinding: "/apis/rbac.authorization.k8s.io/v1 rolebindings",
+  Ingress: "/apis/networking.k8s.io/v1 ingresses",
+  Job: "/apis/batch/v1 jobs",
+};
+
+/** Our templates say kind, name and namespace in their first lines. */
+function documentsOf(yaml: string): Doc[] {
+  return yaml.split(/^---\n/m).flatMap((text) => {
+    const find = (pattern: RegExp) => pattern.exec(text)?.[1] ?? "";
+    const kind = find(/^kind: (\w+)$/m);
+    return kind === ""
+      ? []
+      : [{ kind, name: find(/^ {2}name: (\S+)$/m), namespace: find(/^ {2}namespace: (\S+)$/m), text }];
+  });
+}
+
+/** As the real API server understands it, with every field checked; nothing is kept. */
+async function dryRun({ kind, namespace, name, text }: Doc): Promise<object> {
+  const [root, plural] = plurals[kind]?.split(" ") ?? [];
+  const { token, url, ca } = world.plane.address("admin");
+  assert.ok(root !== undefined && ca !== null, kind);
+  const query = "fieldManager=test&force=true&fieldValidation=Strict&dryRun=All";
+  const path = `${url}${root}/namespaces/${namespace}/${plural}/${name}?${query}`;
+  const file = `${world.plane.directory}/manifest.yaml`;
+  await (await import("node:fs/promises")).writeFile(file, text);
+  const headers = ["-H", `Authorization: Bearer ${await token()}`, "-H", "content-type: application/apply-patch+yaml"];
+  const flags = ["-sS", "--cacert", world.plane.caFile, "-X", "PATCH", ...headers, "--data-binary", `@${file}`, path];
+  const answer = JSON.parse((await run("curl", flags)).stdout);
+  assert.notEqual(answer.kind, "Status", `${kind} ${name}: ${answer.message}`);
+  return {
+    metadata: { name, namespace, labels: answer.metadata.labels },
+    ...Object.fromEntries(Object.entries(answer).filter(([key]) => key !== "metadata")),
+  };
+}
+
+for (const chart of charts) {
+  test(`${chart}: every set of values passes helm lint, and a real API server accepts every object`, async () => {
+    const files = valuesOf(chart);
+    assert.equal(files.length, 3);
+    const namespace = await world.plane.newNamespace();
+    for (const values of files) {
+      await run(helm, ["lint", "--strict", `deploy/helm/${chart}`, "-f", values]);
+      const documents = documentsOf(
+        (await template(chart, namespace, ["-f", values])).replaceAll(
+          /^( {2}namespace: )(agents|staging)$/gm,
+          `$1${namespace}`,
+        ),
+      );
+      assert.ok(documents.length >= 3, values);
+      for (const document of documents) await dryRun(document);
+    }
+  });
+}
+
+test("values that cannot work are refused by the chart, in words", async () => {
+  const listener = (...flags: string[]) => template("pierhead-listener", "x", flags);
+  await assert.rejects(listener(), /controlPlaneUrl/);
+  await assert.rejects(
+    listener("--set", "controlPlaneUrl=https://x.example.com"),
+    /listenerKey or existingSecret is needed/,
+  );
+  await assert.rejects(template("pierhead", "x", ["--set", "publicUrl=https://x.example.com"]), /existingSecret/);
+});
+
+test("what `listener install --print` prints is what the chart makes", async () => {
+  const namespace = await world.plane.newNamespace();
+  const controlPlaneUrl = "https://pierhead.example.com";
+  const flags = [`controlPlaneUrl=${controlPlaneUrl}`, "listenerKey=secret", "image.tag=9", "agents.gateway=infra/web"];
+  const yaml = await template(
+    "pierhead-listener",
+    namespace,
+    flags.flatMap((one) => ["--set", one]),
+  );
+  const printed = installManifests({
+    ...{ name: "release", namespace, namespaces: [namespace], controlPlaneUrl, listenerKey: "secret" },
+    ...{ image: "pierhead:9", version: "0.1.0", replicas: 2, agentsUrl: "", gateway: "infra/web", ingressClass: "" },
+  }) as { kind: string; metadata: { name: string; namespace: string } }[];
+  const byChart = await Promise.all(documentsOf(yaml).toSorted(byKind).map(dryRunLater()));
+  const byCommand = await Promise.all(
+    printed
+      .map(({ kind, metadata, ...rest }) => ({ kind, ...metadata, text: JSON.stringify({ kind, metadata, ...rest }) }))
+      .toSorted(byKind)
+      .map(dryRunLater()),
+  );
+  assert.deepEqual(byCommand, byChart);
+});
+
+const byKind = (a: { kind: string }, b: { kind: string }) => (a.kind < b.kind ? -1 : 1);
+
+/** One after the other: they share a file. */
+function dryRunLater(): (document: Doc) => Promise<object> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (document) => {
+    const next = last.then(() => dryRun(document));
+    last = next;
+    return next;
+  };
+}

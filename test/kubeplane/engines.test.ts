@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import type { Living } from "../../src/compute/kubernetes/apply.ts";
+import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
+import { eventually } from "../eventually.ts";
+import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
+import { make } from "./plane.ts";
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+before(async () => {
+  world = await startWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/** The kinds of an operator, without the operator. */
+function define(group: string, version: string, names: { kind: string; plural: string }[]) {
+  return Promise.all(
+    names.map(({ kind, plural }) =>
+      make(world.plane.admin, definitions, {
+        metadata: {
+          name: `${plural}.${group}`,
+          annotations: { "api-approved.kubernetes.io": "unapproved, for a test" },
+        },
+        spec: {
+          ...{ group, scope: "Namespaced", names: { kind, plural, singular: kind.toLowerCase() } },
+          versions: [
+            {
+              ...{ name: version, served: true, storage: true, subresources: { status: {} } },
+              schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+            },
+          ],
+        },
+      }),
+    ),
+  );
+}
+
+/** A disk that a claim without a class can have. */
+const addDisk = (name: string) =>
+  make(world.plane.admin, "/api/v1/persistentvolumes", {
+    metadata: { name },
+    spec: {
+      ...{ capacity: { storage: "5Gi" }, accessModes: ["ReadWriteOnce"], storageClassName: "" },
+      ...{ persistentVolumeReclaimPolicy: "Retain", hostPath: { path: `/nowhere/${name}` } },
+    },
+  });
+
+suite("databases, autoscalers and routes", () => {
+  test("a deployment without databases of its own gets them first, and its disk goes with it", async () => {
+    await using place = await openPlace(world.plane);
+    const run = newRun(place, undefined, {}, {});
+    const { deployment_id } = await (async () => {
+      const deploying = place.deployed(run);
+      // Without a disk it waits, and says so; nothing else is there yet.
+      const waiting = await eventually(
+        () => [...place.controlPlane.reports.values()].find(({ cause }) => cause?.reason === "Storage"),
+        (report) => report !== undefined,
+        { timeoutMs: 60_000 },
+      );
+      assert.equal(waiting?.target_phase, "starting");
+      assert.deepEqual(
+        await place
+          .list("Service")
+          .then((all) => all.map(({ metadata }) => metadata.name.split("-").at(-1)).toSorted()),
+        ["postgres", "redis"],
+      );
+      await addDisk(`disk-${place.namespace}`);
+      return deploying;
+    })();
+    const claims = await place.list("PersistentVolumeClaim");
+    assert.equal(claims.length, 1);
+    const [server] = (await place.list<DeploymentView & Living>("Deployment")).filter(
+      ({ metadata }) => !metadata.name.endsWith("-redis"),
+    );
+    assert.match(JSON.stringify(server), /"name":"POSTGRES_URI","valueFrom":\{"secretKeyRef":\{[^}]*-postgres/);
+
+    const smaller = newRun(
+      place,
+      "127.0.0.1:1/agent:2",
+      { sizes: { ...sizes, database: { ...sizes.database, storageGib: 0.5 } } },
+      {},
+    );
+    place.controlPlane.assign({ deployment_id, target: smaller });
+    const refused = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    assert.match(refused.cause?.message ?? "", /cannot shrink|refuses the StatefulSet/);
+
+    place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+    await place.reported(deployment_id, ({ deleted }) => deleted);
+    for (const kind of ["PersistentVolumeClaim", "StatefulSet", "Secret", "NetworkPolicy", "Service"]) {
+      assert.deepEqual(await place.list(kind), [], kind);
+    }
+  });
+
+  test("operators that are installed later are found, and used from the next revision on; data stays where it is", async () => {
+    await using place = await openPlace(world.plane, {
+      gateway: { namespace: "infra", name: "web" },
+      ingressClass: "nginx",
+    });
+    const queue = { ...sizes.queue, maxReplicas: 5 };
+    const scaled = { sizes: { ...sizes, minReplicas: 1, maxReplicas: 4, queue }, spec: { queue_max_scale: 5 } };
+    const { deployment_id, slug } = await place.deployed(newRun(place, undefined, scaled));
+    assert.ok(await place.get("Ingress", slug));
+    await Promise.all([
+      define("keda.sh", "v1alpha1", [
+        { kind: "ScaledObject", plural: "scaledobjects" },
+        { kind: "TriggerAuthentication", plural: "triggerauthentications" },
+      ]),
+      define("gateway.networking.k8s.io", "v1", [{ kind: "HTTPRoute", plural: "httproutes" }]),
+      define("metrics.k8s.io", "v1beta1", [{ kind: "Fake", plural: "fakes" }]),
+    ]);
+    await place.rediscovered(({ hasKeda, hasGatewayApi, hasMetrics }) => hasKeda && hasGatewayApi && hasMetrics);
+    const second = newRun(place, "127.0.0.1:1/agent:2", scaled);
+    place.controlPlane.assign({ deployment_id, target: second });
+    const serving = (revision: string) =>
+      eventually(
+        () => place.controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
+        (id) => id === revision,
+        { timeoutMs: 60_000 },
+      );
+    await serving(second.revision_id);
+    assert.ok(await place.get("HTTPRoute", slug), "the route is of the Gateway API now");
+    assert.equal(await place.get("Ingress", slug), null, "and the Ingress is gone");
+    assert.ok(await place.get("ScaledObject", `${slug}-queue`));
+    assert.ok(await place.get("HorizontalPodAutoscaler", slug));
+
+    // The autoscaler has chosen four: an update keeps them.
+    const path = `/apis/apps/v1/namespaces/${place.namespace}/deployments/${slug}/scale`;
+    await world.plane.admin.call({
+      method: "PATCH",
+      path,
+      body: { spec: { replicas: 4 } },
+      type: "merge",
+      signal: AbortSignal.timeout(10_000),
+    });
+    const third = newRun(place, "127.0.0.1:1/agent:3", scaled);
+    let fewest = 4;
+    place.controlPlane.assign({ deployment_id, target: third });
+    const watching = setInterval(() => {
+      void place.get<DeploymentView>("Deployment", slug).then((deployment) => {
+        fewest = Math.min(fewest, deployment?.spec.replicas ?? 0);
+      });
+    }, 200);
+    await serving(third.revision_id);
+    clearInterval(watching);
+    assert.equal(fewest, 4, "never fewer than the autoscaler had chosen");
+  });
+
+  test("what pods say arrives at the control plane, each line once", async () => {
+    await using place = await openPlace(world.plane);
+    const { deployment_id } = await place.deployed(newRun(place));
+    const lines = () => [...place.controlPlane.lines.values()].filter((line) => line.deployment_id === deployment_id);
+    const [first] = await eventually(lines, (all) => all.length === 1);
+    const pod = first?.replica_id as string;
+    assert.equal(first?.message, `hello from ${pod}`);
+    world.node.logs.set(pod, [`hello from ${pod}`, "second", '{"level":"error","message":"third"}']);
+    await eventually(lines, (all) => all.length === 3);
+    assert.deepEqual(
+      lines().map(({ level }) => level),
+      ["INFO", "INFO", "ERROR"],
+    );
+  });
+});

