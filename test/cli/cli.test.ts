@@ -277,6 +277,19 @@ test("doctor names each problem with a fix, and fails when there is one", async 
   assert.ok(checks.every(({ status, fix }) => (status === "ok") === (fix === null)));
 });
 
+test("doctor looks for the container engine where agents are to run in containers", async () => {
+  await using data = await createDirectory();
+  const environment = { PIERHEAD_COMPUTE: "docker", DOCKER_HOST: `unix://${data.directory}/no-engine.sock` };
+  const { stdout } = await runCli(
+    ["doctor", "--json", "--url", "http://127.0.0.1:1", "--data-dir", data.directory],
+    { env: environment },
+  );
+  const { checks } = JSON.parse(stdout) as { checks: { name: string; status: string; found: string; fix: string }[] };
+  const { status, found, fix } = checks.find(({ name }) => name === "compute of up") ?? {};
+  assert.equal(status, "failed");
+  assert.match(`${found} ${fix}`, /no such socket.*DOCKER_HOST/);
+});
+
 test("what others wrote reaches no terminal as a command", () => {
   assert.equal(harmless("a\u001b[2Jb\u001b]0;title\u0007c\rd\u202ee\tf\ng"), "abcde\tf\ng");
 });

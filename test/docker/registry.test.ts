@@ -87,6 +87,17 @@ describe("docker: images are pushed", { skip }, () => {
     const second = await deploy(pierhead, id, `${registry}/my-agent:v1`);
     assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
     assert.equal(await ask(pierhead, id), "two");
+    const { id: other, latest_revision_id: revisionId } = await pierhead.client.createDeployment({
+      body: {
+        name: randomUUID(),
+        source: "external_docker",
+        source_config: { resource_spec: {} },
+        source_revision_config: { image_uri: `${registry}/my-agent@${digest}` },
+      },
+    });
+    const named = await pierhead.client.waitForRevision({ deployment_id: other, revision_id: revisionId as string });
+    assert.equal(named.status, "DEPLOYED", named.status_message ?? "");
+    assert.equal(await ask(pierhead, other), "one", "as external_docker, by its digest");
   });
 
   test("a token is for the images of its deployment: others are denied, wrong ones are not let in, nothing is deleted", async () => {

@@ -222,9 +222,36 @@ async function checkKey({ apiKey, apiKeyFrom }: Connection, client: Client, serv
   }
 }
 
-function checkCompute({ context }: Session): Finding {
+function checkCompute({ context, signal }: Session): Finding | Promise<Finding> {
   const compute = context.env.PIERHEAD_COMPUTE || "process";
+  if (compute === "docker") return checkDocker(context.env.DOCKER_HOST || "unix:///var/run/docker.sock", signal);
   if (compute !== "process") return ok(compute);
   if (process.platform === "win32") return failed("process", "The process compute needs Linux or macOS; use WSL.");
   return ok("process: agents run as this user, so deploy only code that you trust");
+}
+
+/** What a container engine has to offer for limits to be kept. */
+async function checkDocker(host: string, signal: AbortSignal): Promise<Finding> {
+  const { Engine } = await import("../../compute/docker/engine.ts");
+  const engine = new Engine(host);
+  try {
+    await engine.open(signal);
+    const info = await engine.call<{ ServerVersion: string; MemoryLimit: boolean; CpuCfsQuota: boolean }>(
+      "GET",
+      "/info",
+    );
+    const found = `docker ${info.ServerVersion} at ${host}`;
+    if (info.MemoryLimit && info.CpuCfsQuota) return ok(found);
+    const lacking = info.MemoryLimit ? "CPU" : "memory";
+    return warning(
+      `${found}, without limits of ${lacking}`,
+      `Let the kernel have the ${lacking} cgroup, for agents have no bound.`,
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    const fix = "Start the engine, let this user use its socket, or name another one: DOCKER_HOST";
+    return failed(`docker at ${host}: ${(error as Error).message}`, fix);
+  } finally {
+    engine.close();
+  }
 }
