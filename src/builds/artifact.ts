@@ -33,7 +33,7 @@ export function artifactKey(build: {
     build.nodeMajor ?? nodeMajor,
     process.platform,
     process.arch,
-    build.target.kind === "image" ? build.target.nodeImage : "directory",
+    ...(build.target.kind === "image" ? [build.target.nodeImage, build.target.pythonImage] : ["directory"]),
     tenantId,
     ...contentOf(source),
     configPath,

@@ -28,6 +28,8 @@ export interface ImageTarget {
   installationId: string;
   /** Image with Node and npm that JavaScript agents are put on. */
   nodeImage: string;
+  /** Image with Python and pip that Python agents are put on; `{version}` stands for 3.12, say. */
+  pythonImage: string;
   /** Of each program that runs in the build. */
   memoryMib: number;
   cpuCores: number;

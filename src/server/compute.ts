@@ -47,6 +47,6 @@ export async function openCompute(
 /** What builds make, so that this compute can run it. */
 export function buildTargetOf(config: Config, installationId: string): BuildTarget {
   if (config.compute !== "docker") return { kind: "directory" };
-  const { dockerHost: host, nodeImage, buildMemoryMib: memoryMib, buildCpuCores: cpuCores } = config;
-  return { kind: "image", host, installationId, nodeImage, memoryMib, cpuCores };
+  const { dockerHost: host, nodeImage, pythonImage, buildMemoryMib: memoryMib, buildCpuCores: cpuCores } = config;
+  return { kind: "image", host, installationId, nodeImage, pythonImage, memoryMib, cpuCores };
 }

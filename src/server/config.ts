@@ -244,6 +244,11 @@ export const settings = {
     "node:24-slim",
     "Docker compute: image with Node 24 and npm that JavaScript agents are built on.",
   ),
+  pythonImage: text(
+    "PIERHEAD_PYTHON_IMAGE",
+    "python:{version}-slim",
+    "Docker compute: image with Python and pip that Python agents are built on; `{version}` is the one they ask for, or 3.12.",
+  ),
   buildMemoryMib: whole(
     "PIERHEAD_BUILD_MEMORY_MIB",
     2_048,

@@ -10,6 +10,7 @@ test("keys are equal for equal content only", () => {
     host: "unix:///a",
     installationId: "i",
     nodeImage: "node:24",
+    pythonImage: "python:3.12",
     ...sizes,
   };
   const build = {
@@ -40,6 +41,7 @@ test("keys are equal for equal content only", () => {
     artifactKey({ ...build, source: { kind: "template", directory: "/x", digest: "a" } }),
     artifactKey({ ...build, source: { kind: "tarball", path: "/x", sha256: "a" } }),
     artifactKey({ ...build, source: git, target: imageTarget }),
+    artifactKey({ ...build, source: git, target: { ...imageTarget, pythonImage: "python:3.13" } }),
   ];
   assert.equal(new Set(keys).size, keys.length);
   assert.match(keys[0] as string, /^[0-9a-f]{64}$/);

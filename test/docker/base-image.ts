@@ -11,15 +11,35 @@ import { rawTar } from "../builds/tar-fixture.ts";
 export const nodeImage = "pierhead-test/node:24";
 
 /** Makes `nodeImage` unless it is there. No registry is asked. */
-export async function importNodeImage(engine: Engine): Promise<void> {
-  if ((await engine.callUnless([404], "GET", `/images/${nodeImage}/json`)) !== undefined) return;
+export function importNodeImage(engine: Engine): Promise<void> {
+  return importRoot(engine, nodeImage, (root) => {
+    copyPrograms(root, {
+      [process.execPath]: `${binDir}/node`,
+      "/usr/bin/env": "/usr/bin/env",
+      "/bin/sh": "/bin/sh",
+    });
+    const npm = execFileSync("which", ["npm"], { encoding: "utf8", env: { PATH: hostPath() } }).trim();
+    cpSync(path.resolve(realpathSync(npm), "../.."), path.join(root, npmDir), { recursive: true });
+    for (const name of ["npm", "npx"])
+      symlinkSync(`${npmDir}/bin/${name}-cli.js`, path.join(root, `${binDir}/${name}`));
+  });
+}
+
+/** Makes an image of a directory tree, unless it is there. */
+export async function importRoot(engine: Engine, name: string, layOut: (root: string) => void): Promise<void> {
+  if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) return;
   const root = await mkdtemp(path.join(tmpdir(), "pierhead-base-image-"));
   try {
-    layOutRoot(root);
+    for (const directory of ["root", "etc", "proc", "sys", "dev", binDir, path.dirname(npmDir)]) {
+      mkdirSync(path.join(root, directory), { recursive: true });
+    }
+    mkdirSync(path.join(root, "tmp"));
+    chmodSync(path.join(root, "tmp"), 0o1777);
+    layOut(root);
     const tar = spawn("tar", ["-C", root, "--numeric-owner", "--owner=0", "--group=0", "-c", "."], {
       stdio: ["ignore", "pipe", "inherit"],
     });
-    const [repo, tag] = nodeImage.split(":");
+    const [repo, tag] = name.split(":");
     const query = { fromSrc: "-", repo, tag, changes: "ENV PATH=/usr/local/bin:/usr/bin:/bin" };
     await engine.call("POST", "/images/create", { query, body: tar.stdout, timeoutMs: 120_000 });
   } finally {
@@ -27,27 +47,20 @@ export async function importNodeImage(engine: Engine): Promise<void> {
   }
 }
 
-const [npmDir, binDir] = ["/usr/local/lib/node_modules/npm", "/usr/local/bin"];
-
-function layOutRoot(root: string): void {
-  const inRoot = (file: string) => path.join(root, file);
-  for (const directory of ["root", "etc", "proc", "sys", "dev", binDir, path.dirname(npmDir)]) {
-    mkdirSync(inRoot(directory), { recursive: true });
+/** Programs by their place in the tree, with the libraries that they and the given ones need. */
+export function copyPrograms(root: string, programs: Record<string, string>, libraries: string[] = []): void {
+  const needed = [...Object.keys(programs), ...libraries].flatMap(librariesOf);
+  const files = new Map([
+    ...Object.entries(programs),
+    ...[...libraries, ...needed].map((file) => [file, file] as const),
+  ]);
+  for (const [from, to] of files) {
+    mkdirSync(path.dirname(path.join(root, to)), { recursive: true });
+    copyFileSync(realpathSync(from), path.join(root, to));
   }
-  mkdirSync(inRoot("tmp"));
-  chmodSync(inRoot("tmp"), 0o1777);
-  const programs = { [process.execPath]: `${binDir}/node`, "/usr/bin/env": "/usr/bin/env", "/bin/sh": "/bin/sh" };
-  for (const [program, place] of Object.entries(programs)) {
-    const libraries = librariesOf(program).map((file) => [file, file] as const);
-    for (const [from, to] of [[program, place] as const, ...libraries]) {
-      mkdirSync(path.dirname(inRoot(to)), { recursive: true });
-      copyFileSync(realpathSync(from), inRoot(to));
-    }
-  }
-  const npm = execFileSync("which", ["npm"], { encoding: "utf8", env: { PATH: hostPath() } }).trim();
-  cpSync(path.resolve(realpathSync(npm), "../.."), inRoot(npmDir), { recursive: true });
-  for (const name of ["npm", "npx"]) symlinkSync(`${npmDir}/bin/${name}-cli.js`, inRoot(`${binDir}/${name}`));
 }
+
+const [npmDir, binDir] = ["/usr/local/lib/node_modules/npm", "/usr/local/bin"];
 
 /** Without what npm puts in front for its scripts. */
 const hostPath = () =>

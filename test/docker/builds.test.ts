@@ -36,7 +36,15 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
   before(async () => {
     ({ engine, end } = await engineForTests());
     const installationId = randomUUID();
-    target = { kind: "image", host: engine.host, installationId, nodeImage, memoryMib: 512, cpuCores: 1 };
+    target = {
+      kind: "image",
+      host: engine.host,
+      installationId,
+      nodeImage,
+      pythonImage: "",
+      memoryMib: 512,
+      cpuCores: 1,
+    };
   });
   after(() => end?.());
 

@@ -60,9 +60,9 @@ export function generateDockerfile(content: ImageContent): Instruction[] {
   ];
 }
 
-const plain = (text: string): Instruction => ({ text, runs: null });
+export const plain = (text: string): Instruction => ({ text, runs: null });
 
-const workdir = (directory: string) =>
+export const workdir = (directory: string) =>
   plain(`WORKDIR ${path.posix.join(appDir, directory).replaceAll(/[\\$]/g, "\\$&")}`);
 
 function copyManifests(manifests: string[]): Instruction {

@@ -11,7 +11,7 @@ import type { BuildRequest, ImageTarget } from "../build.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isFileInside } from "../inside.ts";
 import { parseJsonText } from "../json-text.ts";
-import type { LanggraphProject } from "../langgraph-config.ts";
+import type { LanggraphProject, PythonProject } from "../langgraph-config.ts";
 import type { Project } from "../project.ts";
 import type { BuildContext } from "../run-command.ts";
 import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
@@ -28,6 +28,7 @@ import {
   programExtension,
 } from "./dockerfile.ts";
 import { buildInEngine, type EngineBuild } from "./engine-build.ts";
+import { contextExtra, pythonInstructions } from "./python-image.ts";
 
 type ImageArtifact = Extract<Artifact, { kind: "image" }>;
 
@@ -41,7 +42,6 @@ export async function makeImage(
   target: ImageTarget,
   { project, context }: { project: Project; context: BuildContext },
 ): Promise<ImageArtifact> {
-  if (project.kind === "langgraph-python") throw new BuildFailure("Unsupported", noPython);
   const engine = await new Engine(target.host).open();
   try {
     const uri = `${builtRepository(target.installationId)}:${request.key}`;
@@ -57,21 +57,19 @@ export async function makeImage(
     const digest = await buildInEngine(engine, { ...build, ...prepared }, context);
     await checkSize(engine, digest, request.diskBytesMax);
     context.log.say(`Image ${digest}, built from ${describeSource(request)} by builder ${builderVersion}.`);
-    const isExclusive = project.kind === "langgraph-js" || project.isExclusive;
+    const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
+    const isExclusive = isServer || project.isExclusive;
     return {
       kind: "image",
       digest,
       uri,
-      health_path: project.kind === "langgraph-js" ? await healthPath(context.sourceDir, project) : project.healthPath,
+      health_path: isServer ? await healthPath(context.sourceDir, project) : project.healthPath,
       rollout: isExclusive ? "handover" : "rolling",
     };
   } finally {
     engine.close();
   }
 }
-
-const noPython =
-  "No image is made of Python graphs here. Give the project a Dockerfile and name it in a pierhead.json, or deploy an image.";
 
 type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions">;
 
@@ -90,13 +88,11 @@ async function prepareGenerated(
   engine: Engine,
   request: BuildRequest,
   target: ImageTarget,
-  {
-    project,
-    context,
-  }: { project: Exclude<Project, { kind: "dockerfile" | "langgraph-python" }>; context: BuildContext },
+  { project, context }: { project: Exclude<Project, { kind: "dockerfile" }>; context: BuildContext },
 ): Promise<Prepared> {
   const { sourceDir, log } = context;
-  if (project.kind === "langgraph-js") await checkEntryFiles(request, sourceDir, project);
+  if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
+  if (project.kind === "langgraph-python") return preparePython(engine, request, target, { project, context });
   const install = await planInstall(request, sourceDir, project);
   if (install.because !== "") log.say(install.because);
   const instructions = generateDockerfile({
@@ -116,6 +112,23 @@ async function prepareGenerated(
   };
 }
 
+async function preparePython(
+  engine: Engine,
+  request: BuildRequest,
+  target: ImageTarget,
+  { project, context }: { project: PythonProject; context: BuildContext },
+): Promise<Prepared> {
+  const given = request.installCommand !== null || request.buildCommand !== null;
+  if (given)
+    context.log.say("Note: install_command and build_command are for JavaScript projects and have no effect here.");
+  const workDir = path.dirname(context.sourceDir);
+  await mkdir(path.join(workDir, contextExtra), { recursive: true });
+  const instructions = await pythonInstructions(engine, target, { project, context });
+  await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
+  const entries = ["Dockerfile", contextExtra, contextSource];
+  return { context: packContext(workDir, entries), dockerfile: "Dockerfile", instructions };
+}
+
 const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");
 
 function startLanggraph({ configPath }: LanggraphProject): string[] {
@@ -124,7 +137,11 @@ function startLanggraph({ configPath }: LanggraphProject): string[] {
 }
 
 /** A build command may make them; then the agent server's own words at its start have to do. */
-async function checkEntryFiles({ buildCommand }: BuildRequest, sourceDir: string, project: LanggraphProject) {
+async function checkEntryFiles(
+  { buildCommand }: BuildRequest,
+  sourceDir: string,
+  project: LanggraphProject | PythonProject,
+) {
   if (buildCommand !== null) return;
   for (const { place, file } of project.entryFiles) {
     if (await isFileInside(sourceDir, file)) continue;
@@ -133,8 +150,10 @@ async function checkEntryFiles({ buildCommand }: BuildRequest, sourceDir: string
   }
 }
 
-async function healthPath(sourceDir: string, { configPath }: LanggraphProject): Promise<string> {
+async function healthPath(sourceDir: string, project: LanggraphProject | PythonProject): Promise<string> {
+  const { configPath, kind } = project;
   const config = parseJsonText(await readFile(path.join(sourceDir, configPath), "utf8")) as LanggraphConfig;
+  if (kind === "langgraph-python") return config.http?.disable_meta === true ? "" : "/ok";
   return openHealthPath(config) ?? "";
 }
 

@@ -187,7 +187,8 @@ async def serve(app, options, version):
     harden_persistence()
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", 0))
+    # A port of its own choice on the loopback, unless it is alone in a container.
+    listening.bind((options.get("host", "127.0.0.1"), options.get("port", 0)))
     port = listening.getsockname()[1]
     os.environ["PORT"] = str(port)
 
@@ -231,6 +232,8 @@ log_config = {
 
 
 def report(options, port, version):
+    if options["reportFile"] is None:
+        return
     content = {
         "pid": os.getpid(),
         "port": port,
@@ -299,8 +302,9 @@ def run():
         code = 1
         traceback.print_exc()
         say("error", f"the agent server could not start: {one_line(error)}")
-    with open(options["exitCodeFile"], "w") as file:
-        file.write(str(code))
+    if options["exitCodeFile"] is not None:
+        with open(options["exitCodeFile"], "w") as file:
+            file.write(str(code))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # a thread of the agent that never ends must not hold the replica

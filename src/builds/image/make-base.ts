@@ -1,0 +1,80 @@
+import { createHash } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Engine } from "../../compute/docker/engine.ts";
+import { builtRepository } from "../../compute/docker/images.ts";
+import type { ImageTarget } from "../build.ts";
+import { BuildFailure } from "../failure.ts";
+import type { BuildContext } from "../run-command.ts";
+import { packContext } from "./context.ts";
+import type { Instruction } from "./dockerfile.ts";
+import { buildInEngine } from "./engine-build.ts";
+
+/** An image that agents of one kind are put on. */
+export interface BaseRecipe {
+  /** Part of its name. */
+  kind: string;
+  /** For whom it is, in the build log. */
+  people: string;
+  /** The operator's image it begins with. */
+  from: string;
+  instructions: Instruction[];
+  /** What is copied into it, by names in the build context. */
+  files: Record<string, string>;
+}
+
+/** An agent server and what it needs are 135 MB in JavaScript, 300 MB in Python. */
+const baseBytesMax = 2 * 1024 * 1024 * 1024;
+
+/**
+ * Makes a base once, for all builds; again when something in it changes, the operator's own image included.
+ * @returns its name, and whether it is new.
+ */
+export async function makeBase(
+  engine: Engine,
+  target: ImageTarget,
+  context: BuildContext,
+  { kind, people, from, instructions, files }: BaseRecipe,
+): Promise<{ name: string; isNew: boolean }> {
+  const what = [await imageId(engine, from), instructions.map(({ text }) => text), files];
+  const digest = createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 16);
+  const name = `${builtRepository(target.installationId)}:base-${kind}-${digest}`;
+  if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) return { name, isNew: false };
+  context.log.say(`Making the image that ${people} are put on, once.`);
+  const directory = path.join(path.dirname(context.sourceDir), "base");
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory);
+  const all = { ...files, Dockerfile: instructions.map(({ text }) => text).join("\n") };
+  for (const [file, text] of Object.entries(all)) {
+    await mkdir(path.dirname(path.join(directory, file)), { recursive: true });
+    await writeFile(path.join(directory, file), text);
+  }
+  const limits = { memoryMib: target.memoryMib, cpuCores: target.cpuCores, diskBytesMax: baseBytesMax };
+  const build = { context: packContext(directory, ["."]), dockerfile: "Dockerfile", tag: name, labels: {} };
+  await buildInEngine(engine, { ...build, instructions, limits }, context);
+  await rm(directory, { recursive: true, force: true });
+  return { name, isNew: true };
+}
+
+/** Who trusts more than the usual authorities does so for builds and agents as well: behind a proxy nothing else works. */
+export async function readCertificates(env: Record<string, string>): Promise<string | null> {
+  const file = env["NODE_EXTRA_CA_CERTS"];
+  return file === undefined ? null : readFile(file, "utf8").catch(() => null);
+}
+
+/** Pulls it when it is not there. */
+async function imageId(engine: Engine, name: string): Promise<string> {
+  const find = () => engine.callUnless<{ Id: string }>([404], "GET", `/images/${encodeURIComponent(name)}/json`);
+  const found = await find();
+  if (found !== undefined) return found.Id;
+  const tag = /:[^/]+$/.test(name) ? undefined : "latest";
+  for await (const { error } of engine.values<{ error?: string }>("POST", "/images/create", {
+    query: { fromImage: name, tag },
+    timeoutMs: pullTimeoutMs,
+  })) {
+    if (error !== undefined) throw new BuildFailure("ToolchainFailed", `The image ${name} cannot be pulled: ${error}`);
+  }
+  return (await find())?.Id ?? name;
+}
+
+const pullTimeoutMs = 600_000;

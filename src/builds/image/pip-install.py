@@ -1,0 +1,40 @@
+"""Installs what a project needs beside the agent server, while its image is made.
+
+    python pip-install.py PINS SERVER... -- ARGUMENT...
+
+PINS is a JSON file of the versions that the server is tested with. A project's own pins win over them: first all are held
+on to, then those of the server alone, at last none.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+at = sys.argv.index("--")
+server, wanted = sys.argv[2:at], sys.argv[at + 1 :]
+with open(sys.argv[1]) as file:
+    pins = json.load(file)
+levels = [
+    (pins, None),
+    (server, "The project's versions are not those the agent server is tested with: they are taken all the same."),
+    ([], "The project names another version of the agent server: that one is taken."),
+]
+for names, because in levels:
+    if because:
+        print(because, flush=True)
+    constraints = tempfile.NamedTemporaryFile("w", suffix=".txt")
+    constraints.writelines(f"{name}=={pins[name]}\n" for name in names)
+    constraints.flush()
+    pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"]
+    run = subprocess.Popen(
+        [*pip, "--constraint", constraints.name, *server, *wanted], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    is_conflict = False
+    for line in run.stdout:
+        print(line, end="", flush=True)
+        is_conflict = is_conflict or "ResolutionImpossible" in line
+    code = run.wait()
+    if code == 0 or not is_conflict:
+        break
+sys.exit(code)

@@ -1,0 +1,155 @@
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { labels, stateMount } from "../../compute/docker/container.ts";
+import type { Engine } from "../../compute/docker/engine.ts";
+import { pythonLaunch } from "../../compute/process/langgraph-python-launch.ts";
+import type { ImageTarget } from "../build.ts";
+import { showCommand } from "../command-line.ts";
+import type { PythonProject } from "../langgraph-config.ts";
+import { collectRequirements } from "../python/requirements.ts";
+import { serverPackages, serverPins } from "../python/server.ts";
+import type { BuildContext } from "../run-command.ts";
+import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
+import { makeBase, readCertificates } from "./make-base.ts";
+
+/** Our programs, from the root of `src`; all lie in `ownDir` by their last name. */
+const programs = [
+  "compute/process/langgraph-python-shim.py",
+  "compute/docker/langgraph-python-start.py",
+  "builds/image/pip-install.py",
+];
+
+const inOwn = (name: string) => `${ownDir}/${name}`;
+const pipInstall = ["python", inOwn("pip-install.py"), inOwn("pins.json"), ...serverPackages, "--"];
+
+/** Files beside the source in the build context of a Python agent. */
+export const contextExtra = "pierhead";
+
+/**
+ * Dockerfile of a LangGraph agent in Python, on a base that holds the agent server.
+ * @throws BuildFailure `ConfigInvalid`, `ToolchainFailed`
+ */
+export async function pythonInstructions(
+  engine: Engine,
+  target: ImageTarget,
+  { project, context }: { project: PythonProject; context: BuildContext },
+): Promise<Instruction[]> {
+  const { directory, python } = project;
+  const requirements = await collectRequirements(context, project);
+  const argv = await moveRequirements(requirements.argv, context);
+  await writeLaunch(project, context);
+  const settings =
+    python.pipConfigFile === null ? [] : [`PIP_CONFIG_FILE=${path.posix.join(appDir, python.pipConfigFile)}`];
+  const install = [...(settings.length === 0 ? [] : ["env", ...settings]), ...pipInstall, ...argv];
+  const start = ["python", inOwn("langgraph-python-start.py"), inOwn("launch.json"), inOwn("langgraph-python-shim.py")];
+  return [
+    plain(`FROM ${await pythonBase(engine, target, { version: python.version, context })}`),
+    plain(`LABEL ${JSON.stringify(labels.installation)}=${JSON.stringify(target.installationId)}`),
+    plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`),
+    plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`),
+    workdir(requirements.cwd),
+    ...(argv.length === 0
+      ? []
+      : [
+          {
+            text: `RUN ${JSON.stringify(install)}`,
+            runs: { shown: showCommand(["pip", "install", ...argv]), reason: "InstallFailed" as const },
+          },
+        ]),
+    workdir(directory),
+    plain(`ENV HOME=${stateMount} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1`),
+    plain(`USER ${agentUser}`),
+    plain(`CMD ${JSON.stringify([...start, stateMount])}`),
+  ];
+}
+
+/** Files that were written outside the source for the installer go along. */
+async function moveRequirements(argv: string[], { sourceDir }: BuildContext): Promise<string[]> {
+  const workDir = path.dirname(sourceDir);
+  const moved: string[] = [];
+  for (const argument of argv) {
+    const isOutside = path.isAbsolute(argument) && path.dirname(argument) === workDir;
+    if (!isOutside) {
+      moved.push(argument);
+      continue;
+    }
+    const name = path.basename(argument);
+    await writeExtra(sourceDir, name, await readFile(argument, "utf8"));
+    moved.push(inOwn(name));
+  }
+  return moved;
+}
+
+/** What the host of the server is told: the same as of an agent that runs as a process, with the image's own paths. */
+async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildContext): Promise<void> {
+  const plan = {
+    runner: "langgraph-python",
+    environment_dir: "",
+    packages_dir: ".pierhead-python",
+    config_path: configPath,
+  } as const;
+  const { options, env } = pythonLaunch(sourceDir, plan);
+  const { VIRTUAL_ENV: _, ...environment } = env;
+  const text = JSON.stringify({ options, environment });
+  await writeExtra(sourceDir, "launch.json", text.replaceAll(sourceDir, appDir));
+}
+
+const writeExtra = (sourceDir: string, name: string, text: string) =>
+  writeFile(path.join(path.dirname(sourceDir), contextExtra, name), text);
+
+/** Python with the agent server, the operator's certificates, and a place for state that the agent's user may write to. */
+async function pythonBase(
+  engine: Engine,
+  target: ImageTarget,
+  { version, context }: { version: string | null; context: BuildContext },
+): Promise<string> {
+  const from = target.pythonImage.replaceAll("{version}", version ?? defaultVersion);
+  const certificates = await readCertificates(context.env);
+  const makeState = `import os; os.makedirs("${stateMount}", exist_ok=True); os.chown("${stateMount}", ${agentUser.replace(":", ", ")})`;
+  const instructions = [
+    plain(`FROM ${from}`),
+    plain(`LABEL "${labels.installation}"="${target.installationId}"`),
+    plain(`RUN ${JSON.stringify(["python", "-c", makeState])}`),
+    plain(`COPY programs/ ${ownDir}/`),
+    plain("ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1"),
+    ...(certificates === null ? [] : trustInstructions),
+    {
+      text: `RUN ${JSON.stringify(pipInstall)}`,
+      runs: { shown: "pip install (of the LangGraph server)", reason: "ToolchainFailed" as const },
+    },
+  ];
+  const read = programs.map(async (program) => {
+    const file = fileURLToPath(new URL(`../../${program}`, import.meta.url));
+    return [`programs/${path.basename(program)}`, await readFile(file, "utf8")];
+  });
+  const { name } = await makeBase(engine, target, context, {
+    kind: "langgraph-python",
+    people: "LangGraph agents in Python",
+    from,
+    instructions,
+    files: {
+      ...Object.fromEntries(await Promise.all(read)),
+      "programs/pins.json": JSON.stringify(serverPins),
+      ...(certificates === null ? {} : { "programs/certificates.pem": certificates }),
+    },
+  });
+  return name;
+}
+
+/** Of the newest Python that wheels are made for without fail. */
+const defaultVersion = "3.12";
+
+/** One file of the authorities that pip and this Python trust and the operator's: none of them reads two. */
+const bundle = inOwn("authorities.pem");
+const makeBundle = [
+  "import ssl, pathlib",
+  "from pip._vendor import certifi",
+  `found = [certifi.where(), ssl.get_default_verify_paths().cafile, "${inOwn("certificates.pem")}"]`,
+  "read = [pathlib.Path(one).read_text() for one in found if one and pathlib.Path(one).exists()]",
+  `pathlib.Path("${bundle}").write_text("\\n".join(read))`,
+].join("; ");
+const trustInstructions: Instruction[] = [
+  plain(`RUN ${JSON.stringify(["python", "-c", makeBundle])}`),
+  plain(`ENV PIP_CERT=${bundle} SSL_CERT_FILE=${bundle} REQUESTS_CA_BUNDLE=${bundle}`),
+];

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Engine } from "../../src/compute/docker/engine.ts";
+import { createAgentRepository } from "../agent-repository.ts";
+import { startTestServer } from "../server.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+import { importPythonImage, pythonImage } from "./python-base-image.ts";
+
+const template = path.resolve("templates/langgraph-python-hello");
+const files = [
+  "langgraph.json",
+  "pyproject.toml",
+  "src/hello_agent/__init__.py",
+  "src/hello_agent/agent.py",
+  "src/hello_agent/understand.py",
+];
+
+describe("docker: LangGraph agents in Python", { skip: dockerSkipped }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+    await importPythonImage(engine);
+  });
+  after(() => end?.());
+
+  test("one runs in a container, and keeps its threads when a new revision takes over", async () => {
+    await using pierhead = await startTestServer({
+      PIERHEAD_COMPUTE: "docker",
+      DOCKER_HOST: engine.host,
+      PIERHEAD_PYTHON_IMAGE: pythonImage,
+    });
+    const { client } = pierhead;
+    const source = Object.fromEntries(
+      await Promise.all(files.map(async (name) => [name, await readFile(path.join(template, name), "utf8")])),
+    );
+    await using repository = await createAgentRepository(source);
+    const { id, latest_revision_id: firstId } = await client.createDeployment({
+      body: {
+        name: "agent",
+        source: "github",
+        source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+        source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+      },
+    });
+    const settled = async (revisionId: string | null) => {
+      const ids = { deployment_id: id, revision_id: revisionId as string };
+      const revision = await client.waitForRevision(ids, { timeoutMs: 500_000 });
+      assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+      return revision;
+    };
+    assert.equal((await settled(firstId)).rollout, "handover");
+    const { url } = await client.getDeployment({ deployment_id: id });
+    const post = async (target: string, body: object) => {
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(`${url}${target}`, { method: "POST", headers, body: JSON.stringify(body) });
+      return (await answer.json()) as { thread_id: string; messages: { content: string }[] };
+    };
+    const { thread_id: threadId } = await post("/threads", {});
+    const say = async (content: string) => {
+      const input = { messages: [{ role: "user", content }] };
+      const { messages } = await post(`/threads/${threadId}/runs/wait`, { assistant_id: "agent", input });
+      return messages.at(-1)?.content ?? "";
+    };
+    assert.match(await say("Hello"), /^Hello! I am a LangGraph agent in Python/);
+    const code = source["src/hello_agent/agent.py"] ?? "";
+    await repository.commit({ "src/hello_agent/agent.py": code.replaceAll("Hello! I am", "Good day! I am") });
+    const body = { source_revision_config: { repo_ref: "main" } };
+    await settled((await client.patchDeployment({ deployment_id: id, body })).latest_revision_id);
+    assert.match(await say("hello"), /^Good day! I am a LangGraph agent in Python/);
+    assert.match(await say("one more"), /your message number 3 in this thread/);
+  });
+});
