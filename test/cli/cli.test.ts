@@ -280,10 +280,9 @@ test("doctor names each problem with a fix, and fails when there is one", async 
 test("doctor looks for the container engine where agents are to run in containers", async () => {
   await using data = await createDirectory();
   const environment = { PIERHEAD_COMPUTE: "docker", DOCKER_HOST: `unix://${data.directory}/no-engine.sock` };
-  const { stdout } = await runCli(
-    ["doctor", "--json", "--url", "http://127.0.0.1:1", "--data-dir", data.directory],
-    { env: environment },
-  );
+  const { stdout } = await runCli(["doctor", "--json", "--url", "http://127.0.0.1:1", "--data-dir", data.directory], {
+    env: environment,
+  });
   const { checks } = JSON.parse(stdout) as { checks: { name: string; status: string; found: string; fix: string }[] };
   const { status, found, fix } = checks.find(({ name }) => name === "compute of up") ?? {};
   assert.equal(status, "failed");
