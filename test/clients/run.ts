@@ -3,9 +3,11 @@ import path from "node:path";
 import { installNpmPackages, installPythonPackages } from "./install.ts";
 
 /** npm run test:clients: public clients, unmodified, against a server that runs. What cannot be installed is skipped. */
+const missingPython = installPythonPackages();
 const clients = [
   { file: "langgraph-cli-js.test.ts", missing: installNpmPackages() },
-  { file: "langgraph-cli-python.test.ts", missing: installPythonPackages() },
+  { file: "langgraph-cli-python.test.ts", missing: missingPython },
+  { file: "langchain-auth.test.ts", missing: missingPython },
 ];
 for (const { file, missing } of clients) if (missing !== undefined) console.log(`SKIPPED clients: ${file}: ${missing}`);
 const files = clients
