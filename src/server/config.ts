@@ -178,7 +178,7 @@ export const settings = {
   endpointAuth: flag(
     "PIERHEAD_ENDPOINT_AUTH",
     false,
-    "Agents take requests only with a key of their workspace (of any workspace if the deployment is shareable).",
+    "Agents take requests only with a key of their workspace (of any workspace if the deployment is shareable); from the next revision of each on.",
   ),
   serviceSecret: optional(
     "PIERHEAD_SERVICE_KEY_SECRET",
