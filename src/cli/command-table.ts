@@ -1,5 +1,6 @@
 import { adminCommand } from "./admin-table.ts";
 import { authCommand } from "./auth-table.ts";
+import { databaseCommand } from "./database-table.ts";
 import { eventsCommand, webhooksCommand } from "./events-table.ts";
 import type { Session } from "./session.ts";
 
@@ -241,6 +242,7 @@ export const commandTable: readonly CommandSpec[] = [
   },
   authCommand,
   webhooksCommand,
+  databaseCommand,
   adminCommand,
   {
     name: "open",

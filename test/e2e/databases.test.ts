@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import path from "node:path";
 import { after, before, test } from "node:test";
 import pg from "pg";
 import { ApiFailure, type Client } from "../../src/client/client.ts";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { createAgentRepository } from "../agent-repository.ts";
+import { runCli } from "../cli/run-cli.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
@@ -50,6 +52,16 @@ test("every deployment gets a database of its own, for as long as it is there", 
   const after = (await askAgent(pierhead.client, first)) as Record<string, string>;
   assert.equal(after["DATABASE_URI"], given["DATABASE_URI"], "the same database after a redeploy");
   assert.ok(await hasDatabase(postgres.url, first.id));
+
+  const cli = { env: { ...process.env, PIERHEAD_AGENT_POSTGRES_URL: postgres.url, PIERHEAD_URL: pierhead.url } };
+  const as = ["--json", "--data-dir", pierhead.dataDir];
+  const file = path.join(pierhead.dataDir, "first.dump");
+  const backup = await runCli(["database", "backup", "first", file, ...as], cli);
+  assert.equal(backup.code, 0, backup.stderr);
+  assert.equal(JSON.parse(backup.stdout).file, file);
+  const restore = await runCli(["database", "restore", "second", file, "--yes", ...as], cli);
+  assert.equal(restore.code, 0, restore.stderr);
+  assert.ok(await hasTable(postgres.url, second.id, "kept"), "another deployment can take it over");
 
   await pierhead.client.deleteDeployment({ deployment_id: first.id });
   await gone(pierhead.client, first.id);
@@ -159,4 +171,14 @@ async function hasDatabase(adminUrl: string, deploymentId: string): Promise<bool
   ]);
   await client.end();
   return rowCount === 1;
+}
+
+async function hasTable(adminUrl: string, deploymentId: string, name: string): Promise<boolean> {
+  const url = new URL(adminUrl);
+  url.pathname = databaseNameOf(deploymentId);
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  const { rows } = await client.query("select to_regclass($1) is not null as is_there", [name]);
+  await client.end();
+  return rows[0].is_there;
 }
