@@ -192,7 +192,7 @@ export const errors = {
   tooManyIntegrations: (max: number) =>
     new ApiError("tooManyIntegrations", 400, `A workspace has at most ${max} integrations.`),
   webhookUnsigned: () =>
-    new ApiError("webhookUnsigned", 401, "The message is not signed with the secret of this webhook."),
+    new ApiError("webhookUnsigned", 403, "The message is not signed with the secret of this webhook."),
   githubAppMissing: () =>
     new ApiError(
       "githubAppMissing",

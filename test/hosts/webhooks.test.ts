@@ -93,7 +93,7 @@ test("forged, unsigned and altered messages are refused, and change nothing", as
     sign(body).slice(7),
   ]) {
     const { status, headers } = await send(payload, { "x-hub-signature-256": signature });
-    assert.deepEqual([status, headers["x-pierhead-error"]], [401, "webhookUnsigned"], signature);
+    assert.deepEqual([status, headers["x-pierhead-error"]], [403, "webhookUnsigned"], signature);
   }
   const unknown = await t.ask({
     method: "POST",
@@ -101,7 +101,7 @@ test("forged, unsigned and altered messages are refused, and change nothing", as
     key: null,
     payload: "{}",
   });
-  assert.equal(unknown.status, 401);
+  assert.equal(unknown.status, 403);
   assert.equal((await watchOf(id))?.told, 0);
 });
 
@@ -166,7 +166,7 @@ test("the secret of one workspace's integration speaks for that integration's de
       ...{ method: "POST", url: `/v1/integrations/${id}/webhook`, key: null, payload: body },
       headers: { "x-github-event": "push", "x-hub-signature-256": sign(body, secret) },
     });
-  assert.equal((await tell(theirs.id, mine.webhook_secret)).status, 401);
+  assert.equal((await tell(theirs.id, mine.webhook_secret)).status, 403);
   assert.equal((await tell(mine.id, mine.webhook_secret)).status, 202);
   assert.deepEqual([(await watchOf(own))?.told, (await watchOf(foreign))?.told], [1, 0]);
 });
@@ -189,7 +189,7 @@ for (const { name, host, headers, payload, expected } of recorded) {
     const url = `/v1/integrations/${id}/webhook`;
     const told = (more: Record<string, string> = {}) =>
       t.ask({ method: "POST", url, key: null, payload: body, headers: { ...headers, ...more } });
-    assert.equal((await told()).status, 401);
+    assert.equal((await told()).status, 403);
     assert.equal((await told(proof[host])).body.status, expected.length === 0 ? "ignored" : "accepted");
   });
 }
