@@ -6,6 +6,7 @@ import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts
 import { gatewayBench } from "./gateway.ts";
 import { type BenchRun, startBenchRun } from "./installation.ts";
 import { type BenchLine, printLine } from "./line.ts";
+import { listenersBench } from "./listeners.ts";
 import { reconcileBench } from "./reconcile.ts";
 import { saveResults, tableOf } from "./report.ts";
 import { watchBench } from "./watch.ts";
@@ -20,6 +21,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   deploy: deployBench,
   docker: dockerBench,
   gateway: gatewayBench,
+  listeners: listenersBench,
   reconcile: reconcileBench,
   watch: watchBench,
 };

@@ -29,6 +29,7 @@ export interface Usage {
   cpuMs: number;
   /** Statements sent to the database. */
   queries: number;
+  rssBytes: number;
 }
 
 /**
@@ -54,7 +55,8 @@ async function answer(question: Question): Promise<unknown> {
   if (question.ask === "writeManyEvents") return writeManyEvents(db, question.tenantId, question.count);
   if (question.ask === "readBack") return readBack(db, question.tenantId, question.count);
   const { user, system } = process.cpuUsage();
-  return { cpuMs: (user + system) / 1_000, queries: usage.queries } satisfies Usage;
+  const rssBytes = process.memoryUsage.rss();
+  return { cpuMs: (user + system) / 1_000, queries: usage.queries, rssBytes } satisfies Usage;
 }
 
 function countQueries(): void {

@@ -106,7 +106,7 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
   }
   if (key === undefined && keyFile === undefined) {
     throw new Error(
-      "PIERHEAD_LISTENER_KEY or PIERHEAD_LISTENER_KEY_FILE must be given: `pierhead listener create` makes one",
+      "PIERHEAD_LISTENER_KEY or PIERHEAD_LISTENER_KEY_FILE must be given: POST /v2/listeners answers one",
     );
   }
   if (agentsUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(agentsUrl)) {

@@ -90,3 +90,10 @@ export const readAgentsUrl = joined(async (db, listenerIds: string[]): Promise<(
      where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
   return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.agents_url ?? null);
 });
+
+/** Newest resource version of the assignments of each of these listeners. */
+export async function readListenerVersions(db: Db, listenerIds: string[]): Promise<Map<string, number>> {
+  const { rows } = await sql<{ id: string; rv: number }>`
+    select id, rv from listeners where id = any(${listenerIds}::uuid[])`.execute(db.kysely);
+  return new Map(rows.map(({ id, rv }) => [id, rv]));
+}

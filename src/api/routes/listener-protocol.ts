@@ -16,9 +16,9 @@ import { appendReplicaLog } from "../../store/log-entries.ts";
 import { addMetricSamples } from "../../store/metric-minutes.ts";
 import { storeReports } from "../../store/observations.ts";
 import { findSecretSet } from "../../store/secrets.ts";
+import { DesiredBell } from "../desired-bell.ts";
 import { type Api, listenerRoute } from "../route.ts";
 import { tracingEnvironment } from "../tracing.ts";
-import { nextWake } from "../wake.ts";
 
 const protocolsSpoken = [1];
 
@@ -67,13 +67,14 @@ function addSessionRoutes(api: Api): void {
 
 function addDesiredRoutes(api: Api): void {
   const { db, sealer } = api.deps;
+  const bell = new DesiredBell(db);
 
   listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
     // A cursor from the future: this database was restored from a copy that is older than the listener's memory.
     if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
-    return waitForDesired(db, session.listenerId, query, signal);
+    return waitForDesired(db, bell, session.listenerId, query, signal);
   });
 
   listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query }) => {
@@ -124,13 +125,14 @@ function addReportRoutes(api: Api): void {
 /** A page at once when there is news, else when there is, else an empty one when the wait is over. */
 async function waitForDesired(
   db: Db,
+  bell: DesiredBell,
   listenerId: string,
   query: { after: number; wait: number },
   signal: AbortSignal,
 ): Promise<Awaited<ReturnType<typeof readDesired>>> {
   const end = Date.now() + query.wait * 1_000;
   for (;;) {
-    const wake = nextWake(db, signal, Math.max(0, end - Date.now()));
+    const wake = bell.wait({ listenerId, after: query.after }, signal, Math.max(0, end - Date.now()));
     const page = await readDesired(db, listenerId, { after: query.after, limit: pageMax });
     if (page.items.length > 0 || Date.now() >= end || signal.aborted) {
       wake.cancel();
