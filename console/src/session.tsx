@@ -44,6 +44,9 @@ export function SessionGate({ children }: { children: ReactNode }) {
   return <Signed session={session.data}>{children}</Signed>;
 }
 
+/** What was read stays with whom, and where, it was read. */
+const forgetAll = () => queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+
 function fail(error: unknown): never {
   throw error;
 }
@@ -62,14 +65,13 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
       mayAdminister: session.role === "admin",
       chooseWorkspace: (id) => {
         sessionStorage.setItem(workspaceKey, id);
-        queries.clear();
-        queries.setQueryData(["session"], session);
+        forgetAll();
         setChosen(id);
       },
       signOut: async () => {
         await clientOf(null).deleteSession();
-        queries.clear();
         queries.setQueryData(["session"], null);
+        forgetAll();
       },
     }),
     [session, workspaceId],

@@ -40,7 +40,7 @@ export function MembersPage() {
               <ActionButton
                 key={value}
                 text={`Make ${value}`}
-                label={`Make ${email} ${value}`}
+                label={`Make ${value}: ${email}`}
                 act={() => setRole(id, value)}
                 done={`${email} is ${value} now.`}
                 renews={queryKey}

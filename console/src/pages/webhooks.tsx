@@ -139,7 +139,7 @@ function Deliveries({ webhook, onClose }: { webhook: Webhook; onClose: () => voi
               </span>
               <ActionButton
                 text="Send again"
-                label={`Send ${type} again`}
+                label={`Send again: ${type}`}
                 act={() => client.redeliverWebhook({ webhook_id: webhook.id, delivery_id: id })}
                 done="It is sent again."
                 renews={queryKey}

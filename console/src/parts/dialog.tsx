@@ -6,7 +6,10 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   const heading = useId();
   useEffect(() => {
     const dialog = element.current;
-    if (dialog !== null && !dialog.open) dialog.showModal();
+    if (dialog === null || dialog.open) return;
+    dialog.showModal();
+    // By itself it would begin at the button that closes it.
+    dialog.querySelector<HTMLElement>("input, select, textarea")?.focus();
   }, []);
   return (
     <dialog ref={element} aria-labelledby={heading} onClose={onClose} className="card">

@@ -85,7 +85,7 @@ export function BuildLog({ question }: { question: FollowLogs }) {
         return (
           <details key={`${title.id} ${isOpen}`} open={isOpen}>
             <summary>
-              <Line line={title} isFirstBad={title === firstBad} />
+              <Line line={title} isFirstBad={title === firstBad} isTitle />
             </summary>
             {own.map((line) => (
               <Line key={line.id} line={line} isFirstBad={line === firstBad} />
@@ -139,13 +139,25 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
   );
 }
 
-function Line({ line, isFirstBad }: { line: LogEntry; isFirstBad: boolean }) {
+interface LineProps {
+  line: LogEntry;
+  isFirstBad: boolean;
+  /** Of a step: the whole of it is what one clicks. */
+  isTitle?: boolean;
+}
+
+function Line({ line, isFirstBad, isTitle = false }: LineProps) {
   const tone = isError(line) ? "bad" : line.level === "WARNING" ? "warn" : line.level === "DEBUG" ? "soft" : "";
+  const time = new Date(line.timestamp).toLocaleTimeString([], { hour12: false });
   return (
     <div className={`line ${tone} ${isFirstBad ? "first-bad" : ""}`} id={`line-${line.id}`}>
-      <a href={`${location.pathname}${location.search}#line-${line.id}`} title={line.timestamp}>
-        {new Date(line.timestamp).toLocaleTimeString([], { hour12: false })}
-      </a>{" "}
+      {isTitle ? (
+        <span className="soft">{time}</span>
+      ) : (
+        <a href={`${location.pathname}${location.search}#line-${line.id}`} title={line.timestamp}>
+          {time}
+        </a>
+      )}{" "}
       {line.message}
     </div>
   );

@@ -28,7 +28,7 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
     onChange(variables.map((variable, at) => (at === index ? { ...variable, ...change } : variable)));
   return (
     <>
-      <table aria-label="Variables">
+      <table aria-label="Variables" className="variables">
         <thead>
           <tr>
             <th>Name</th>

@@ -1,0 +1,291 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import type { Page } from "playwright-core";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { addressOf, assertQuiet, goTo, goToPart, startWorld } from "./world.ts";
+
+const world = await startWorld();
+const { pierhead, open, picture } = world;
+after(() => assertQuiet(world));
+
+/** Says each request it gets on its log. */
+const talkative = (version: string) => {
+  const files = nodeAgent(version);
+  return {
+    ...files,
+    "server.js":
+      files["server.js"]?.replace("const url =", 'console.log("asked for " + request.url); const url =') ?? "",
+  };
+};
+const repository = await createAgentRepository(talkative("one"));
+after(() => repository[Symbol.asyncDispose]());
+
+async function deployed(name: string, page: Page): Promise<void> {
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name,
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+  assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
+  await page.goto(pierhead.url + addressOf(made));
+  await page.getByText("serves", { exact: true }).waitFor();
+}
+
+/** Sends a request from the page and gives back what the agent answered. */
+async function tryIt(page: Page, target: string): Promise<string> {
+  await goToPart(page, "Try it");
+  await page.getByRole("button", { name: "Request" }).click();
+  await page.getByLabel("Path").fill(target);
+  await page.getByRole("button", { name: "Send" }).click();
+  const answer = page.getByRole("region", { name: "Answer" });
+  await answer.getByText(/^200 /).waitFor();
+  return answer.locator("pre").innerText();
+}
+
+test("from the empty state to an answered call: a template is chosen, deployed while one watches, and called", async () => {
+  const page = await open();
+  await page.getByText("Nothing runs here yet").waitFor();
+  await picture(page, "empty");
+  await page.getByRole("link", { name: "New deployment" }).first().click();
+  await page.getByLabel("Plain Node server").check();
+  await page.getByLabel("Name", { exact: true }).fill("first");
+  await picture(page, "new-deployment");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.getByText("serves", { exact: true }).waitFor();
+  await page.getByText("Step 1/6: Fetch the template").waitFor();
+  await page.getByText("healthy, and traffic has moved").waitFor();
+  await picture(page, "deployment");
+  assert.match(await tryIt(page, "/"), /Hello from Pierhead/);
+  await page.context().close();
+});
+
+test("a build that fails says why: in the timeline at once, and at the line of its log that was the first to fail", async () => {
+  const broken = {
+    "pierhead.json": JSON.stringify({
+      build: [["node", "-e", "console.log('compiling'); process.exit(7)"]],
+      start: ["node", "server.js"],
+    }),
+  };
+  await using bad = await createAgentRepository({ ...nodeAgent("bad"), ...broken });
+  const page = await open({ path: "/host/new" });
+  await page.getByRole("button", { name: "Git repository" }).click();
+  await page.getByLabel("Repository").fill(bad.url);
+  await page.getByLabel("Config file").fill("pierhead.json");
+  await page.getByLabel("Name", { exact: true }).fill("broken");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  const revision = page.locator(".revision");
+  await revision.getByText("BUILD_FAILED", { exact: true }).first().waitFor();
+  assert.match(await revision.locator(".cause").innerText(), /7/);
+  const firstBad = revision.locator(".line.first-bad");
+  await firstBad.waitFor();
+  assert.ok(await firstBad.isVisible(), "the step of the first error is open");
+  await picture(page, "failed-build");
+  await page.context().close();
+});
+
+test("a newer commit is deployed, and rolled back to what served before without a build", async () => {
+  const page = await open();
+  await deployed("rolling", page);
+  await repository.commit(talkative("two"));
+  await page.getByRole("button", { name: /^Redeploy: revision/ }).waitFor();
+  const { resources } = await pierhead.client.listDeployments({ name: "rolling" });
+  const id = resources[0]?.id ?? "";
+  await pierhead.client.createRevision({ deployment_id: id, body: {} });
+  // The page is told of it by events.
+  await page.getByRole("button", { name: /^Roll back to this/ }).waitFor();
+  assert.equal(JSON.parse(await tryIt(page, "/")).version, "two");
+  await goToPart(page, "Revisions");
+  await page
+    .getByRole("button", { name: /what changed since/ })
+    .first()
+    .click();
+  await page.getByRole("cell", { name: "repo_commit_sha" }).waitFor();
+  await picture(page, "diff");
+  await page.getByRole("button", { name: /^Roll back to this/ }).click();
+  await page.locator(".revision").nth(2).waitFor();
+  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  await page.locator(".revision").first().getByText("built before").waitFor({ state: "attached" });
+  assert.equal(JSON.parse(await tryIt(page, "/")).version, "one");
+  await page.context().close();
+});
+
+test("changes of the environment are gathered, told what they will do, and deployed at once", async () => {
+  const page = await open();
+  await deployed("settled", page);
+  await goToPart(page, "Environment");
+  await page.getByText("Paste a .env file").click();
+  await page.getByLabel("Contents of a .env file").fill('GREETING="good day"\n# no\nexport TONE=kind');
+  await page.getByRole("button", { name: "Take 2 variables" }).click();
+  const staged = page.getByRole("region", { name: "Staged changes" });
+  assert.match(await staged.innerText(), /Added: GREETING, TONE/);
+  await page.getByRole("button", { name: "Add a variable" }).click();
+  await page.getByLabel("Name 3").fill("POSTGRES_URI");
+  await staged
+    .getByText(/POSTGRES_URI/)
+    .last()
+    .waitFor();
+  assert.ok(await staged.getByRole("button", { name: "Deploy these changes" }).isDisabled(), "a reserved name");
+  await page.getByRole("button", { name: "Remove POSTGRES_URI" }).click();
+  await picture(page, "environment");
+  await staged.getByRole("button", { name: "Deploy these changes" }).click();
+  await page.locator(".revision").nth(1).waitFor();
+  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  const { GREETING, TONE } = JSON.parse(await tryIt(page, "/env"));
+  assert.deepEqual([GREETING, TONE], ["good day", "kind"]);
+  await page.context().close();
+});
+
+test("log lines of the agent appear as they are written, and are found by their text", async () => {
+  const page = await open();
+  await deployed("talking", page);
+  const url = await page.locator(".head a[href*='/d/']").getAttribute("href");
+  await goToPart(page, "Logs");
+  await page.getByRole("log", { name: "Log lines" }).waitFor();
+  await fetch(`${url}/?needle=1`);
+  await page.getByText("asked for /?needle=1").waitFor();
+  await page.getByLabel("Text in the message").fill("needle=1");
+  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByText("asked for /?needle=1").waitFor();
+  await fetch(`${url}/?other=2`);
+  await fetch(`${url}/?needle=12`);
+  await page.getByText("asked for /?needle=12").waitFor();
+  assert.equal(await page.getByText("other=2").count(), 0);
+  await page.context().close();
+});
+
+test("a folder is uploaded without what does not belong to a source, and runs", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "pierhead-folder-"));
+  after(() => rm(folder, { recursive: true, force: true }));
+  await mkdir(path.join(folder, "node_modules"));
+  const files = {
+    ...nodeAgent("uploaded"),
+    ".gitignore": "*.tmp\n",
+    "junk.tmp": "x",
+    ".env": "SECRET=1",
+    "node_modules/a.js": "",
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text);
+  const page = await open({ path: "/host/new" });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.locator("input[type=file]").setInputFiles(folder);
+  await page.getByText("3 files, 1 KiB.").waitFor();
+  await page.getByLabel("Config file").fill("pierhead.json");
+  await page.getByLabel("Name", { exact: true }).fill("uploaded");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.getByText("serves", { exact: true }).waitFor();
+  assert.equal(JSON.parse(await tryIt(page, "/")).version, "uploaded");
+  await page.context().close();
+});
+
+test("with the keyboard alone: signing in, finding an action, making a deployment and going to its log", async () => {
+  const page = await open({ key: null });
+  const { keyboard } = page;
+  await page.getByLabel("API key").waitFor();
+  await keyboard.press("Tab");
+  await keyboard.type(pierhead.apiKey);
+  await keyboard.press("Enter");
+  await page.getByRole("navigation", { name: "Pages" }).waitFor();
+  await keyboard.press("Control+k");
+  await keyboard.type("new depl");
+  await keyboard.press("Enter");
+  await page.getByRole("heading", { name: "New deployment" }).waitFor();
+  const tabTo = async (isThere: () => Promise<boolean>) => {
+    for (let presses = 0; presses < 60; presses += 1) {
+      if (await isThere()) return;
+      await keyboard.press("Tab");
+    }
+    assert.fail("the keyboard does not get there");
+  };
+  const focused = (selector: string) => () =>
+    page.evaluate((wanted) => document.activeElement?.matches(wanted) === true, selector);
+  await page.getByLabel("Plain Node server").waitFor();
+  await tabTo(focused("input[type=radio]"));
+  await keyboard.press("Space");
+  for (let steps = 0; steps < 3; steps += 1) await keyboard.press("ArrowDown");
+  await tabTo(focused("input[required]"));
+  await keyboard.press("Control+a");
+  await keyboard.type("by-keyboard");
+  await keyboard.press("Enter");
+  await page.getByRole("heading", { name: "by-keyboard" }).waitFor();
+  await keyboard.press("Control+k");
+  await keyboard.type("by-keyboard");
+  await page.getByRole("option", { name: "by-keyboard: logs" }).waitFor();
+  await keyboard.press("ArrowDown");
+  await keyboard.press("Enter");
+  await page.getByRole("log", { name: "Log lines" }).waitFor();
+  assert.match(new URL(page.url()).pathname, /\/logs$/);
+  await page.context().close();
+});
+
+test("several deployments are chosen and deleted together, after it was said what goes", async () => {
+  for (const name of ["doomed-1", "doomed-2"]) {
+    const body = { name, source: "internal_source" as const, source_config: {}, source_revision_config: {} };
+    await pierhead.client.createDeployment({ body });
+  }
+  const page = await open();
+  await page.getByLabel("Part of the name").fill("doomed");
+  await page.waitForURL(/q=doomed/);
+  await page.getByLabel("Select all of this page").check();
+  await page.getByText("2 selected").waitFor();
+  await page.getByRole("button", { name: "Delete …" }).click();
+  const dialog = page.getByRole("dialog");
+  assert.match(await dialog.innerText(), /databases[\s\S]*doomed/);
+  await dialog.getByRole("textbox").fill("delete 2");
+  await dialog.getByRole("button", { name: "Delete them" }).click();
+  await page.getByText("No deployment is like that.").waitFor();
+  await page.context().close();
+});
+
+test("one deployment is deleted after its name was typed, and what dies was listed", async () => {
+  const page = await open();
+  await page.getByRole("link", { name: "broken" }).click();
+  await goToPart(page, "Settings");
+  await page.getByRole("button", { name: "Delete this deployment …" }).click();
+  const dialog = page.getByRole("dialog");
+  for (const what of ["replicas", "revisions", "database", "variables"])
+    assert.match(await dialog.innerText(), new RegExp(what));
+  const remove = dialog.getByRole("button", { name: "Delete it and all of this" });
+  assert.ok(await remove.isDisabled());
+  await dialog.getByRole("textbox").fill("broken");
+  await remove.click();
+  await page.getByRole("heading", { name: "Deployments", level: 1 }).waitFor();
+  await page.getByRole("link", { name: "broken" }).waitFor({ state: "detached" });
+  await page.context().close();
+});
+
+test("a key is made and shown once, a webhook is tested and its delivery shown, a member added: by way of the settings", async () => {
+  const page = await open();
+  await goTo(page, "API keys");
+  await page.getByRole("button", { name: "New key" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("ci");
+  await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  const key = await page.getByRole("dialog").locator("code").last().innerText();
+  assert.match(key, /^ph_/);
+  assert.equal((await fetch(`${pierhead.url}/v2/deployments`, { headers: { "x-api-key": key } })).status, 200);
+  await page.getByRole("button", { name: "Close" }).click();
+  await goTo(page, "Webhooks");
+  await page.getByRole("button", { name: "New webhook" }).click();
+  await page.getByLabel("Address").fill("http://127.0.0.1:1/hook");
+  await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  await page.getByText(/^whsec_/).waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("button", { name: /^Send a test/ }).click();
+  await page.getByRole("button", { name: /^Deliveries to/ }).click();
+  await page.getByText(/cannot be reached/).waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
+  await goTo(page, "Members");
+  await page.getByRole("button", { name: "New member" }).click();
+  await page.getByLabel("Mail address").fill("ada@example.org");
+  await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
+  await page.getByRole("cell", { name: "ada@example.org", exact: true }).waitFor();
+  await goTo(page, "Audit log");
+  await page.getByRole("cell", { name: "member.create" }).waitFor();
+  await page.context().close();
+});

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import type { Page } from "playwright-core";
+import { addressOf, assertQuiet, startWorld } from "./world.ts";
+
+const world = await startWorld();
+const { pierhead, open, findings, picture } = world;
+after(() => assertQuiet(world));
+
+const made = await pierhead.client.createDeployment({
+  body: {
+    name: "a-deployment-with-a-name-that-is-as-long-as-people-make-them",
+    source: "internal_template",
+    source_config: { template_id: "node-server", deployment_type: "dev" },
+    source_revision_config: {},
+    secrets: [{ name: "A_RATHER_LONG_NAME_OF_A_VARIABLE", value: "x".repeat(200) }],
+  },
+});
+const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
+await pierhead.client.createWebhook({ body: { url: `http://127.0.0.1:1/${"long/".repeat(20)}` } });
+await pierhead.client.createMember({ body: { email: "ada@example.org", role: "reader" } });
+await pierhead.client.createListener({ body: { compute_type: "k8s", compute_id: "cluster", compute_config: {} } });
+const endpoints = { auth_url: "https://a.invalid/authorize", token_url: "https://a.invalid/token" };
+await pierhead.client.createOAuthProvider({
+  body: { provider_id: "x", name: "X", client_id: "c", client_secret: "s", ...endpoints },
+});
+
+const own = addressOf(made);
+/** Every page, by what stands on it when it is there. */
+const pages: Record<string, (page: Page) => Promise<void>> = {
+  "/host/deployments": (page) => page.getByRole("link", { name: made.name }).waitFor(),
+  "/host/new": (page) => page.getByLabel("Plain Node server").waitFor(),
+  [own]: (page) => page.getByText("Step 1/6: Fetch the template").waitFor(),
+  [`${own}/logs`]: (page) => page.getByText(/listening on port/).waitFor(),
+  [`${own}/charts`]: (page) => page.getByRole("img", { name: /^Requests/ }).waitFor(),
+  [`${own}/environment`]: (page) => page.getByLabel("Name 1").waitFor(),
+  [`${own}/try`]: (page) => page.getByRole("button", { name: "Send" }).waitFor(),
+  [`${own}/settings`]: (page) => page.getByRole("heading", { name: "Where it answers" }).waitFor(),
+  "/host/listeners": (page) => page.getByText("cluster", { exact: true }).waitFor(),
+  "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),
+  "/host/webhooks": (page) => page.getByRole("button", { name: /^Delete / }).waitFor(),
+  "/host/keys": (page) => page.getByText("(this one)").waitFor(),
+  "/host/members": (page) => page.getByText("ada@example.org", { exact: true }).waitFor(),
+  "/host/quotas": (page) => page.getByText("Build minutes this month").first().waitFor(),
+  "/host/audit": (page) => page.getByText("webhook.create", { exact: true }).waitFor(),
+};
+
+for (const dark of [false, true]) {
+  test(`every page can be read and used by everybody: axe-core has no serious finding, ${dark ? "dark" : "light"}`, async () => {
+    const page = await open({ dark });
+    const found: Record<string, string[]> = {};
+    for (const [path, isThere] of Object.entries(pages)) {
+      await page.goto(pierhead.url + path);
+      await isThere(page);
+      const serious = await findings(page);
+      if (serious.length > 0) found[path] = serious;
+      if (dark || path === "/host/deployments") await picture(page, `${path.split("/").at(-1)}${dark ? "-dark" : ""}`);
+    }
+    assert.deepEqual(found, {});
+    const [red = 255] =
+      (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/g) ?? [];
+    assert.equal(Number(red) < 60, dark, "the colours are those the system asks for");
+    await page.context().close();
+  });
+}
+
+test("dialogs, the palette and the sign-in have no serious finding either", async () => {
+  const page = await open({ key: null });
+  await page.getByLabel("API key").waitFor();
+  assert.deepEqual(await findings(page), [], "sign-in");
+  await page.getByLabel("API key").fill(pierhead.apiKey);
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: made.name }).waitFor();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("dialog").getByRole("option").first().waitFor();
+  assert.deepEqual(await findings(page), [], "palette");
+  await page.keyboard.press("Escape");
+  await page.goto(`${pierhead.url}${own}/settings`);
+  await page.getByRole("button", { name: "Delete this deployment …" }).click();
+  await page.getByRole("dialog").getByText("This cannot be undone.").waitFor();
+  assert.deepEqual(await findings(page), [], "delete");
+  await page.context().close();
+});
+
+test("every page fits a screen of 360 px: nothing has to be scrolled sideways", async () => {
+  const page = await open({ width: 360 });
+  const wide: Record<string, number> = {};
+  for (const [path, isThere] of Object.entries(pages)) {
+    await page.goto(pierhead.url + path);
+    await isThere(page);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (width > 360) wide[path] = width;
+    if (path === own) await picture(page, "narrow");
+  }
+  assert.deepEqual(wide, {});
+  await page.context().close();
+});
+
+test("every form can be taken along: as curl it does what the form does, and holds no key", async () => {
+  const page = await open({ path: "/host/new" });
+  await page.getByLabel("Plain Node server").check();
+  await page.getByLabel("Name", { exact: true }).fill("copied");
+  const menu = page.locator("form .menu");
+  await menu.locator("summary").click();
+  const texts = await menu
+    .getByRole("button")
+    .evaluateAll((buttons) => buttons.map((button) => (button as HTMLElement).title));
+  const [curl = "", cli = "", typescript = ""] = texts;
+  assert.ok(!texts.join("").includes(pierhead.apiKey));
+  assert.match(curl, /^curl -X POST 'http:\/\/127\.0\.0\.1:\d+\/v2\/deployments'/);
+  assert.match(cli, /pierhead deploy --template node-server --name copied/);
+  assert.match(typescript, /client\.createDeployment\(\{/);
+  const body = /-d '(.*)'$/s.exec(curl)?.[1] ?? "";
+  const answer = await pierhead.client.createDeployment({ body: JSON.parse(body) });
+  assert.equal(answer.name, "copied");
+  await page.context().close();
+});

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import type { Page } from "playwright-core";
+import { operations } from "../../src/contract/operations.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { addressOf, assertQuiet, goTo, goToPart, startWorld } from "./world.ts";
+
+const world = await startWorld();
+const { pierhead, open, requests } = world;
+after(() => assertQuiet(world));
+
+/** Runs wherever text becomes markup, an attribute or an address. */
+const canary = `"><img src=x onerror="globalThis.broken=1"><script>globalThis.broken=1</script>'\${globalThis.broken=1}{{7*7}}`;
+const address = `javascript:globalThis.broken=1//`;
+
+/** What an agent says of itself, and does to whoever opens its pages. */
+const evil = `
+const http = require("node:http");
+console.log(${JSON.stringify(canary)});
+console.error(${JSON.stringify(canary)});
+http.createServer((request, response) => {
+  if (request.url === "/ok") return response.end("ok");
+  if (request.url === "/cookie") return response.end(JSON.stringify(request.headers.cookie ?? null));
+  if (request.url === "/assistants/search") {
+    response.setHeader("content-type", "application/json");
+    return response.end(JSON.stringify([{ assistant_id: "a", graph_id: ${JSON.stringify(canary)} }]));
+  }
+  response.setHeader("content-type", "text/html");
+  response.setHeader("set-cookie", "pierhead_session=stolen; Path=/");
+  response.end(\`<!doctype html><title>agent</title><p id="said">…</p><script>
+    fetch("/v2/deployments", { headers: { "x-pierhead-console": "1" } })
+      .then((answer) => answer.text(), (error) => "refused: " + error)
+      .then((text) => { document.getElementById("said").textContent = text; });
+  </script>\`);
+}).listen(process.env.PORT, "127.0.0.1");
+process.on("SIGTERM", () => process.exit(0));
+`;
+const repository = await createAgentRepository({ ...nodeAgent("evil"), "server.js": evil });
+after(() => repository[Symbol.asyncDispose]());
+
+const made = await pierhead.client.createDeployment({
+  body: {
+    name: "evil",
+    source: "github",
+    source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+    source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    secrets: [{ name: "CANARY", value: canary }],
+  },
+});
+const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
+const { url: agentUrl } = await pierhead.client.getDeployment(ids);
+
+const isBroken = (page: Page) => page.evaluate(() => (globalThis as { broken?: number }).broken !== undefined);
+
+test("what people and agents wrote is shown as it is, and runs nowhere", async () => {
+  const { client } = pierhead;
+  await client.patchDeployment({ ...ids, body: { display_name: canary } });
+  await client.createApiKey({ body: { name: canary.slice(0, 128), role: "reader" } });
+  await client.createMember({
+    body: { email: `a<img/src=x/onerror=broken=1>@x`, name: canary.slice(0, 128), role: "reader" },
+  });
+  await client.createWebhook({
+    body: { url: `http://127.0.0.1:1/${encodeURIComponent(canary)}`, description: canary },
+  });
+  await client.createListener({ body: { compute_type: "k8s", compute_id: canary, compute_config: {} } });
+  const endpoints = { auth_url: "https://a.invalid/x", token_url: "https://a.invalid/y" };
+  await client.createOAuthProvider({
+    body: { provider_id: "x", name: canary.slice(0, 128), client_id: "c", client_secret: "s", ...endpoints },
+  });
+  const failing = {
+    start: ["node", "server.js"],
+    build: [["node", "-e", `console.error(${JSON.stringify(canary)}); process.exit(1)`]],
+  };
+  await repository.commit({ "pierhead.json": JSON.stringify(failing) }, canary);
+  const broken = await client.createRevision({ deployment_id: made.id, body: {} });
+  assert.equal(
+    (await client.waitForRevision({ deployment_id: made.id, revision_id: broken.id })).status,
+    "BUILD_FAILED",
+  );
+
+  const page = await open();
+  await page.getByRole("link", { name: canary }).waitFor();
+  await page.getByRole("link", { name: canary }).click();
+  await page.locator(".cause", { hasText: "onerror" }).waitFor();
+  await page.locator(".log .line", { hasText: "onerror" }).first().waitFor();
+  assert.equal(await isBroken(page), false);
+  for (const [part, seen] of [
+    ["Logs", canary],
+    ["Environment", null],
+    ["Try it", canary],
+    ["Settings", null],
+  ] as const) {
+    await goToPart(page, part);
+    if (part === "Environment") await page.getByRole("button", { name: "Show values" }).click();
+    if (seen !== null) await page.getByText("onerror").first().waitFor({ state: "attached" });
+    assert.equal(await isBroken(page), false, part);
+  }
+  for (const name of ["Listeners", "OAuth providers", "Webhooks", "API keys", "Members", "Audit log"]) {
+    await goTo(page, name);
+    await page.getByText("onerror").first().waitFor();
+    assert.equal(await isBroken(page), false, name);
+  }
+  await page.goto(
+    `${pierhead.url}/host/deployments?q=${encodeURIComponent(canary)}&status=${encodeURIComponent(address)}`,
+  );
+  await page.getByText("No deployment is like that.").waitFor();
+  assert.equal(await isBroken(page), false);
+  assert.equal(await page.locator("a[href^='javascript:']").count(), 0);
+  await page.context().close();
+});
+
+test("an agent's own page cannot act for whoever is signed in, and its server never sees the session", async () => {
+  const page = await open();
+  await page.goto(agentUrl ?? "");
+  await page.getByText(/refused|Invalid token/).waitFor();
+  assert.ok(!(await page.locator("#said").innerText()).includes(made.id));
+  await page.goto(`${agentUrl}/cookie`);
+  assert.equal(await page.locator("body").innerText(), "null");
+  await page.goto(`${pierhead.url}/`);
+  await page.getByRole("link", { name: "onerror" }).waitFor();
+  await page.context().close();
+});
+
+test("the session is out of reach of scripts, survives a reload, leads to what a link named, and ends by signing out", async () => {
+  const linked = addressOf(made);
+  const page = await open({ path: linked });
+  await page.locator(".revision").first().waitFor();
+  assert.equal(new URL(page.url()).pathname, linked);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  assert.equal(
+    await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }).includes("ph_")),
+    false,
+  );
+  await page.reload();
+  await page.locator(".revision").first().waitFor();
+  const [cookie] = await page.context().cookies();
+  assert.deepEqual([cookie?.httpOnly, cookie?.sameSite], [true, "Strict"]);
+  await page.locator(".top .menu summary").click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("API key").waitFor();
+  const headers = { cookie: `${cookie?.name}=${cookie?.value}`, "x-pierhead-console": "1" };
+  assert.equal((await fetch(`${pierhead.url}/v2/deployments`, { headers })).status, 401);
+  await page.context().close();
+});
+
+test("a key that is not valid is said to be so, and one that is revoked ends what it was used for", async () => {
+  const page = await open({ key: null });
+  await page.getByLabel("API key").fill("ph_wrong");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText("This key is not valid here.").waitFor();
+  const { id, key } = await pierhead.client.createApiKey({ body: { name: "short", role: "reader" } });
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Deployments" }).waitFor();
+  assert.equal(await page.getByRole("link", { name: "API keys" }).count(), 0, "a reader is not shown what is refused");
+  assert.equal(await page.getByRole("link", { name: "New deployment" }).count(), 0);
+  await pierhead.client.revokeApiKey({ api_key_id: id });
+  await page.reload();
+  await page.getByLabel("API key").waitFor();
+  await page.context().close();
+});
+
+test("no page of the console asks another host, and the policy would not let it", async () => {
+  const { origin } = new URL(pierhead.url);
+  const others = requests.filter(({ url }) => /^(https?|wss?):/.test(url) && new URL(url).origin !== origin);
+  assert.deepEqual(others, []);
+  assert.ok(requests.length > 100);
+  const page = await open();
+  const outcome = await page.evaluate(() =>
+    fetch("http://127.0.0.1:1/").then(
+      () => "sent",
+      (error) => String(error),
+    ),
+  );
+  assert.match(outcome, /TypeError/);
+  const violated = await page.evaluate(
+    () =>
+      new Promise<string>((resolve) => {
+        document.addEventListener("securitypolicyviolation", ({ effectiveDirective }) => resolve(effectiveDirective));
+        const image = new Image();
+        image.src = "http://127.0.0.1:1/x.png";
+      }),
+  );
+  assert.equal(violated, "img-src");
+  const written = await page.evaluate(() => {
+    try {
+      document.body.insertAdjacentHTML("beforeend", "<i></i>");
+      return "written";
+    } catch (error) {
+      return String(error);
+    }
+  });
+  assert.match(written, /TrustedHTML/);
+  // Provoked just now, and said by the browser.
+  world.complaints.splice(0);
+  await page.context().close();
+});
+
+test("every call of the console is an operation of the public API", async () => {
+  const known = Object.values(operations).map(({ verb, path, audience }) => ({
+    verb,
+    audience,
+    path: new RegExp(`^${path.replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+  }));
+  const pages = /^\/(assets\/[\w.-]+|host\/[\w/-]+|o\/[\w/-]+)?$/;
+  const agents = new URL(agentUrl ?? "").pathname;
+  const odd = requests.filter(({ verb, url }) => {
+    if (!/^https?:/.test(url)) return false;
+    const { pathname } = new URL(url);
+    if (pathname.startsWith(agents) || (verb === "GET" && pages.test(pathname))) return false;
+    return !known.some((one) => one.verb === verb && one.audience === "public" && one.path.test(pathname));
+  });
+  assert.deepEqual(
+    odd.filter(({ url }) => !url.startsWith("http://127.0.0.1:1/")),
+    [],
+  );
+});

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { test } from "node:test";
+
+const sources = readdirSync("console/src", { recursive: true, encoding: "utf8" })
+  .filter((name) => /\.tsx?$/.test(name))
+  .map((name) => `console/src/${name.replaceAll("\\", "/")}`);
+const read = (file: string) => readFileSync(file, "utf8");
+
+test("the console stands on the client, the contract and the rules alone", () => {
+  const offences = sources.flatMap((file) => {
+    const found = read(file).matchAll(/^import\b[^;]*?"([^"]+)"|\bimport\("([^"]+)"\)/gm);
+    const imported = [...found].map(([, named, dynamic]) => named ?? dynamic ?? "");
+    return imported
+      .map((target) => (target.startsWith(".") ? posix.join(posix.dirname(file), target) : target))
+      .filter((target) => {
+        if (target.startsWith("console/src/")) return false;
+        if (/^src\/(client|contract|domain)\//.test(target)) return false;
+        return !/^(react|react-dom\/client|@tanstack\/react-(query|router))$/.test(target);
+      })
+      .map((target) => `${file} -> ${target}`);
+  });
+  assert.deepEqual(offences, []);
+});
+
+test("the console asks the server by the client alone; only the panel that calls agents sends requests of its own", () => {
+  const offences = sources.filter((file) => {
+    const isAllowed = /\/(server\.ts|try-it\.tsx)$/.test(file);
+    return !isAllowed && /\bfetch\(|XMLHttpRequest|EventSource|WebSocket|sendBeacon|\.request\(/.test(read(file));
+  });
+  assert.deepEqual(offences, []);
+});
+
+test("no text becomes markup or script in the console", () => {
+  const offences = sources.filter((file) =>
+    /dangerouslySetInnerHTML|innerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function/.test(read(file)),
+  );
+  assert.deepEqual(offences, []);
+});

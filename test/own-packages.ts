@@ -1,0 +1,37 @@
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { accessSync, constants, existsSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+
+/** What suites with a browser are driven with; undefined: there is none. */
+export function findChromium(): string | undefined {
+  const directories = (process.env["PATH"] ?? "").split(path.delimiter);
+  const names = ["chromium", "chromium-browser", "google-chrome"];
+  return names.flatMap((name) => directories.map((directory) => path.join(directory, name))).find(isProgram);
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Installs the packages of a suite that has its own: what its package-lock.json names, unless it is there.
+ * @returns what is missing; undefined: nothing.
+ */
+export function installPackages(directory: string): string | undefined {
+  const stamp = path.join(directory, "node_modules/.pierhead-installed");
+  const wanted = createHash("sha256")
+    .update(readFileSync(path.join(directory, "package-lock.json")))
+    .digest("hex");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return undefined;
+  const argv = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+  const ended = spawnSync("npm", argv, { cwd: directory, stdio: ["ignore", 2, 2] });
+  if (ended.status !== 0) return "its npm packages could not be installed";
+  writeFileSync(stamp, wanted);
+  return undefined;
+}
