@@ -9,6 +9,8 @@ const t = await startApi();
 
 interface Opened {
   id: string;
+  key: string;
+  epoch: string;
   call(method: "GET" | "POST", path: string, payload?: object): ReturnType<TestApi["ask"]>;
 }
 
@@ -23,10 +25,11 @@ async function openListener(facts: object = {}): Promise<Opened> {
   const payload = { instance_id: "one", version: "1.0.0", protocols: [7, 1], compute_type: "kubernetes", ...facts };
   const session = await t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
   assert.equal(session.status, 201, JSON.stringify(session.body));
-  const headers = { [epochHeader]: String((session.body as { epoch: number }).epoch) };
+  const epoch = String((session.body as { epoch: number }).epoch);
+  const headers = { [epochHeader]: epoch };
   const call: Opened["call"] = (method, path, sent) =>
     t.ask({ method, url: path, key, headers, ...(sent === undefined ? {} : { payload: sent }) });
-  return { id, call };
+  return { id, key, epoch, call };
 }
 
 const deploy = async (listenerId: string) => {
@@ -106,4 +109,32 @@ test("a listener of a later version is understood: unknown fields are ignored, a
   const refused = await t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
   assert.equal(refused.status, 400);
   assert.match(JSON.stringify(refused.body), /this server speaks 1/);
+});
+
+test("assignments follow as server-sent events, each with the place to go on from", async () => {
+  const { id, key, epoch } = await openListener();
+  const first = await deploy(id);
+  await assign(first, id);
+  const base = await t.api.listen({ host: "127.0.0.1", port: 0 });
+  const ending = new AbortController();
+  const headers = { "x-api-key": key, accept: "text/event-stream", [epochHeader]: epoch };
+  const answer = await fetch(`${base}/dp/v1/desired?after=0`, { headers, signal: ending.signal });
+  assert.equal(answer.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  const reader = (answer.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  const readUntil = async (pattern: RegExp) => {
+    while (!pattern.test(text)) text += (await reader.read()).value ?? assert.fail(`the stream ended: ${text}`);
+  };
+  await readUntil(/^id: 1\nevent: desired\ndata: .*\n\n/m);
+  const second = await deploy(id);
+  await assign(second, id);
+  await readUntil(/^id: 2\nevent: desired\ndata: .*\n\n/m);
+  const pages = [...text.matchAll(/^data: (.*)$/gm)].map(
+    ([, json]) => JSON.parse(json ?? "") as { items: { deployment_id: string }[] },
+  );
+  assert.deepEqual(
+    pages.flatMap(({ items }) => items.map((item) => item.deployment_id)),
+    [first.id, second.id],
+  );
+  ending.abort();
 });

@@ -1,4 +1,3 @@
-import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { findPrincipal, type Principal } from "../../auth/principal.ts";
 import { ApiError, errors } from "../../contract/error.ts";
@@ -11,6 +10,7 @@ import { credentialsOf } from "../authenticate.ts";
 import { EventStream, type Watched } from "../event-stream.ts";
 import { eventOf } from "../present.ts";
 import { type Api, type Call, route } from "../route.ts";
+import { streamHeaders, wantsStream } from "../server-sent.ts";
 import { compileValidator } from "../validate.ts";
 import { readDeployment } from "./deployments.ts";
 
@@ -49,9 +49,6 @@ export function addEventRoutes(api: Api): void {
 
 /** The order in which a place names them. */
 const logKinds: readonly LogType[] = ["build", "deploy"];
-
-const wantsStream = (request: FastifyRequest) =>
-  request.method === "GET" && /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
 
 /** @throws ApiError 410 `eventsForgotten` */
 async function readPage(
@@ -107,13 +104,6 @@ async function stream(
   }
   return { events: [], position: "" };
 }
-
-const streamHeaders = {
-  "content-type": "text/event-stream; charset=utf-8",
-  "cache-control": "no-store, no-transform",
-  // Else nginx collects what it should pass on.
-  "x-accel-buffering": "no",
-};
 
 /**
  * Where to go on from: the header, which a browser sends by itself when it comes back, or the query.

@@ -17,7 +17,9 @@ import { addMetricSamples } from "../../store/metric-minutes.ts";
 import { storeReports } from "../../store/observations.ts";
 import { findSecretSet } from "../../store/secrets.ts";
 import { DesiredBell } from "../desired-bell.ts";
+import { type DesiredSource, streamDesired } from "../desired-stream.ts";
 import { type Api, listenerRoute } from "../route.ts";
+import { streamHeaders, wantsStream } from "../server-sent.ts";
 import { tracingEnvironment } from "../tracing.ts";
 
 const protocolsSpoken = [1];
@@ -69,12 +71,20 @@ function addDesiredRoutes(api: Api): void {
   const { db, sealer } = api.deps;
   const bell = new DesiredBell(db);
 
-  listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal }) => {
+  listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal, takeOver }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
     // A cursor from the future: this database was restored from a copy that is older than the listener's memory.
     if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
-    return waitForDesired(db, bell, session.listenerId, query, signal);
+    const { listenerId } = session;
+    if (!wantsStream(request)) return waitForDesired(db, bell, listenerId, query, signal);
+    const source: DesiredSource = {
+      read: (after) => readDesired(db, listenerId, { after, limit: pageMax }),
+      wait: (after, maxMs) => bell.wait({ listenerId, after }, signal, maxMs),
+      renew: () => renewListenerSession(db, session, listenerLeaseMs),
+    };
+    await streamDesired(takeOver(streamHeaders), source, { after: query.after, signal });
+    return { items: [], rv: query.after, more: false };
   });
 
   listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query }) => {

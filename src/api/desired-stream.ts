@@ -1,0 +1,52 @@
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import type { DesiredPage } from "../contract/assignment.ts";
+import { ApiError } from "../contract/error.ts";
+
+export interface DesiredSource {
+  read(after: number): Promise<DesiredPage>;
+  /** Settles when there may be more after this place, at latest after `maxMs`. */
+  wait(after: number, maxMs: number): { came: Promise<void>; cancel(): void };
+  /** Renews the session. @throws ApiError 409 `staleEpoch`. */
+  renew(): Promise<void>;
+}
+
+/** Well within the lease, which each one renews: a stream that is open needs no other sign of life. */
+export const pingMs = 10_000;
+
+/**
+ * Assignments as server-sent events: the pages of a long poll one after the other, each with its `rv` as the event's id. Ends
+ * when the reader goes, or when a newer session was opened.
+ */
+export async function streamDesired(
+  response: ServerResponse,
+  source: DesiredSource,
+  { after, signal }: { after: number; signal: AbortSignal },
+): Promise<void> {
+  let place = after;
+  let pingedAtMs = Date.now();
+  response.write(": assignments follow\n\n");
+  try {
+    while (!signal.aborted) {
+      const wake = source.wait(place, pingMs);
+      const page = await source.read(place);
+      if (page.items.length > 0) {
+        wake.cancel();
+        place = page.rv;
+        const isTaken = response.write(`id: ${page.rv}\nevent: desired\ndata: ${JSON.stringify(page)}\n\n`);
+        if (!isTaken) await once(response, "drain", { signal });
+        continue;
+      }
+      await wake.came;
+      if (Date.now() - pingedAtMs < pingMs || signal.aborted) continue;
+      pingedAtMs = Date.now();
+      await source.renew();
+      response.write(": ping\n\n");
+    }
+  } catch (error) {
+    const isStale = error instanceof ApiError && error.code === "staleEpoch";
+    if (isStale) response.write(`event: stale\ndata: {"error":"stale_epoch"}\n\n`);
+  } finally {
+    response.end();
+  }
+}
