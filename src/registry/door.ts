@@ -1,11 +1,21 @@
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request, type ServerResponse } from "node:http";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Access, readAccess, repositoryPrefix, type Signer } from "./access-token.ts";
 
+/** The registry behind the door. */
+export interface Upstream {
+  /** Scheme, host and port. */
+  origin: string;
+  /** Of the names of its repositories, with a slash at its end; "" for none. */
+  prefix: string;
+  /** What it is to be told with each request; null: it asks nobody. */
+  authorization: string | null;
+}
+
 export interface DoorOptions {
   signer: Signer;
-  /** Port of the registry behind the door. */
-  port(): Promise<number>;
+  upstream(): Promise<Upstream>;
   logger: Logger;
 }
 
@@ -21,7 +31,10 @@ export class RegistryDoor {
   #writes = 0;
   /** A push may go on that began before this process did. */
   #lastWriteAtMs = Date.now();
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 32 });
+  readonly #agents = {
+    "http:": new Agent({ keepAlive: true, maxSockets: 32 }),
+    "https:": new TlsAgent({ keepAlive: true, maxSockets: 32 }),
+  };
 
   constructor(options: DoorOptions) {
     this.#options = options;
@@ -45,7 +58,7 @@ export class RegistryDoor {
   }
 
   close(): void {
-    this.#agent.destroy();
+    for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
   async #answer(asked: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -73,21 +86,25 @@ export class RegistryDoor {
   }
 
   async #pass(asked: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
-    const port = await this.#options.port();
-    const headers: OutgoingHttpHeaders = { host: asked.headers.host };
+    const upstream = await this.#options.upstream();
+    const { protocol, host } = new URL(upstream.origin);
+    const isTls = protocol === "https:";
+    // The registry on this machine makes its addresses of the name it was called by.
+    const headers: OutgoingHttpHeaders = { host: isTls || upstream.authorization ? host : asked.headers.host };
+    if (upstream.authorization !== null) headers["authorization"] = upstream.authorization;
     for (const name of passedOn) if (asked.headers[name] !== undefined) headers[name] = asked.headers[name];
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const passed = request({
-      host: "127.0.0.1",
-      port,
-      method: asked.method,
-      path: target,
-      headers,
-      agent: this.#agent,
-    });
+    const url = upstream.origin + target.replace("/v2/", `/v2/${target === "/v2/" ? "" : upstream.prefix}`);
+    const agent = this.#agents[isTls ? "https:" : "http:"];
+    const passed = (isTls ? tlsRequest : request)(url, { method: asked.method, headers, agent });
     passed.on("error", reject);
     passed.on("response", (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      // That we are not known there is nothing a client could change.
+      if (answer.statusCode === 401) {
+        answer.resume();
+        return reject(new Error(`the registry at ${host} refuses the credentials it was given`));
+      }
+      response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...placeOf(answer, upstream) });
       answer.pipe(response).on("finish", resolve);
     });
     response.on("close", () => {
@@ -117,6 +134,14 @@ function targetOf({ method = "", url = "" }: IncomingMessage, { deploymentId, ki
     searchParams.delete("mount");
   }
   return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
+}
+
+/** Where a push goes on, as its client has to be told: on our own address. What lies elsewhere, such as blobs, stays there. */
+function placeOf({ headers }: IncomingMessage, { origin, prefix }: Upstream): { location?: string } {
+  if (headers.location === undefined) return {};
+  const { origin: found, pathname, search } = new URL(headers.location, origin);
+  if (found !== origin) return {};
+  return { location: pathname.replace(`/v2/${prefix}`, "/v2/") + search };
 }
 
 function refuse(

@@ -1,6 +1,6 @@
 import type { Logger } from "../telemetry/log.ts";
 import { repositoryPrefix, type Signer, signAccess, tokenUser } from "./access-token.ts";
-import { RegistryDoor } from "./door.ts";
+import { RegistryDoor, type Upstream } from "./door.ts";
 import { findUnneeded, type Needed, unlinkImages } from "./pushed-images.ts";
 import { RegistryProcess } from "./registry-process.ts";
 
@@ -17,17 +17,26 @@ const askTimeoutMs = 10_000;
 /** Docker retries a part of a push for a few minutes. */
 const quietMinMs = 600_000;
 
-/** The built-in registry: images of deployments below `r/<deployment id>/`. */
+/** A registry that runs here, or how to reach one of the operator's elsewhere. */
+export type RegistryPlace = { directory: string; program: string } | (() => Promise<Upstream>);
+
+/** Images of deployments, below `r/<deployment id>/`, behind a door. */
 export class Registry {
   readonly signer: Signer;
   readonly door: RegistryDoor;
-  readonly #process: RegistryProcess;
+  readonly #upstream: () => Promise<Upstream>;
+  /** Null: it runs elsewhere. */
+  readonly #process: RegistryProcess | null;
 
-  constructor(options: { directory: string; program: string; signer: Signer; logger: Logger }) {
-    const { signer, logger } = options;
+  constructor({ place, signer, logger }: { place: RegistryPlace; signer: Signer; logger: Logger }) {
     this.signer = signer;
-    this.#process = new RegistryProcess(options);
-    this.door = new RegistryDoor({ signer, logger, port: () => this.#process.port() });
+    const own = typeof place === "function" ? null : new RegistryProcess({ ...place, logger });
+    this.#process = own;
+    this.#upstream =
+      typeof place === "function"
+        ? place
+        : async () => ({ origin: `http://127.0.0.1:${await own?.port()}`, prefix: "", authorization: null });
+    this.door = new RegistryDoor({ signer, logger, upstream: this.#upstream });
   }
 
   /**
@@ -35,9 +44,9 @@ export class Registry {
    * @returns the digest of an image; null when there is none.
    */
   async findDigest(deploymentId: string, name: string, reference: string): Promise<string | null> {
-    const port = await this.#process.port();
-    const url = `http://127.0.0.1:${port}/v2/${repositoryPrefix(deploymentId)}${name}/manifests/${reference}`;
-    const headers = { accept: manifestTypes };
+    const { origin, prefix, authorization } = await this.#upstream();
+    const url = `${origin}/v2/${prefix}${repositoryPrefix(deploymentId)}${name}/manifests/${reference}`;
+    const headers = { accept: manifestTypes, ...(authorization !== null && { authorization }) };
     const answer = await fetch(url, { method: "HEAD", headers, signal: AbortSignal.timeout(askTimeoutMs) });
     return answer.ok ? answer.headers.get("docker-content-digest") : null;
   }
@@ -48,20 +57,22 @@ export class Registry {
   }
 
   /**
-   * Removes images that nothing needs, and what only they consist of. Not while somebody pushes: blobs that no image names
+   * Removes images that nothing needs, and what only they consist of; elsewhere that is the operator's to do. Not while somebody pushes: blobs that no image names
    * yet would go as well.
    * @param quietMs nobody has pushed for so long
    * @returns how many images.
    */
   async sweep(needed: Needed, quietMs = quietMinMs): Promise<number> {
-    const { blobsDir } = this.#process;
+    const own = this.#process;
+    if (own === null) return 0;
+    const { blobsDir } = own;
     if (this.door.quietForMs < quietMs || (await findUnneeded(blobsDir, needed)).length === 0) return 0;
     let count = 0;
-    await this.#process.whilePaused(async () => {
+    await own.whilePaused(async () => {
       // Requests wait meanwhile; whoever pushed since the first look is in the second.
       const unneeded = await findUnneeded(blobsDir, needed);
       await unlinkImages(unneeded);
-      await this.#process.collectGarbage();
+      await own.collectGarbage();
       count = unneeded.length;
     });
     return count;
@@ -69,7 +80,7 @@ export class Registry {
 
   async close(): Promise<void> {
     this.door.close();
-    await this.#process.stop();
+    await this.#process?.stop();
   }
 }
 

@@ -229,6 +229,11 @@ export const settings = {
     "/usr/bin/docker-registry, if it is there",
     "The CNCF distribution registry, which keeps pushed images.",
   ),
+  registryUrl: optional(
+    "PIERHEAD_REGISTRY_URL",
+    "a registry that runs here",
+    "Docker compute: the registry of the operator that keeps pushed images, `https://host/prefix`; its credentials are in the auth file.",
+  ),
   registryHost: optional(
     "PIERHEAD_REGISTRY_HOST",
     "from the request",

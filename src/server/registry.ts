@@ -3,6 +3,7 @@ import { type PinnedImage, pinImage } from "../builds/image/pin-image.ts";
 import { isReservedImage, type RegistryCredential } from "../compute/docker/images.ts";
 import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
+import type { Upstream } from "../registry/door.ts";
 import { parseOwnImage, Registry } from "../registry/registry.ts";
 import { findRegistryProgram } from "../registry/registry-process.ts";
 import { findKnownDigests } from "../store/artifacts.ts";
@@ -20,10 +21,31 @@ export function openRegistry(
 ): Registry | string {
   if (config.compute !== "docker") return "it runs no containers. Start it with PIERHEAD_COMPUTE=docker.";
   if (config.registry === "none") return "it was switched off (PIERHEAD_REGISTRY=none).";
+  const signer = textSigner(sealer);
+  if (config.registryUrl !== undefined)
+    return new Registry({ place: upstreamOf(config.registryUrl, config), signer, logger });
   const program = config.registryProgram ?? findRegistryProgram();
   if (program === null) return "its program is not installed. Debian: apt-get install docker-registry.";
-  const signer = textSigner(sealer);
-  return new Registry({ directory: path.join(config.dataDir, "registry"), program, signer, logger });
+  return new Registry({ place: { directory: path.join(config.dataDir, "registry"), program }, signer, logger });
+}
+
+/**
+ * The operator's registry; its credential is read each time, as for other registries.
+ * @throws Error naming the variable, when it is no address.
+ */
+function upstreamOf(address: string, { registryAuthFile }: Config): () => Promise<Upstream> {
+  const url = URL.parse(address);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "") {
+    throw new Error(`PIERHEAD_REGISTRY_URL must be an http or https address without credentials, got "${address}"`);
+  }
+  const { origin, host, pathname } = url;
+  const prefix = pathname.replace(/^\/+|\/+$/g, "");
+  return async () => {
+    const credential =
+      registryAuthFile === undefined ? null : await readRegistryCredential(registryAuthFile, `${host}/x`);
+    const login = credential && Buffer.from(`${credential.username}:${credential.password}`).toString("base64");
+    return { origin, prefix: prefix === "" ? "" : `${prefix}/`, authorization: login && `Basic ${login}` };
+  };
 }
 
 export type ImageFound = ({ ok: true } & PinnedImage) | { ok: false; message: string };

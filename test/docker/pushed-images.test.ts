@@ -89,7 +89,7 @@ test("images of kept revisions and new ones stay, with the parts of a list; the 
     await utimes(path.join(revisions, String(digest).replace(":", "/"), "link"), twoDaysAgo, twoDaysAgo);
   }
   const signer = { sign: () => "", isSigned: () => false };
-  registry = new Registry({ directory, program: program as string, signer, logger: createLogger("silent") });
+  registry = new Registry({ place: { directory, program: program as string }, signer, logger: createLogger("silent") });
   const needed = {
     deployments: async () => new Set([mine]),
     digests: async () => new Set([pushed["kept"]?.manifest ?? "", list]),
