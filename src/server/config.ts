@@ -15,6 +15,7 @@ import {
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
+import { dockerSettings } from "./docker-settings.ts";
 import {
   directory,
   type Environment,
@@ -212,56 +213,7 @@ export const settings = {
     64,
     "Builds at the same time on this server.",
   ),
-  dockerImagesMaxGib: whole(
-    "PIERHEAD_DOCKER_IMAGES_MAX_GIB",
-    20,
-    1,
-    100_000,
-    "Docker compute: disk that images may take before pulled ones that nothing uses are removed.",
-  ),
-  registry: oneOf(
-    "PIERHEAD_REGISTRY",
-    ["builtin", "none"] as const,
-    "Docker compute: where images of internal_docker deployments are pushed to.",
-  ),
-  registryProgram: optional(
-    "PIERHEAD_REGISTRY_PROGRAM",
-    "/usr/bin/docker-registry, if it is there",
-    "The CNCF distribution registry, which keeps pushed images.",
-  ),
-  registryUrl: optional(
-    "PIERHEAD_REGISTRY_URL",
-    "a registry that runs here",
-    "Docker compute: the registry of the operator that keeps pushed images, `https://host/prefix`; its credentials are in the auth file.",
-  ),
-  registryHost: optional(
-    "PIERHEAD_REGISTRY_HOST",
-    "from the request",
-    "Host and port that clients push images to, when it is not that of the API.",
-  ),
-  registryAuthFile: optional(
-    "PIERHEAD_REGISTRY_AUTH_FILE",
-    "none",
-    "Docker compute: a docker config.json with credentials of registries that images are pulled from.",
-  ),
-  nodeImage: text(
-    "PIERHEAD_NODE_IMAGE",
-    "node:24-slim",
-    "Docker compute: image with Node 24 and npm that JavaScript agents are built on.",
-  ),
-  pythonImage: text(
-    "PIERHEAD_PYTHON_IMAGE",
-    "python:{version}-slim",
-    "Docker compute: image with Python and pip that Python agents are built on; `{version}` is the one they ask for, or 3.12.",
-  ),
-  buildMemoryMib: whole(
-    "PIERHEAD_BUILD_MEMORY_MIB",
-    2_048,
-    128,
-    1_048_576,
-    "Docker compute: memory of each program that runs in a build.",
-  ),
-  buildCpuCores: whole("PIERHEAD_BUILD_CPU_CORES", 2, 1, 256, "Docker compute: cores a build may use."),
+  ...dockerSettings,
   buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline of one build."),
   deployTimeoutMs: whole(
     "PIERHEAD_DEPLOY_TIMEOUT_MS",
