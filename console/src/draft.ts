@@ -14,6 +14,8 @@ export interface Draft {
   name: string;
   type: DeploymentType;
   templateId: string;
+  /** "": the repository is public. */
+  integrationId: string;
   repoUrl: string;
   ref: string;
   configPath: string;
@@ -28,6 +30,7 @@ export const emptyDraft: Draft = {
   name: "",
   type: "dev",
   templateId: "",
+  integrationId: "",
   repoUrl: "",
   ref: "main",
   configPath: "langgraph.json",
@@ -82,9 +85,11 @@ export function bodyOf(draft: Draft): CreateDeployment {
   }
   if (source === "internal_source")
     return { ...shared, source_config: { deployment_type: type }, source_revision_config: {} };
+  const { integrationId, repoUrl, buildOnPush } = draft;
+  const readBy = integrationId === "" ? {} : { integration_id: integrationId };
   return {
     ...shared,
-    source_config: { repo_url: draft.repoUrl, deployment_type: type, build_on_push: draft.buildOnPush },
+    source_config: { ...readBy, repo_url: repoUrl, deployment_type: type, build_on_push: buildOnPush },
     source_revision_config: { repo_ref: draft.ref, langgraph_config_path: draft.configPath },
   };
 }

@@ -26,6 +26,9 @@ await pierhead.client.createOAuthProvider({
   body: { provider_id: "x", name: "X", client_id: "c", client_secret: "s", ...endpoints },
 });
 
+const url = "https://git.invalid/acme";
+await pierhead.client.createIntegration({ body: { host: "gitlab", name: "Our GitLab", url, token: "t" } });
+
 const own = addressOf(made);
 /** Every page, by what stands on it when it is there. */
 const pages: Record<string, (page: Page) => Promise<void>> = {
@@ -39,6 +42,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   [`${own}/settings`]: (page) => page.getByRole("heading", { name: "Where it answers" }).waitFor(),
   "/host/listeners": (page) => page.getByText("cluster", { exact: true }).waitFor(),
   "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),
+  "/host/integrations": (page) => page.getByRole("button", { name: "Delete Our GitLab" }).waitFor(),
   "/host/webhooks": (page) => page.getByRole("button", { name: /^Delete / }).waitFor(),
   "/host/keys": (page) => page.getByText("(this one)").waitFor(),
   "/host/members": (page) => page.getByText("ada@example.org", { exact: true }).waitFor(),

@@ -15,6 +15,8 @@ import { DeploymentTypeNames, sourceNames } from "../parts/words.ts";
 import { baseUrl, queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
+import { RepositoryPicker } from "./integrations.tsx";
+
 /** From nothing to a deployment: a source, a name, an environment. What the server would refuse is said while one types. */
 export function NewDeploymentPage() {
   const { client, mayChange } = useSession();
@@ -119,6 +121,11 @@ function SourceFields(props: FormProps) {
     );
   return (
     <>
+      <RepositoryPicker
+        integrationId={draft.integrationId}
+        onIntegration={(integrationId) => change({ integrationId })}
+        onRepository={({ url, default_branch }) => change({ repoUrl: url, ref: default_branch })}
+      />
       <TextField
         label="Repository"
         value={draft.repoUrl}

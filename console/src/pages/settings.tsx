@@ -2,6 +2,7 @@ import { useParams } from "@tanstack/react-router";
 import type { ComponentType } from "react";
 import { Note } from "../parts/notes.tsx";
 import { AuditPage } from "./audit.tsx";
+import { IntegrationsPage } from "./integrations.tsx";
 import { KeysPage } from "./keys.tsx";
 import { ListenersPage } from "./listeners.tsx";
 import { MembersPage } from "./members.tsx";
@@ -11,6 +12,7 @@ import { WebhooksPage } from "./webhooks.tsx";
 
 const pages: Record<string, ComponentType> = {
   audit: AuditPage,
+  integrations: IntegrationsPage,
   keys: KeysPage,
   listeners: ListenersPage,
   members: MembersPage,

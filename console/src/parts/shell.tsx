@@ -7,6 +7,7 @@ import { Palette } from "./palette.tsx";
 /** Pages beside the deployments; who may not administer is not shown what he may not see. */
 export const settingsPages = [
   { page: "listeners", text: "Listeners", admin: false },
+  { page: "integrations", text: "Integrations", admin: false },
   { page: "providers", text: "OAuth providers", admin: false },
   { page: "webhooks", text: "Webhooks", admin: false },
   { page: "keys", text: "API keys", admin: true },

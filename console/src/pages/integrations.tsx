@@ -1,0 +1,161 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { CodeHost, Integration } from "../../../src/contract/integration.ts";
+import { CommandLine } from "../parts/command-line.tsx";
+import { SelectField, TextField } from "../parts/fields.tsx";
+import { Note } from "../parts/notes.tsx";
+import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { useSession } from "../session.tsx";
+
+const hosts: { value: CodeHost; text: string }[] = [
+  { value: "github", text: "GitHub, by a token" },
+  { value: "gitlab", text: "GitLab" },
+  { value: "gitea", text: "Gitea or Forgejo" },
+  { value: "bitbucket", text: "Bitbucket" },
+  { value: "git", text: "any git server" },
+];
+
+/** What private repositories are read with. Credentials are never shown again. */
+export function IntegrationsPage() {
+  const { client, workspaceId, mayAdminister } = useSession();
+  const queryKey = ["integrations", workspaceId];
+  return (
+    <ResourcePage<Integration>
+      title="Integrations"
+      teach={<p>An integration lets deployments read private repositories, and deploys what is pushed to them.</p>}
+      queryKey={queryKey}
+      read={async (signal) => (await client.listIntegrations({ limit: 100 }, { signal })).resources}
+      call={{ id: "listIntegrations", input: { limit: 100 } }}
+      idOf={({ id }) => id}
+      columns={[
+        { name: "Name", show: ({ name }) => name },
+        { name: "Host", show: ({ host }) => host },
+        { name: "Good for", show: ({ url }) => url },
+        { name: "By", show: kindOf },
+        { name: "Address for its webhook", show: ({ webhook_url }) => webhook_url ?? "its own" },
+      ]}
+      {...(mayAdminister && {
+        actions: ({ id, name }) => (
+          <ActionButton
+            text="Delete"
+            label={`Delete ${name}`}
+            isDanger
+            confirm={`Deployments can no longer read repositories by ${name}.`}
+            act={() => client.deleteIntegration({ integration_id: id })}
+            done={`${name} was deleted.`}
+            renews={queryKey}
+          />
+        ),
+        children: (
+          <>
+            <InstallApp />
+            <NewIntegration />
+          </>
+        ),
+      })}
+    />
+  );
+}
+
+function kindOf({ installation_id, has_ssh_key, has_token }: Integration): string {
+  if (installation_id !== null) return "the GitHub App";
+  return [has_token ? "token" : "", has_ssh_key ? "SSH key" : ""].filter((one) => one !== "").join(", ") || "–";
+}
+
+/** The page goes to the host and comes back; where the operator has no App, the server says so. */
+function InstallApp() {
+  const { client } = useSession();
+  return (
+    <ActionButton
+      text="Install the GitHub App"
+      act={() => client.createInstallationLink({ body: { return_to: "/host/integrations" } })}
+      onDone={(answer) => location.assign((answer as { install_url: string }).install_url)}
+    />
+  );
+}
+
+function NewIntegration() {
+  const { client, workspaceId } = useSession();
+  const [host, setHost] = useState<CodeHost>("gitlab");
+  const [name, setName] = useState("");
+  const [url, setUrl] = useState("");
+  const [token, setToken] = useState("");
+  const body = { host, name, url, token };
+  return (
+    <FormDialog
+      open="New integration"
+      title="New integration"
+      submit="Create"
+      isReady={name.trim() !== "" && url !== "" && token !== ""}
+      call={{ id: "createIntegration", input: { body: { ...body, token: "…" } } }}
+      send={() => client.createIntegration({ body })}
+      renews={["integrations", workspaceId]}
+      result={({ webhook_url, webhook_secret }) => (
+        <>
+          <Note kind="good">For the host's webhook settings. The secret is shown this once.</Note>
+          {webhook_url !== null && <CommandLine text={webhook_url} />}
+          <CommandLine text={webhook_secret} />
+        </>
+      )}
+    >
+      <SelectField label="Host" value={host} onValue={setHost} options={hosts} />
+      <TextField label="Name" value={name} onValue={setName} />
+      <TextField
+        label="Address"
+        value={url}
+        onValue={setUrl}
+        placeholder="https://gitlab.example.org/acme"
+        hint="Below it the token is used, and nowhere else."
+      />
+      <TextField label="Access token" type="password" value={token} onValue={setToken} hint="Kept sealed." />
+    </FormDialog>
+  );
+}
+
+/** Which integration reads a repository; of the GitHub App its repositories are offered. */
+export function RepositoryPicker(props: {
+  integrationId: string;
+  onIntegration: (id: string) => void;
+  onRepository: (repository: { url: string; default_branch: string }) => void;
+}) {
+  const { client, workspaceId } = useSession();
+  const { integrationId, onIntegration, onRepository } = props;
+  const found = useQuery({
+    queryKey: ["integrations", workspaceId],
+    queryFn: async ({ signal }) => (await client.listIntegrations({ limit: 100 }, { signal })).resources,
+  });
+  const chosen = found.data?.find(({ id }) => id === integrationId);
+  const repositories = useQuery({
+    queryKey: ["repositories", integrationId],
+    queryFn: ({ signal }) => client.listGithubRepos({ integration_id: integrationId }, { signal }),
+    enabled: chosen?.installation_id != null,
+  });
+  if (!found.data?.length) return null;
+  return (
+    <>
+      <SelectField
+        label="Read with"
+        value={integrationId}
+        onValue={onIntegration}
+        options={[
+          { value: "", text: "nothing: it is public" },
+          ...found.data.map(({ id, name }) => ({ value: id, text: name })),
+        ]}
+      />
+      {repositories.data !== undefined && (
+        <SelectField
+          label="Its repositories"
+          value=""
+          onValue={(url) => {
+            const repository = repositories.data.find((one) => one.url === url);
+            if (repository !== undefined) onRepository(repository);
+          }}
+          options={[
+            { value: "", text: "choose …" },
+            ...repositories.data.map(({ url, owner, name }) => ({ value: url, text: `${owner}/${name}` })),
+          ]}
+        />
+      )}
+    </>
+  );
+}
