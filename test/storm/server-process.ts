@@ -16,7 +16,8 @@ export interface ServerProcess {
   logged(): string;
 }
 
-const readyTimeoutMs = 60_000;
+/** A first start makes a database, on machines that do other things too; it measures nothing. */
+const readyTimeoutMs = 180_000;
 
 /**
  * Starts `pierhead up` on a data directory and waits until it is ready.
