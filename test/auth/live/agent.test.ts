@@ -10,7 +10,14 @@ import { clientSecret, startLiveWorld } from "./world.ts";
 const timeoutMs = 400_000;
 
 const world = await startLiveWorld({ compute: "process" });
-after(() => world[Symbol.asyncDispose]());
+after(async () => {
+  // Agents outlive their server: one that is not deleted would go on after this test.
+  for (const { id } of (await world.client.listDeployments()).resources) {
+    await world.client.deleteDeployment({ deployment_id: id });
+    await world.client.waitForDeletion({ deployment_id: id }, { timeoutMs });
+  }
+  await world[Symbol.asyncDispose]();
+});
 const { identity, browser } = world;
 
 async function deployExample(): Promise<string> {
