@@ -50,24 +50,56 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/audit": (page) => page.getByText("webhook.create", { exact: true }).waitFor(),
 };
 
-for (const dark of [false, true]) {
-  test(`every page can be read and used by everybody: axe-core has no serious finding, ${dark ? "dark" : "light"}`, async () => {
-    const page = await open({ dark });
-    const found: Record<string, string[]> = {};
-    for (const [path, isThere] of Object.entries(pages)) {
-      await page.goto(pierhead.url + path);
-      await isThere(page);
-      const serious = await findings(page);
-      if (serious.length > 0) found[path] = serious;
-      if (dark || path === "/host/deployments") await picture(page, `${path.split("/").at(-1)}${dark ? "-dark" : ""}`);
-    }
-    assert.deepEqual(found, {});
-    const [red = 255] =
-      (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/g) ?? [];
-    assert.equal(Number(red) < 60, dark, "the colours are those the system asks for");
-    await page.context().close();
-  });
+interface Seen {
+  /** Serious findings of axe-core, by page. */
+  light: Record<string, string[]>;
+  dark: Record<string, string[]>;
+  /** Pages that are wider than a screen of 360 px. */
+  wide: Record<string, number>;
+  /** Colour of the page behind everything: red of 255. */
+  red: { light: number; dark: number };
 }
+
+/** Looks at every page in light, in dark and on a narrow screen; each is loaded once. */
+async function look(): Promise<Seen> {
+  const seen: Seen = { light: {}, dark: {}, wide: {}, red: { light: 0, dark: 255 } };
+  const page = await open();
+  for (const [path, isThere] of Object.entries(pages)) {
+    await page.goto(pierhead.url + path);
+    await isThere(page);
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      const serious = await findings(page);
+      if (serious.length > 0) seen[colorScheme][path] = serious;
+      const colour = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      seen.red[colorScheme] = Number(/\d+/.exec(colour)?.[0]);
+      await picture(page, `${path.split("/").at(-1)?.slice(0, 12)}-${colorScheme}`);
+    }
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.setViewportSize({ width: 360, height: 800 });
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (width > 360) seen.wide[path] = width;
+    if (path === own) await picture(page, "narrow");
+    await page.setViewportSize({ width: 1_200, height: 800 });
+  }
+  await page.context().close();
+  return seen;
+}
+
+const seen = await look();
+
+test("every page can be read and used by everybody: axe-core has no serious finding", () => {
+  assert.deepEqual(seen.light, {});
+});
+
+test("in the dark neither, and the colours are those the system asks for", () => {
+  assert.deepEqual(seen.dark, {});
+  assert.ok(seen.red.light > 200 && seen.red.dark < 60, JSON.stringify(seen.red));
+});
+
+test("every page fits a screen of 360 px: nothing has to be scrolled sideways", () => {
+  assert.deepEqual(seen.wide, {});
+});
 
 test("dialogs, the palette and the sign-in have no serious finding either", async () => {
   const page = await open({ key: null });
@@ -84,20 +116,6 @@ test("dialogs, the palette and the sign-in have no serious finding either", asyn
   await page.getByRole("button", { name: "Delete this deployment …" }).click();
   await page.getByRole("dialog").getByText("This cannot be undone.").waitFor();
   assert.deepEqual(await findings(page), [], "delete");
-  await page.context().close();
-});
-
-test("every page fits a screen of 360 px: nothing has to be scrolled sideways", async () => {
-  const page = await open({ width: 360 });
-  const wide: Record<string, number> = {};
-  for (const [path, isThere] of Object.entries(pages)) {
-    await page.goto(pierhead.url + path);
-    await isThere(page);
-    const width = await page.evaluate(() => document.documentElement.scrollWidth);
-    if (width > 360) wide[path] = width;
-    if (path === own) await picture(page, "narrow");
-  }
-  assert.deepEqual(wide, {});
   await page.context().close();
 });
 

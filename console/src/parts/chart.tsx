@@ -16,7 +16,7 @@ export function Chart(props: { title: string; unit: string; times: number[]; lin
   return (
     <figure className="chart card">
       <figcaption className="row spread">
-        <b>{title}</b>
+        <b>{unit === "" ? title : `${title}, ${unit}`}</b>
         <span className="soft">{lines.map(({ name, values }) => `${name} ${latest(values)}`).join(" · ")}</span>
       </figcaption>
       <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`${title}: ${lines.map(summaryOf).join("; ")}`}>
@@ -25,7 +25,6 @@ export function Chart(props: { title: string; unit: string; times: number[]; lin
             <line className="axis" x1={left} x2={width} y1={y(value)} y2={y(value)} />
             <text x={left - 4} y={y(value) + 4} textAnchor="end">
               {numberText(value)}
-              {unit === "" ? "" : ` ${unit}`}
             </text>
           </g>
         ))}

@@ -33,6 +33,7 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
   terminal.say(
     `${terminal.paintErr("green", "Ready")} in ${duration(Date.now() - startedAt)}. Stop with Ctrl-C; agents ${options.stopAgentsOnExit ? "stop too" : "go on"}.`,
   );
+  terminal.say(`  Console   ${server.url}`);
   terminal.say(`  Key       in ${credentialsFile}; commands on this machine use it\n  Next      pierhead deploy DIR`);
   if ((environment.PIERHEAD_COMPUTE ?? "process") === "process") {
     terminal.say(
