@@ -240,7 +240,11 @@ export class ClusterFleet {
     const { assignment } = member;
     if (assignment === null || assignment.op === "delete") return this.#remove(member, signal);
     const goal = goalOf(member, assignment);
-    if (goal === null || goal.cluster == null) return quietLookMs;
+    if (goal === null) return quietLookMs;
+    if (goal.cluster == null) {
+      this.#judge(member, assignment, goal, [notForClusters]);
+      return quietLookMs;
+    }
     const isReady = await this.#bring(member, assignment, goal, signal);
     return isReady ? quietLookMs : busyLookMs;
   }
@@ -334,6 +338,15 @@ export class ClusterFleet {
     }
   }
 }
+
+const notForClusters: Trouble = {
+  weight: "now",
+  cause: {
+    reason: "StartError",
+    message: "This listener runs a cluster, and the deployment was made for another kind. Deploy an image to it.",
+    ...{ exit_code: null, signal: null, last_lines: [] },
+  },
+};
 
 /** The target, unless it was given up. */
 function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {

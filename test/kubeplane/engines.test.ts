@@ -134,6 +134,20 @@ suite("databases, autoscalers and routes", () => {
       type: "merge",
       signal: AbortSignal.timeout(10_000),
     });
+    const begun = newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 4 } });
+    const { slug: newSlug } = await place.deployed(begun);
+    const managers = (await place.get("Deployment", newSlug))?.metadata.managedFields ?? [];
+    const owner = managers.filter(
+      ({ fieldsV1 }) =>
+        JSON.stringify(fieldsV1).includes('"f:replicas":{}},') ||
+        JSON.stringify(fieldsV1) === '{"f:spec":{"f:replicas":{}}}',
+    );
+    assert.deepEqual(
+      owner.map(({ manager }) => manager),
+      ["pierhead-scale"],
+      "not ours any more",
+    );
+    assert.equal((await place.get<DeploymentView>("Deployment", newSlug))?.spec.replicas, 2);
     const third = newRun(place, "127.0.0.1:1/agent:3", scaled);
     let fewest = 4;
     place.controlPlane.assign({ deployment_id, target: third });

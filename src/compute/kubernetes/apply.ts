@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { type ApiServer, fieldManager, KubeError } from "./api-server.ts";
 import { checkWorkload } from "./check-workload.ts";
 import { type KindName, kinds } from "./kinds.ts";
-import { labelsOf, pausedAnnotation, secretNameOf, teardownFinalizer } from "./names.ts";
+import { componentLabel, labelsOf, pausedAnnotation, secretNameOf, teardownFinalizer } from "./names.ts";
 import { hasOwnDatabase, needsRedis, render, selectorText } from "./render.ts";
 import { growStorage } from "./storage.ts";
 import {
@@ -78,7 +78,9 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   await createSecrets(api, workload, database, owned, signal);
   const versions = new Map<string, string>();
   const put = async (manifests: Manifest[]) => {
-    for (const manifest of manifests) noteVersion(versions, await putObject(api, owned(manifest), signal));
+    for (const manifest of manifests) {
+      noteVersion(versions, await putObject(api, owned(manifest), leastReplicas(workload, manifest), signal));
+    }
   };
   await put(data);
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
@@ -199,10 +201,10 @@ async function createSecrets(
  * Server-side apply, and what to do where it cannot: the replicas of a Deployment are handed over to its autoscaler before
  * we leave them out (otherwise the server sets them to 1), disks grow, and an object that it refuses is written as a whole.
  */
-async function putObject(api: ApiServer, manifest: Manifest, signal: AbortSignal): Promise<Living> {
+async function putObject(api: ApiServer, manifest: Manifest, replicas: number, signal: AbortSignal): Promise<Living> {
   const { kind, metadata } = manifest;
   if (kind === "Deployment" && (manifest["spec"] as { replicas?: number }).replicas === undefined) {
-    await handOverReplicas(api, manifest, signal);
+    await handOverReplicas(api, manifest, replicas, signal);
   }
   if (kind === "StatefulSet") await growStorage(api, manifest, signal);
   try {
@@ -219,18 +221,30 @@ async function putObject(api: ApiServer, manifest: Manifest, signal: AbortSignal
 /** The field manager that keeps the number of replicas when nobody else does. */
 const scaleManager = "pierhead-scale";
 
-async function handOverReplicas(api: ApiServer, manifest: Manifest, signal: AbortSignal): Promise<void> {
+async function handOverReplicas(
+  api: ApiServer,
+  manifest: Manifest,
+  leastReplicas: number,
+  signal: AbortSignal,
+): Promise<void> {
   const { name, namespace } = manifest.metadata;
-  const there = await api.get<Living>("Deployment", namespace, name, signal);
-  const owned = there?.metadata.managedFields?.find(({ manager }) => manager === fieldManager)?.fieldsV1 as
+  const first = { ...manifest, spec: { ...(manifest["spec"] as object), replicas: leastReplicas } };
+  const there =
+    (await api.get<Living>("Deployment", namespace, name, signal)) ?? ((await api.apply(first, signal)) as Living);
+  const owned = there.metadata.managedFields?.find(({ manager }) => manager === fieldManager)?.fieldsV1 as
     | { "f:spec"?: { "f:replicas"?: object } }
     | undefined;
-  if (there !== null && owned?.["f:spec"]?.["f:replicas"] === undefined) return;
-  const replicas = (there?.["spec"] as { replicas?: number } | undefined)?.replicas;
-  if (replicas === undefined) return;
+  const { replicas } = there["spec"] as { replicas?: number };
+  if (owned?.["f:spec"]?.["f:replicas"] === undefined || replicas === undefined) return;
   const { apiVersion, kind } = manifest;
   const scale = { apiVersion, kind, metadata: { name, namespace }, spec: { replicas } };
   await api.apply(scale, signal, { manager: scaleManager });
+}
+
+/** What an autoscaler begins with. */
+function leastReplicas({ cluster }: Workload, { metadata }: Manifest): number {
+  const sizes = metadata.labels?.[componentLabel] === "queue" ? cluster.sizes.queue : cluster.sizes;
+  return Math.max(1, sizes.minReplicas);
 }
 
 /**
