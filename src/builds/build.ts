@@ -1,7 +1,5 @@
 import type { Artifact } from "../contract/assignment.ts";
-import type { GitCredential } from "../integrations/git-credential.ts";
-
-export type { GitCredential };
+import type { RepositoryCredential } from "../integrations/git-credential.ts";
 
 /** Where the files come from. Refs are resolved before a build starts: a build always names exact content. */
 export type BuildSource =
@@ -9,7 +7,7 @@ export type BuildSource =
       kind: "git";
       repoUrl: string;
       commitSha: string;
-      credential: GitCredential | null;
+      credential: RepositoryCredential | null;
       /** May the URL name this machine's own files, or hosts in private ranges? Checked again here: time has passed. */
       allowLocal: boolean;
       allowPrivateNetwork: boolean;

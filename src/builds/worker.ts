@@ -31,7 +31,8 @@ async function main(request: BuildRequest): Promise<void> {
     if (!isDone) void abandon(request);
   });
   const outbox = new Outbox();
-  const secrets = request.source.kind === "git" ? [request.source.credential?.password ?? ""] : [];
+  const credential = request.source.kind === "git" ? request.source.credential : null;
+  const secrets = credential === null ? [] : ["password" in credential ? credential.password : credential.privateKey];
   const log = new BuildLog((line) => outbox.add(line), { secrets });
   const result = await build(request, log);
   if (!result.ok) log.say(failureLine(result), "ERROR");

@@ -2,6 +2,7 @@ import { adminCommand } from "./admin-table.ts";
 import { authCommand } from "./auth-table.ts";
 import { databaseCommand } from "./database-table.ts";
 import { eventsCommand, webhooksCommand } from "./events-table.ts";
+import { integrationsCommand, pushesCommand } from "./integrations-table.ts";
 import type { Session } from "./session.ts";
 
 /** Ends with 0, or by a thrown failure. */
@@ -241,6 +242,8 @@ export const commandTable: readonly CommandSpec[] = [
     ],
   },
   authCommand,
+  integrationsCommand,
+  pushesCommand,
   webhooksCommand,
   databaseCommand,
   adminCommand,

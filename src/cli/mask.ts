@@ -2,7 +2,9 @@
 export const mask = "**********";
 
 /** Fields that hold a secret by themselves, wherever they stand. */
-const secretFields: ReadonlySet<string> = new Set(["client_secret", "access_token", "refresh_token"]);
+const secretFields: ReadonlySet<string> = new Set([
+  ...["client_secret", "access_token", "refresh_token", "token", "ssh_key"],
+]);
 
 /** A copy in which secret fields and the value of every entry under `secrets` are masked, however deep. */
 export function maskSecrets<T>(data: T): T {

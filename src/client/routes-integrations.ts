@@ -23,6 +23,7 @@ export const integrationRoutes: Record<keyof IntegrationOperations, Route> = {
   createInstallationLink: { verb: "POST", path: "/v2/integrations/github/installation-link" },
   createForgeInstallationLink: { verb: "POST", path: "/v2/integrations/forge-github/installation-link" },
   attachInstallation: { verb: "POST", path: "/v2/admin/integrations/github" },
+  findAgentProjects: { verb: "GET", path: "/v2/integrations/projects" },
   listIntegrations: { verb: "GET", path: "/v2/integrations" },
   createIntegration: { verb: "POST", path: "/v2/integrations" },
   getIntegration: { verb: "GET", path: one },

@@ -158,6 +158,47 @@ export const PatchIntegration = Type.Object(
 );
 export type PatchIntegration = Static<typeof PatchIntegration>;
 
+/** Where agents may lie in a repository. */
+export const FindProjectsQuery = Type.Object({
+  repo_url: Type.String({
+    minLength: 1,
+    maxLength: 2_048,
+    description: "As for source_config.repo_url.",
+    examples: ["https://github.com/acme/support-bot"],
+  }),
+  ref: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: "As for repo_ref. Absent: the default branch.",
+      examples: ["main"],
+    }),
+  ),
+  integration_id: Type.Optional(uuid("Integration that reads a private repository.")),
+});
+
+export const AgentProject = Type.Object(
+  {
+    config_path: Type.String({
+      description: "Goes into langgraph_config_path.",
+      examples: ["agents/support/langgraph.json"],
+    }),
+    directory: Type.String({ description: "Where it lies; empty: the root.", examples: ["agents/support"] }),
+    kind: literals(["langgraph", "pierhead"]),
+  },
+  { $id: "AgentProject" },
+);
+export type AgentProject = Static<typeof AgentProject>;
+
+export const AgentProjectList = Type.Object(
+  {
+    ref: Type.String({ examples: ["main"] }),
+    commit_sha: Type.String({ examples: ["da1560886d4f094c3e6c9ef40349f7d38b5d27d7"] }),
+    projects: Type.Array(AgentProject, { description: "By path, those nearest the root first; at most 200." }),
+  },
+  { $id: "AgentProjectList" },
+);
+
 /** What became of a host's message: looked at, heard before, or about nothing that anybody follows. */
 export const HostMessageReceipt = Type.Object(
   { status: literals(["accepted", "repeated", "ignored"]) },

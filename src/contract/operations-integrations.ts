@@ -1,7 +1,9 @@
 import {
+  AgentProjectList,
   AttachInstallation,
   CreateIntegration,
   CursorQuery,
+  FindProjectsQuery,
   ForgeIntegrationPage,
   GithubIntegration,
   GithubIntegrationList,
@@ -135,6 +137,17 @@ export const integrationOperations = {
     errors: ["githubAppMissing", "codeHostFailed", "workspaceNotFound"],
     role: "admin",
     administers: "installation",
+  }),
+  findAgentProjects: operation("findAgentProjects", {
+    operationId: "find_agent_projects_v2_integrations_projects_get",
+    verb: "GET",
+    path: "/v2/integrations/projects",
+    tag,
+    summary: "List the agent projects of a repository: where its langgraph.json and pierhead.json lie",
+    query: FindProjectsQuery,
+    response: { status: 200, schema: AgentProjectList },
+    errors: ["integrationNotFound", "invalidField", "codeHostFailed"],
+    role: "deployer",
   }),
   listIntegrations: operation("listIntegrations", {
     operationId: "list_integrations_v2_integrations_get",

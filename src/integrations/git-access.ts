@@ -1,4 +1,4 @@
-import type { GitCredential } from "./git-credential.ts";
+import type { RepositoryCredential } from "./git-credential.ts";
 import { GitFailure, shownUrl } from "./git-failure.ts";
 import type { GithubApp } from "./github-app.ts";
 import { HostFailure } from "./host-failure.ts";
@@ -12,11 +12,13 @@ export interface OpenIntegration {
   url: string;
   username: string | null;
   token: string | null;
+  sshKey: string | null;
+  sshKnownHosts: string | null;
 }
 
 /** What git may do to reach one repository. */
 export interface GitAccess {
-  credential: GitCredential | null;
+  credential: RepositoryCredential | null;
   allowPrivateNetwork: boolean;
 }
 
@@ -44,7 +46,12 @@ export async function gitAccess(
   if (!isBelow(integration.url, repoUrl)) {
     throw denied(`${shownUrl(repoUrl)} is not below ${integration.url}, which this integration is for.`);
   }
-  const { installationId, token } = integration;
+  const { installationId, token, sshKey, sshKnownHosts } = integration;
+  if (isSsh(repoUrl)) {
+    if (sshKey === null || sshKnownHosts === null)
+      throw denied("This integration has no SSH key. Store one, or use the repository's https address.");
+    return { credential: { privateKey: sshKey, knownHosts: sshKnownHosts }, allowPrivateNetwork };
+  }
   if (installationId !== null) {
     if (github === null) throw denied("This server has no GitHub App any more, which this integration belongs to.");
     const minted = await mint(github, installationId, repoUrl, signal);
@@ -68,11 +75,20 @@ async function mint(github: GithubApp, installationId: number, repoUrl: string, 
   }
 }
 
-/** Same scheme, host and port, and a path below: compared part by part, as the host will read them. */
+const isSsh = (repoUrl: string) => repoUrl.startsWith("ssh://") || !repoUrl.includes("://");
+
+/**
+ * A path below, compared part by part as the host will read them, at the same scheme, host and port. For ssh the host is
+ * enough: the host proves itself by its key.
+ */
 function isBelow(base: string, repoUrl: string): boolean {
-  if (!URL.canParse(base) || !URL.canParse(repoUrl)) return false;
-  const [outer, inner] = [new URL(base), new URL(repoUrl)];
-  if (outer.origin !== inner.origin || outer.origin === "null") return false;
+  const address = repoUrl.includes("://") ? repoUrl : repoUrl.replace(/^([^/:@]+@[^/:]+):/, "ssh://$1/");
+  if (!URL.canParse(base) || !URL.canParse(address)) return false;
+  const [outer, inner] = [new URL(base), new URL(address)];
+  const isSameHost = isSsh(repoUrl)
+    ? outer.hostname !== "" && outer.hostname.toLowerCase() === inner.hostname.toLowerCase()
+    : outer.origin === inner.origin && outer.origin !== "null";
+  if (!isSameHost) return false;
   const parts = (url: URL) => url.pathname.toLowerCase().split("/").filter(Boolean);
   const innerParts = parts(inner);
   if (innerParts.some((part) => /%2f|%5c|%2e/.test(part))) return false;

@@ -1,6 +1,11 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 
+import type { SshKey } from "./ssh.ts";
+
+/** What a repository is read with: a password or token over http, or a key over ssh. */
+export type RepositoryCredential = GitCredential | SshKey;
+
 /** Given to git on a pipe when it asks: never in a URL, an argument, a variable, a config file or a log line. */
 export interface GitCredential {
   username: string;

@@ -1,10 +1,10 @@
-import type { GitCredential } from "./git-credential.ts";
+import type { RepositoryCredential } from "./git-credential.ts";
 
 /** A repository as a user names it, and what may be done to reach it. */
 export interface GitRemote {
   /** https:// or http://; an absolute path or file:// only with `allowLocal`. */
   repoUrl: string;
-  credential: GitCredential | null;
+  credential: RepositoryCredential | null;
   allowLocal: boolean;
   allowPrivateNetwork: boolean;
   signal: AbortSignal;
@@ -35,7 +35,7 @@ export class GitFailure extends Error {
 /** Where each line of git's own words leads. The first match counts. */
 const meanings: [RegExp, GitFailureReason][] = [
   [
-    /could not read (Username|Password)|Authentication failed|Access denied|error: 40[13]|Permission denied/i,
+    /could not read (Username|Password)|Authentication failed|Access denied|error: 40[13]|Permission denied|Host key verification/i,
     "AccessDenied",
   ],
   [/couldn't find remote ref|not our ref|unadvertised object|no such remote ref/i, "RefNotFound"],
@@ -82,10 +82,15 @@ function advice(reason: GitFailureReason, { repoUrl, credential }: GitRemote): s
   }
 }
 
+/** What ssh says stands before git's own words, which know no more than that it failed. */
+const sshWords =
+  /Permission denied|Host key verification|kex_exchange|Connection (refused|timed out|closed)|resolve host/i;
+
 /** The line that says most: git's own fatal one, or else the last, without the prefixes git gives it. */
 function lastWords(stderr: string): string {
   const lines = stderr.split("\n").filter((line) => line.trim() !== "");
   const line =
+    lines.find((said) => sshWords.test(said) && !said.startsWith("fatal: ")) ??
     lines.findLast((said) => said.startsWith("fatal: ") && !said.startsWith("fatal: Could not read from")) ??
     lines.at(-1);
   return (line ?? "")

@@ -7,6 +7,7 @@ import type { Readable, Writable } from "node:stream";
 import { credentialLines, writeAskpass } from "./git-credential.ts";
 import { explainGit, GitFailure, type GitRemote, timedOut } from "./git-failure.ts";
 import { checkUrl } from "./git-url.ts";
+import { openSsh, type Ssh } from "./ssh.ts";
 
 /** Git bound to one remote: knows its canonical address and runs hardened. */
 export interface Git {
@@ -26,13 +27,19 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
   const deadline = AbortSignal.timeout(remote.timeoutMs);
   const signal = AbortSignal.any([remote.signal, deadline]);
   const scratchDir = await mkdtemp(path.join(tmpdir(), "pierhead-git-"));
+  let ssh: Ssh | undefined;
   try {
-    const { url, protocols, pinned } = await checkUrl(remote);
+    const { url, protocols, pinned, ssh: target } = await checkUrl(remote);
+    const { credential } = remote;
+    if (target !== undefined && credential !== null && "privateKey" in credential) {
+      ssh = await openSsh(scratchDir, { key: credential, target, timeoutMs: remote.timeoutMs }, signal);
+    }
     await writeFile(path.join(scratchDir, ".gitconfig"), configuration(pinned));
     const env = [
       ...environment(scratchDir),
       `GIT_ALLOW_PROTOCOL=${protocols}`,
       `GIT_ASKPASS=${await writeAskpass(scratchDir)}`,
+      ...(ssh?.env ?? []),
     ];
     return await work({ url, scratchDir, run: (args) => runGit(args, { remote, env, signal, scratchDir }) });
   } catch (error) {
@@ -40,6 +47,7 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
     if (deadline.aborted) throw timedOut(remote, error);
     throw error;
   } finally {
+    await ssh?.close();
     await rm(scratchDir, { recursive: true, force: true, maxRetries: 3 });
   }
 }
@@ -61,7 +69,8 @@ const answerBytesMax = 8 * 1024 * 1024;
  */
 async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCall): Promise<string> {
   signal.throwIfAborted();
-  const lines = remote.credential === null ? "" : credentialLines(remote.credential);
+  const { credential } = remote;
+  const lines = credential !== null && "password" in credential ? credentialLines(credential) : "";
   const git = spawn("env", [...env, "git", ...args], {
     cwd: scratchDir,
     detached: true,

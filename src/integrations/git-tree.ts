@@ -1,4 +1,4 @@
-import { fetchFor, initRepository } from "./git.ts";
+import { checkCommitId, fetchFor, initRepository } from "./git.ts";
 import { GitFailure, type GitRemote } from "./git-failure.ts";
 import { withGit } from "./git-program.ts";
 
@@ -12,6 +12,8 @@ export async function changedPaths({
   to,
   ...remote
 }: GitRemote & { from: string; to: string }): Promise<string[] | null> {
+  checkCommitId(from);
+  checkCommitId(to);
   return withGit(remote, async (git) => {
     const gitDir = await initRepository(git);
     try {
@@ -27,6 +29,7 @@ export async function changedPaths({
 
 /** All files of a commit. @throws GitFailure */
 export async function listFiles({ commitSha, ...remote }: GitRemote & { commitSha: string }): Promise<string[]> {
+  checkCommitId(commitSha);
   return withGit(remote, async (git) => {
     const gitDir = await initRepository(git);
     await git.run([...fetchFor(gitDir), "--depth=1", "--filter=blob:none", "--", git.url, commitSha]);

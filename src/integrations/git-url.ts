@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { fitsLines } from "./git-credential.ts";
 import { GitFailure, type GitRemote, shownUrl } from "./git-failure.ts";
 import { PrivateAddressError, resolvePublicHost } from "./outbound-address.ts";
+import type { SshTarget } from "./ssh.ts";
 
 export interface CheckedUrl {
   /** Canonical: what git gets is what was checked, not what was written. */
@@ -11,6 +12,8 @@ export interface CheckedUrl {
   protocols: string;
   /** For `http.curloptResolve`; null when nothing is pinned. */
   pinned: string | null;
+  /** Where ssh connects to, when it does. */
+  ssh?: SshTarget;
 }
 
 /**
@@ -19,7 +22,7 @@ export interface CheckedUrl {
  */
 export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
   const { repoUrl, credential, allowLocal, allowPrivateNetwork } = remote;
-  if (credential !== null && !fitsLines(credential)) {
+  if (credential !== null && "password" in credential && !fitsLines(credential)) {
     throw new GitFailure("AccessDenied", "The credential of this integration contains a line break. Store it again.");
   }
   const local = localPath(repoUrl);
@@ -29,13 +32,8 @@ export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
       `${shownUrl(repoUrl)} is a path on this server, which only an operator can allow (PIERHEAD_ALLOW_LOCAL_SOURCES=true).`,
     );
   }
-  const asHttps = httpsFormOf(repoUrl);
-  if (asHttps !== null) {
-    throw new GitFailure(
-      "AccessDenied",
-      `${shownUrl(repoUrl)} needs an SSH key, and integrations hold no keys, only a user name with a password or token. Use ${asHttps}; for a private repository name an integration in integration_id.`,
-    );
-  }
+  const ssh = sshFormOf(repoUrl);
+  if (ssh !== null) return checkSsh(remote, ssh);
   const url = URL.canParse(repoUrl) ? new URL(repoUrl) : null;
   if (url === null || !["https:", "http:"].includes(url.protocol)) {
     throw refused(`'${shownUrl(repoUrl)}' is not a repository URL that can be used here. Use https://<host>/<path>.`);
@@ -55,25 +53,58 @@ export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
 
 /** `host:port:address,...`: curl then connects to what was checked and asks no name server again. */
 async function pin(url: URL): Promise<string> {
+  const addresses = await publicAddresses(url.hostname);
+  const shown = addresses.map((address) => (address.includes(":") ? `[${address}]` : address));
+  return `${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}:${shown.join(",")}`;
+}
+
+async function publicAddresses(host: string): Promise<string[]> {
   try {
-    const addresses = await resolvePublicHost(url.hostname);
-    const shown = addresses.map((address) => (address.includes(":") ? `[${address}]` : address));
-    return `${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}:${shown.join(",")}`;
+    return await resolvePublicHost(host);
   } catch (error) {
     if (error instanceof PrivateAddressError) throw refused(error.message);
-    throw new GitFailure("Unreachable", `The host name ${url.hostname} does not resolve. Check the URL.`, {
-      cause: error,
-    });
+    throw new GitFailure("Unreachable", `The host name ${host} does not resolve. Check the URL.`, { cause: error });
   }
 }
 
-/** What an SSH address (`ssh://user@host/path`, `user@host:path`) most likely is over https; null: it is none. */
-function httpsFormOf(repoUrl: string): string | null {
-  const [, host, path] =
-    /^ssh:\/\/(?:[\w.-]+@)?([a-z0-9][\w.-]*)(?::\d+)?\/([^\s?#]+)$/i.exec(repoUrl) ??
-    /^[a-z0-9_][\w.-]*@([a-z0-9][a-z0-9.-]*):([^\s:/-][^\s?#]*)$/i.exec(repoUrl) ??
+interface SshAddress {
+  user: string | null;
+  host: string;
+  port: number | null;
+  path: string;
+  /** `user@host:path`: the path may be below the user's home. */
+  isShort: boolean;
+}
+
+/** `ssh://user@host:port/path` and `user@host:path`; null: it is neither. */
+function sshFormOf(repoUrl: string): SshAddress | null {
+  const [, user, host, port, path] =
+    /^ssh:\/\/(?:([a-z0-9_][\w.-]*)@)?([a-z0-9][\w.-]*)(?::(\d{1,5}))?\/([^\s?#]+)$/i.exec(repoUrl) ??
+    /^([a-z0-9_][\w.-]*)@([a-z0-9][a-z0-9.-]*):()([^\s:/-][^\s?#]*)$/i.exec(repoUrl) ??
     [];
-  return host === undefined ? null : `https://${host}/${path}`;
+  if (host === undefined || path === undefined) return null;
+  return { user: user ?? null, host, port: port ? Number(port) : null, path, isShort: !repoUrl.includes("://") };
+}
+
+/** @throws GitFailure without a key, or for a host that may not be reached. */
+async function checkSsh({ repoUrl, credential, allowPrivateNetwork }: GitRemote, at: SshAddress): Promise<CheckedUrl> {
+  const { user, host, port, path, isShort } = at;
+  if (credential === null || !("privateKey" in credential)) {
+    throw new GitFailure(
+      "AccessDenied",
+      `${shownUrl(repoUrl)} needs an SSH key. Name an integration with an 'ssh_key' in integration_id, or use https://${host}/${path}.`,
+    );
+  }
+  if (/['"\\]/.test(path)) throw refused(`${shownUrl(repoUrl)} must not have quotes or backslashes.`);
+  const [address = null] = allowPrivateNetwork ? [] : await publicAddresses(host);
+  const account = user === null ? "" : `${user}@`;
+  const long = `ssh://${account}${host}${port === null ? "" : `:${port}`}/${path}`;
+  return {
+    url: isShort ? `${account}${host}:${path}` : long,
+    protocols: "ssh",
+    pinned: null,
+    ssh: { host, port, address },
+  };
 }
 
 function localPath(repoUrl: string): string | null {

@@ -40,7 +40,7 @@ export async function fetchCommit({
   directory,
   ...remote
 }: GitRemote & { commitSha: string; directory: string }): Promise<void> {
-  if (!/^[0-9a-f]{40}$/.test(commitSha)) throw notFound(`'${commitSha.slice(0, 80)}' is not a full commit id.`);
+  checkCommitId(commitSha);
   await withGit(remote, async (git) => {
     const gitDir = await initRepository(git);
     await fetchOne(git, gitDir, commitSha, []);
@@ -56,6 +56,11 @@ export async function fetchCommit({
       "--",
     ]);
   });
+}
+
+/** @throws GitFailure `RefNotFound` for anything but 40 lower-case hex digits. */
+export function checkCommitId(text: string): void {
+  if (!/^[0-9a-f]{40}$/.test(text)) throw notFound(`'${text.slice(0, 80)}' is not a full commit id.`);
 }
 
 /** Refs of exactly this name. Git's patterns match the end of a name, so others may be in its answer. */
@@ -128,14 +133,27 @@ export async function initRepository(git: Git): Promise<string> {
   return gitDir;
 }
 
+/** The branch that everybody begins with. @throws GitFailure `RefNotFound` for an empty repository. */
+export function defaultBranch(remote: GitRemote): Promise<string> {
+  return withGit(remote, async (git) => {
+    const main = await headOf(git);
+    if (main === undefined) throw notFound("The repository is empty or has no default branch.");
+    return main;
+  });
+}
+
+async function headOf(git: Git): Promise<string | undefined> {
+  const head = await git.run(["ls-remote", "--symref", "--", git.url, "HEAD"]);
+  return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(head)?.[1];
+}
+
 /** Says what the user probably meant: the other kind of ref, or the branch everyone else uses. */
 async function suggestRef(git: Git, ref: { name: string; isTagRef: boolean; otherExists: boolean }): Promise<string> {
   const what = ref.isTagRef ? `tag '${ref.name}'` : `branch '${ref.name}'`;
   if (ref.otherExists) {
     return `There is no ${what}. There is a ${ref.isTagRef ? `branch of that name: use '${ref.name}'` : `tag of that name: use 'refs/tags/${ref.name}'`}.`;
   }
-  const head = await git.run(["ls-remote", "--symref", "--", git.url, "HEAD"]);
-  const main = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(head)?.[1];
+  const main = await headOf(git);
   if (main === undefined) return `There is no ${what}: the repository is empty or has no default branch.`;
   return `There is no ${what}. The default branch is '${main}'.`;
 }

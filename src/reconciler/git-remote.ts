@@ -13,7 +13,7 @@ export async function remoteOf(
 ): Promise<Remote> {
   const { allowLocalSources: allowLocal, allowPrivateNetwork } = settings;
   const open = integrationId === null ? null : await openIntegration(db, sealer, { tenantId, id: integrationId });
-  const integration = open && { ...open.row, installationId: open.row.installation_id, token: open.secrets.token };
+  const integration = open && { ...open.row, ...open.secrets, installationId: open.row.installation_id };
   const access = await gitAccess({ github, allowPrivateNetwork }, { integration, repoUrl }, signal);
   return { ...access, repoUrl, allowLocal };
 }

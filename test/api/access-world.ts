@@ -149,6 +149,7 @@ function onListener({ mark, listenerId }: Owner) {
 /** What an operation needs beside its ids to answer its owner with success, where the example of its schema is not it. */
 interface Sample {
   body?: (owner: Owner) => unknown;
+  query?: Record<string, string>;
   /** The refusal that is the right answer to a thing fresh made: the matrix asks who gets it, not what it does. */
   refusal?: (typeof operations)[OperationId]["errors"][number];
 }
@@ -177,6 +178,8 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   setupGithubApp: { refusal: "authRequestUnusable" },
   receiveGithubWebhook: { refusal: "webhookUnsigned" },
   receiveHostWebhook: { refusal: "webhookUnsigned" },
+  // Nobody answers there.
+  findAgentProjects: { query: { repo_url: "https://127.0.0.1:1/acme/bot" }, refusal: "codeHostFailed" },
   listGithubRepos: { refusal: "invalidField" },
   listForgeRepos: { refusal: "invalidField" },
   pageGithubRepositories: { refusal: "invalidField" },
@@ -229,7 +232,8 @@ export function requestOf(operation: Operation, ids: Ids, owner: Owner): { path:
   for (const [name, field] of Object.entries(properties)) {
     const id = ids[name.replace(/_ids$/, "_id")];
     const isNeeded = required.includes(name) && field.default === undefined;
-    if (id !== undefined || isNeeded) query.set(name, id ?? String(exampleOf(field)));
+    const given = samples[operation.id as OperationId]?.query?.[name];
+    if (id !== undefined || isNeeded) query.set(name, id ?? given ?? String(exampleOf(field)));
   }
   const { properties: inPath = {} } = fieldsOf(operation.params);
   const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>

@@ -56,7 +56,7 @@ test("an SSH address says which credential is missing and what to use instead", 
   for (const repoUrl of ["git@code.invalid:acme/bot.git", "ssh://git@code.invalid:22/acme/bot.git"]) {
     const failure = await failureOf(resolveRef({ ...local(repoUrl), ref: "main" }));
     assert.equal(failure.reason, "AccessDenied");
-    assert.match(failure.message, /needs an SSH key.*Use https:\/\/code\.invalid\/acme\/bot\.git;.*integration_id/);
+    assert.match(failure.message, /needs an SSH key.*integration_id.*https:\/\/code\.invalid\/acme\/bot\.git/);
   }
 });
 

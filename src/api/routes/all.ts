@@ -6,6 +6,7 @@ import { addMemberRoutes } from "./admin-members.ts";
 import { addTagRoutes } from "./admin-tags.ts";
 import { addTenantRoutes } from "./admin-tenants.ts";
 import { addAgentAuthRoutes } from "./agent-auth.ts";
+import { addProjectRoutes } from "./agent-projects.ts";
 import { addAuthConnectionRoutes } from "./auth-connections.ts";
 import { addAuthFlowRoutes } from "./auth-flows.ts";
 import { addAuthProviderRoutes } from "./auth-providers.ts";
@@ -46,6 +47,7 @@ export function addRoutes(api: Api): void {
   addWebhookRoutes(api);
   addIntegrationRoutes(api);
   addGithubRoutes(api);
+  addProjectRoutes(api);
   addHostWebhookRoutes(api);
   addGitSettingsRoutes(api);
   addListenerRoutes(api);

@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { GitFailure } from "./git-failure.ts";
+
+/** A stored key, and the hosts it may be shown to. */
+export interface SshKey {
+  /** OpenSSH's form, without a passphrase. */
+  privateKey: string;
+  /** Lines of known_hosts(5): another host is refused. */
+  knownHosts: string;
+}
+
+/** Where ssh connects to. */
+export interface SshTarget {
+  host: string;
+  /** null: 22. */
+  port: number | null;
+  /** What was checked; null: the name is resolved by ssh. */
+  address: string | null;
+}
+
+/** Makes ssh ready for one operation of git. */
+export interface Ssh {
+  /** Variables that make git use it. */
+  env: string[];
+  close(): Promise<void>;
+}
+
+/**
+ * Holds the key in an agent of this operation's own, which gets it on a pipe: it is in no file, argument or variable. ssh
+ * reads no configuration of this machine or its user, asks nobody, forwards nothing and runs nothing else.
+ * @throws GitFailure `AccessDenied` for a key that ssh cannot use, `GitMissing` without OpenSSH.
+ */
+export async function openSsh(
+  scratchDir: string,
+  { key, target, timeoutMs }: { key: SshKey; target: SshTarget; timeoutMs: number },
+  signal: AbortSignal,
+): Promise<Ssh> {
+  // An agent that outlives a killed server forgets the key.
+  const lifeS = Math.ceil(timeoutMs / 1_000);
+  const socket = path.join(scratchDir, "agent");
+  const program = path.join(scratchDir, "ssh");
+  await writeFile(path.join(scratchDir, "known_hosts"), `${key.knownHosts.replaceAll("\r", "")}\n`, { mode: 0o600 });
+  await writeFile(path.join(scratchDir, "ssh-config"), configuration(scratchDir, socket, target), { mode: 0o600 });
+  await writeFile(program, `#!/bin/sh\nexec ssh -F "$(dirname "$0")/ssh-config" "$@"\n`, { mode: 0o700 });
+  const agent = spawn("ssh-agent", ["-D", "-a", socket, "-t", String(lifeS)], { stdio: ["ignore", "pipe", "ignore"] });
+  const close = () => end(agent);
+  try {
+    await begun(agent, signal);
+    await addKey(socket, key.privateKey, signal);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { env: [`GIT_SSH=${program}`, "GIT_SSH_VARIANT=ssh"], close };
+}
+
+async function begun(agent: ChildProcess, signal: AbortSignal): Promise<void> {
+  const missing = once(agent, "error").then(([error]) => {
+    throw noOpenSsh(error as Error);
+  });
+  // It says where it listens once it does.
+  await Promise.race([once(agent.stdout as Readable, "data", { signal }), missing]);
+}
+
+async function addKey(socket: string, privateKey: string, signal: AbortSignal): Promise<void> {
+  const add = spawn("ssh-add", ["-q", "-"], {
+    env: { ...process.env, SSH_AUTH_SOCK: socket, SSH_ASKPASS: "", SSH_ASKPASS_REQUIRE: "never", DISPLAY: "" },
+    stdio: ["pipe", "ignore", "pipe"],
+    signal,
+    detached: true,
+  });
+  const stdin = add.stdin as Writable;
+  stdin.on("error", () => {});
+  stdin.end(`${privateKey.replaceAll("\r", "").trimEnd()}\n`);
+  add.stderr?.resume();
+  const [exitCode] = (await once(add, "close")) as [number | null];
+  if (exitCode === 0) return;
+  throw new GitFailure(
+    "AccessDenied",
+    "The SSH key of this integration cannot be used: it must be a private key without a passphrase. Store it again.",
+  );
+}
+
+async function end(agent: ChildProcess): Promise<void> {
+  if (agent.pid === undefined || agent.exitCode !== null || agent.signalCode !== null) return;
+  const closed = once(agent, "close");
+  agent.kill("SIGKILL");
+  await closed;
+}
+
+function configuration(scratchDir: string, socket: string, { host, port, address }: SshTarget): string {
+  const alias = port === null || port === 22 ? host : `[${host}]:${port}`;
+  return [
+    "Host *",
+    ...(address === null ? [] : [`HostName ${address}`]),
+    `HostKeyAlias ${alias}`,
+    `UserKnownHostsFile "${path.join(scratchDir, "known_hosts")}"`,
+    "GlobalKnownHostsFile /dev/null",
+    "StrictHostKeyChecking yes",
+    "UpdateHostKeys no",
+    "CheckHostIP no",
+    `IdentityAgent "${socket}"`,
+    "IdentityFile none",
+    "PreferredAuthentications publickey",
+    "BatchMode yes",
+    "ProxyCommand none",
+    "PermitLocalCommand no",
+    "ForwardAgent no",
+    "ForwardX11 no",
+    "ClearAllForwardings yes",
+    "ControlMaster no",
+    "ControlPath none",
+    "ConnectTimeout 15",
+    "",
+  ].join("\n  ");
+}
+
+const noOpenSsh = (cause: Error) =>
+  new GitFailure("GitMissing", "OpenSSH is not installed on the machine that runs Pierhead. Install openssh-client.", {
+    cause,
+  });

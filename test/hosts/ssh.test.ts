@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { accessSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { promisify } from "node:util";
+import { fetchCommit, resolveRef } from "../../src/integrations/git.ts";
+import { gitAccess, type OpenIntegration } from "../../src/integrations/git-access.ts";
+import { GitFailure } from "../../src/integrations/git-failure.ts";
+import { createAgentRepository } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
+
+const run = promisify(execFile);
+const sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].find((file) => {
+  try {
+    accessSync(file);
+    return true;
+  } catch {
+    return false;
+  }
+});
+const skip = sshd === undefined ? "sshd (Debian: apt-get install openssh-server)" : false;
+if (skip) console.log(`SKIPPED ssh: ${skip}`);
+
+const directory = await mkdtemp(path.join(tmpdir(), "pierhead-sshd-"));
+const repository = await createAgentRepository();
+after(async () => {
+  await repository[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function makeKey(name: string, passphrase = ""): Promise<{ privateKey: string; publicKey: string }> {
+  const file = path.join(directory, name);
+  await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", passphrase, "-C", name, "-f", file]);
+  return { privateKey: await readFile(file, "utf8"), publicKey: (await readFile(`${file}.pub`, "utf8")).trim() };
+}
+
+/** A real sshd on loopback that lets one key in. */
+async function startSshd() {
+  const [hostKey, user] = [await makeKey("host"), await makeKey("user")];
+  const port = await freePort();
+  await writeFile(path.join(directory, "authorized_keys"), `${user.publicKey}\n`, { mode: 0o600 });
+  await writeFile(
+    path.join(directory, "config"),
+    [
+      ...[`Port ${port}`, "ListenAddress 127.0.0.1", `HostKey ${path.join(directory, "host")}`, "PidFile none"],
+      ...[`AuthorizedKeysFile ${path.join(directory, "authorized_keys")}`, "StrictModes no", "UsePAM no"],
+      ...["PermitRootLogin prohibit-password", "PasswordAuthentication no", "KbdInteractiveAuthentication no"],
+    ].join("\n"),
+  );
+  await mkdir("/run/sshd", { recursive: true }).catch(() => undefined);
+  const server = spawn(sshd as string, ["-D", "-e", "-f", path.join(directory, "config")], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let log = "";
+  server.stderr.on("data", (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  await eventually(
+    () => log,
+    (text) => text.includes("Server listening"),
+  );
+  const [type, key] = hostKey.publicKey.split(" ");
+  return { port, user, knownHosts: `[127.0.0.1]:${port} ${type} ${key}`, stop: () => server.kill("SIGKILL") };
+}
+
+const account = process.env["USER"] ?? (await run("id", ["-un"])).stdout.trim();
+const settings = { github: null, allowPrivateNetwork: true };
+const asked = () => ({ allowLocal: false, signal: AbortSignal.timeout(30_000), timeoutMs: 30_000 });
+
+test("a repository is read with a stored SSH key, which lies in no file and stands in no argument or variable", {
+  skip,
+}, async () => {
+  const server = await startSshd();
+  const watching = new AbortController();
+  const seen = watch(watching.signal);
+  try {
+    const repoUrl = `ssh://${account}@127.0.0.1:${server.port}${repository.directory}`;
+    const integration: OpenIntegration = {
+      ...{ id: "i", host: "git", installationId: null, url: "ssh://127.0.0.1", username: null, token: null },
+      ...{ sshKey: server.user.privateKey, sshKnownHosts: server.knownHosts },
+    };
+    const access = await gitAccess(settings, { integration, repoUrl }, asked().signal);
+    const { commitSha } = await resolveRef({ ...asked(), ...access, repoUrl, ref: "main" });
+    const target = path.join(directory, "checkout");
+    await fetchCommit({ ...asked(), ...access, repoUrl, commitSha, directory: target });
+    assert.ok((await readdir(target)).includes("pierhead.json"));
+
+    const read = (credential: { privateKey: string; knownHosts: string }) =>
+      resolveRef({ ...asked(), credential, allowPrivateNetwork: true, repoUrl, ref: "main" });
+    const refusedWith = async (credential: { privateKey: string; knownHosts: string }, words: RegExp) => {
+      const failure = await read(credential).then(
+        () => assert.fail("it was read"),
+        (error: unknown) => error,
+      );
+      assert.ok(failure instanceof GitFailure);
+      assert.match(failure.message, words);
+      return failure.reason;
+    };
+    const other = await makeKey("other");
+    const { privateKey } = server.user;
+    const impostor = `[127.0.0.1]:${server.port} ${other.publicKey}`;
+    assert.equal(
+      await refusedWith({ privateKey, knownHosts: impostor }, /Host key verification failed/),
+      "AccessDenied",
+    );
+    assert.equal(
+      await refusedWith({ privateKey: other.privateKey, knownHosts: server.knownHosts }, /Permission denied/),
+      "AccessDenied",
+    );
+    const locked = await makeKey("locked", "passphrase");
+    await refusedWith({ privateKey: locked.privateKey, knownHosts: server.knownHosts }, /without a passphrase/);
+    const guarded = {
+      ...asked(),
+      credential: { privateKey, knownHosts: server.knownHosts },
+      allowPrivateNetwork: false,
+    };
+    await assert.rejects(resolveRef({ ...guarded, repoUrl, ref: "main" }), /not.*public|private/i);
+  } finally {
+    watching.abort();
+    server.stop();
+  }
+  const body = (await readFile(path.join(directory, "user"), "utf8")).split("\n")[1] ?? "";
+  assert.ok(!(await seen).includes(body), "the key was seen");
+});
+
+test("a key is never used for another host than its integration's", async () => {
+  const integration: OpenIntegration = {
+    ...{ id: "i", host: "git", installationId: null, url: "https://git.example.org/acme", username: null, token: "t" },
+    ...{ sshKey: "key", sshKnownHosts: "hosts" },
+  };
+  const access = (repoUrl: string) => gitAccess(settings, { integration, repoUrl }, asked().signal);
+  for (const repoUrl of ["git@git.example.org:acme/bot.git", "ssh://git@git.example.org:2222/acme/bot"]) {
+    assert.deepEqual((await access(repoUrl)).credential, { privateKey: "key", knownHosts: "hosts" });
+  }
+  for (const repoUrl of [
+    ...[
+      "git@evil.example:acme/bot.git",
+      "ssh://git@git.example.org.evil.example/acme/bot",
+      "git@git.example.org:other/bot",
+    ],
+    ...[
+      "ssh://git@evil.example/git.example.org/acme",
+      "https://git.example.org/other/bot",
+      "https://git.example.org:444/acme/bot",
+    ],
+    ...["http://git.example.org/acme/bot", "file:///acme/bot", "/acme/bot"],
+  ]) {
+    await assert.rejects(access(repoUrl), GitFailure, repoUrl);
+  }
+});
+
+/** Command lines, environments and temporary files of git and ssh, looked at again and again. */
+async function watch(signal: AbortSignal): Promise<string> {
+  const seen = new Set<string>();
+  while (!signal.aborted) {
+    for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
+      for (const file of ["cmdline", "environ"]) {
+        const text = await readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
+        if (/git|ssh/.test(text)) seen.add(text);
+      }
+    }
+    for (const name of (await readdir(tmpdir())).filter((one) => one.startsWith("pierhead-git-"))) {
+      for (const file of await readdir(path.join(tmpdir(), name)).catch(() => [])) {
+        seen.add(await readFile(path.join(tmpdir(), name, file), "utf8").catch(() => ""));
+      }
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return [...seen].join("\n");
+}
