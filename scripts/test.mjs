@@ -1,6 +1,7 @@
 // npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
 // Those of test/auth/live/ and test/clients/ need packages of their own, those of test/docker/ a container engine, those
-// of test/kubeplane/ Go: npm run test:auth, test:clients, test:docker, test:kubernetes.
+// of test/hosts/ packages and sshd, those of test/kubeplane/ Go: npm run test:auth, test:clients, test:docker, test:hosts,
+// test:kubernetes.
 import { spawnSync } from "node:child_process";
 import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
 
@@ -20,7 +21,7 @@ const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"])
   .flatMap((pattern) =>
     globSync(pattern, {
       cwd: root,
-      exclude: ["test/auth/live/**", "test/clients/**", "test/console/**", "test/docker/**", "test/kubeplane/**"],
+      exclude: ["auth/live", "clients", "console", "docker", "hosts", "kubeplane"].map((room) => `test/${room}/**`),
     }),
   )
   .sort();

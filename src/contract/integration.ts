@@ -198,6 +198,7 @@ export const AgentProjectList = Type.Object(
   },
   { $id: "AgentProjectList" },
 );
+export type AgentProjectList = Static<typeof AgentProjectList>;
 
 /** What became of a host's message: looked at, heard before, or about nothing that anybody follows. */
 export const HostMessageReceipt = Type.Object(

@@ -67,8 +67,8 @@ async function begun(agent: ChildProcess, signal: AbortSignal): Promise<void> {
 }
 
 async function addKey(socket: string, privateKey: string, signal: AbortSignal): Promise<void> {
-  const add = spawn("ssh-add", ["-q", "-"], {
-    env: { ...process.env, SSH_AUTH_SOCK: socket, SSH_ASKPASS: "", SSH_ASKPASS_REQUIRE: "never", DISPLAY: "" },
+  const env = ["-u", "SSH_ASKPASS", "-u", "DISPLAY", "SSH_ASKPASS_REQUIRE=never", `SSH_AUTH_SOCK=${socket}`];
+  const add = spawn("env", [...env, "ssh-add", "-q", "-"], {
     stdio: ["pipe", "ignore", "pipe"],
     signal,
     detached: true,

@@ -73,7 +73,7 @@ test("parameters that are needed are those the types need: the others have a def
     const { properties = {}, required = [] } = propertiesOf(query);
     for (const name of required) if (properties[name]?.default === undefined) needed.add(name);
   }
-  assert.deepEqual([...needed].toSorted(), ["deployment_id", "deployment_ids", "provider_id", "type"]);
+  assert.deepEqual([...needed].toSorted(), ["deployment_id", "deployment_ids", "provider_id", "repo_url", "type"]);
 });
 
 test("every list of the table can be read page after page, and nothing else can", () => {
