@@ -4,7 +4,7 @@ import type { Route, Traffic } from "../gateway/route.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import type { Operations } from "./operations.ts";
-import type { Action } from "./pass.ts";
+import { type Action, replicaBounds } from "./pass.ts";
 import { PassQueue } from "./pass-queue.ts";
 import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
@@ -103,6 +103,8 @@ export class Fleet {
       const { currentRevisionId: id, scale, isAsleep } = memory;
       const run = [assignment?.serving, assignment?.target].find((one) => one != null && one.revision_id === id);
       if (run == null || scale === null || isAsleep || assignment?.op === "delete") return [];
+      const { min, max } = replicaBounds(run);
+      if (max === min) return [];
       const ready = this.#replicasOf(deploymentId).filter(
         ({ revisionId, phase, replicaId }) => revisionId === id && phase === "ready" && !(replicaId in memory.draining),
       );

@@ -36,7 +36,7 @@ interface Before {
   cpuSeconds: Map<string, number>;
 }
 
-/** Looks at what replicas do and says how many there should be. Only deployments that may have more than their least. */
+/** Looks at what replicas do and says how many there should be. */
 export class Scaler {
   readonly #options: ScalerOptions;
   #life: AbortController | null = null;
@@ -73,7 +73,7 @@ export class Scaler {
 
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, holdMs, logger, fleet } = this.#options;
-    const scalable = this.#scalable();
+    const scalable = fleet.scalable().filter(({ ready }) => ready.length > 0);
     const usage = scalable.length === 0 ? null : await this.#readUsage(signal);
     signal.throwIfAborted();
     const nowMs = clock.now();
@@ -91,16 +91,8 @@ export class Scaler {
         const fields = { deployment_id: deploymentId, from, to: next.replicas, ...load };
         logger.info(fields, "deployment scaled");
       }
-      fleet.scale(deploymentId, next);
+      if (next.replicas !== scale.replicas || next.lower !== scale.lower) fleet.scale(deploymentId, next);
     }
-  }
-
-  #scalable(): Scalable[] {
-    const mayChange = ({ run, ready }: Scalable) => {
-      const { min, max } = replicaBounds(run);
-      return max > min && ready.length > 0;
-    };
-    return this.#options.fleet.scalable().filter(mayChange);
   }
 
   async #readUsage(signal: AbortSignal): Promise<ReplicaUsage[] | null> {
