@@ -9,7 +9,8 @@ import type { Wanted } from "./requests.ts";
 /** What is wrong with an answer; undefined: nothing. */
 export function judge(wanted: Wanted, answer: Answer | undefined): string | undefined {
   if (answer === undefined) return mayHangUp(wanted) ? undefined : "no answer";
-  if (answer.status >= 500) return `status ${answer.status}`;
+  // That another server failed may be promised, and is judged as any refusal.
+  if (answer.status === 500) return "status 500";
   // What Node refuses before it is a request: no route, no id, and no connection any more.
   if (isUnparsed(answer)) return mayBeUnparsed(wanted) ? undefined : `status ${answer.status} from the parser`;
   const text = answer.body.toString();
