@@ -103,7 +103,7 @@ const byTokenHost: Readonly<Record<string, OAuthQuirks>> = {
 export function oauthQuirksOf(provider: { provider_type: OAuthProviderType | null; token_url: string }): OAuthQuirks {
   if (provider.provider_type !== null) return byType[provider.provider_type];
   const host = URL.canParse(provider.token_url) ? new URL(provider.token_url).hostname : "";
-  return byTokenHost[host] ?? standard;
+  return own(byTokenHost, host) ?? standard;
 }
 
 /** Asks for a refresh token, not for access: many servers leave it out of what they say they granted. */
@@ -113,6 +113,10 @@ const aboutRefreshing = "offline_access";
 export function coversScopes(granted: readonly string[], asked: readonly string[], quirks: OAuthQuirks): boolean {
   const covered = new Set([...granted, ...quirks.silentScopes, aboutRefreshing]);
   // A set takes what is added while it is walked, so inclusions of inclusions count too.
-  for (const scope of covered) for (const included of quirks.includedScopes[scope] ?? []) covered.add(included);
+  for (const scope of covered) for (const included of own(quirks.includedScopes, scope) ?? []) covered.add(included);
   return asked.every((scope) => covered.has(scope));
 }
+
+/** Hosts and scopes are named by others, who may say `constructor`. */
+const own = <T>(table: Readonly<Record<string, T>>, name: string): T | undefined =>
+  Object.hasOwn(table, name) ? table[name] : undefined;
