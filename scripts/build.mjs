@@ -1,7 +1,7 @@
 // npm run build: compiles src/ to dist/, with the files that the program reads at run time beside the code that reads
 // them, and builds the console meanwhile.
 import { spawn } from "node:child_process";
-import { copyFileSync, cpSync, globSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, cpSync, globSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { root, runOrExit } from "./ensure.mjs";
@@ -34,5 +34,7 @@ if ((await consoleBuilt) !== 0) {
   console.error("The console could not be built.");
   process.exit(1);
 }
+// npx links the command once and never looks at its mode again.
+chmodSync(path.join(draft, "main.js"), 0o755);
 rmSync(path.join(root, "dist"), { recursive: true, force: true });
 renameSync(draft, path.join(root, "dist"));

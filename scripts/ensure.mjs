@@ -1,7 +1,7 @@
 // Plain JavaScript for any Node >= 20: runs before anything is installed.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -21,6 +21,19 @@ export function ensureInstalled() {
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
   runOrExit(npm, ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { stdio: ["ignore", 2, 2] });
   writeFileSync(stamp, lock);
+}
+
+/** Is dist/ missing, or older than a file it is made of? */
+export function isBuildOld() {
+  const program = path.join(root, "dist", "main.js");
+  if (!existsSync(program)) return true;
+  const builtAt = statSync(program).mtimeMs;
+  const sources = ["src", "console/src"].flatMap((directory) =>
+    readdirSync(path.join(root, directory), { recursive: true }).map((file) => path.join(directory, file)),
+  );
+  const own = ["console/package-lock.json", "console/index.html", "console/build.mjs"];
+  const inputs = ["package-lock.json", "tsconfig.build.json", ...own, ...sources];
+  return inputs.some((file) => statSync(path.join(root, file)).mtimeMs > builtAt);
 }
 
 /** Runs a program to its end in the project's folder; a failure ends this process with the same code. */

@@ -1,13 +1,13 @@
 // npm run quickstart [-- --exit] [--data-dir DIR] [--port N]: from a clone to an agent that answers.
 // Plain JavaScript for any Node >= 20: the rest runs on the Node that the project brings.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
+import { ensureInstalled, isBuildOld, node, root, runOrExit } from "./ensure.mjs";
 
 const name = "hello-agent";
 const directory = "examples/hello-agent";
@@ -68,18 +68,6 @@ async function main() {
   server.child.stderr.pipe(process.stderr);
   await server.ended;
   if (!stopping) throw new Error("the server has ended by itself");
-}
-
-/** Is dist/ missing, or older than a file it is made of? */
-function isBuildOld() {
-  if (!existsSync(program)) return true;
-  const builtAt = statSync(program).mtimeMs;
-  const sources = ["src", "console/src"].flatMap((directory) =>
-    readdirSync(path.join(root, directory), { recursive: true }).map((file) => path.join(directory, file)),
-  );
-  const own = ["console/package-lock.json", "console/index.html", "console/build.mjs"];
-  const inputs = ["package-lock.json", "tsconfig.build.json", ...own, ...sources];
-  return inputs.some((file) => statSync(path.join(root, file)).mtimeMs > builtAt);
 }
 
 function readCredentials() {

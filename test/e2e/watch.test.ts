@@ -40,14 +40,17 @@ test("a watcher is told every event once and in order, also while the server is 
   })().catch((error: unknown) => {
     if (!abort.signal.aborted) throw error;
   });
-  await eventually(
-    () => opened,
-    (count) => count === 1,
-  );
+  const openedAgain = (times: number) =>
+    eventually(
+      () => opened,
+      (count) => count >= times,
+    );
+  await openedAgain(1);
   for (let round = 0; round < 2; round += 1) {
     for (let i = 0; i < 5; i += 1) await rename(pierhead, made);
     await pierhead.restart({ PORT: port });
     for (let i = 0; i < 5; i += 1) await rename(pierhead, made);
+    await openedAgain(round + 2);
   }
   const { events } = await pierhead.client.listDeploymentEvents({ deployment_id: made.id });
   await eventually(
@@ -56,7 +59,7 @@ test("a watcher is told every event once and in order, also while the server is 
   );
   abort.abort();
   await watching;
-  assert.ok(events.length >= 21 && opened >= 3, `${events.length} events, opened ${opened} times`);
+  assert.ok(events.length >= 21, `${events.length} events`);
   assert.deepEqual(
     ids,
     events.map(({ id }) => Number(id)),
