@@ -15,11 +15,8 @@ import {
   dropUnusedUploads,
   findKnownArtifactKeys,
   trimAuditLog,
-  trimAuthRequests,
-  trimEvents,
   trimLogEntries,
-  trimMetrics,
-  trimTokenEvents,
+  trimOlder,
 } from "../store/retention.ts";
 import type { Sealer } from "../store/seal.ts";
 import { trimDeliveries } from "../store/webhook-deliveries.ts";
@@ -58,19 +55,20 @@ type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 const sharedChores: Record<string, Chore> = {
   changes: ({ db }) => trimChanges(db),
   "kept answers": ({ db }) => trimAnswers(db),
-  events: ({ db, settings }, signal) => trimEvents(db, { days: settings.eventRetentionDays }, signal),
+  events: ({ db, settings }, signal) => trimOlder(db, "events", { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
     days === 0 ? 0 : trimAuditLog(db, { days }, signal),
   "interrupted sign-ins": ({ db }) => failInterrupted(db, { afterMs: signInFinishTimeoutMs }),
-  "sign-ins": ({ db }, signal) => trimAuthRequests(db, signal),
-  "token events": ({ db, settings }, signal) => trimTokenEvents(db, { days: settings.eventRetentionDays }, signal),
+  "sign-ins": ({ db }, signal) => trimOlder(db, "oauth_requests", { days: 1 }, signal),
+  "token events": ({ db, settings }, signal) =>
+    trimOlder(db, "oauth_token_events", { days: settings.eventRetentionDays }, signal),
   "data keys": async ({ db, sealer, settings: { dataKeyDays: days } }) =>
     Number(days > 0 && (await renewDataKey(db, sealer, { days }))),
   "values under older data keys": ({ db, sealer }, signal) => resealValues(db, sealer, signal),
   "messages of code hosts": ({ db }) => trimHostDeliveries(db),
   "plain addresses of webhooks": ({ db, sealer }) => sealAddresses(db, sealer),
   "webhook deliveries": ({ db }) => trimDeliveries(db, deliveryRetentionDays),
-  metrics: ({ db }, signal) => trimMetrics(db, { days: metricsRetentionDays }, signal),
+  metrics: ({ db }, signal) => trimOlder(db, "metric_minutes", { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
   "unused deployments": ({ db, settings }) => noteUnusedDeployments(db, settings.unusedAfterDays ?? null),

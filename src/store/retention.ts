@@ -18,24 +18,29 @@ async function inBatches(deleteSome: () => Promise<bigint | undefined>, signal: 
   return total;
 }
 
-/** Forgets the charts of more than this many days ago. @returns how many minutes. */
-export function trimMetrics(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
-  const before = new Date(Date.now() - days * dayMs);
-  return inBatches(async () => {
-    const { numAffectedRows } = await sql`
-      delete from metric_minutes where ctid = any(array(
-        select ctid from metric_minutes where at < ${before} limit ${batchRows}))`.execute(db.kysely);
-    return numAffectedRows;
-  }, signal);
-}
+/** What is forgotten by its age alone, by the column that tells it; each has an index. */
+const dated = {
+  events: "created_at",
+  metric_minutes: "at",
+  /** Sign-ins: when they ended, or could have. */
+  oauth_requests: "expires_at",
+  oauth_token_events: "created_at",
+} as const;
 
-/** Forgets events of the timeline older than this. @returns how many. */
-export function trimEvents(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
+/** Forgets the rows of a table that are older than this many days. @returns how many. */
+export function trimOlder(
+  db: Db,
+  table: keyof typeof dated,
+  { days }: { days: number },
+  signal: AbortSignal,
+): Promise<number> {
   const before = new Date(Date.now() - days * dayMs);
   return inBatches(async () => {
     const { numAffectedRows } = await sql`
-      delete from events where ctid = any(array(
-        select ctid from events where created_at < ${before} limit ${batchRows}))`.execute(db.kysely);
+      delete from ${sql.table(table)} where ctid = any(array(
+        select ctid from ${sql.table(table)} where ${sql.ref(dated[table])} < ${before} limit ${batchRows}))`.execute(
+      db.kysely,
+    );
     return numAffectedRows;
   }, signal);
 }
@@ -49,28 +54,6 @@ export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSi
       delete from audit_log where id = any(array(
         select id from (select id, created_at from audit_log order by id limit ${batchRows}) oldest
          where created_at < ${before}))`.execute(db.kysely);
-    return numAffectedRows;
-  }, signal);
-}
-
-/** Forgets sign-ins a day after they ended, or could have. @returns how many. */
-export function trimAuthRequests(db: Db, signal: AbortSignal): Promise<number> {
-  const before = new Date(Date.now() - dayMs);
-  return inBatches(async () => {
-    const { numAffectedRows } = await sql`
-      delete from oauth_requests where ctid = any(array(
-        select ctid from oauth_requests where expires_at < ${before} limit ${batchRows}))`.execute(db.kysely);
-    return numAffectedRows;
-  }, signal);
-}
-
-/** Forgets what happened to tokens longer ago than this. @returns how many events. */
-export function trimTokenEvents(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
-  const before = new Date(Date.now() - days * dayMs);
-  return inBatches(async () => {
-    const { numAffectedRows } = await sql`
-      delete from oauth_token_events where ctid = any(array(
-        select ctid from oauth_token_events where created_at < ${before} limit ${batchRows}))`.execute(db.kysely);
     return numAffectedRows;
   }, signal);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { latencyBoundsMs, type MetricSample } from "../../src/contract/metrics.ts";
 import { addMetricSamples, readMetricMinutes } from "../../src/store/metric-minutes.ts";
-import { trimMetrics } from "../../src/store/retention.ts";
+import { trimOlder } from "../../src/store/retention.ts";
 import { eachDatabase } from "../database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
@@ -59,6 +59,6 @@ eachDatabase("samples of one minute become one row, and only a deployment's own 
       },
     ],
   );
-  assert.equal(await trimMetrics(db, { days: 7 }, new AbortController().signal), 2);
+  assert.equal(await trimOlder(db, "metric_minutes", { days: 7 }, new AbortController().signal), 2);
   assert.deepEqual(await readMetricMinutes(db, id, range), []);
 });
