@@ -23,9 +23,9 @@ export function changesBetween(before: object, after: object): Changes {
 export function secretChangesBetween(before: Record<string, string>, after: Record<string, string>): SecretChanges {
   const names = { before: Object.keys(before), after: Object.keys(after) };
   return {
-    added: names.after.filter((name) => !(name in before)).sort(),
-    removed: names.before.filter((name) => !(name in after)).sort(),
-    changed: names.after.filter((name) => name in before && before[name] !== after[name]).sort(),
+    added: names.after.filter((name) => !Object.hasOwn(before, name)).sort(),
+    removed: names.before.filter((name) => !Object.hasOwn(after, name)).sort(),
+    changed: names.after.filter((name) => Object.hasOwn(before, name) && before[name] !== after[name]).sort(),
   };
 }
 
@@ -36,9 +36,12 @@ function compare(found: Changes, path: string, before: unknown, after: unknown):
     return;
   }
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
-    compare(found, path === "" ? key : `${path}.${key}`, before[key] ?? null, after[key] ?? null);
+    compare(found, path === "" ? key : `${path}.${key}`, own(before, key), own(after, key));
   }
 }
+
+/** Names come from requests: one may be called like a part of every object. */
+const own = (of: Record<string, unknown>, key: string): unknown => (Object.hasOwn(of, key) ? (of[key] ?? null) : null);
 
 /** Environment variables of sidecars (`env: [{name, value}]`) often hold what should not be read here. */
 function withoutValues(value: unknown): unknown {

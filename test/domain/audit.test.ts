@@ -23,3 +23,15 @@ test("of secrets the names alone are said", () => {
   const changes = secretChangesBetween({ A: "1", B: "2", C: "3" }, { D: "4", B: "2", C: "5" });
   assert.deepEqual(changes, { added: ["D"], removed: ["A"], changed: ["C"] });
 });
+
+test("a name that is a part of every object is a name like others", () => {
+  assert.deepEqual(secretChangesBetween({}, { constructor: "a" }), {
+    added: ["constructor"],
+    removed: [],
+    changed: [],
+  });
+  assert.deepEqual(secretChangesBetween({ toString: "a" }, {}), { added: [], removed: ["toString"], changed: [] });
+  assert.deepEqual(changesBetween({ labels: {} }, { labels: { constructor: "a" } }), {
+    "labels.constructor": { before: null, after: "a" },
+  });
+});
