@@ -6,7 +6,10 @@ import { ToastProvider } from "./parts/toasts.tsx";
 import { router } from "./router.tsx";
 import { queries } from "./server.ts";
 import { SessionGate } from "./session.tsx";
-import "./style.css";
+import "./style/page.css";
+import "./style/controls.css";
+import "./style/parts.css";
+import "./style/narrow.css";
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>
