@@ -59,6 +59,7 @@ export const apiSettings: ApiSettings = {
   basePath,
   owner: "bench:1",
   serviceSecret: null,
+  oidc: null,
   dataDir,
   version: "bench",
   publicUrl: null,

@@ -10,6 +10,7 @@ import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { Failure, Note } from "./parts/notes.tsx";
 import { Shell } from "./parts/shell.tsx";
+import { returnToLeft } from "./return-to.ts";
 import { basePath } from "./server.ts";
 
 const root = createRootRoute({
@@ -91,6 +92,8 @@ const settings = createRoute({
   path: "/host/$page",
   component: lazyRouteComponent(() => import("./pages/settings.tsx"), "SettingsPage"),
 });
+
+returnToLeft();
 
 export const router = createRouter({
   routeTree: root.addChildren([home, deployments, inWorkspace, create, deployment, deploymentPart, settings]),

@@ -10,6 +10,9 @@ import { clientOf, queries, whenSignedOut } from "./server.ts";
 export interface SignedIn {
   session: Session;
   workspaceId: string;
+  /** What they are in that workspace, and how far it goes. */
+  role: Session["role"];
+  scope: Session["scope"];
   client: Client;
   /** Roles as the server has them; it is asked all the same. */
   mayChange: boolean;
@@ -56,13 +59,17 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
   const [chosen, setChosen] = useState(linked ?? sessionStorage.getItem(workspaceKey));
   const isKnown = session.workspaces.some(({ id }) => id === chosen);
   const workspaceId = (isKnown ? chosen : (session.workspace_id ?? session.workspaces[0]?.id)) ?? "";
+  // A person may be more in one workspace than in another.
+  const { role, scope } = session.workspaces.find(({ id }) => id === workspaceId) ?? session;
   const value = useMemo<SignedIn>(
     () => ({
       session,
       workspaceId,
+      role,
+      scope,
       client: clientOf(workspaceId),
-      mayChange: session.role === "deployer" || session.role === "admin",
-      mayAdminister: session.role === "admin",
+      mayChange: role === "deployer" || role === "admin",
+      mayAdminister: role === "admin",
       chooseWorkspace: (id) => {
         sessionStorage.setItem(workspaceKey, id);
         forgetAll();
@@ -74,7 +81,7 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
         forgetAll();
       },
     }),
-    [session, workspaceId],
+    [session, workspaceId, role, scope],
   );
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { OidcSettings } from "../auth/oidc.ts";
 import type { DeploymentDebug } from "../contract/debug.ts";
 import { errors } from "../contract/error.ts";
 import type { Mode, Region } from "../contract/info.ts";
@@ -47,6 +48,8 @@ export interface ApiSettings {
   sharedAuthOrganizationId: string | null;
   /** What services sign their keys with; null: none are taken. */
   serviceSecret: string | null;
+  /** Where members sign in to the console; null: nowhere, keys do. */
+  oidc: OidcSettings | null;
   hasBuiltinDataPlane: boolean;
   /** The built-in listener is a program of its own, beside this server. */
   isDataPlaneRemote: boolean;

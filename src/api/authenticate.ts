@@ -28,9 +28,11 @@ export function isFromConsole(headers: IncomingHttpHeaders): boolean {
 }
 
 /** What a browser holds that is signed in, if it is. */
-export function sessionTokenOf({ cookie = "" }: IncomingHttpHeaders): string | undefined {
+export const sessionTokenOf = (headers: IncomingHttpHeaders) => cookieNamed(headers, sessionCookie);
+
+export function cookieNamed({ cookie = "" }: IncomingHttpHeaders, wanted: string): string | undefined {
   const pairs = cookie.split(";").map((pair) => pair.trim().split("=", 2));
-  return pairs.find(([name]) => name === sessionCookie)?.[1] || undefined;
+  return pairs.find(([name]) => name === wanted)?.[1] || undefined;
 }
 
 function bearerOf(header: string | undefined): string | undefined {

@@ -7,6 +7,8 @@ export interface Page {
   title: string;
   /** Sentences, shown as paragraphs. */
   lines: readonly string[];
+  /** Where the browser goes at once, with a status of the 300s; the rest of the page is then nobody's to read. */
+  location?: string;
   /** An address of this server that a link leads back to. */
   back?: string;
   /** Facts below them: name and value. */
@@ -25,6 +27,7 @@ export function sendPage(reply: FastifyReply, page: Page): FastifyReply {
       "referrer-policy": "no-referrer",
       "x-frame-options": "DENY",
       "cross-origin-opener-policy": "same-origin",
+      ...(page.location !== undefined && { location: page.location }),
     })
     .type("text/html; charset=utf-8")
     .send(htmlOf(page));

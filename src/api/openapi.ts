@@ -117,8 +117,13 @@ function successesOf(operation: Operation, made: Components): Json {
 /** What people are shown says in words whether it went well; so does the status. */
 function pagesOf(status: number, headers: Json): Json {
   const content = { "text/html": { schema: { type: "string" } } };
+  const location = { Location: { description: "Where the browser goes.", schema: { type: "string" } } };
+  const done =
+    status < 300
+      ? { description: "A page that says what was done.", headers, content }
+      : { description: "The browser is led on.", headers: { ...headers, ...location } };
   return {
-    [status]: { description: "A page that says what was done.", headers, content },
+    [status]: done,
     400: { description: "A page that says why it was not done.", headers, content },
   };
 }

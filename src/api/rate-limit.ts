@@ -61,21 +61,32 @@ export class RateLimiter {
 /** Wrong keys from one address: a program with an old key asks for it for long, a guesser gets nowhere at this rate. */
 const wrongKeys: RateLimit = { perS: 10, burst: 200 };
 
+/** Sign-ins that people of one address begin; each is a row for ten minutes. A whole company may have one address. */
+const openings: RateLimit = { perS: 10, burst: 200 };
+
 /** The limits of one API; all of them are off when an operator sets the rate to 0. */
 export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
+  readonly #openings: RateLimiter | undefined;
   readonly #keyring: Pick<Keyring, "isFamiliar">;
 
   constructor(limit: RateLimit, keyring: Pick<Keyring, "isFamiliar">) {
     this.#byKey = limit.perS === 0 ? undefined : new RateLimiter(limit);
     this.#byAddress = limit.perS === 0 ? undefined : new RateLimiter(wrongKeys);
+    this.#openings = limit.perS === 0 ? undefined : new RateLimiter(openings);
     this.#keyring = keyring;
   }
 
   /** @throws ApiError 429 when this key has asked for too much. */
   count(keyId: string): void {
     const waitS = this.#byKey?.take(keyId) ?? 0;
+    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  /** @throws ApiError 429 when too many sign-ins were begun from this address. */
+  countOpening(request: FastifyRequest): void {
+    const waitS = this.#openings?.take(networkOf(request.socket.remoteAddress ?? "")) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
   }
 

@@ -1,6 +1,6 @@
 import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/api-keys.ts";
 import type { Db } from "../store/database.ts";
-import { findSession, type SessionRow } from "../store/sessions.ts";
+import { findSession, type MembershipRow, type SessionRow } from "../store/sessions.ts";
 import { findWorkspace, type WorkspaceRow } from "../store/tenants.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { digestOf, isKeyOf, prefixOf } from "./api-key.ts";
@@ -16,18 +16,26 @@ const rowsMax = 10_000;
 /** `last_used_at` is exact to this. */
 const touchIntervalMs = 60_000;
 
+/** Whose rights a request has: those of a key, or of a person in one of the places where that person is a member. */
+export type Holder = ApiKeyRow | MembershipRow;
+
+export const isMember = (holder: Holder): holder is MembershipRow => "email" in holder;
+
 /** Finds valid keys and workspaces, and remembers them for a moment. */
 export interface Keyring {
   /** undefined: unknown, wrong, expired or revoked; nobody is told which. */
   findKey(key: string): Promise<ApiKeyRow | undefined>;
-  /** The key that a session stands for; undefined: no such session, it is over, or its key is no longer valid. */
-  findSession(token: string): Promise<SessionRow | undefined>;
+  /**
+   * Whom a session stands for: a key, or a person's memberships, the strongest first. []: there is no such session, it
+   * is over, its key is no longer valid, or the person no longer a member.
+   */
+  findSession(token: string): Promise<readonly Holder[]>;
   /** Who signed this service key; undefined: nobody we know, or none are taken here. */
   readServiceKey(token: string): ServiceClaims | undefined;
   /** Whether this very key, or token of a session, was valid when it was last used here; asks nobody. */
   isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
-  /** Call it after keys, sessions or workspaces were changed: in this server the change holds at once. */
+  /** Call it after keys, sessions, members or workspaces were changed: in this server the change holds at once. */
   forget(): void;
 }
 
@@ -71,14 +79,16 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     async findSession(token) {
       const digest = digestOf(token);
       const row = await sessions.find(digest.toString("hex"));
-      const isOver = row === undefined || row.session_expires_at.getTime() <= Date.now();
-      if (isOver || row.revoked_at !== null || hasExpired(row)) {
+      const isOver = row === undefined || row.expires_at.getTime() <= Date.now();
+      const holders: readonly Holder[] = isOver ? [] : row.holders;
+      const valid = holders.filter((one) => isMember(one) || (one.revoked_at === null && !hasExpired(one)));
+      if (valid.length === 0) {
         familiar.delete(prefixOf(token));
-        return undefined;
+        return [];
       }
       note(prefixOf(token), digest);
-      touch(row);
-      return row;
+      for (const one of valid) if (!isMember(one)) touch(one);
+      return valid;
     },
     readServiceKey: (token) => (serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, Date.now())),
     isFamiliar(key) {

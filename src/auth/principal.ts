@@ -1,9 +1,9 @@
 import { errors } from "../contract/error.ts";
 import type { Role } from "../contract/operation.ts";
 import type { KeyScope } from "../contract/organization.ts";
-import { type ApiKeyRow, type KeyRole, scopeOf } from "../store/api-keys.ts";
+import { type KeyRole, scopeOf } from "../store/api-keys.ts";
 import type { Reach } from "../store/reach.ts";
-import type { Keyring } from "./keyring.ts";
+import { type Holder, isMember, type Keyring } from "./keyring.ts";
 import { mayCall, reaches } from "./permissions.ts";
 
 /** What a request says about who is asking. */
@@ -23,6 +23,7 @@ export interface Principal {
   organizationId: string;
   tenantId: string;
   role: KeyRole;
+  /** Of the key, or of a person's membership. */
   keyId: string;
   /** Name for the audit log. */
   actor: string;
@@ -39,6 +40,8 @@ export interface Administrator {
   scope: KeyScope;
   /** What it may see and change; the rest is as if it did not exist. */
   reach: Reach;
+  holder: Holder;
+  /** Of the key, or of the person's membership. */
   keyId: string;
   actor: string;
 }
@@ -56,7 +59,7 @@ export interface ListenerPrincipal {
  */
 export async function findPrincipal(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
   if (isOfService(asked)) return findService(keyring, asked, needed);
-  const key = await findKey(keyring, asked);
+  const key = await findHolder(keyring, asked);
   const workspace = await workspaceOf(keyring, key, asked);
   if (workspace === undefined) throw errors.workspaceRequired();
   if (!mayCall(key.role, needed)) throw errors.roleMissing(needed);
@@ -104,7 +107,7 @@ export async function findListenerPrincipal(keyring: Keyring, asked: Credentials
     await readService(keyring, asked);
     throw errors.roleMissing("listener");
   }
-  const key = await findKey(keyring, asked);
+  const key = await findHolder(keyring, asked);
   if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
   return { listenerId: key.listener_id, keyId: key.id, actor: actorOf(key) };
 }
@@ -122,7 +125,7 @@ export async function findAdministrator(
     await findService(keyring, asked, needed.role);
     throw errors.roleMissing(needed.role);
   }
-  const key = await findKey(keyring, asked);
+  const key = await findHolder(keyring, asked);
   const workspace = await workspaceOf(keyring, key, asked);
   if (!mayCall(key.role, needed.role)) throw errors.roleMissing(needed.role);
   const scope = scopeOf(key);
@@ -136,42 +139,57 @@ export async function findAdministrator(
       organizationId: scope === "installation" ? null : organizationId,
       workspaceId: scope === "workspace" ? key.workspace_id : null,
     },
+    holder: key,
     keyId: key.id,
     actor: actorOf(key),
   };
 }
 
-async function findKey(keyring: Keyring, asked: Credentials): Promise<ApiKeyRow> {
-  const { key: shown, session } = asked;
-  const key = await (shown === undefined ? session && keyring.findSession(session) : keyring.findKey(shown));
+async function findHolder(keyring: Keyring, asked: Credentials): Promise<Holder> {
+  const { key: shown } = asked;
+  const key = await (shown === undefined ? holderOfSession(keyring, asked) : keyring.findKey(shown));
   if (!key) throw errors.invalidToken();
   if (asked.organizationId !== undefined && !isSame(asked.organizationId, key.organization_id))
     throw errors.forbidden();
   return key;
 }
 
+/** Of a person's memberships the strongest that reaches the workspace that is named; if none is, the strongest of all. */
+async function holderOfSession(keyring: Keyring, { session, tenantId }: Credentials): Promise<Holder | undefined> {
+  const held = session === undefined ? [] : await keyring.findSession(session);
+  if (held.length < 2 || tenantId === undefined) return held[0];
+  const workspace = await namedWorkspace(keyring, tenantId);
+  const reaching = held.find(({ workspace_id, organization_id }) =>
+    workspace_id === null ? organization_id === workspace?.organization_id : workspace_id === workspace?.id,
+  );
+  return reaching ?? held[0];
+}
+
 /** The key's own workspace, or the one it names; undefined: it has none and names none. */
-async function workspaceOf(keyring: Keyring, key: ApiKeyRow, asked: Credentials) {
+async function workspaceOf(keyring: Keyring, key: Holder, asked: Credentials) {
   if (scopeOf(key) === "workspace") return ownWorkspace(key, asked);
   if (asked.tenantId !== undefined) return chosenWorkspace(keyring, key, asked.tenantId);
   return key.workspace_id === null ? undefined : ownWorkspace(key, asked);
 }
 
-function ownWorkspace(key: ApiKeyRow, asked: Credentials): { id: string; isEnabled: boolean } {
+function ownWorkspace(key: Holder, asked: Credentials): { id: string; isEnabled: boolean } {
   const id = key.workspace_id as string;
   if (asked.tenantId !== undefined && !isSame(asked.tenantId, id)) throw errors.tenantMismatch();
   return { id, isEnabled: key.deployments_enabled !== false };
 }
 
 /** A key of an organization is good for any of its workspaces, but the caller has to say which. */
-async function chosenWorkspace(keyring: Keyring, key: ApiKeyRow, tenantId: string) {
-  const workspace = uuidText.test(tenantId) ? await keyring.findWorkspace(tenantId.toLowerCase()) : undefined;
+async function chosenWorkspace(keyring: Keyring, key: Holder, tenantId: string) {
+  const workspace = await namedWorkspace(keyring, tenantId);
   if (workspace?.organization_id !== key.organization_id) throw errors.forbidden();
   return { id: workspace.id, isEnabled: workspace.deployments_enabled };
 }
+
+const namedWorkspace = async (keyring: Keyring, tenantId: string) =>
+  uuidText.test(tenantId) ? keyring.findWorkspace(tenantId.toLowerCase()) : undefined;
 
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 const isSame = (asked: string, id: string) => asked.toLowerCase() === id;
 
-const actorOf = (key: ApiKeyRow) => `key:${key.id}`;
+const actorOf = (holder: Holder) => `${isMember(holder) ? "member" : "key"}:${holder.id}`;

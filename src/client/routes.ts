@@ -12,7 +12,7 @@ import { type AdminOperations, adminRoutes } from "./routes-admin.ts";
 import { type AuthOperations, authRoutes } from "./routes-auth.ts";
 import { type IntegrationOperations, integrationRoutes } from "./routes-integrations.ts";
 
-/** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL. */
+/** The operations a client can call. Listeners have a client of their own; uploads go to a signed URL, browsers to pages. */
 export type ClientOperations = Omit<
   typeof serverOperations &
     typeof sessionOperations &
@@ -27,7 +27,7 @@ export type ClientOperations = Omit<
     typeof debugOperations &
     AdminOperations &
     AuthOperations,
-  "putUpload"
+  "putUpload" | "beginSignIn" | "finishSignIn"
 >;
 
 export interface Route {

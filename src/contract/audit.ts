@@ -11,10 +11,10 @@ export const AuditEntry = Type.Object(
     id: Type.String({ examples: ["42"] }),
     created_at: timestamp(),
     actor: Type.String({
-      description: "`key:<API key id>`, or `system`.",
+      description: "`key:<API key id>`, `member:<member id>` for people who signed in, or `system`.",
       examples: ["key:7a1c3e5b-9d2f-4a6c-8e0b-1f3d5a7c9e2b"],
     }),
-    actor_name: nullable(Type.String(), "Name of that key, as long as there is one."),
+    actor_name: nullable(Type.String(), "Name of that key, or address of that member, as long as there is one."),
     action: Type.String({ description: "`<what>.<verb>`.", examples: ["deployment.patch"] }),
     organization_id: uuid(),
     workspace_id: nullable(uuid(), "null: a change of the organization itself."),

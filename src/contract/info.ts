@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { SourceKind } from "./deployment.ts";
-import { literals } from "./schema.ts";
+import { literals, nullable } from "./schema.ts";
 
 export const Mode = literals(["standalone", "cloud", "self_hosted"]);
 export type Mode = Static<typeof Mode>;
@@ -32,6 +32,16 @@ export const Info = Type.Object(
     region: Type.String({ description: "The region that answered." }),
     regions: Type.Array(Region),
     sources: Type.Array(SourceKind, { description: "Sources a deployment can be created from here." }),
+    sign_in: nullable(
+      Type.Object({
+        name: Type.String({ description: "What the identity provider is called.", examples: ["Example ID"] }),
+        url: Type.String({
+          description: "Where a browser begins.",
+          examples: ["https://pierhead.example.org/v2/session/oidc"],
+        }),
+      }),
+      "How people sign in to the console; null: with API keys alone.",
+    ),
   },
   {
     $id: "Info",
@@ -42,6 +52,7 @@ export const Info = Type.Object(
         region: "local",
         regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
         sources: SourceKind.enum,
+        sign_in: null,
       },
     ],
   },

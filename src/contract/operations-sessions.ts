@@ -1,7 +1,8 @@
+import { CallbackQuery } from "./oauth-token.ts";
 import { operation } from "./operation.ts";
 import { Session, SignIn } from "./session.ts";
 
-/** Signing in to the console: a key is shown once, and a cookie stands for it from then on. */
+/** Signing in to the console: a key is shown once, or a person goes to the identity provider; then a cookie stands for it. */
 export const sessionOperations = {
   createSession: operation("createSession", {
     operationId: "create_session_v2_session_post",
@@ -31,6 +32,26 @@ export const sessionOperations = {
     tag: "Server",
     summary: "Sign a browser out; the cookie is worth nothing from then on",
     response: { status: 204, schema: null },
+    role: "none",
+  }),
+  beginSignIn: operation("beginSignIn", {
+    operationId: "begin_sign_in_v2_session_oidc_get",
+    verb: "GET",
+    path: "/v2/session/oidc",
+    tag: "Server",
+    summary: "Send a member's browser to the identity provider, if one is set up (`sign_in` of `GET /info`)",
+    response: { status: 303, schema: null, isPage: true },
+    errors: ["tooManyRequests"],
+    role: "none",
+  }),
+  finishSignIn: operation("finishSignIn", {
+    operationId: "finish_sign_in_v2_session_oidc_callback_get",
+    verb: "GET",
+    path: "/v2/session/oidc/callback",
+    tag: "Server",
+    summary: "Where the identity provider sends it back to; signs the member in and leads to the console",
+    query: CallbackQuery,
+    response: { status: 303, schema: null, isPage: true },
     role: "none",
   }),
 };

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { sessionCookie } from "../contract/session.ts";
+import { sessionCookie, signInCookie } from "../contract/session.ts";
 import type { Address } from "./address.ts";
 
 /** Headers as node keeps them on the wire: name, value, name, value, in order, repeats kept. */
@@ -85,7 +85,7 @@ export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): 
   forEachHeader(answer.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || lower === revisionHeader || lower === requestIdHeader) return;
     if (nominated?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
-    if (lower === "set-cookie" && value.trimStart().startsWith(`${sessionCookie}=`)) return;
+    if (lower === "set-cookie" && isOurs(value)) return;
     headers.push(name, lower === "location" ? publicLocation(value, options.address) : value);
   });
   return headers;
@@ -125,10 +125,13 @@ const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups a
 
 /** Browsers send cookies to every port of a host: an agent must never see who is signed in to the console. */
 function withoutSession(cookies: string): string {
-  if (!cookies.includes(sessionCookie)) return cookies;
-  const others = cookies.split(";").filter((pair) => pair.split("=", 1)[0]?.trim() !== sessionCookie);
+  if (!cookies.includes(sessionCookie) && !cookies.includes(signInCookie)) return cookies;
+  const others = cookies.split(";").filter((pair) => !isOurs(pair));
   return others.join(";").trim();
 }
+
+/** Is that pair of name and value the console's? */
+const isOurs = (pair: string) => [sessionCookie, signInCookie].includes(pair.split("=", 1)[0]?.trim() ?? "");
 
 /** Names a `Connection` header adds to the hop-by-hop ones; framing and routing are not the sender's to take away. */
 function nominatedBy(connection: string | undefined): Set<string> | null {

@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
 import path from "node:path";
+import type { OidcSettings } from "../auth/oidc.ts";
 import type { Region } from "../contract/info.ts";
 import {
   branchPollMs,
@@ -16,6 +17,7 @@ import {
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { dockerSettings } from "./docker-settings.ts";
+import { oidcSettings, readOidc } from "./oidc-settings.ts";
 import {
   directory,
   type Environment,
@@ -214,6 +216,7 @@ export const settings = {
     "Builds at the same time on this server.",
   ),
   ...dockerSettings,
+  ...oidcSettings,
   buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline of one build."),
   deployTimeoutMs: whole(
     "PIERHEAD_DEPLOY_TIMEOUT_MS",
@@ -309,6 +312,8 @@ export interface Config extends Omit<Settings, "allowLocalSources" | "allowPriva
   allowPrivateNetwork: boolean;
   cacheDir: string;
   regions: Region[];
+  /** Where members sign in; null: nowhere. */
+  oidc: OidcSettings | null;
 }
 
 /** As many bytes as its hash has (RFC 7518, section 3.2). */
@@ -326,6 +331,7 @@ export function readConfig(environment: Environment): Config {
   const isLaptop = read.mode === "standalone" && isLoopback(read.host);
   return {
     ...read,
+    oidc: readOidc(read),
     cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),
     allowLocalSources: read.allowLocalSources ?? isLaptop,
     allowPrivateNetwork: read.allowPrivateNetwork ?? isLaptop,

@@ -348,6 +348,7 @@ function apiSettings({ config, address, tracing, owner }: Ground) {
   return {
     owner,
     serviceSecret: config.serviceSecret ?? null,
+    oidc: config.oidc,
     tracing: tracing.backend,
     mode: config.mode,
     region: config.region,

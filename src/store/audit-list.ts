@@ -48,9 +48,10 @@ export async function listAuditRows(
     ...(page.beforeId === null ? [] : [sql`a.id < ${page.beforeId}`]),
   ];
   const { rows } = await sql<AuditRow>`
-    select a.id, a.created_at, a.actor, k.name as actor_name, a.action, a.organization_id, a.tenant_id, a.deployment_id,
+    select a.id, a.created_at, a.actor, coalesce(k.name, m.email) as actor_name, a.action, a.organization_id, a.tenant_id, a.deployment_id,
            a.subject_id, a.subject_name, a.data
       from audit_log a left join api_keys k on 'key:' || k.id::text = a.actor
+           left join members m on 'member:' || m.id::text = a.actor
      where ${sql.join(wanted, sql` and `)} order by a.id desc limit ${page.limit}`.execute(db.kysely);
   return rows;
 }

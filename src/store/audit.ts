@@ -3,7 +3,7 @@ import type { Changes, SecretChanges } from "../domain/audit.ts";
 
 /** What one row of the audit log says. Secrets by name alone, keys never. */
 export interface AuditNote {
-  /** Who did it, as `key:<id>`; `system` for the server itself. */
+  /** Who did it, as `key:<id>` or `member:<id>`; `system` for the server itself. */
   actor: string;
   /** `<what>.<verb>`, such as `deployment.patch`. */
   action: string;

@@ -26,6 +26,7 @@ export interface Database extends OAuthTables, IntegrationTables {
   deployment_databases: DeploymentDatabaseTable;
   idempotency_keys: IdempotencyKeyTable;
   sessions: SessionTable;
+  sign_ins: SignInTable;
   assignments: AssignmentTable;
   observations: ObservationTable;
   deployment_changes: DeploymentChangeTable;
@@ -238,8 +239,14 @@ interface IdempotencyKeyTable {
 
 interface SessionTable {
   token_hash: Buffer;
-  api_key_id: string;
+  api_key_id: string | null;
+  member_email: string | null;
   created_at: Generated<Date>;
+  expires_at: Date;
+}
+
+interface SignInTable {
+  token_hash: Buffer;
   expires_at: Date;
 }
 

@@ -199,6 +199,9 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   redeployRevision: { refusal: "revisionInProgress" },
   // No page of ours sent it.
   createSession: { refusal: "forbidden" },
+  // Nothing is set up to sign in with.
+  beginSignIn: { refusal: "authRequestUnusable" },
+  finishSignIn: { refusal: "authRequestUnusable" },
   // A URL has a signature of its own; without it nobody is let in, whoever he is.
   putUpload: { refusal: "uploadUrlInvalid" },
 };

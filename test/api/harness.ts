@@ -121,6 +121,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   basePath: "",
   owner: "test:1",
   serviceSecret: null,
+  oidc: null,
   publicUrl: null,
   ownUrl: () => "http://127.0.0.1:8124",
   templatesDir: path.join(import.meta.dirname, "../../templates"),

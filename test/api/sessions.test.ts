@@ -28,7 +28,7 @@ test("a key signs a browser in: the cookie is for servers only, and stands for t
   assert.match(cookie, /^pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=[^;]+$/);
   assert.ok(!cookie.includes(t.tenant.adminKey) && !JSON.stringify(body).includes(t.tenant.adminKey));
   assert.deepEqual([body.role, body.scope, body.workspace_id], ["admin", "workspace", t.tenant.tenantId]);
-  assert.deepEqual(body.workspaces, [{ id: t.tenant.tenantId, name: "acme" }]);
+  assert.deepEqual(body.workspaces, [{ id: t.tenant.tenantId, name: "acme", role: "admin", scope: "workspace" }]);
   assert.equal((await askAs(pair)).status, 200);
   const me = await t.ask({ url: "/v2/session", key: null, headers: { cookie: pair, ...fromConsole } });
   assert.deepEqual(me.body, body);

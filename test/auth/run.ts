@@ -4,14 +4,16 @@ import { findChromium, installPackages } from "../own-packages.ts";
 
 /**
  * npm run test:auth: the OAuth service against a certified OpenID provider and an official MCP server, through a real
- * browser; then the attacks on it. What is not there is said, and the suite skipped.
+ * browser, and members who sign in to the console there; then the attacks on it. What is not there is said, and the suite skipped.
  */
 const here = import.meta.dirname;
 const chromium = findChromium();
 const missing = chromium === undefined ? "chromium (Debian: apt-get install chromium)" : installPackages(here);
 if (missing !== undefined) console.log(`SKIPPED auth: ${missing}`);
 else {
-  const live = ["oidc", "mcp", "agent"].map((name) => path.join(here, "live", `${name}.test.ts`));
+  const built = spawnSync(process.execPath, ["console/build.mjs", "dist/console"], { stdio: "inherit" });
+  if (built.status !== 0) process.exit(built.status ?? 1);
+  const live = ["oidc", "mcp", "agent", "sign-in"].map((name) => path.join(here, "live", `${name}.test.ts`));
   const attacks = ["attacks", "tokens", "routes", "providers", "mcp"].map((name) => `test/api/auth-${name}.test.ts`);
   const ended = spawnSync(process.execPath, ["test/run.ts", ...live, ...attacks], {
     stdio: "inherit",

@@ -21,6 +21,8 @@ type NotCalled =
       | "receiveCallback"
       | "receiveCallbackAlias"
       | "setupGithubApp"
+      | "beginSignIn"
+      | "finishSignIn"
     );
 const client = createClient({ baseUrl: "http://127.0.0.1:1" });
 type Client = typeof client;

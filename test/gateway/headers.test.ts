@@ -6,13 +6,13 @@ test("an agent never sees the session of the console, and cannot set it; its pag
   let seen: string | undefined;
   await using agent = await startTarget((request, response) => {
     seen = request.headers.cookie;
-    const cookies = ["pierhead_session=forged; Path=/", "own=1"];
+    const cookies = ["pierhead_session=forged; Path=/", "pierhead_sign_in=forged; Path=/", "own=1"];
     response.writeHead(200, { "set-cookie": cookies, "content-security-policy": "default-src *" }).end();
   });
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target("r1")]));
   const url = `http://127.0.0.1:${site.port}/d/demo/`;
-  const asked = { headers: { cookie: "a=1; pierhead_session=phs_secret; b=2" } };
+  const asked = { headers: { cookie: "a=1; pierhead_session=phs_secret; b=2; pierhead_sign_in=phs_other" } };
   const byPath = await fetch(url, asked);
   assert.equal(seen, "a=1; b=2");
   assert.deepEqual(byPath.headers.getSetCookie(), ["own=1"]);

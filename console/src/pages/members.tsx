@@ -9,14 +9,21 @@ const roles = (["reader", "deployer", "admin"] as const).map((value) => ({ value
 
 /** People of the workspace and of its organization. */
 export function MembersPage() {
-  const { client, workspaceId } = useSession();
+  const { client, session, workspaceId } = useSession();
   const queryKey = ["members", workspaceId];
+  const placeOf = (id: string | null) => {
+    if (id === null) return "all of the organization";
+    return id === workspaceId ? "this workspace" : (session.workspaces.find((one) => one.id === id)?.name ?? id);
+  };
   const setRole = (member_id: string, role: MemberRole) => client.patchMember({ member_id, body: { role } });
   return (
     <ResourcePage
       title="Members"
       teach={
-        <p>A member is a person by their mail address, with a role in this workspace or in all of the organization.</p>
+        <p>
+          A member is a person by their mail address, with a role in this workspace or in all of the organization. They
+          sign in with the identity provider that the server is set up for.
+        </p>
       }
       queryKey={queryKey}
       read={async (signal) => (await client.listMembers({ limit: 100 }, { signal })).resources}
@@ -26,10 +33,7 @@ export function MembersPage() {
         { name: "Address", show: ({ email }) => email },
         { name: "Name", show: ({ name }) => name ?? "–" },
         { name: "Role", show: ({ role }) => role },
-        {
-          name: "Where",
-          show: ({ workspace_id }) => (workspace_id === null ? "all of the organization" : "this workspace"),
-        },
+        { name: "Where", show: ({ workspace_id }) => placeOf(workspace_id) },
         { name: "Since", show: ({ created_at }) => <Ago at={created_at} /> },
       ]}
       actions={({ id, email, role }) => (

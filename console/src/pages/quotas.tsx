@@ -13,7 +13,7 @@ type Name = keyof typeof words;
 
 /** How much of what the workspace may use is used. */
 export function QuotasPage() {
-  const { client, workspaceId, session } = useSession();
+  const { client, workspaceId, scope } = useSession();
   const quotas = useQuery({
     queryKey: ["quotas", workspaceId],
     queryFn: ({ signal }) => client.getQuotas({ workspace_id: workspaceId }, { signal }),
@@ -53,7 +53,7 @@ export function QuotasPage() {
           ))}
         </tbody>
       </table>
-      {session.scope !== "workspace" && <Limits quotas={quotas.data} />}
+      {scope !== "workspace" && <Limits quotas={quotas.data} />}
     </>
   );
 }

@@ -1,6 +1,7 @@
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Session } from "../../../src/contract/session.ts";
+import { leaveForSignIn } from "../return-to.ts";
 import { clientOf, textOf } from "../server.ts";
 
 /** A key is typed once; from then on a cookie that no script can read stands for it. */
@@ -10,9 +11,18 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
     mutationFn: () => clientOf(null).createSession({ body: { api_key: key.trim() } }),
     onSuccess: onSignedIn,
   });
+  const info = useQuery({ queryKey: ["info"], queryFn: () => clientOf(null).getInfo() });
+  const provider = info.data?.sign_in;
   return (
     <main className="sign-in">
       <h1>Pierhead</h1>
+      {provider && (
+        <p>
+          <a className="button primary wide" href={provider.url} onClick={leaveForSignIn}>
+            Sign in with {provider.name}
+          </a>
+        </p>
+      )}
       <form
         className="card"
         onSubmit={(event) => {
@@ -38,7 +48,7 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
             {textOf(signIn.error) === "Invalid token" ? "This key is not valid here." : textOf(signIn.error)}
           </p>
         )}
-        <button type="submit" className="primary" disabled={key.trim() === "" || signIn.isPending}>
+        <button type="submit" className={provider ? "" : "primary"} disabled={key.trim() === "" || signIn.isPending}>
           Sign in
         </button>
       </form>

@@ -101,13 +101,13 @@ function LiveMark() {
 }
 
 function Account() {
-  const { session, signOut } = useSession();
+  const { session, role, scope, signOut } = useSession();
   return (
     <details className="menu">
       <summary>{session.name}</summary>
       <div className="menu-items">
         <span className="soft">
-          {session.role} of the {session.scope}
+          {role} of the {scope}
         </span>
         <a href="docs">API reference</a>
         <button type="button" onClick={() => void signOut()}>

@@ -31,7 +31,9 @@ export function addMemberRoutes(api: Api): void {
   adminRoute(api, operations.createMember, async ({ principal, body }) => {
     const place = await placeOf(db, principal, body);
     const { email, name = null, role } = body;
-    return memberOf(await createMember(db, { ...place, email: email.toLowerCase(), name, role }, principal.actor));
+    const made = await createMember(db, { ...place, email: email.toLowerCase(), name, role }, principal.actor);
+    api.keyring.forget();
+    return memberOf(made);
   });
 
   adminRoute(api, operations.getMember, async ({ principal, params }) => {
@@ -44,12 +46,14 @@ export function addMemberRoutes(api: Api): void {
     const { reach, actor } = principal;
     const row = await changeMember(db, reach, params.member_id, { ...given(body), actor });
     if (row === undefined) throw errors.memberNotFound(params.member_id);
+    api.keyring.forget();
     return memberOf(row);
   });
 
   adminRoute(api, operations.deleteMember, async ({ principal, params }) => {
     const isDeleted = await deleteMember(db, principal.reach, params.member_id, principal.actor);
     if (!isDeleted) throw errors.memberNotFound(params.member_id);
+    api.keyring.forget();
   });
 }
 

@@ -25,6 +25,7 @@ import { addListenerProtocol } from "./listener-protocol.ts";
 import { addListenerRoutes } from "./listeners.ts";
 import { addLogRoutes } from "./logs.ts";
 import { addMetricsRoutes } from "./metrics.ts";
+import { addOidcRoutes } from "./oidc-sign-in.ts";
 import { addPushTokenRoutes } from "./push-tokens.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addSessionRoutes } from "./sessions.ts";
@@ -35,6 +36,7 @@ import { addWebhookRoutes } from "./webhooks.ts";
 export function addRoutes(api: Api): void {
   addInfoRoutes(api);
   addSessionRoutes(api);
+  addOidcRoutes(api);
   addDeploymentRoutes(api);
   addDeletionRoutes(api);
   addSizeRoutes(api);

@@ -2,6 +2,7 @@ import { listTemplates } from "../../builds/templates.ts";
 import { ApiError } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { modes, shownRegions } from "../../domain/mode.ts";
+import { signInUrlOf } from "../callback-url.ts";
 import { type Api, openRoute, route } from "../route.ts";
 
 /** What the installation says about itself. */
@@ -18,7 +19,10 @@ export function addInfoRoutes(api: Api): void {
 
   openRoute(api, operations.getOk, () => ({ ok: true }));
   openRoute(api, operations.getHealth, () => ({ ok: true }));
-  openRoute(api, operations.getInfo, () => info);
+  openRoute(api, operations.getInfo, () => {
+    const { oidc } = settings;
+    return { ...info, sign_in: oidc === null ? null : { name: oidc.name, url: signInUrlOf(settings) } };
+  });
   route(api, operations.listTemplates, async () => {
     const found = await listTemplates(settings.templatesDir);
     return { templates: found.map(({ id, name, description }) => ({ id, name, description })) };

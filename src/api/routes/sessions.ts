@@ -1,12 +1,13 @@
 import type { FastifyRequest } from "fastify";
 import { digestOf, mintSessionToken } from "../../auth/api-key.ts";
+import { type Holder, isMember } from "../../auth/keyring.ts";
 import { findAdministrator } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { type Session, sessionCookie, sessionDays } from "../../contract/session.ts";
 import { type ApiKeyRow, findApiKey, scopeOf } from "../../store/api-keys.ts";
 import type { Db } from "../../store/database.ts";
-import { createSession, deleteSession, findSession } from "../../store/sessions.ts";
+import { createSession, deleteSession, findSession, listMemberWorkspaces } from "../../store/sessions.ts";
 import { listWorkspaces } from "../../store/tenants.ts";
 import { isFromConsole, sessionTokenOf } from "../authenticate.ts";
 import { originOf } from "../mount.ts";
@@ -39,11 +40,13 @@ export function addSessionRoutes(api: Api): void {
     return sessionOf(db, key, expiresAt);
   });
 
-  adminRoute(api, operations.getSession, async ({ principal, request }) => {
-    const key = (await findApiKey(db, everything, principal.keyId)) as ApiKeyRow;
+  adminRoute(api, operations.getSession, async ({ principal: { holder }, request }) => {
     const token = sessionTokenOf(request.headers);
     const session = token === undefined ? undefined : await findSession(db, digestOf(token));
-    return sessionOf(db, key, session?.id === key.id ? session.session_expires_at : key.expires_at);
+    const isBySession = session?.holders.some(({ id }) => id === holder.id) === true;
+    if (isMember(holder)) return sessionOf(db, holder, session?.expires_at ?? null);
+    const key = (await findApiKey(db, everything, holder.id)) as ApiKeyRow;
+    return sessionOf(db, key, isBySession ? session.expires_at : key.expires_at);
   });
 
   openRoute(api, operations.deleteSession, async ({ request, setCookie }) => {
@@ -63,25 +66,37 @@ const everything = { organizationId: null, workspaceId: null };
 /** Workspaces shown of one key. */
 const workspacesMax = 100;
 
-async function sessionOf(db: Db, key: ApiKeyRow, expiresAt: Date | null): Promise<Session> {
-  const scope = scopeOf(key);
-  const reach = { organizationId: key.organization_id, workspaceId: scope === "workspace" ? key.workspace_id : null };
-  const page = { limit: workspacesMax, offset: 0 };
-  const workspaces = await listWorkspaces(db, reach, { organizationId: null }, page);
+async function sessionOf(db: Db, holder: Holder, expiresAt: Date | null): Promise<Session> {
+  const { id, role } = holder;
   return {
-    api_key_id: key.id,
-    name: key.name,
-    role: key.role,
-    scope,
-    organization_id: key.organization_id,
-    workspace_id: key.workspace_id,
-    workspaces: workspaces.map(({ id, name }) => ({ id, name })),
+    api_key_id: isMember(holder) ? null : id,
+    member_id: isMember(holder) ? id : null,
+    name: isMember(holder) ? (holder.name ?? holder.email) : holder.name,
+    role,
+    scope: scopeOf(holder),
+    organization_id: holder.organization_id,
+    workspace_id: holder.workspace_id,
+    workspaces: isMember(holder)
+      ? await listMemberWorkspaces(db, holder.email, workspacesMax)
+      : await keyWorkspaces(db, holder),
     expires_at: expiresAt?.toISOString() ?? null,
   };
 }
 
-/** `Secure` wherever the page came over https. Strict: a link from elsewhere shows the page, which then calls by itself. */
-function cookieOf(request: FastifyRequest, token: string, expiresAt: Date): string {
-  const secure = originOf(request.raw).startsWith("https:") ? "; Secure" : "";
+async function keyWorkspaces(db: Db, key: ApiKeyRow): Promise<Session["workspaces"]> {
+  const { role } = key;
+  const scope = scopeOf(key);
+  const reach = { organizationId: key.organization_id, workspaceId: scope === "workspace" ? key.workspace_id : null };
+  const page = { limit: workspacesMax, offset: 0 };
+  const found = await listWorkspaces(db, reach, { organizationId: null }, page);
+  return found.map(({ id, name }) => ({ id, name, role, scope }));
+}
+
+/** Strict: a link from elsewhere shows the page, which then calls by itself. @param isSecure wherever the page came over https. */
+export function sessionCookieText(token: string, expiresAt: Date, isSecure: boolean): string {
+  const secure = isSecure ? "; Secure" : "";
   return `${sessionCookie}=${token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expiresAt.toUTCString()}${secure}`;
 }
+
+const cookieOf = (request: FastifyRequest, token: string, expiresAt: Date) =>
+  sessionCookieText(token, expiresAt, originOf(request.raw).startsWith("https:"));

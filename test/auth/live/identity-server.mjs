@@ -26,8 +26,11 @@ const provider = new Provider(issuer, {
   cookies: { keys: ["for tests"] },
   clientAuthMethods: ["none", "client_secret_basic", "client_secret_post"],
   scopes: ["openid", "offline_access", "email", "mcp:read"],
-  claims: { openid: ["sub"], email: ["email"] },
-  findAccount: (_context, id) => ({ accountId: id, claims: () => ({ sub: id, email: `${id}@example.org` }) }),
+  claims: { openid: ["sub"], email: ["email", "email_verified"] },
+  findAccount: (_context, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, email: `${id}@example.org`, email_verified: !id.startsWith("unverified") }),
+  }),
   conformIdTokenClaims: false,
   pkce: { required: () => true },
   rotateRefreshToken: true,

@@ -63,6 +63,7 @@ export const clientSecret = "canary-client-secret-5f2b";
 export async function startLiveWorld({ accessTokenTtlS = 600, compute = "none" } = {}): Promise<LiveWorld> {
   const [port, issuerPort, mcpPort] = [await freePort(), await freePort(), await freePort()];
   const redirectUris = ["one", "two"].map((name) => `http://127.0.0.1:${port}/v2/auth/callback/${name}`);
+  redirectUris.push(`http://127.0.0.1:${port}/v2/session/oidc/callback`);
   const app = await startApp();
   const identity = await startIdentity({
     port: issuerPort,
@@ -84,6 +85,10 @@ export async function startLiveWorld({ accessTokenTtlS = 600, compute = "none" }
     PIERHEAD_COMPUTE: compute,
     PIERHEAD_LOG_LEVEL: "debug",
     PIERHEAD_CACHE_DIR: sharedCacheDir,
+    PIERHEAD_OIDC_ISSUER: identity.issuer,
+    PIERHEAD_OIDC_CLIENT_ID: "pierhead",
+    PIERHEAD_OIDC_CLIENT_SECRET: clientSecret,
+    PIERHEAD_OIDC_NAME: "Example ID",
   };
   let log = "";
   const start = async () => {
@@ -176,6 +181,8 @@ export interface Browser {
   consent(url: string, as: { user: string; denies?: boolean }): Promise<LastPage>;
   /** Only looks at an address. */
   look(url: string): Promise<LastPage>;
+  /** Does as it is told, as a new visitor. */
+  visit(act: (page: Page) => Promise<void>): Promise<LastPage>;
   close(): Promise<void>;
 }
 
@@ -187,7 +194,9 @@ export interface LastPage {
 }
 
 /** The parts of Playwright that are used; the package is installed beside this suite only. */
-interface Page {
+export interface Page {
+  waitForSelector(selector: string): Promise<unknown>;
+  evaluate(script: string): Promise<unknown>;
   goto(url: string): Promise<unknown>;
   fill(selector: string, text: string): Promise<void>;
   click(selector: string): Promise<void>;
@@ -228,6 +237,7 @@ async function openBrowser(): Promise<Browser> {
     }
   };
   return {
+    visit,
     look: (url) => visit(async (page) => void (await page.goto(url))),
     consent: (url, { user, denies = false }) =>
       visit(async (page) => {

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { type Page, startLiveWorld } from "./world.ts";
+
+const world = await startLiveWorld();
+after(() => world[Symbol.asyncDispose]());
+const { browser, identity } = world;
+
+/** From a page of the console through the provider's, until the browser is back here. */
+async function signIn(page: Page, user: string, from = "/"): Promise<void> {
+  await page.goto(world.url + from);
+  await page.click("text=Sign in with Example ID");
+  await page.fill("input[name=login]", user);
+  await page.fill("input[name=password]", "x");
+  await page.click("button[type=submit]");
+  await page.click("button[type=submit]");
+  await page.waitForURL(({ href }) => href.startsWith(world.url));
+}
+
+/** What the browser is told with its cookie. */
+const ask = (page: Page, path: string) =>
+  page.evaluate(`fetch("${path}", { headers: { "x-pierhead-console": "1" } }).then((answer) => answer.text())`);
+
+test("a member signs in at the provider, is back where a link led, may do what the role says, and signs out", async () => {
+  await world.client.createMember({ body: { email: "alice@example.org", role: "reader", name: "Alice" } });
+  const page = await browser.visit(async (visitor) => {
+    await signIn(visitor, "alice", "/host/listeners");
+    await visitor.waitForSelector("h1:has-text('Listeners')");
+    assert.equal(new URL(visitor.url()).pathname, "/host/listeners");
+    const session = JSON.parse(String(await ask(visitor, "/v2/session")));
+    assert.deepEqual([session.name, session.role, session.api_key_id], ["Alice", "reader", null]);
+    assert.match(String(await ask(visitor, "/v2/deployments")), /^{"resources":\[\]/);
+    assert.equal(await visitor.evaluate("document.cookie"), "");
+    await visitor.click(".top .menu summary");
+    await visitor.click("text=Sign out");
+    await visitor.waitForSelector("text=Sign in with Example ID");
+    assert.match(String(await ask(visitor, "/v2/session")), /Invalid token/);
+  });
+  assert.ok(page.text.includes("API key"));
+  const codes = identity.lines.filter(({ grant }) => grant === "authorization_code");
+  assert.equal(codes.length, 1, "one code was spent, with a verifier that fits");
+});
+
+test("who is no member, or has no verified address, is told so on a page of this server, and is nobody here", async () => {
+  await world.client.createMember({ body: { email: "unverified-bob@example.org", role: "admin" } });
+  for (const [user, words] of [
+    ["mallory", "mallory@example.org is not a member here"],
+    ["unverified-bob", "has not verified your address unverified-bob@example.org"],
+  ] as const) {
+    await browser.visit(async (visitor) => {
+      await signIn(visitor, user);
+      assert.equal(await visitor.title(), "Not signed in");
+      assert.ok((await visitor.innerText("body")).includes(words), words);
+      await visitor.click("text=Go back");
+      await visitor.waitForSelector("text=Sign in with Example ID");
+      assert.match(String(await ask(visitor, "/v2/session")), /Invalid token/);
+    });
+  }
+});
+
+test("what was begun elsewhere is not ended by a browser that somebody sends to the provider", async () => {
+  await world.client.createMember({ body: { email: "carol@example.org", role: "deployer" } });
+  const begun = await fetch(`${world.url}/v2/session/oidc`, { redirect: "manual" });
+  const page = await browser.visit(async (visitor) => {
+    await visitor.goto(begun.headers.get("location") ?? "");
+    await visitor.fill("input[name=login]", "carol");
+    await visitor.fill("input[name=password]", "x");
+    await visitor.click("button[type=submit]");
+    await visitor.click("button[type=submit]");
+    await visitor.waitForURL(({ href }) => href.startsWith(world.url));
+  });
+  assert.match(page.text, /was not begun in this browser/);
+});
+
+test("nothing of a sign-in stands in the log", () => {
+  const secrets = identity.lines.flatMap((line) => line.secrets ?? []);
+  assert.ok(secrets.length > 0 && world.log().includes("a member could not sign in"));
+  for (const secret of secrets) assert.ok(!world.log().includes(secret));
+});
