@@ -68,6 +68,7 @@ export const apiSettings: ApiSettings = {
   consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,
+  githubUrl: "https://github.com",
   sharedAuthOrganizationId: null,
   uncappedResources: false,
   hasBuiltinDataPlane: true,

@@ -93,7 +93,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     databaseEnvironment: async () => ({}),
     tracing: null,
     registry: "a benchmark needs none.",
-    github: null,
+    github: { isConfigured: true, current: async () => null },
     explain: async () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });

@@ -14,6 +14,8 @@ export const notCalled: Record<string, string> = {
   deleteSlackWorkspaceToken: "needs a Slack that answers; each token it deletes has its row, as with deleteOAuthToken",
   createInstallationLink: "hands out an address; the change is the installation, written as createIntegration is",
   createForgeInstallationLink: "as createInstallationLink",
+  createGithubAppLink: "hands out an address; the change is the App, whose row is looked for in test/hosts",
+  deleteGithubApp: "needs a GitHub that made an App; its row is looked for in test/hosts",
   attachInstallation: "needs a GitHub that answers; what it makes is written as createIntegration is",
   createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
   createPushToken: "hands out a token; the change is the revision that is made of what is pushed with it",

@@ -7,7 +7,7 @@ import type { Mode, Region } from "../contract/info.ts";
 import { bodyBytesMax } from "../domain/limits.ts";
 import { modes } from "../domain/mode.ts";
 import type { TracingBackend } from "../domain/tracing.ts";
-import type { GithubApp } from "../integrations/github-app.ts";
+import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Signer } from "../registry/access-token.ts";
 import type { Db } from "../store/database.ts";
@@ -43,6 +43,8 @@ export interface ApiSettings {
   consoleDir: string | null;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
+  /** GitHub, or the operator's Enterprise Server. */
+  githubUrl: string;
   uncappedResources: boolean;
   /** The organization whose OAuth providers everybody may use; null: none. */
   sharedAuthOrganizationId: string | null;
@@ -81,8 +83,7 @@ export interface ApiDeps {
   tracing: TracingProjects | null;
   /** Takes pushed images; a text says why there is none. */
   registry: { signer: Signer; host: string | null } | string;
-  /** The GitHub App of this server; null: it has none. */
-  github: GithubApp | null;
+  github: GithubApps;
   /** What the reconciler sees of a deployment; undefined: there is none. */
   explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
 }

@@ -1,12 +1,13 @@
 import { ApiError, errors } from "../contract/error.ts";
 import { GitFailure } from "../integrations/git-failure.ts";
-import type { GithubApp } from "../integrations/github-app.ts";
+import type { GithubApp, GithubApps } from "../integrations/github-app.ts";
 import { HostFailure } from "../integrations/host-failure.ts";
 
 /** @throws ApiError 400 when this server has none. */
-export function neededApp(github: GithubApp | null): GithubApp {
-  if (github === null) throw errors.githubAppMissing();
-  return github;
+export async function neededApp(apps: GithubApps): Promise<GithubApp> {
+  const app = await apps.current();
+  if (app === null) throw errors.githubAppMissing();
+  return app;
 }
 
 /**

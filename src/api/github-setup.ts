@@ -12,12 +12,13 @@ export async function finishInstallation(
   query: { state: string; installation_id?: number; setup_action?: string; code?: string },
   signal: AbortSignal,
 ): Promise<Page> {
-  const { github, db, sealer, logger } = deps;
+  const { db, sealer, logger } = deps;
   if (query.setup_action === "request") {
     return pageOf("Asked", [
       "An owner of the organization has been asked to approve it. Use the link again afterwards.",
     ]);
   }
+  const github = await deps.github.current();
   if (github === null || query.installation_id === undefined) return refused("GitHub has not named an installation.");
   const link = await takeInstallationLink(db, query.state);
   if (link === undefined) return refused("This link was used before, or is older than an hour. Make another one.");

@@ -2,6 +2,39 @@ import type { CommandSpec } from "./command-table.ts";
 
 const integration = ["<integration>", "name, id, or unique beginning of an id"] as const;
 
+const app: CommandSpec = {
+  name: "app",
+  summary: "The server's own GitHub App; for operators",
+  commands: [
+    {
+      name: "create",
+      summary: "Make a link that creates the App at GitHub, and gives its keys to the server",
+      options: [
+        ["--organization <name>", "that is to own it; default: whoever opens the link"],
+        ["--github-url <url>", "an Enterprise Server; default: PIERHEAD_GITHUB_URL of the server"],
+        ["--name <name>", "what to call it, at most 34 characters"],
+        ["--public", "other accounts may install it too"],
+      ],
+      examples: ["pierhead integrations app create --organization acme"],
+      json: "GithubAppLink",
+      load: async () => (await import("./commands/github-app.ts")).githubAppCreate,
+    },
+    {
+      name: "show",
+      summary: "Show which App the server has",
+      json: "ServerGithubApp",
+      load: async () => (await import("./commands/github-app.ts")).githubAppShow,
+    },
+    {
+      name: "delete",
+      summary: "Forget the App; it stays at GitHub",
+      options: [["-y, --yes", "do not ask"]],
+      json: '{"deleted": true}',
+      load: async () => (await import("./commands/github-app.ts")).githubAppDelete,
+    },
+  ],
+};
+
 export const integrationsCommand: CommandSpec = {
   name: "integrations",
   summary: "Let the workspace read private repositories",
@@ -27,6 +60,7 @@ export const integrationsCommand: CommandSpec = {
       json: "GithubIntegration",
       load: async () => (await import("./commands/integrations.ts")).integrationsAttach,
     },
+    app,
     {
       name: "create",
       summary: "Store a token or SSH key for everything below an address",

@@ -1,11 +1,14 @@
 import type { gitOperations } from "../contract/operations-git.ts";
+import type { githubAppOperations } from "../contract/operations-github-app.ts";
 import type { integrationOperations } from "../contract/operations-integrations.ts";
 import type { Route } from "./routes.ts";
 
-/** What hosts send is not among them. */
+/** What hosts send, and pages for browsers, are not among them. */
 export type IntegrationOperations = typeof integrationOperations &
-  Omit<typeof gitOperations, "receiveGithubWebhook" | "receiveHostWebhook">;
+  Omit<typeof gitOperations, "receiveGithubWebhook" | "receiveHostWebhook"> &
+  Omit<typeof githubAppOperations, "showGithubAppForm" | "finishGithubApp">;
 
+const app = "/v2/admin/integrations/github/app";
 const one = "/v2/integrations/{integration_id}";
 
 /** Verb and path of what is about code hosts; `routes.ts` says why they stand here once more. */
@@ -23,6 +26,9 @@ export const integrationRoutes: Record<keyof IntegrationOperations, Route> = {
   createInstallationLink: { verb: "POST", path: "/v2/integrations/github/installation-link" },
   createForgeInstallationLink: { verb: "POST", path: "/v2/integrations/forge-github/installation-link" },
   attachInstallation: { verb: "POST", path: "/v2/admin/integrations/github" },
+  createGithubAppLink: { verb: "POST", path: app },
+  getGithubApp: { verb: "GET", path: app },
+  deleteGithubApp: { verb: "DELETE", path: app },
   findAgentProjects: { verb: "GET", path: "/v2/integrations/projects" },
   listIntegrations: { verb: "GET", path: "/v2/integrations" },
   createIntegration: { verb: "POST", path: "/v2/integrations" },

@@ -197,8 +197,10 @@ export const errors = {
     new ApiError(
       "githubAppMissing",
       400,
-      "This server has no GitHub App. Its operator sets PIERHEAD_GITHUB_APP_ID and PIERHEAD_GITHUB_PRIVATE_KEY; until then, store a credential as an integration.",
+      "This server has no GitHub App. Its operator makes one: pierhead integrations app create. Until then, store a credential as an integration.",
     ),
+  githubAppFixed: (because: string) =>
+    new ApiError("githubAppFixed", 409, `This server has a GitHub App already. ${because}`),
   codeHostFailed: (because: string) => new ApiError("codeHostFailed", 502, `The code host did not answer. ${because}`),
 
   // Listeners and their protocol

@@ -8,6 +8,7 @@ import { debugOperations } from "./operations-debug.ts";
 import { deploymentOperations } from "./operations-deployments.ts";
 import { eventOperations } from "./operations-events.ts";
 import { gitOperations } from "./operations-git.ts";
+import { githubAppOperations } from "./operations-github-app.ts";
 import { integrationOperations } from "./operations-integrations.ts";
 import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
 import { listenerOperations } from "./operations-listeners.ts";
@@ -31,6 +32,7 @@ export const operations = {
   ...eventOperations,
   ...webhookOperations,
   ...integrationOperations,
+  ...githubAppOperations,
   ...gitOperations,
   ...listenerOperations,
   ...administrationOperations,

@@ -1,6 +1,6 @@
 import type { RepositoryCredential } from "./git-credential.ts";
 import { GitFailure, shownUrl } from "./git-failure.ts";
-import type { GithubApp } from "./github-app.ts";
+import type { GithubApp, GithubApps } from "./github-app.ts";
 import { HostFailure } from "./host-failure.ts";
 
 /** What a workspace stored or installed to read repositories with. */
@@ -37,7 +37,7 @@ const usernames: Record<OpenIntegration["host"], string> = {
  * @throws GitFailure `AccessDenied` when the integration is not for this repository; `Unreachable`.
  */
 export async function gitAccess(
-  { github, allowPrivateNetwork }: { github: GithubApp | null; allowPrivateNetwork: boolean },
+  { github: apps, allowPrivateNetwork }: { github: GithubApps; allowPrivateNetwork: boolean },
   { integration, repoUrl }: { integration: OpenIntegration | null | undefined; repoUrl: string },
   signal: AbortSignal,
 ): Promise<GitAccess> {
@@ -53,10 +53,11 @@ export async function gitAccess(
     return { credential: { privateKey: sshKey, knownHosts: sshKnownHosts }, allowPrivateNetwork };
   }
   if (installationId !== null) {
+    const github = await apps.current();
     if (github === null) throw denied("This server has no GitHub App any more, which this integration belongs to.");
     const minted = await mint(github, installationId, repoUrl, signal);
-    // The address of the App's own host was chosen by the operator.
-    return { credential: { username: usernames.github, password: minted }, allowPrivateNetwork: true };
+    const mayBePrivate = allowPrivateNetwork || github.allowPrivateNetwork;
+    return { credential: { username: usernames.github, password: minted }, allowPrivateNetwork: mayBePrivate };
   }
   if (token === null) throw denied("This integration has no token. Store one, or use the repository's SSH address.");
   const username = integration.username ?? usernames[integration.host];

@@ -12,6 +12,8 @@ export interface GithubAppSettings {
   webUrl: string;
   /** Of the App's own OAuth client: proves that who installs it owns the installation. */
   client: { id: string; secret: string } | null;
+  /** Whether `webUrl` may be an address that is not public. */
+  allowPrivateNetwork: boolean;
 }
 
 export interface Installation {
@@ -34,9 +36,19 @@ export interface HostRepository {
 export type TokenPermissions = Partial<Record<"contents" | "metadata", "read">> &
   Partial<Record<"checks" | "pull_requests", "read" | "write">>;
 
+/** The App of this server, which may be made and forgotten while it runs. */
+export interface GithubApps {
+  /** It stands in the server's configuration, and is the one that counts. */
+  readonly isConfigured: boolean;
+  /** null: there is none. */
+  current(): Promise<GithubApp | null>;
+}
+
 /** The GitHub App of this server. Every call throws HostFailure. */
 export interface GithubApp {
+  readonly appId: string;
   readonly webUrl: string;
+  readonly allowPrivateNetwork: boolean;
   readonly webhookSecret: string | null;
   /** Whether an installer can be asked to prove whose installation it is. */
   readonly provesOwners: boolean;
@@ -67,17 +79,16 @@ const pagesMax = 50;
 
 /** @throws Error when the private key is none. */
 export function createGithubApp(settings: GithubAppSettings): GithubApp {
-  const { webUrl, webhookSecret, client } = settings;
+  const { appId, webUrl, webhookSecret, client, allowPrivateNetwork } = settings;
   const key = readKey(settings.privateKey);
   const apiUrl = apiUrlOf(webUrl);
-  // The operator chose this address, wherever it leads.
   const api = (headers: Record<string, string>, url = apiUrl): HostApi => ({
     url,
     headers: { ...headers, "x-github-api-version": "2022-11-28" },
-    allowPrivateNetwork: true,
+    allowPrivateNetwork,
   });
   const accept = "application/vnd.github+json";
-  const asApp = () => api({ accept, authorization: `Bearer ${signToken(settings.appId, key)}` });
+  const asApp = () => api({ accept, authorization: `Bearer ${signToken(appId, key)}` });
   const apiWith = (token: string) => api({ accept, authorization: `Bearer ${token}` });
 
   const mintToken: GithubApp["mintToken"] = async (id, { repository, permissions }, signal) => {
@@ -90,7 +101,7 @@ export function createGithubApp(settings: GithubAppSettings): GithubApp {
   };
 
   return {
-    ...{ webUrl, webhookSecret, mintToken, apiWith },
+    ...{ appId, webUrl, allowPrivateNetwork, webhookSecret, mintToken, apiWith },
     provesOwners: client !== null,
     async installUrl(signal) {
       const { body } = await callHost(asApp(), { path: "/app", signal });
@@ -136,8 +147,16 @@ async function pages(api: HostApi, path: string, field: string, signal: AbortSig
   return items;
 }
 
+/** Base address of a GitHub, without a slash at the end; null: the text is none. */
+export function githubAddress(text: string): string | null {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isPlain = url?.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  if (url === null || !isPlain || !["https:", "http:"].includes(url.protocol)) return null;
+  return url.href.replace(/\/+$/, "");
+}
+
 /** An Enterprise Server has its API below its own address, github.com beside it. */
-function apiUrlOf(webUrl: string): string {
+export function apiUrlOf(webUrl: string): string {
   return webUrl === "https://github.com" ? "https://api.github.com" : `${webUrl}/api/v3`;
 }
 
@@ -159,7 +178,7 @@ function readKey(text: string): KeyObject {
   } catch {
     // said below, without the text: it is a key
   }
-  throw new Error("PIERHEAD_GITHUB_PRIVATE_KEY is not an RSA private key in PEM form, as GitHub hands it out");
+  throw new Error("the GitHub App's private key is not an RSA private key in PEM form, as GitHub hands it out");
 }
 
 interface GithubInstallation {

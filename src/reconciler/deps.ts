@@ -1,7 +1,7 @@
 import type { BuildTarget } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { DeploymentSizes } from "../domain/sizes.ts";
-import type { GithubApp } from "../integrations/github-app.ts";
+import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Db } from "../store/database.ts";
 import type { Sealer } from "../store/seal.ts";
@@ -19,8 +19,7 @@ export interface ReconcilerDeps {
   outward: Places;
   settings: ReconcilerSettings;
   sealer: Sealer;
-  /** The GitHub App of this server; null: it has none. */
-  github: GithubApp | null;
+  github: GithubApps;
   /** Where deployments get databases of their own; null: nowhere, the agent server keeps its state itself. */
   databases: DatabaseServers | null;
   /** Projects of the tracing back end; null: there is none, or it has no projects. */

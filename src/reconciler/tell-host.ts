@@ -2,6 +2,7 @@ import { type CommitState, commentOf, isLastWord, newsOf, stageOf } from "../dom
 import { backOffMaxMs } from "../domain/limits.ts";
 import { servingUrl } from "../domain/serving-url.ts";
 import { type CommitStatus, putCheckRun, putCommitStatus } from "../integrations/commit-status.ts";
+import type { TokenPermissions } from "../integrations/github-app.ts";
 import { putComment, repositoryPath } from "../integrations/github-pulls.ts";
 import type { HostApi } from "../integrations/host-call.ts";
 import { HostFailure } from "../integrations/host-failure.ts";
@@ -171,14 +172,15 @@ export async function writeComment(
 
 /** The App's API with a token for one repository and one purpose. @throws HostFailure */
 export async function appApi(
-  { github }: ReconcilerDeps,
+  { github: apps }: ReconcilerDeps,
   asked: {
     installationId: number;
     repoUrl: string;
-    permissions: Parameters<NonNullable<typeof github>["mintToken"]>[1]["permissions"];
+    permissions: TokenPermissions;
   },
   signal: AbortSignal,
 ): Promise<HostApi> {
+  const github = await apps.current();
   if (github === null) throw new HostFailure("refused", "This server has no GitHub App any more.");
   const repository = decodeURIComponent(repositoryPath(asked.repoUrl).split("/").at(-1) ?? "");
   const token = await github.mintToken(asked.installationId, { repository, permissions: asked.permissions }, signal);

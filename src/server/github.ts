@@ -1,5 +1,8 @@
 import { readFile } from "node:fs/promises";
-import { createGithubApp, type GithubApp } from "../integrations/github-app.ts";
+import { createGithubApp, type GithubApp, type GithubApps, githubAddress } from "../integrations/github-app.ts";
+import type { Db } from "../store/database.ts";
+import { findGithubApp } from "../store/github-app.ts";
+import type { Sealer } from "../store/seal.ts";
 import type { Config } from "./config.ts";
 
 type GithubConfig = Pick<
@@ -11,13 +14,34 @@ type GithubConfig = Pick<
   | "githubWebhookSecret"
   | "githubClientId"
   | "githubClientSecret"
+  | "allowPrivateNetwork"
 >;
 
 /**
- * The GitHub App that the operator has set up; null: none.
+ * The GitHub App of the configuration, or else the one that was made from this server's manifest: by another server of
+ * the same database, perhaps, and a moment ago.
  * @throws Error naming the variable that is missing or wrong.
  */
-export async function openGithubApp(config: GithubConfig): Promise<GithubApp | null> {
+export async function openGithubApps(config: GithubConfig, store: { db: Db; sealer: Sealer }): Promise<GithubApps> {
+  const configured = await configuredApp(config);
+  if (configured !== null) return { isConfigured: true, current: async () => configured };
+  const configuredUrl = webUrlOf(config);
+  let known: { id: string; app: GithubApp } | undefined;
+  return {
+    isConfigured: false,
+    async current() {
+      const stored = await findGithubApp(store.db, store.sealer);
+      if (stored === undefined) return null;
+      const { id, app_id: appId, url: webUrl } = stored;
+      const allowPrivateNetwork = config.allowPrivateNetwork || webUrl === configuredUrl;
+      if (known?.id !== id)
+        known = { id, app: createGithubApp({ ...stored.open(), appId, webUrl, allowPrivateNetwork }) };
+      return known.app;
+    },
+  };
+}
+
+async function configuredApp(config: GithubConfig): Promise<GithubApp | null> {
   const { githubAppId: appId, githubPrivateKeyFile: file, githubClientId, githubClientSecret } = config;
   const privateKey = config.githubPrivateKey ?? (file === undefined ? undefined : await readFile(file, "utf8"));
   if (appId === undefined && privateKey === undefined) return null;
@@ -28,18 +52,18 @@ export async function openGithubApp(config: GithubConfig): Promise<GithubApp | n
   return createGithubApp({
     ...{ appId, privateKey },
     webhookSecret: config.githubWebhookSecret ?? null,
-    webUrl: addressOf(config.githubUrl),
+    webUrl: webUrlOf(config),
     client:
       githubClientId === undefined || githubClientSecret === undefined
         ? null
         : { id: githubClientId, secret: githubClientSecret },
+    // The operator chose this address, wherever it leads.
+    allowPrivateNetwork: true,
   });
 }
 
-function addressOf(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !["https:", "http:"].includes(url.protocol) || url.search !== "" || url.hash !== "") {
-    throw new Error(`PIERHEAD_GITHUB_URL must be such as https://github.example.org, got "${text}"`);
-  }
-  return url.href.replace(/\/+$/, "");
+function webUrlOf({ githubUrl }: Pick<Config, "githubUrl">): string {
+  const url = githubAddress(githubUrl);
+  if (url !== null) return url;
+  throw new Error(`PIERHEAD_GITHUB_URL must be such as https://github.example.org, got "${githubUrl}"`);
 }

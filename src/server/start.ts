@@ -9,7 +9,7 @@ import { sweepWorkDirs } from "../builds/start-build.ts";
 import { listTemplates, templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs, outwardCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
-import type { GithubApp } from "../integrations/github-app.ts";
+import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";
 import { BuildRunner } from "../reconciler/build-runner.ts";
@@ -40,7 +40,7 @@ import { consoleDirectory } from "./console.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
 import { removeInside } from "./files.ts";
-import { openGithubApp } from "./github.ts";
+import { openGithubApps } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
@@ -127,7 +127,7 @@ interface Ground {
   /** A text says why there is none. */
   registry: Registry | string;
   imageNames: ImageNames;
-  github: GithubApp | null;
+  github: GithubApps;
   events: EventFeed;
   metrics: Metrics;
   installed: Bootstrapped;
@@ -189,7 +189,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     imageNames: new ImageNames(config, { db, registry, ownUrl: () => address.own }),
     databases: databaseServers(config, sealer),
     tracing: openTracing(config),
-    github: await openGithubApp(config),
+    github: await openGithubApps(config, { db, sealer }),
     events: new EventFeed(db, logger),
     metrics: createMetrics(),
     installed: await bootstrap(db, config),
@@ -364,6 +364,7 @@ function apiSettings({ config, address, tracing, owner }: Ground) {
     consoleDir: consoleDirectory,
     allowLocalSources: config.allowLocalSources,
     allowPrivateNetwork: config.allowPrivateNetwork,
+    githubUrl: githubAddress(config.githubUrl) ?? config.githubUrl,
     uncappedResources: config.uncappedResources,
     sharedAuthOrganizationId: config.sharedAuthOrganizationId ?? null,
     hasBuiltinDataPlane: config.compute !== "none" || config.listenerKey !== undefined,

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "./database.ts";
 import { sealedPasswords } from "./deployment-databases.ts";
+import { sealedGithubApp } from "./github-app.ts";
 import { sealedIntegrations } from "./integrations.ts";
 import { sealedProviders } from "./oauth-providers.ts";
 import { sealedTokens } from "./oauth-tokens.ts";
@@ -16,6 +17,7 @@ export const sealedPlaces: readonly SealedPlace[] = [
   sealedTokens,
   sealedWebhooks,
   sealedIntegrations,
+  sealedGithubApp,
 ];
 
 /** Values sealed again in one go: 4 KiB each at most in the usual case, 1 MiB. */

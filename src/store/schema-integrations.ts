@@ -5,6 +5,8 @@ import type { CodeHost } from "../contract/integration.ts";
 export interface IntegrationTables {
   integrations: IntegrationTable;
   installation_links: InstallationLinkTable;
+  github_app: GithubAppTable;
+  github_app_links: GithubAppLinkTable;
   branch_watches: BranchWatchTable;
   host_deliveries: HostDeliveryTable;
   git_settings: GitSettingTable;
@@ -37,6 +39,32 @@ interface InstallationLinkTable {
   actor: string;
   return_to: string | null;
   created_at: Generated<Date>;
+  expires_at: Date;
+}
+
+interface GithubAppTable {
+  id: string;
+  is_only: Generated<boolean>;
+  app_id: string;
+  name: string;
+  url: string;
+  page_url: string;
+  has_webhook: boolean;
+  data_key_id: string;
+  sealed: Buffer;
+  actor: string;
+  created_at: Generated<Date>;
+}
+
+interface GithubAppLinkTable {
+  state_digest: Buffer;
+  key_id: string;
+  organization_id: string;
+  actor: string;
+  url: string;
+  account: string | null;
+  name: string;
+  is_public: boolean;
   expires_at: Date;
 }
 

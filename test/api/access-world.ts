@@ -187,6 +187,11 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   createInstallationLink: { refusal: "githubAppMissing" },
   createForgeInstallationLink: { refusal: "githubAppMissing" },
   attachInstallation: { refusal: "githubAppMissing" },
+  getGithubApp: { refusal: "githubAppMissing" },
+  deleteGithubApp: { refusal: "githubAppMissing" },
+  // No link leads there.
+  showGithubAppForm: { refusal: "authRequestUnusable" },
+  finishGithubApp: { refusal: "authRequestUnusable" },
   createTag: { body: () => ({ name: randomUUID() }) },
   patchTag: { body: () => ({ name: randomUUID() }) },
   putDeploymentTags: { body: () => ({ tag_value_ids: [] }) },

@@ -6,6 +6,7 @@ import { after } from "node:test";
 import type { FastifyInstance, InjectOptions } from "fastify";
 import { type ApiDeps, type ApiSettings, createApi } from "../../src/api/app.ts";
 import { mintApiKey } from "../../src/auth/api-key.ts";
+import type { GithubApp } from "../../src/integrations/github-app.ts";
 import { insertApiKey, type KeyRole } from "../../src/store/api-keys.ts";
 import { type Db, openDatabase } from "../../src/store/database.ts";
 import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
@@ -53,10 +54,15 @@ export interface Answer {
   body: any;
 }
 
+/** The GitHub App as one that stands in the configuration. */
+type Replaced<More extends keyof ApiDeps> = Partial<
+  Pick<ApiDeps, "logger" | "explain" | "readiness" | "registry" | More> & { github: GithubApp }
+>;
+
 /** One API on an embedded database per test file; closed when its tests are over. */
 export async function startApi(
   settings: Partial<ApiSettings> = {},
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "tracing" | "registry" | "github">> = {},
+  replaced: Replaced<"tracing"> = {},
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
   await mkdir(templateDirectory, { recursive: true });
@@ -76,7 +82,7 @@ export async function startApi(
 export async function startApiOn(
   db: Db,
   settings: Partial<ApiSettings> & Pick<ApiSettings, "dataDir">,
-  replaced: Partial<Pick<ApiDeps, "logger" | "explain" | "readiness" | "sealer" | "registry" | "github">> = {},
+  replaced: Replaced<"sealer"> = {},
 ): Promise<TestApi> {
   const sealer = replaced.sealer ?? (await openSealer(db, randomBytes(32)));
   const deps: ApiDeps = {
@@ -91,9 +97,9 @@ export async function startApiOn(
     databaseEnvironment: async () => ({}),
     tracing: null,
     registry: { signer: textSigner(sealer), host: null },
-    github: null,
     explain: async () => undefined,
     ...replaced,
+    github: { isConfigured: replaced.github !== undefined, current: async () => replaced.github ?? null },
   };
   const api = await createApi(deps);
   const tenant = await makeTenant(db, "acme");
@@ -128,6 +134,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,
+  githubUrl: "https://github.com",
   uncappedResources: false,
   sharedAuthOrganizationId: null,
   hasBuiltinDataPlane: true,

@@ -53,7 +53,17 @@ test("an SSH key comes from files", async () => {
     ...["integrations", "create", "ssh://git.example.org/acme", "--ssh-key", key, "--known-hosts", hosts],
   ]);
   assert.deepEqual([made.has_ssh_key, made.has_token, made.host], [true, false, "git"]);
-  assert.match((await cli(["integrations", "install"])).stderr, /no GitHub App/);
+  assert.match((await cli(["integrations", "install"])).stderr, /no GitHub App.*integrations app create/);
+});
+
+test("an operator is given a link that makes the server's GitHub App", async () => {
+  const link = await json<{ create_url: string }>(["integrations", "app", "create", "--organization", "acme"]);
+  assert.ok(link.create_url.startsWith(`${server.url}/v2/auth/github-app?state=`));
+  const page = await (await fetch(link.create_url)).text();
+  assert.match(page, /action="https:\/\/github\.com\/organizations\/acme\/settings\/apps\/new\?state/);
+  assert.match((await cli(["integrations", "app", "create", "--github-url", "what"])).stderr, /github_url/);
+  assert.match((await cli(["integrations", "app", "show"])).stderr, /no GitHub App/);
+  assert.match((await cli(["integrations", "app", "delete", "--yes"])).stderr, /no GitHub App/);
 });
 
 test("a repository's agents are listed, and what a deployment does with pushes is shown and changed", async () => {

@@ -23,6 +23,8 @@ type NotCalled =
       | "setupGithubApp"
       | "beginSignIn"
       | "finishSignIn"
+      | "showGithubAppForm"
+      | "finishGithubApp"
     );
 const client = createClient({ baseUrl: "http://127.0.0.1:1" });
 type Client = typeof client;

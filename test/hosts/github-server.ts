@@ -1,13 +1,15 @@
-import { spawn } from "node:child_process";
 import { createVerify, generateKeyPairSync, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { gitBackend } from "../git-backend.ts";
 
 /** The App's own key, made for this run. */
 export const appKey = generateKeyPairSync("rsa", { modulusLength: 2048 });
 export const privateKeyPem = appKey.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 export const appId = "1337";
 export const webhookSecret = "hook-secret-of-the-app";
+export const clientSecret = "client-secret-of-the-app";
 
 export interface Recorded {
   method: string;
@@ -40,6 +42,8 @@ export async function startGithub(repositories: Record<string, string>) {
     statuses: [] as Record<string, unknown>[],
     installations: new Map([[41, { account: "acme", created_at: new Date().toISOString() }]]),
     userInstallations: [41],
+    /** Manifests handed in, by the code that gives the App's secrets once. */
+    manifests: new Map<string, { owner: string | null; manifest: Record<string, unknown> }>(),
     /** How the API answers instead, while it is set. */
     outage: null as number | null,
     /** What is away then. */
@@ -52,6 +56,8 @@ export async function startGithub(repositories: Record<string, string>) {
     const url = new URL(request.url ?? "/", "http://github");
     const repository = /^\/([^/]+\/[^/]+?)(?:\.git)?\/(info\/refs|git-upload-pack)$/.exec(url.pathname);
     if (repository !== null) return serveGit(repository[1] ?? "", `/.git/${repository[2]}`, { request, response, url });
+    const register = /^(?:\/organizations\/([^/]+))?\/settings\/apps\/new$/.exec(url.pathname);
+    if (register !== null) return registerApp(register[1] ?? null, url, { request, response });
     const body = await readBody(request);
     calls.push({
       method: request.method ?? "",
@@ -75,6 +81,8 @@ export async function startGithub(repositories: Record<string, string>) {
     if (url.pathname === "/login/oauth/access_token") return [200, { access_token: mint({ user: "read" }, null) }];
     const path = url.pathname.replace(/^\/api\/v3/, "");
     const at = `${request.method} ${path}`;
+    const [, code] = /^POST \/app-manifests\/([^/]+)\/conversions$/.exec(at) ?? [];
+    if (code !== undefined) return convert(code);
     if (path === "/app" || path.startsWith("/app/"))
       return isApp(request) ? appApi(at, body) : [401, { message: "A JSON web token could not be decoded" }];
     const token = tokens.get(authorizationOf(request).replace(/^Bearer /, ""));
@@ -82,6 +90,43 @@ export async function startGithub(repositories: Record<string, string>) {
     if (path === "/installation/repositories") return [200, repositoryPage(url)];
     if (path === "/user/installations") return [200, { installations: state.userInstallations.map((id) => ({ id })) }];
     return repositoryApi(at, { url, body, permissions: token.permissions });
+  }
+
+  /** The page of GitHub that takes a manifest from a form, as if the person there had pressed its button. */
+  async function registerApp(
+    owner: string | null,
+    url: URL,
+    { request, response }: { request: IncomingMessage; response: ServerResponse },
+  ) {
+    const manifest = JSON.parse(new URLSearchParams(await text(request)).get("manifest") ?? "{}");
+    if (typeof manifest.url !== "string" || (manifest.hook_attributes && !manifest.hook_attributes.url)) {
+      return void response.writeHead(422).end('Error: "url" wasn\'t supplied.');
+    }
+    const code = randomBytes(20).toString("hex");
+    state.manifests.set(code, { owner, manifest });
+    const query = new URLSearchParams({ code, state: url.searchParams.get("state") ?? "" });
+    response.writeHead(302, { location: `${manifest.redirect_url}?${query}` }).end();
+  }
+
+  function convert(code: string): [number, unknown] {
+    const made = state.manifests.get(code);
+    if (made === undefined || !state.manifests.delete(code)) return [404, { message: "Not Found" }];
+    const { name, hook_attributes: hook, default_permissions: permissions, default_events: events } = made.manifest;
+    return [
+      201,
+      {
+        ...{
+          id: Number(appId),
+          slug: "pierhead",
+          name,
+          permissions,
+          events,
+          owner: { login: made.owner ?? "octocat" },
+        },
+        ...{ html_url: `${origin}/apps/pierhead`, client_id: "Iv1.8a61f9b3a7aba766", client_secret: clientSecret },
+        ...{ pem: privateKeyPem, webhook_secret: hook === undefined ? null : webhookSecret },
+      },
+    ];
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape.
@@ -221,47 +266,6 @@ function isApp(request: IncomingMessage): boolean {
 }
 
 async function readBody(request: IncomingMessage) {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString();
-  return text === "" ? null : JSON.parse(text);
-}
-
-/** `git http-backend` as CGI: headers come first on standard output, then the body. */
-export function gitBackend(
-  directory: string,
-  pathInfo: string,
-  { request, response, url }: { request: IncomingMessage; response: ServerResponse; url: URL },
-): void {
-  const backend = spawn("git", ["http-backend"], {
-    env: {
-      PATH: process.env["PATH"],
-      GIT_PROJECT_ROOT: directory,
-      GIT_HTTP_EXPORT_ALL: "1",
-      GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
-      PATH_INFO: pathInfo,
-      QUERY_STRING: url.search.slice(1),
-      REQUEST_METHOD: request.method,
-      CONTENT_TYPE: request.headers["content-type"] ?? "",
-      HTTP_CONTENT_ENCODING: String(request.headers["content-encoding"] ?? ""),
-      GIT_CONFIG_COUNT: "3",
-      ...{ GIT_CONFIG_KEY_0: "uploadpack.allowAnySHA1InWant", GIT_CONFIG_VALUE_0: "true" },
-      ...{ GIT_CONFIG_KEY_1: "uploadpack.allowFilter", GIT_CONFIG_VALUE_1: "true" },
-      ...{ GIT_CONFIG_KEY_2: "safe.directory", GIT_CONFIG_VALUE_2: "*" },
-    },
-  });
-  request.pipe(backend.stdin);
-  backend.stdin.on("error", () => {});
-  const chunks: Buffer[] = [];
-  backend.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
-  backend.on("close", () => {
-    const output = Buffer.concat(chunks);
-    const end = output.indexOf("\r\n\r\n");
-    for (const line of output.subarray(0, end).toString().split("\r\n")) {
-      const [name = "", value = ""] = line.split(/: (.*)/);
-      if (name === "Status") response.statusCode = Number.parseInt(value, 10);
-      else if (name !== "") response.setHeader(name, value);
-    }
-    response.end(output.subarray(end + 4));
-  });
+  const body = await text(request);
+  return body === "" ? null : JSON.parse(body);
 }

@@ -8,7 +8,14 @@ import { appId, privateKeyPem, startGithub, webhookSecret } from "./github-serve
 const repositories = Object.fromEntries(Array.from({ length: 130 }, (_, at) => [`acme/bot-${at}`, "/nowhere"]));
 const github = await startGithub({ ...repositories, "acme/support-bot": "/nowhere" });
 after(() => github[Symbol.asyncDispose]());
-const settings = { appId, privateKey: privateKeyPem, webhookSecret, webUrl: github.origin, client: null };
+const settings = {
+  appId,
+  privateKey: privateKeyPem,
+  webhookSecret,
+  webUrl: github.origin,
+  client: null,
+  allowPrivateNetwork: true,
+};
 const t = await startApi({}, { github: createGithubApp(settings) });
 const operator = await t.mintKey({ role: "admin", isOperator: true });
 const post = (url: string, payload: object = {}, more: { key?: string } = {}) =>

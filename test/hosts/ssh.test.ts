@@ -68,7 +68,7 @@ async function startSshd() {
 }
 
 const account = process.env["USER"] ?? (await run("id", ["-un"])).stdout.trim();
-const settings = { github: null, allowPrivateNetwork: true };
+const settings = { github: { isConfigured: true, current: async () => null }, allowPrivateNetwork: true };
 const asked = () => ({ allowLocal: false, signal: AbortSignal.timeout(30_000), timeoutMs: 30_000 });
 
 test("a repository is read with a stored SSH key, which lies in no file and stands in no argument or variable", {

@@ -15,6 +15,7 @@ const app = createGithubApp({
   webhookSecret,
   webUrl: "http://127.0.0.1:1",
   client: null,
+  allowPrivateNetwork: true,
 });
 const t = await startApi({}, { github: app });
 

@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { createDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
 import { findDeploymentDatabase, planDeploymentDatabase } from "../../src/store/deployment-databases.ts";
+import { createGithubApp, findGithubApp } from "../../src/store/github-app.ts";
 import { createIntegration, noSecrets, openIntegration } from "../../src/store/integrations.ts";
 import { draftProvider, findProvider, insertProvider, openProviderSecret } from "../../src/store/oauth-providers.ts";
 import {
@@ -78,6 +79,10 @@ async function makeSealed(db: Db, sealer: Sealer) {
     ...stored,
     secrets: { ...noSecrets, token: "git token" },
   });
+  const client = { id: "Iv1.x", secret: "app secret" };
+  const app = { app_id: "7", name: "App", url: "https://github.com", page_url: "https://github.com/apps/app" };
+  const appSecrets = { privateKey: "pem", webhookSecret: null, client };
+  assert.ok(await createGithubApp(db, sealer, owner, { ...app, secrets: appSecrets }));
   const expected = [
     { KEY: "value" },
     password,
@@ -85,6 +90,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
     "access",
     { url: settings.url, secrets: [webhookSecret] },
     "git token",
+    appSecrets,
   ];
   const read = async (by: Sealer) => {
     const set = { listenerId: null, deploymentId: draft.id, secretSetId: secrets.id };
@@ -96,6 +102,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
       openToken(by, (await findToken(db, tenantId, tokenId)) as TokenRow).accessToken,
       openWebhook(by, found),
       (await openIntegration(db, by, { tenantId, id: integration.id }))?.secrets.token,
+      (await findGithubApp(db, by))?.open(),
     ];
   };
   return { tenantId, tokenId, webhookId: webhook.id, token, expected, read };

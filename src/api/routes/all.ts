@@ -17,6 +17,7 @@ import { addSizeRoutes } from "./deployment-sizes.ts";
 import { addDeploymentRoutes } from "./deployments.ts";
 import { addEventRoutes } from "./events.ts";
 import { addGitSettingsRoutes } from "./git-settings.ts";
+import { addGithubAppRoutes } from "./github-app.ts";
 import { addHostWebhookRoutes } from "./host-webhooks.ts";
 import { addInfoRoutes } from "./info.ts";
 import { addIntegrationRoutes } from "./integrations.ts";
@@ -49,6 +50,7 @@ export function addRoutes(api: Api): void {
   addWebhookRoutes(api);
   addIntegrationRoutes(api);
   addGithubRoutes(api);
+  addGithubAppRoutes(api);
   addProjectRoutes(api);
   addHostWebhookRoutes(api);
   addGitSettingsRoutes(api);

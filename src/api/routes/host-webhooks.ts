@@ -17,8 +17,8 @@ import { type Api, openRoute } from "../route.ts";
 export function addHostWebhookRoutes(api: Api): void {
   const { db, sealer, github } = api.deps;
 
-  openRoute(api, operations.receiveGithubWebhook, ({ request }) => {
-    const secret = github?.webhookSecret ?? "";
+  openRoute(api, operations.receiveGithubWebhook, async ({ request }) => {
+    const secret = (await github.current())?.webhookSecret ?? "";
     return receive(request, { host: "github", secret, scope: "app", integration: null });
   });
 

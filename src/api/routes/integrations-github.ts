@@ -22,7 +22,7 @@ export function addGithubRoutes(api: Api): void {
   const repositories = async (principal: Principal, id: string): Promise<GithubRepository[]> => {
     const { installation_id: installationId } = await readIntegration(db, principal.tenantId, id);
     if (installationId === null) throw errors.invalidField("integration_id", "is no installation of the GitHub App.");
-    const found = await askHost(() => cache.list(neededApp(github), installationId));
+    const found = await askHost(async () => cache.list(await neededApp(github), installationId));
     return found.map(({ defaultBranch, ...one }) => ({
       host_integration_id: id,
       ...one,
@@ -44,9 +44,10 @@ export function addGithubRoutes(api: Api): void {
   );
   route(api, operations.pageForgeInstallations, async ({ principal, query, signal }) => {
     const { items, next_cursor } = pageOf(await installs(principal), query);
+    const app = await github.current();
     const shown = items.map(async (row) => {
       const { repositorySelection = null, settingsUrl = null } =
-        github === null ? {} : await askHost(() => github.readInstallation(row.installation_id as number, signal));
+        app === null ? {} : await askHost(() => app.readInstallation(row.installation_id as number, signal));
       return { ...installOf(row), repository_selection: repositorySelection, settings_url: settingsUrl };
     });
     return { items: await Promise.all(shown), next_cursor };
@@ -55,14 +56,15 @@ export function addGithubRoutes(api: Api): void {
   for (const operation of [operations.createInstallationLink, operations.createForgeInstallationLink] as const) {
     route(api, operation, async ({ principal, body, signal }) => {
       const returnTo = checkedReturn(body.return_to ?? null, api.deps.settings.ownUrl());
-      const page = await askHost(() => neededApp(github).installUrl(signal));
+      const app = await neededApp(github);
+      const page = await askHost(() => app.installUrl(signal));
       const state = await createInstallationLink(db, principal, returnTo);
       return { install_url: `${page}?${new URLSearchParams({ state })}`, oauth_reuse_url: null };
     });
   }
 
   adminRoute(api, operations.attachInstallation, async ({ principal, body, signal }) => {
-    const app = neededApp(github);
+    const app = await neededApp(github);
     const workspace = await findWorkspace(db, body.workspace_id, principal.reach);
     if (workspace === undefined) throw errors.workspaceNotFound(body.workspace_id);
     const installation = await askHost(() => app.readInstallation(body.installation_id, signal));

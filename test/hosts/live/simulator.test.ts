@@ -5,6 +5,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { type CommitStatus, putCheckRun, putCommitStatus } from "../../../src/integrations/commit-status.ts";
 import { createGithubApp } from "../../../src/integrations/github-app.ts";
+import { convertManifest } from "../../../src/integrations/github-manifest.ts";
 import { listOpenPulls, putComment } from "../../../src/integrations/github-pulls.ts";
 import { callHost } from "../../../src/integrations/host-call.ts";
 import { HostFailure } from "../../../src/integrations/host-failure.ts";
@@ -19,7 +20,14 @@ const simulator = fork(path.join(import.meta.dirname, "simulator.mjs"), [String(
 after(() => void simulator.kill("SIGKILL"));
 const [{ port }] = (await once(simulator, "message")) as [{ port: number }];
 const webUrl = `http://127.0.0.1:${port}`;
-const github = createGithubApp({ appId, privateKey: privateKeyPem, webhookSecret: null, webUrl, client: null });
+const github = createGithubApp({
+  appId,
+  privateKey: privateKeyPem,
+  webhookSecret: null,
+  webUrl,
+  client: null,
+  allowPrivateNetwork: true,
+});
 const signal = () => AbortSignal.timeout(30_000);
 
 test("through the API: an installation is attached and its repositories listed, as existing clients ask for them", async () => {
@@ -67,6 +75,13 @@ test("check runs, commit statuses and comments are such as GitHub's published do
   const at = { repository: "acme/support-bot", number: 7 };
   assert.equal(typeof (await putComment(api, { ...at, id: null }, "It is ready.", signal())), "number");
   assert.equal(typeof (await putComment(api, { ...at, id: 4 }, "It is ready.", signal())), "number");
+});
+
+test("an App that was made from a manifest is read as GitHub's own example has it", async () => {
+  const made = await convertManifest({ webUrl, allowPrivateNetwork: true }, "c0de", signal());
+  assert.deepEqual([made.appId, made.name, made.clientId.startsWith("Iv1.")], ["1", "Octocat App", true]);
+  assert.match(made.privateKey, /^-----BEGIN RSA PRIVATE KEY-----/);
+  assert.ok(made.webhookSecret);
 });
 
 test("it does refuse what does not fit, so that what it takes means something", async () => {

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { createHmac, randomUUID } from "node:crypto";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { ApiFailure, createClient } from "../../src/client/client.ts";
+import { appManifest, isReachable, manifestTarget } from "../../src/integrations/github-manifest.ts";
+import { startTestServer } from "../server.ts";
+import { appId, clientSecret, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
+import { pushOf } from "./recorded-messages.ts";
+
+const github = await startGithub({ "acme/bot": "/nowhere" });
+const environment = {
+  ...{ PIERHEAD_COMPUTE: "simulated", PIERHEAD_GITHUB_URL: github.origin },
+  PIERHEAD_PUBLIC_URL: "https://pierhead.acme.dev",
+};
+const t = await startTestServer(environment);
+after(async () => {
+  await t[Symbol.asyncDispose]();
+  await github[Symbol.asyncDispose]();
+});
+
+/** An address of the server as it is given out, where it listens in this test. */
+const here = (url: string) => url.replace("https://pierhead.acme.dev", t.url);
+const makeLink = async (body: Parameters<typeof t.client.createGithubAppLink>[0] = {}) =>
+  here((await t.client.createGithubAppLink(body)).create_url);
+
+/** What a browser reads out of the page's form. */
+async function formOf(link: string) {
+  const response = await fetch(link);
+  const html = await response.text();
+  assert.equal(response.status, 200, html);
+  const unescaped = (value = "") => value.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)));
+  const action = unescaped(/<form method="post" action="([^"]*)"/.exec(html)?.[1]);
+  const manifest = unescaped(/name="manifest" value="([^"]*)"/.exec(html)?.[1]);
+  return { action, manifest, response };
+}
+
+/** Presses the button, as far as GitHub's answer that leads back here. */
+async function press({ action, manifest }: { action: string; manifest: string }): Promise<string> {
+  const response = await fetch(action, {
+    method: "POST",
+    body: new URLSearchParams({ manifest }),
+    redirect: "manual",
+  });
+  assert.equal(response.status, 302, await response.text());
+  return here(response.headers.get("location") ?? "");
+}
+
+const refusedWith = (status: number) => (error: unknown) => error instanceof ApiFailure && error.status === status;
+
+test("one link, one button and the server has an App: sealed, without a restart or a variable, and after a restart too", async () => {
+  await assert.rejects(t.client.createInstallationLink(), refusedWith(400));
+  const link = await makeLink({ body: { organization: "acme", name: "Pierhead of Acme" } });
+  const { action, manifest, response } = await formOf(link);
+  assert.ok(action.startsWith(`${github.origin}/organizations/acme/settings/apps/new?state=`), action);
+  assert.match(response.headers.get("content-security-policy") ?? "", new RegExp(`form-action ${github.origin} `));
+  const asked = JSON.parse(manifest);
+  assert.deepEqual(
+    [asked.name, asked.hook_attributes.url, asked.callback_urls, asked.public],
+    [
+      "Pierhead of Acme",
+      "https://pierhead.acme.dev/v1/integrations/github/webhook",
+      ["https://pierhead.acme.dev/v2/auth/setup/github"],
+      false,
+    ],
+  );
+  const back = await press({ action, manifest });
+  assert.equal((await fetch(back, { method: "HEAD" })).status, 200, "who only asks spends no code");
+  const done = await fetch(back);
+  const page = await done.text();
+  assert.equal(done.status, 200, page);
+  for (const hidden of [clientSecret, webhookSecret, "PRIVATE KEY"]) assert.ok(!page.includes(hidden));
+  await worksWithIt();
+  assert.equal((await fetch(back)).status, 400, "the link is good once");
+  await t.restart();
+  await worksWithIt();
+});
+
+async function worksWithIt(): Promise<void> {
+  const app = await t.client.getGithubApp();
+  assert.deepEqual(
+    [app.app_id, app.source, app.hears_pushes, app.proves_owners, app.github_url],
+    [appId, "manifest", true, true, github.origin],
+  );
+  assert.match((await t.client.createInstallationLink()).install_url, /\/apps\/pierhead\/installations\/new\?state=/);
+  const { workspaceId } = t.server.credentials;
+  const { id } = await t.client.attachInstallation({ body: { installation_id: 41, workspace_id: workspaceId } });
+  const repositories = await t.client.listGithubRepos({ integration_id: id });
+  assert.deepEqual(
+    repositories.map(({ name }) => name),
+    ["bot"],
+  );
+  const body = JSON.stringify(pushOf("acme/bot", "main", randomUUID().replaceAll("-", "").padEnd(40, "0")));
+  const tell = async (secret: string) => {
+    const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
+    const headers = { "x-github-event": "push", "x-hub-signature-256": signature };
+    return (await fetch(`${t.url}/v1/integrations/github/webhook`, { method: "POST", body, headers })).status;
+  };
+  assert.deepEqual([await tell(webhookSecret), await tell("another")], [202, 403]);
+}
+
+test("nothing of it lies in clear text, and the audit log says who made it", async () => {
+  for (const table of ["github_app", "github_app_links", "audit_log", "events", "idempotency_keys"]) {
+    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(table)} t`.execute(
+      t.server.db.kysely,
+    );
+    const all = rows.map(({ row }) => row).join();
+    for (const hidden of [clientSecret, webhookSecret, privateKeyPem.split("\n")[3] ?? ""]) {
+      assert.ok(!all.includes(hidden) && !all.includes(Buffer.from(hidden).toString("hex")), table);
+    }
+  }
+  const { rows } = await sql<{ actor: string; subject_name: string }>`
+    select actor, subject_name from audit_log where action = 'github_app.create'`.execute(t.server.db.kysely);
+  assert.equal(rows.length, 1);
+  assert.match(rows[0]?.actor ?? "", /^key:/);
+});
+
+test("a second App is refused until the first one is forgotten, and two made at the same time are one", async () => {
+  await assert.rejects(makeLink(), refusedWith(409));
+  await t.client.deleteGithubApp();
+  await assert.rejects(t.client.getGithubApp(), refusedWith(400));
+  await assert.rejects(t.client.deleteGithubApp(), refusedWith(400));
+  const links = [await makeLink(), await makeLink()];
+  const backs = await Promise.all(links.map(async (link) => press(await formOf(link))));
+  const statuses = await Promise.all(backs.map(async (back) => (await fetch(back)).status));
+  assert.deepEqual(statuses.toSorted(), [200, 400]);
+  await t.client.deleteGithubApp();
+});
+
+test("a link is worth nothing once its maker's key is revoked, with a code that GitHub does not know, or made up", async () => {
+  const { key, id } = await t.client.createApiKey({ body: { name: "gone", role: "admin", scope: "installation" } });
+  const other = createClient({ baseUrl: t.url, apiKey: key });
+  const link = here((await other.createGithubAppLink()).create_url);
+  const back = await press(await formOf(link));
+  await t.client.revokeApiKey({ api_key_id: id });
+  assert.equal((await fetch(back)).status, 400);
+  assert.equal((await fetch(link)).status, 400);
+
+  const state = new URL(await makeLink()).searchParams.get("state") ?? "";
+  const come = (query: Record<string, string>) =>
+    fetch(`${t.url}/v2/auth/github-app/created?${new URLSearchParams(query)}`);
+  assert.equal((await come({ code: "x" })).status, 400);
+  assert.equal((await come({ state: "A".repeat(43), code: "x" })).status, 400);
+  assert.match(await (await come({ state, code: "../../user" })).text(), /Delete the App there/);
+  assert.ok(github.calls.some(({ path }) => path === "/api/v3/app-manifests/..%2F..%2Fuser/conversions"));
+  await assert.rejects(t.client.getGithubApp(), refusedWith(400));
+});
+
+test("only who administers the installation makes, sees or forgets the App", async () => {
+  const { key } = await t.client.createApiKey({ body: { name: "org", role: "admin", scope: "organization" } });
+  const organization = createClient({ baseUrl: t.url, apiKey: key });
+  for (const act of ["createGithubAppLink", "getGithubApp", "deleteGithubApp"] as const) {
+    await assert.rejects(organization[act](), refusedWith(403), act);
+  }
+});
+
+test("an App in the configuration comes before one that was made, and cannot be changed from outside", async () => {
+  const back = await press(await formOf(await makeLink()));
+  assert.equal((await fetch(back)).status, 200);
+  const { PIERHEAD_GITHUB_PRIVATE_KEY } = github.environment;
+  await t.restart({ PIERHEAD_GITHUB_APP_ID: "7", PIERHEAD_GITHUB_PRIVATE_KEY });
+  const app = await t.client.getGithubApp();
+  assert.deepEqual([app.app_id, app.source, app.hears_pushes], ["7", "configuration", false]);
+  await assert.rejects(t.client.deleteGithubApp(), refusedWith(409));
+  await assert.rejects(makeLink(), refusedWith(409));
+  await t.restart();
+  assert.equal((await t.client.getGithubApp()).app_id, appId);
+});
+
+test("GitHub is asked for a webhook only where it can reach this server", () => {
+  for (const address of [
+    "http://127.0.0.1:8124",
+    "http://localhost:8124",
+    "http://pi.local",
+    "http://10.0.0.7",
+    "http://[::1]:1",
+  ]) {
+    assert.equal(isReachable(address), false, address);
+    const manifest = appManifest({ name: "x", serverUrl: address, isPublic: false });
+    assert.ok(!("hook_attributes" in manifest) && !("default_events" in manifest), address);
+  }
+  assert.ok(isReachable("https://pierhead.acme.dev"));
+  assert.ok(isReachable("https://8.8.8.8"));
+  assert.equal(manifestTarget("https://github.com", null, "s"), "https://github.com/settings/apps/new?state=s");
+});
