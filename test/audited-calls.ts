@@ -16,6 +16,7 @@ export const notCalled: Record<string, string> = {
   createForgeInstallationLink: "as createInstallationLink",
   createGithubAppLink: "hands out an address; the change is the App, whose row is looked for in test/hosts",
   deleteGithubApp: "needs a GitHub that made an App; its row is looked for in test/hosts",
+  selectInstallation: "needs a sign-in at GitHub; what it makes is written as createIntegration is",
   attachInstallation: "needs a GitHub that answers; what it makes is written as createIntegration is",
   createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
   createPushToken: "hands out a token; the change is the revision that is made of what is pushed with it",

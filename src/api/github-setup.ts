@@ -2,6 +2,7 @@ import type { GithubApp, Installation } from "../integrations/github-app.ts";
 import { HostFailure } from "../integrations/host-failure.ts";
 import { type TakenLink, takeInstallationLink } from "../store/installation-links.ts";
 import { createIntegration, isInstallationTaken, newWebhookSecret, noSecrets } from "../store/integrations.ts";
+import { createPickerSession } from "../store/picker-sessions.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ApiDeps } from "./app.ts";
 import type { Page } from "./browser-page.ts";
@@ -19,10 +20,14 @@ export async function finishInstallation(
     ]);
   }
   const github = await deps.github.current();
-  if (github === null || query.installation_id === undefined) return refused("GitHub has not named an installation.");
+  const isSignIn = query.installation_id === undefined && query.code !== undefined && query.setup_action === undefined;
+  if (github === null || (query.installation_id === undefined && !isSignIn)) {
+    return refused("GitHub has not named an installation.");
+  }
   const link = await takeInstallationLink(db, query.state);
   if (link === undefined) return refused("This link was used before, or is older than an hour. Make another one.");
   try {
+    if (query.installation_id === undefined) return await openPicker(deps, github, link, query.code ?? "", signal);
     const installation = await github.readInstallation(query.installation_id, signal);
     const problem = await ownershipProblem(deps, github, { installation, link, code: query.code ?? null }, signal);
     if (problem !== null) return refused(problem);
@@ -34,6 +39,26 @@ export async function finishInstallation(
     logger.warn({ error: explain(error) }, "an installation could not be read");
     return refused(error.message);
   }
+}
+
+/** Who has signed in at GitHub chooses among the installations that he can use, with a key of the link's workspace. */
+async function openPicker(
+  { db, settings }: ApiDeps,
+  github: GithubApp,
+  link: TakenLink,
+  code: string,
+  signal: AbortSignal,
+): Promise<Page> {
+  const usable = await github.installationsOfUser(code, signal);
+  const id = await createPickerSession(db, link, usable);
+  return {
+    ...pageOf("Choose", ["Choose which of your accounts the workspace may deploy from."]),
+    back: `${settings.ownUrl().replace(/\/+$/, "")}/host/integrations?${new URLSearchParams({ picker_session: id })}`,
+    facts: [
+      ["Or by command", `pierhead integrations pick ${id}`],
+      ...usable.map((one) => ["Account", `${one.account}, installation ${one.id}`] as const),
+    ],
+  };
 }
 
 /**
@@ -48,8 +73,10 @@ async function ownershipProblem(
   signal: AbortSignal,
 ): Promise<string | null> {
   if (github.provesOwners) {
-    const ids = code === null ? [] : await github.installationsOfUser(code, signal);
-    return ids.includes(installation.id) ? null : "You have no access to this installation at GitHub.";
+    const usable = code === null ? [] : await github.installationsOfUser(code, signal);
+    return usable.some(({ id }) => id === installation.id)
+      ? null
+      : "You have no access to this installation at GitHub.";
   }
   if (settings.mode === "cloud") return "The operator has not set PIERHEAD_GITHUB_CLIENT_ID, which proves whose it is.";
   const isNew = installation.createdAt.getTime() >= link.createdAt.getTime() - clockSkewMs;

@@ -52,6 +52,17 @@ export const integrationsCommand: CommandSpec = {
       load: async () => (await import("./commands/integrations.ts")).integrationsInstall,
     },
     {
+      name: "pick",
+      summary: "Let the workspace use an installation that you have signed in for at GitHub",
+      args: [
+        ["<session>", "from the page after the sign-in"],
+        ["[installation]", "its number; absent: list them"],
+      ],
+      examples: ["pierhead integrations pick 3q2v 48211903"],
+      json: "PickerSession, or with an installation PickerRedirect",
+      load: async () => (await import("./commands/integrations.ts")).integrationsPick,
+    },
+    {
       name: "attach",
       summary: "Let a workspace use an installation of the GitHub App that is there already; for operators",
       args: [["<installation>", "its number: the last part of its settings page at GitHub"]],

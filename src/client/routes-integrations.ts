@@ -9,6 +9,7 @@ export type IntegrationOperations = typeof integrationOperations &
   Omit<typeof githubAppOperations, "showGithubAppForm" | "finishGithubApp">;
 
 const app = "/v2/admin/integrations/github/app";
+const picker = "/v2/integrations/forge-github/picker-sessions/{session_id}";
 const one = "/v2/integrations/{integration_id}";
 
 /** Verb and path of what is about code hosts; `routes.ts` says why they stand here once more. */
@@ -25,6 +26,8 @@ export const integrationRoutes: Record<keyof IntegrationOperations, Route> = {
   pageForgeInstallations: { verb: "GET", path: "/v2/integrations/forge-github/installations" },
   createInstallationLink: { verb: "POST", path: "/v2/integrations/github/installation-link" },
   createForgeInstallationLink: { verb: "POST", path: "/v2/integrations/forge-github/installation-link" },
+  getPickerSession: { verb: "GET", path: picker },
+  selectInstallation: { verb: "POST", path: `${picker}/selection` },
   attachInstallation: { verb: "POST", path: "/v2/admin/integrations/github" },
   createGithubAppLink: { verb: "POST", path: app },
   getGithubApp: { verb: "GET", path: app },

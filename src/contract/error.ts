@@ -201,6 +201,8 @@ export const errors = {
     ),
   githubAppFixed: (because: string) =>
     new ApiError("githubAppFixed", 409, `This server has a GitHub App already. ${because}`),
+  pickerSessionNotFound: () =>
+    new ApiError("pickerSessionNotFound", 404, "Picker session not found. Each is good for one choice, for an hour."),
   codeHostFailed: (because: string) => new ApiError("codeHostFailed", 502, `The code host did not answer. ${because}`),
 
   // Listeners and their protocol

@@ -69,6 +69,40 @@ export const InstallationLink = Type.Object(
   { $id: "InstallationLink" },
 );
 
+/** Installations that somebody who has signed in at GitHub can use (contract 3.6). */
+export const PickerSession = Type.Object(
+  {
+    installs: Type.Array(
+      Type.Object({
+        installation_id: Type.Integer(),
+        account_login: Type.String({ examples: ["acme"] }),
+        account_type: literals(["User", "Organization"]),
+        already_in_org: Type.Boolean({ description: "A workspace of the organization uses it." }),
+      }),
+    ),
+    return_to: nullable(Type.String(), "As it was given with the link."),
+  },
+  { $id: "PickerSession" },
+);
+export type PickerSession = Static<typeof PickerSession>;
+
+export const PickerPath = Type.Object({
+  session_id: Type.String({ minLength: 1, maxLength: 64, description: "From the page after the sign-in." }),
+});
+
+export const PickerSelection = Type.Object(
+  {
+    action: literals(["ATTACH", "INSTALL_NEW"], { description: "Use one of them, or install the App elsewhere." }),
+    installation_id: given(Type.Integer(), "Which one; with ATTACH."),
+  },
+  { $id: "PickerSelection", examples: [{ action: "ATTACH", installation_id: 41 }] },
+);
+
+export const PickerRedirect = Type.Object(
+  { redirect_url: Type.String({ examples: ["https://pierhead.example.org/host/integrations"] }) },
+  { $id: "PickerRedirect", description: "Where the browser goes next." },
+);
+
 /** The installation of an App that was installed from the host's own pages. */
 export const AttachInstallation = Type.Object(
   {

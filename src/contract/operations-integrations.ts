@@ -19,10 +19,15 @@ import {
   ListIntegrationsQuery,
   NewIntegration,
   PatchIntegration,
+  PickerPath,
+  PickerRedirect,
+  PickerSelection,
+  PickerSession,
 } from "./integration.ts";
 import { operation } from "./operation.ts";
 
 const tag = "Integrations";
+const picker = "/v2/integrations/forge-github/picker-sessions/{session_id}";
 const one = "/v2/integrations/{integration_id}";
 const asked = ["integrationNotFound", "invalidField", "githubAppMissing", "codeHostFailed"] as const;
 
@@ -124,6 +129,29 @@ export const integrationOperations = {
     bodyRequired: false,
     response: { status: 200, schema: InstallationLink },
     errors: ["githubAppMissing", "codeHostFailed", "invalidField"],
+    role: "admin",
+  }),
+  getPickerSession: operation("getPickerSession", {
+    operationId: "get_picker_session_v2_integrations_forge_github_picker_sessions__session_id__get",
+    verb: "GET",
+    path: picker,
+    tag,
+    summary: "List the installations that somebody who has signed in at GitHub can choose from",
+    params: PickerPath,
+    response: { status: 200, schema: PickerSession },
+    errors: ["pickerSessionNotFound"],
+    role: "admin",
+  }),
+  selectInstallation: operation("selectInstallation", {
+    operationId: "select_installation_v2_integrations_forge_github_picker_sessions__session_id__selection_post",
+    verb: "POST",
+    path: `${picker}/selection`,
+    tag,
+    summary: "Choose one of them for the workspace, or go and install the App elsewhere; once",
+    params: PickerPath,
+    body: PickerSelection,
+    response: { status: 200, schema: PickerRedirect },
+    errors: ["pickerSessionNotFound", "invalidField", "githubAppMissing", "codeHostFailed", "tooManyIntegrations"],
     role: "admin",
   }),
   attachInstallation: operation("attachInstallation", {

@@ -19,6 +19,7 @@ export interface GithubAppSettings {
 export interface Installation {
   id: number;
   account: string;
+  accountType: "User" | "Organization";
   repositorySelection: "all" | "selected" | null;
   settingsUrl: string | null;
   createdAt: Date;
@@ -55,8 +56,10 @@ export interface GithubApp {
   /** Page on which people install it. */
   installUrl(signal: AbortSignal): Promise<string>;
   readInstallation(id: number, signal: AbortSignal): Promise<Installation>;
-  /** Ids of the installations that the person behind this code of a sign-in can use. */
-  installationsOfUser(code: string, signal: AbortSignal): Promise<number[]>;
+  /** Where people sign in with the App's own client; null: it has none. */
+  signInUrl(state: string): string | null;
+  /** The installations that the person behind this code of a sign-in can use. */
+  installationsOfUser(code: string, signal: AbortSignal): Promise<Installation[]>;
   /** All repositories of an installation, by full name. */
   listRepositories(id: number, signal: AbortSignal): Promise<HostRepository[]>;
   /** Good for an hour; kept nowhere. @param repository its name alone, as the installation is of one owner. */
@@ -103,6 +106,9 @@ export function createGithubApp(settings: GithubAppSettings): GithubApp {
   return {
     ...{ appId, webUrl, allowPrivateNetwork, webhookSecret, mintToken, apiWith },
     provesOwners: client !== null,
+    signInUrl(state) {
+      return client && `${webUrl}/login/oauth/authorize?${new URLSearchParams({ client_id: client.id, state })}`;
+    },
     async installUrl(signal) {
       const { body } = await callHost(asApp(), { path: "/app", signal });
       const { html_url: page } = (body ?? {}) as { html_url?: unknown };
@@ -110,7 +116,10 @@ export function createGithubApp(settings: GithubAppSettings): GithubApp {
       return `${page}/installations/new`;
     },
     async readInstallation(id, signal) {
-      return installationOf((await callHost(asApp(), { path: `/app/installations/${id}`, signal })).body, apiUrl);
+      const { body } = await callHost(asApp(), { path: `/app/installations/${id}`, signal });
+      const installation = installationOf(body);
+      if (installation === null) throw strange(apiUrl);
+      return installation;
     },
     async installationsOfUser(code, signal) {
       if (client === null) return [];
@@ -122,7 +131,7 @@ export function createGithubApp(settings: GithubAppSettings): GithubApp {
       if (typeof token !== "string")
         throw new HostFailure("refused", "The code of this installation is not good any more.");
       const found = await pages(apiWith(token), "/user/installations", "installations", signal);
-      return found.map((one) => Number((one as { id?: unknown }).id));
+      return found.map(installationOf).filter((one) => one !== null);
     },
     async listRepositories(id, signal) {
       const token = await mintToken(id, { permissions: { metadata: "read" } }, signal);
@@ -183,13 +192,14 @@ function readKey(text: string): KeyObject {
 
 interface GithubInstallation {
   id?: unknown;
-  account?: { login?: unknown } | null;
+  account?: { login?: unknown; type?: unknown } | null;
   repository_selection?: unknown;
   html_url?: unknown;
   created_at?: unknown;
 }
 
-function installationOf(body: unknown, url: string): Installation {
+/** null: it is of no user or organization, but perhaps of an enterprise, which has no repositories. */
+function installationOf(body: unknown): Installation | null {
   const {
     id,
     account,
@@ -197,10 +207,11 @@ function installationOf(body: unknown, url: string): Installation {
     html_url: page,
     created_at,
   } = (body ?? {}) as GithubInstallation;
-  if (!Number.isSafeInteger(id) || typeof account?.login !== "string") throw strange(url);
+  if (!Number.isSafeInteger(id) || typeof account?.login !== "string") return null;
   return {
     id: id as number,
     account: account.login,
+    accountType: account.type === "User" ? "User" : "Organization",
     repositorySelection: selection === "all" || selection === "selected" ? selection : null,
     settingsUrl: typeof page === "string" ? page : null,
     createdAt: new Date(String(created_at)),

@@ -7,6 +7,7 @@ export interface IntegrationTables {
   installation_links: InstallationLinkTable;
   github_app: GithubAppTable;
   github_app_links: GithubAppLinkTable;
+  picker_sessions: PickerSessionTable;
   branch_watches: BranchWatchTable;
   host_deliveries: HostDeliveryTable;
   git_settings: GitSettingTable;
@@ -65,6 +66,15 @@ interface GithubAppLinkTable {
   account: string | null;
   name: string;
   is_public: boolean;
+  expires_at: Date;
+}
+
+interface PickerSessionTable {
+  id_digest: Buffer;
+  tenant_id: string;
+  organization_id: string;
+  installs: Json;
+  return_to: string | null;
   expires_at: Date;
 }
 

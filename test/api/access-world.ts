@@ -186,6 +186,8 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   // This server has no App.
   createInstallationLink: { refusal: "githubAppMissing" },
   createForgeInstallationLink: { refusal: "githubAppMissing" },
+  getPickerSession: { refusal: "pickerSessionNotFound" },
+  selectInstallation: { refusal: "pickerSessionNotFound" },
   attachInstallation: { refusal: "githubAppMissing" },
   getGithubApp: { refusal: "githubAppMissing" },
   deleteGithubApp: { refusal: "githubAppMissing" },

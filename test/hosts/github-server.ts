@@ -88,7 +88,7 @@ export async function startGithub(repositories: Record<string, string>) {
     const token = tokens.get(authorizationOf(request).replace(/^Bearer /, ""));
     if (token === undefined) return [401, { message: "Bad credentials" }];
     if (path === "/installation/repositories") return [200, repositoryPage(url)];
-    if (path === "/user/installations") return [200, { installations: state.userInstallations.map((id) => ({ id })) }];
+    if (path === "/user/installations") return [200, { installations: state.userInstallations.map(installationBody) }];
     return repositoryApi(at, { url, body, permissions: token.permissions });
   }
 
@@ -106,6 +106,18 @@ export async function startGithub(repositories: Record<string, string>) {
     state.manifests.set(code, { owner, manifest });
     const query = new URLSearchParams({ code, state: url.searchParams.get("state") ?? "" });
     response.writeHead(302, { location: `${manifest.redirect_url}?${query}` }).end();
+  }
+
+  function installationBody(id: number) {
+    const { account = "octocat", created_at } = state.installations.get(id) ?? {};
+    const html_url = `${origin}/organizations/${account}/settings/installations/${id}`;
+    return {
+      id,
+      account: { login: account, type: "Organization" },
+      repository_selection: "selected",
+      html_url,
+      created_at,
+    };
   }
 
   function convert(code: string): [number, unknown] {
@@ -136,12 +148,7 @@ export async function startGithub(repositories: Record<string, string>) {
     const installation = state.installations.get(Number(id));
     if (installation === undefined) return [404, { message: "Not Found" }];
     if (rest === undefined) {
-      const { account, created_at } = installation;
-      const html_url = `${origin}/organizations/${account}/settings/installations/${id}`;
-      return [
-        200,
-        { id: Number(id), account: { login: account }, repository_selection: "selected", html_url, created_at },
-      ];
+      return [200, installationBody(Number(id))];
     }
     const wanted: string[] | null = body?.repositories ?? null;
     const unknown = wanted?.find((name) => repositories[`${installation.account}/${name}`] === undefined);

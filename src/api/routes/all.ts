@@ -27,6 +27,7 @@ import { addListenerRoutes } from "./listeners.ts";
 import { addLogRoutes } from "./logs.ts";
 import { addMetricsRoutes } from "./metrics.ts";
 import { addOidcRoutes } from "./oidc-sign-in.ts";
+import { addPickerRoutes } from "./picker-sessions.ts";
 import { addPushTokenRoutes } from "./push-tokens.ts";
 import { addRevisionRoutes } from "./revisions.ts";
 import { addSessionRoutes } from "./sessions.ts";
@@ -51,6 +52,7 @@ export function addRoutes(api: Api): void {
   addIntegrationRoutes(api);
   addGithubRoutes(api);
   addGithubAppRoutes(api);
+  addPickerRoutes(api);
   addProjectRoutes(api);
   addHostWebhookRoutes(api);
   addGitSettingsRoutes(api);

@@ -59,7 +59,7 @@ export function addGithubRoutes(api: Api): void {
       const app = await neededApp(github);
       const page = await askHost(() => app.installUrl(signal));
       const state = await createInstallationLink(db, principal, returnTo);
-      return { install_url: `${page}?${new URLSearchParams({ state })}`, oauth_reuse_url: null };
+      return { install_url: `${page}?${new URLSearchParams({ state })}`, oauth_reuse_url: app.signInUrl(state) };
     });
   }
 

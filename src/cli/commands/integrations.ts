@@ -34,6 +34,26 @@ export async function integrationsInstall(session: Session): Promise<void> {
   const link = await client.createInstallationLink({ body: {} }, { signal: session.signal });
   session.answer(link, () => link.install_url);
   session.terminal.say("Open it in a browser and choose the repositories; it is good once, for an hour.");
+  if (link.oauth_reuse_url !== null) session.terminal.say(`Installed there already: ${link.oauth_reuse_url}`);
+}
+
+export async function integrationsPick(session: Session, [id = "", installation]: string[]): Promise<void> {
+  const client = await session.client();
+  if (installation === undefined) {
+    const found = await client.getPickerSession({ session_id: id }, { signal: session.signal });
+    return session.answer(found, () => {
+      const rows = found.installs.map((one) => [
+        String(one.installation_id),
+        one.account_login,
+        one.already_in_org ? "in use" : "",
+      ]);
+      return tableOf(session, ["INSTALLATION", "ACCOUNT", ""], rows);
+    });
+  }
+  const body = { action: "ATTACH" as const, installation_id: numberOf(installation) };
+  const chosen = await client.selectInstallation({ session_id: id, body }, { signal: session.signal });
+  session.answer(chosen, () => undefined);
+  session.terminal.say("The workspace can deploy its repositories.");
 }
 
 export async function integrationsAttach(
@@ -41,14 +61,20 @@ export async function integrationsAttach(
   [installation = ""]: string[],
   options: { workspace?: string },
 ): Promise<void> {
-  if (!/^\d{1,15}$/.test(installation)) throw usageFailure("The installation is a number, such as 48211903.");
+  const installationId = numberOf(installation);
   const client = await session.client();
   const workspaceId = options.workspace ?? (await session.connection()).workspaceId;
   if (!workspaceId) throw usageFailure("Say which workspace: --workspace <id>");
-  const body = { installation_id: Number(installation), workspace_id: workspaceId };
+  const body = { installation_id: installationId, workspace_id: workspaceId };
   const made = await client.attachInstallation({ body }, { signal: session.signal });
   session.answer(made, () => made.id);
   session.terminal.say(`The workspace can deploy the repositories of ${harmless(made.name)}.`);
+}
+
+/** @throws CliFailure */
+function numberOf(installation: string): number {
+  if (!/^\d{1,15}$/.test(installation)) throw usageFailure("The installation is a number, such as 48211903.");
+  return Number(installation);
 }
 
 interface Credential {
