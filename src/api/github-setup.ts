@@ -1,7 +1,8 @@
 import type { GithubApp, Installation } from "../integrations/github-app.ts";
 import { HostFailure } from "../integrations/host-failure.ts";
+import { newWebhookSecret } from "../integrations/webhook-signature.ts";
 import { type TakenLink, takeInstallationLink } from "../store/installation-links.ts";
-import { createIntegration, isInstallationTaken, newWebhookSecret, noSecrets } from "../store/integrations.ts";
+import { createIntegration, isInstallationTaken, noSecrets } from "../store/integrations.ts";
 import { createPickerSession } from "../store/picker-sessions.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ApiDeps } from "./app.ts";
@@ -95,7 +96,7 @@ export function appIntegration(github: GithubApp, installation: Installation) {
     installation_id: installation.id,
     url: `${github.webUrl}/${installation.account}`,
     username: null,
-    secrets: { ...noSecrets, webhookSecret: newWebhookSecret() },
+    secrets: { ...noSecrets, webhookSecret: newWebhookSecret("github") },
   } as const;
 }
 

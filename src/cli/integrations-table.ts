@@ -114,6 +114,7 @@ export const integrationsCommand: CommandSpec = {
       name: "secret",
       summary: "Replace the secret of the host's webhook",
       args: [integration],
+      options: [["--stdin", "by one that the host has made, from standard input; default: a new one"]],
       json: "IntegrationSecret",
       load: async () => (await import("./commands/integrations.ts")).integrationsSecret,
     },

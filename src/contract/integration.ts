@@ -161,6 +161,15 @@ export const NewIntegration = Type.Object(
 export type NewIntegration = Static<typeof NewIntegration>;
 
 export const IntegrationSecret = Type.Object({ webhook_secret: webhookSecret }, { $id: "IntegrationSecret" });
+export const ReplaceIntegrationSecret = Type.Object(
+  {
+    webhook_secret: given(
+      Type.String({ minLength: 16, maxLength: 256, pattern: "^[\\x21-\\x7e]+$" }),
+      "One that the host has made, such as a signing token of GitLab. Default: a new one.",
+    ),
+  },
+  { $id: "ReplaceIntegrationSecret" },
+);
 export const IntegrationPage = resourcePage(Integration, "IntegrationPage");
 export const ListIntegrationsQuery = Type.Object(offsetQuery);
 export const IntegrationPath = Type.Object({ integration_id: uuid("Integration of your workspace.") });

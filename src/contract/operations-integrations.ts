@@ -23,6 +23,7 @@ import {
   PickerRedirect,
   PickerSelection,
   PickerSession,
+  ReplaceIntegrationSecret,
 } from "./integration.ts";
 import { operation } from "./operation.ts";
 
@@ -226,8 +227,10 @@ export const integrationOperations = {
     verb: "POST",
     path: `${one}/webhook-secret`,
     tag,
-    summary: "Make another secret for the host's webhook; the one before is refused from now on",
+    summary: "Replace the secret of the host's webhook; the one before is refused from now on",
     params: IntegrationPath,
+    body: ReplaceIntegrationSecret,
+    bodyRequired: false,
     response: { status: 200, schema: IntegrationSecret },
     errors: ["integrationNotFound", "invalidField"],
     role: "admin",

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type RawBuilder, sql } from "kysely";
 import { errors } from "../contract/error.ts";
@@ -168,9 +168,6 @@ export async function isInstallationTaken(db: Db, installationId: number): Promi
     select 1 from integrations where installation_id = ${installationId} limit 1`.execute(db.kysely);
   return rows.length > 0;
 }
-
-/** 32 bytes, as hosts have them typed or pasted into a field. */
-export const newWebhookSecret = () => randomBytes(32).toString("hex");
 
 export const noSecrets: IntegrationSecrets = { token: null, sshKey: null, sshKnownHosts: null, webhookSecret: "" };
 

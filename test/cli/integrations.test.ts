@@ -26,7 +26,7 @@ test("a credential is stored from standard input, listed without it, given anoth
   const create = ["integrations", "create", "https://gitlab.example.org/acme", "--host", "gitlab", "--name", "ours"];
   assert.equal((await cli(create)).code, 2, "a credential is missing");
   const made = await json<NewIntegration>([...create, "--token-stdin"], { stdin: "glpat-canary\n" });
-  assert.match(made.webhook_secret, /^[0-9a-f]{64}$/);
+  assert.match(made.webhook_secret, /^whsec_/);
   const listed = await cli(["integrations", "list"]);
   assert.match(listed.stdout, /gitlab +ours +https:\/\/gitlab\.example\.org\/acme +token/);
   assert.ok(!listed.stdout.includes("canary"));
@@ -36,6 +36,9 @@ test("a credential is stored from standard input, listed without it, given anoth
   assert.ok(!verbose.stderr.includes("canary"), "calls are shown without it");
   const secret = await json<{ webhook_secret: string }>(["integrations", "secret", "ours"]);
   assert.notEqual(secret.webhook_secret, made.webhook_secret);
+  const own = "whsec_made-by-the-host";
+  const given = await json<{ webhook_secret: string }>(["integrations", "secret", "ours", "--stdin"], { stdin: own });
+  assert.equal(given.webhook_secret, own);
   await json(["integrations", "delete", "ours", "--yes"]);
   const { integrations } = await json<{ integrations: Integration[] }>(["integrations", "list"]);
   assert.deepEqual(

@@ -5,6 +5,7 @@ import { sql } from "kysely";
 import type { CodeHost } from "../../src/contract/integration.ts";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
 import { readHostEvents } from "../../src/integrations/webhook-event.ts";
+import { isSigned } from "../../src/integrations/webhook-signature.ts";
 import { startApi } from "../api/harness.ts";
 import { appId, privateKeyPem, webhookSecret } from "./github-server.ts";
 import { pushOf, recorded } from "./recorded-messages.ts";
@@ -194,3 +195,77 @@ for (const { name, host, headers, payload, expected } of recorded) {
     assert.equal((await told(proof[host])).body.status, expected.length === 0 ? "ignored" : "accepted");
   });
 }
+
+/** A signature as the specification of Standard Webhooks 1.0 has it. */
+const signed = (body: Buffer | string, secret: string, { id = "msg_1", atS = Math.floor(Date.now() / 1_000) } = {}) => {
+  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+  const signature = createHmac("sha256", key).update(`${id}.${atS}.${body}`).digest("base64");
+  return { "webhook-id": id, "webhook-timestamp": String(atS), "webhook-signature": `v1,${signature}` };
+};
+
+test("the specification's own example of a signing token is taken, and nothing that differs from it", () => {
+  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+  const body = Buffer.from('{"test": 2432232314}');
+  const headers = {
+    ...{ "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp": "1614265330" },
+    "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  };
+  const nowMs = 1_614_265_330_000;
+  const holds = (
+    more: object = {},
+    asked: { host?: CodeHost; body?: Buffer; secret?: string; nowMs?: number } = {},
+  ) => {
+    const { host = "gitlab", secret: key = secret } = asked;
+    return isSigned(host, { ...headers, ...more }, asked.body ?? body, key, asked.nowMs ?? nowMs);
+  };
+  assert.ok(holds());
+  assert.ok(holds({ "webhook-signature": `v1,AAAA v1a,BBBB ${headers["webhook-signature"]}` }), "one of several");
+  assert.ok(holds({}, { nowMs: nowMs + 299_000 }) && holds({}, { nowMs: nowMs - 299_000 }));
+  for (const [more, asked] of [
+    [{}, { nowMs: nowMs + 301_000 }],
+    [{}, { nowMs: nowMs - 301_000 }],
+    [{}, { body: Buffer.from('{"test": 2432232315}') }],
+    [{}, { secret: `whsec_${Buffer.alloc(24, 7).toString("base64")}` }],
+    [{}, { secret: secret.slice(6) }],
+    [{}, { secret: "" }],
+    [{}, { host: "github" }],
+    [{ "webhook-id": "msg_other" }, {}],
+    [{ "webhook-id": undefined }, {}],
+    [{ "webhook-timestamp": "1614265331" }, {}],
+    [{ "webhook-timestamp": "1614265330.0" }, {}],
+    [{ "webhook-timestamp": "NaN" }, {}],
+    [{ "webhook-signature": "v1," }, {}],
+    [{ "webhook-signature": headers["webhook-signature"].replace("v1,", "v2,") }, {}],
+  ] as const) {
+    assert.equal(holds(more, asked), false, JSON.stringify([more, asked]));
+  }
+});
+
+test("GitLab may sign with an integration's secret, with one that it made itself, or send it as before", async () => {
+  const payload = { host: "gitlab", name: "gitlab", url: "https://git.example.org", token: "t" };
+  const made = (await t.ask({ method: "POST", url: "/v2/integrations", payload })).body;
+  const { payload: push } = recorded.find(({ name }) => name === "GitLab: a push") ?? {};
+  const body = Buffer.from(JSON.stringify(push));
+  const tell = (headers: Record<string, string>, sent = body) =>
+    t.ask({ method: "POST", url: `/v1/integrations/${made.id}/webhook`, key: null, payload: sent, headers });
+  const [other = body, third = body, fourth = body] = [1, 2, 3].map((more) =>
+    Buffer.from(JSON.stringify({ ...(push as object), more })),
+  );
+  assert.equal((await tell(signed(other, made.webhook_secret))).status, 403, "of another body");
+  assert.equal((await tell(signed(body, made.webhook_secret, { atS: 1_614_265_330 }))).status, 403, "of years ago");
+  assert.equal((await tell(signed(body, made.webhook_secret))).body.status, "accepted");
+  assert.equal((await tell(signed(body, made.webhook_secret))).body.status, "repeated");
+  assert.equal((await tell(signed(other, made.webhook_secret), other)).body.status, "repeated", "its name is known");
+  assert.equal((await tell({ "x-gitlab-token": made.webhook_secret }, third)).body.status, "accepted");
+
+  const own = `whsec_${Buffer.alloc(32, 9).toString("base64")}`;
+  const url = `/v2/integrations/${made.id}/webhook-secret`;
+  assert.equal((await t.ask({ method: "POST", url, payload: { webhook_secret: "short" } })).status, 422);
+  assert.equal((await t.ask({ method: "POST", url, payload: { webhook_secret: own } })).body.webhook_secret, own);
+  assert.equal(
+    (await tell(signed(fourth, made.webhook_secret, { id: "msg_2" }), fourth)).status,
+    403,
+    "the one before",
+  );
+  assert.equal((await tell(signed(fourth, own, { id: "msg_2" }), fourth)).body.status, "accepted");
+});

@@ -2,6 +2,7 @@ import { errors } from "../../contract/error.ts";
 import type { CreateIntegration, Integration, PatchIntegration } from "../../contract/integration.ts";
 import { operations } from "../../contract/operations.ts";
 import { checkCredential, integrationUrl } from "../../domain/integration-rules.ts";
+import { newWebhookSecret } from "../../integrations/webhook-signature.ts";
 import {
   changeIntegration,
   createIntegration,
@@ -9,7 +10,6 @@ import {
   type IntegrationRow,
   type IntegrationSecrets,
   listIntegrations,
-  newWebhookSecret,
   readIntegration,
 } from "../../store/integrations.ts";
 import { type Api, route } from "../route.ts";
@@ -25,7 +25,7 @@ export function addIntegrationRoutes(api: Api): void {
   });
 
   route(api, operations.createIntegration, async ({ principal, body }) => {
-    const secrets = { ...checkedSecrets(body), webhookSecret: newWebhookSecret() };
+    const secrets = { ...checkedSecrets(body), webhookSecret: newWebhookSecret(body.host) };
     const { host, name, username = null } = body;
     const url = integrationUrl(body.url, secrets);
     const row = await createIntegration(db, sealer, principal, {
@@ -53,9 +53,9 @@ export function addIntegrationRoutes(api: Api): void {
     );
   });
 
-  route(api, operations.replaceIntegrationSecret, async ({ principal, params }) => {
-    const { id } = await stored(principal.tenantId, params.integration_id, true);
-    const webhookSecret = newWebhookSecret();
+  route(api, operations.replaceIntegrationSecret, async ({ principal, params, body }) => {
+    const { id, host } = await stored(principal.tenantId, params.integration_id, true);
+    const webhookSecret = body.webhook_secret ?? newWebhookSecret(host);
     const action = "integration.replace_secret";
     await changeIntegration(db, sealer, principal, { id, secrets: { webhookSecret }, action });
     return { webhook_secret: webhookSecret };

@@ -140,10 +140,15 @@ export async function integrationsProjects(
   session.terminal.say(`At ${harmless(found.ref)}, commit ${found.commit_sha.slice(0, 12)}.`);
 }
 
-export async function integrationsSecret(session: Session, [name = ""]: string[]): Promise<void> {
+export async function integrationsSecret(
+  session: Session,
+  [name = ""]: string[],
+  options: { stdin?: boolean },
+): Promise<void> {
   const client = await session.client();
   const { id } = await findIntegration(session, name);
-  const made = await client.replaceIntegrationSecret({ integration_id: id }, { signal: session.signal });
+  const body = options.stdin ? { webhook_secret: (await text(session.context.stdin)).trim() } : {};
+  const made = await client.replaceIntegrationSecret({ integration_id: id, body }, { signal: session.signal });
   session.answer(made, () => made.webhook_secret);
   session.terminal.say("The new secret is shown this once; messages signed with the one before are refused.");
 }
