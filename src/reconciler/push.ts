@@ -25,6 +25,7 @@ export async function makePushRevisions(
     for (const commitSha of commits) await makeRevision(deps, trx, row, { commitSha, trigger: "push" });
     await settleLook(trx, look);
   });
+  deps.db.reached(commits.length === 0 ? "branch looked at" : "push revisions made");
   if (commits.length === 0) return;
   deps.db.changes.wake();
 }

@@ -103,7 +103,9 @@ export async function hearHost(db: Db, { names, events, integration }: HostMessa
     for (const event of events) looks += await makeLookDue(trx, event, integration);
     return looks;
   });
-  if (heard !== undefined && heard > 0) db.changes.wake();
+  if (heard === undefined || heard === 0) return heard;
+  db.reached("push heard");
+  db.changes.wake();
   return heard;
 }
 

@@ -16,7 +16,7 @@ export interface Survivor {
   revive(): Promise<void>;
 }
 
-const settleTimeoutMs = 120_000;
+export const settleTimeoutMs = 120_000;
 
 /**
  * A deployment's whole life, driven by a client that does what a careful one would: when a call gets no answer it looks
@@ -24,15 +24,15 @@ const settleTimeoutMs = 120_000;
  */
 export async function liveThrough(survivor: Survivor, repository: AgentRepository, name: string): Promise<void> {
   await using receiver = await startReceiver(() => ({ status: 200 }));
-  const client = () => createClient({ baseUrl: survivor.current().url, apiKey: survivor.current().apiKey });
-  const call = <T>(act: (client: Client) => Promise<T>) => persist(survivor, () => act(client()));
+  const call = callOf(survivor);
 
   // Somebody who is told of everything.
   const webhook = await call((api) => webhookOnce(api, name, receiver.url));
 
   // First deploy from git.
   const first = await repository.commit(nodeAgent(`${name}-1`));
-  const made = await call((api) => createOnce(api, repository, name, first));
+  const source = { repo_url: repository.url, build_on_push: false };
+  const made = await call((api) => createOnce(api, source, name, first));
   const id = made.deployment_id;
   await expectStatus(call, id, made.revision_id, "DEPLOYED");
   await expectVersion(survivor, call, id, `${name}-1`);
@@ -96,10 +96,16 @@ export async function liveThrough(survivor: Survivor, repository: AgentRepositor
   await call((api) => api.deleteWebhook({ webhook_id: webhook }).catch(ignoreGone));
 }
 
-type Call = <T>(act: (client: Client) => Promise<T>) => Promise<T>;
+export type Call = <T>(act: (client: Client) => Promise<T>) => Promise<T>;
+
+/** Calls of whichever server lives, each until it is answered. */
+export function callOf(survivor: Survivor): Call {
+  const client = () => createClient({ baseUrl: survivor.current().url, apiKey: survivor.current().apiKey });
+  return (act) => persist(survivor, () => act(client()));
+}
 
 /** Repeats an act that ends unanswered, with the next server. The act itself knows how not to do a thing twice. */
-async function persist<T>(survivor: Survivor, act: () => Promise<T>): Promise<T> {
+export async function persist<T>(survivor: Survivor, act: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
       return await act();
@@ -110,7 +116,12 @@ async function persist<T>(survivor: Survivor, act: () => Promise<T>): Promise<T>
   }
 }
 
-async function createOnce(api: Client, repository: AgentRepository, name: string, ref: string) {
+export async function createOnce(
+  api: Client,
+  source: { repo_url: string; build_on_push: boolean; integration_id?: string },
+  name: string,
+  ref: string,
+) {
   const found = await findByName(api, name);
   const deployment =
     found ??
@@ -118,7 +129,7 @@ async function createOnce(api: Client, repository: AgentRepository, name: string
       body: {
         name,
         source: "github",
-        source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+        source_config: { ...source, deployment_type: "dev" },
         source_revision_config: { repo_ref: ref, langgraph_config_path: "pierhead.json" },
         secrets: [{ name: "TOKEN", value: "storm-token" }],
       },
@@ -190,7 +201,12 @@ async function newestRevision(api: Client, id: string): Promise<Revision | undef
   return page.resources[0];
 }
 
-async function expectStatus(call: Call, id: string, revisionId: string, wanted: Revision["status"]): Promise<void> {
+export async function expectStatus(
+  call: Call,
+  id: string,
+  revisionId: string,
+  wanted: Revision["status"],
+): Promise<void> {
   const revision = await call((api) =>
     api.waitForRevision({ deployment_id: id, revision_id: revisionId }, { timeoutMs: settleTimeoutMs }),
   );
@@ -214,7 +230,7 @@ async function eventuallyStatus(
 }
 
 /** Through the gateway: the active revision is the one that answers. */
-async function expectVersion(survivor: Survivor, call: Call, id: string, wanted: string): Promise<void> {
+export async function expectVersion(survivor: Survivor, call: Call, id: string, wanted: string): Promise<void> {
   const { url } = await call((api) => api.getDeployment({ deployment_id: id }));
   const { pathname } = new URL(url ?? "");
   const answer = await persist(survivor, async () => {
@@ -228,6 +244,6 @@ async function expectVersion(survivor: Survivor, call: Call, id: string, wanted:
   assert.equal(JSON.parse(answer.text).version, wanted);
 }
 
-function ignoreGone(error: unknown): void {
+export function ignoreGone(error: unknown): void {
   if (!(error instanceof ApiFailure && error.status === 404)) throw error;
 }

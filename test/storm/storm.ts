@@ -8,6 +8,8 @@ import { faultPoints } from "../../src/store/fault-points.ts";
 import { createAgentRepository } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
+import { startGithub } from "../hosts/github-server.ts";
+import { isOfPush, pushThrough } from "./push-scenario.ts";
 import { liveThrough, type Survivor } from "./scenario.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
@@ -77,7 +79,9 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
   let deaths = 0;
   let isOver = false;
   // One port for the whole life: clients that wait for the server to come back find it.
-  const environment = { ...shared, PORT: String(await freePort()) };
+  await using repository = await createAgentRepository();
+  await using github = await startGithub({ "acme/bot": repository.directory });
+  const environment = { ...shared, ...github.environment, PORT: String(await freePort()) };
   const fault = point === null ? {} : { PIERHEAD_FAULT_POINT: point };
 
   /** A start may itself reach the point; the one after it may not. */
@@ -107,9 +111,10 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
       server = await current;
     },
   };
-  await using repository = await createAgentRepository();
+  const name = `storm-${randomUUID().slice(0, 8)}`;
   try {
-    await liveThrough(survivor, repository, `storm-${randomUUID().slice(0, 8)}`);
+    if (!isOfPush(point)) await liveThrough(survivor, repository, name);
+    if (isOfPush(point) || random !== null) await pushThrough(survivor, { repository, github }, `${name}-push`);
     if (point !== null) assert.ok(deaths > 0, `the server never reached "${point}"`);
     await nothingLeft(dataDir);
   } finally {
