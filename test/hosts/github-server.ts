@@ -49,12 +49,15 @@ export async function startGithub(repositories: Record<string, string>) {
     /** What is away then. */
     outageOf: /./,
     gitFetches: 0,
+    /** Git does not answer before. */
+    gitHeld: null as Promise<void> | null,
   };
   let nextId = 1;
 
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? "/", "http://github");
     const repository = /^\/([^/]+\/[^/]+?)(?:\.git)?\/(info\/refs|git-upload-pack)$/.exec(url.pathname);
+    if (repository !== null) await state.gitHeld;
     if (repository !== null) return serveGit(repository[1] ?? "", `/.git/${repository[2]}`, { request, response, url });
     const register = /^(?:\/organizations\/([^/]+))?\/settings\/apps\/new$/.exec(url.pathname);
     if (register !== null) return registerApp(register[1] ?? null, url, { request, response });

@@ -96,6 +96,25 @@ test(`${addresses.length} addresses of this machine and its networks, on every f
   assert.deepEqual(trap.connections, []);
 });
 
+test("no address of them is asked for the secrets of a GitHub App, whoever names it", async () => {
+  const key = await t.mintKey({ role: "admin", isOperator: true });
+  let links = 0;
+  await each(addresses, async (address) => {
+    const github_url = address.replaceAll("{port}", String(trap.port));
+    const asked = { method: "POST", url: "/v2/admin/integrations/github/app", key, payload: { github_url } } as const;
+    const { status, body } = await t.ask(asked);
+    assert.ok([200, 400, 422].includes(status), `${github_url}: ${status}`);
+    if (status !== 200) return;
+    links += 1;
+    const state = new URL(body.create_url).searchParams.get("state") ?? "";
+    const query = new URLSearchParams({ state, code: "c0de" });
+    const { status: end, text } = await t.ask({ url: `/v2/auth/github-app/created?${query}`, key: null });
+    assert.equal(end, 400, `${github_url}: ${text}`);
+  });
+  assert.ok(links >= 100, `${links}`);
+  assert.deepEqual(trap.connections, []);
+});
+
 test(`${payloads.length} arguments that would be options or commands, on every git field: no canary is made`, async () => {
   const canary = path.join(directory, "canary");
   const texts = payloads.map((payload) => payload.replaceAll("{canary}", canary));

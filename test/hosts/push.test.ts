@@ -23,17 +23,15 @@ after(async () => {
 const { workspaceId } = t.server.credentials;
 const integration = await t.client.attachInstallation({ body: { installation_id: 41, workspace_id: workspaceId } });
 
-async function tell(commit: string, branch = "main"): Promise<number> {
+async function tell(commit: string, branch = "main"): Promise<void> {
   const body = JSON.stringify(pushOf("acme/bot", branch, commit, github.origin));
   const signature = `sha256=${createHmac("sha256", webhookSecret).update(body).digest("hex")}`;
-  const began = performance.now();
   const response = await fetch(`${t.url}/v1/integrations/github/webhook`, {
     method: "POST",
     body,
     headers: { "x-github-event": "push", "x-github-delivery": randomUUID(), "x-hub-signature-256": signature },
   });
   assert.equal(response.status, 202, await response.text());
-  return performance.now() - began;
 }
 
 async function create(build_on_push = true): Promise<string> {
@@ -97,8 +95,12 @@ const shaOf = ({ source_revision_config }: Revision) => source_revision_config.r
 test("a push of the followed branch becomes the revision that serves, and one of another branch does not", async () => {
   const id = await create();
   const commit = await repository.commit(nodeAgent("two"));
-  const tookMs = await tell(commit);
-  assert.ok(tookMs < 1_000, `${tookMs} ms`);
+  const held = Promise.withResolvers<void>();
+  github.state.gitHeld = held.promise;
+  await tell(commit);
+  // The message was answered although git answers nobody: what it leads to comes afterwards.
+  github.state.gitHeld = null;
+  held.resolve();
   const [newest] = await settled(id, ([one]) => one?.status === "DEPLOYED" && shaOf(one) === commit);
   assert.equal(newest?.triggered_by, "push");
   const { url } = await t.client.getDeployment({ deployment_id: id });
