@@ -5,7 +5,7 @@ import {
   deploymentExample,
   patchDeploymentExample,
 } from "./examples.ts";
-import { offsetQuery, resourcePage } from "./page.ts";
+import { offsetQuery, resourcePage, SortOrder } from "./page.ts";
 import { ResourceSpec } from "./resource-spec.ts";
 import { given, literals, nullable, timestamp, uuid } from "./schema.ts";
 
@@ -179,8 +179,17 @@ export const DeploymentPath = Type.Object({ deployment_id: uuid("Deployment of y
 export type DeploymentPath = Static<typeof DeploymentPath>;
 
 /** D1. An empty text means no filter; unknown statuses and tag values match nothing. */
+export const DeploymentSort = literals(["created_at", "updated_at", "name", "status"]);
+export type DeploymentSort = Static<typeof DeploymentSort>;
+
 export const ListDeploymentsQuery = Type.Object({
   ...offsetQuery,
+  sort_by: Type.Optional(
+    literals(DeploymentSort.enum, { description: "Default: an exact hit of the name, then the newest first." }),
+  ),
+  sort_order: Type.Optional(
+    literals(SortOrder.enum, { description: "Default: desc for times, asc for texts. Alone it is of `created_at`." }),
+  ),
   name_contains: Type.Optional(Type.String({ description: "Part of the name, in any case. Exact hits come first." })),
   name: Type.Optional(Type.String({ description: "Exact name." })),
   status: Type.Optional(Type.String({ description: "A deployment status; an unknown one gives an empty page." })),

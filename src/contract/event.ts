@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
-import { LogType, SortOrder } from "./log.ts";
+import { LogType } from "./log.ts";
+import { SortOrder } from "./page.ts";
 import { freeObject, literals, nullable, timestamp, uuid } from "./schema.ts";
 
 /** What can happen to a deployment, its revisions and its workspace. */

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { logEntryExample } from "./examples.ts";
-import { cursorPage, cursorQuery } from "./page.ts";
+import { cursorPage, cursorQuery, SortOrder } from "./page.ts";
 import { given, literals, nullable, timestamp, uuid } from "./schema.ts";
 
 /** Page sizes of logs (contract 4.7). */
@@ -12,9 +12,6 @@ export type LogLevel = Static<typeof LogLevel>;
 
 export const LogType = literals(["build", "deploy"]);
 export type LogType = Static<typeof LogType>;
-
-export const SortOrder = literals(["asc", "desc"]);
-export type SortOrder = Static<typeof SortOrder>;
 
 /** One line of a build or a replica. A client that follows drops lines whose id it has seen (contract 3.4). */
 export const LogEntry = Type.Object(

@@ -1,9 +1,12 @@
 import { type Static, type TSchema, Type } from "typebox";
-import { nullable } from "./schema.ts";
+import { literals, nullable } from "./schema.ts";
 
 /** Page sizes of every list but the logs (contract 1.6). */
 export const pageSizeMax = 100;
 export const pageSizeDefault = 20;
+
+export const SortOrder = literals(["asc", "desc"]);
+export type SortOrder = Static<typeof SortOrder>;
 
 /** Query pieces of an offset list; spread them into the query object. */
 export const offsetQuery = {

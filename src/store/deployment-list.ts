@@ -1,4 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
+import type { DeploymentSort } from "../contract/deployment.ts";
+import type { SortOrder } from "../contract/page.ts";
 import type { Db } from "./database.ts";
 import { taggedWith } from "./deployment-tags.ts";
 import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
@@ -22,25 +24,73 @@ export interface DeploymentFilter {
   tagValueIds?: readonly string[] | undefined;
 }
 
+export interface DeploymentOrder {
+  /** undefined: as clients expect that name none. */
+  by?: DeploymentSort | undefined;
+  /** undefined: times from the newest, texts from A. */
+  direction?: SortOrder | undefined;
+}
+
+/** Columns of each order as they mostly are wanted. Each is an index of its own, which is read backwards for the other way. */
+const orders: Record<DeploymentSort, readonly (readonly [column: string, direction: SortOrder])[]> = {
+  created_at: [
+    ["d.created_at", "desc"],
+    ["d.seq", "desc"],
+  ],
+  updated_at: [
+    ["d.updated_at", "desc"],
+    ["d.seq", "desc"],
+  ],
+  name: [["d.name", "asc"]],
+  status: [
+    ["d.status", "asc"],
+    ["d.created_at", "desc"],
+    ["d.seq", "desc"],
+  ],
+};
+
+/** One way and its exact reverse. */
+function orderOf({ by = "created_at", direction }: DeploymentOrder): RawBuilder<unknown> {
+  const columns = orders[by];
+  const isTurned = direction !== undefined && direction !== columns[0]?.[1];
+  const parts = columns.map(([column, usual]) => {
+    const isDescending = (usual === "desc") !== isTurned;
+    return sql`${sql.ref(column)} ${isDescending ? sql`desc` : sql`asc`}`;
+  });
+  return sql.join(parts);
+}
+
 /**
- * One page of a workspace's deployments: an exact hit of the name first, because most clients read only the first page,
- * then the newest first. Those being deleted are left out unless asked for by status or id (contract 3.2 D1).
+ * One page of a workspace's deployments. Unless an order is asked for, an exact hit of the name comes first, because most
+ * clients read only the first page, then the newest. Those being deleted are left out unless asked for by status or id
+ * (contract 3.2 D1).
  */
 export async function listDeployments(
   db: Db,
   tenantId: string,
   filter: DeploymentFilter,
-  page: { limit: number; offset: number },
+  page: { limit: number; offset: number; order?: DeploymentOrder },
 ): Promise<DeploymentRow[]> {
   const tags = filter.tagValueIds === undefined ? [] : await taggedWith(db, tenantId, filter.tagValueIds);
   if (tags === undefined) return [];
+  const { rows } = await deploymentPage(tenantId, filter, { ...page, tags }).execute(db.kysely);
+  return rows;
+}
+
+/** The query of it. `tags`: further conditions. */
+export function deploymentPage(
+  tenantId: string,
+  filter: DeploymentFilter,
+  page: { limit: number; offset: number; order?: DeploymentOrder; tags?: readonly RawBuilder<unknown>[] },
+): RawBuilder<DeploymentRow> {
+  const { limit, offset, order = {}, tags = [] } = page;
   const wanted = filter.name ?? filter.nameContains;
-  const exactFirst = wanted === undefined ? sql`` : sql`(d.name = ${wanted}) desc,`;
-  const { rows } = await sql<DeploymentRow>`
+  const isOrdered = order.by !== undefined || order.direction !== undefined;
+  const exactFirst = wanted === undefined || isOrdered ? sql`` : sql`(d.name = ${wanted}) desc,`;
+  return sql<DeploymentRow>`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
      where ${sql.join([sql`d.tenant_id = ${tenantId}`, ...conditionsOf(filter), ...tags], sql` and `)}
-     order by ${exactFirst} d.created_at desc, d.seq desc limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
-  return rows;
+     order by ${exactFirst} ${orderOf(order)} limit ${limit} offset ${offset}`;
 }
 
 /** Those being deleted no longer count: their place is free at once. */

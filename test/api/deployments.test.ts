@@ -117,6 +117,38 @@ test("lists are pages, newest first, an exact name first of all", async () => {
   assert.ok((await names("name_contains=&name=&limit=100")).length > 4);
 });
 
+test("lists come in the order that is asked for, each the reverse of its other way, page by page", async () => {
+  for (const name of ["order-b", "order-c", "order-a"]) await create(bodyOf("github", name));
+  const { body } = await t.ask({ url: "/v2/deployments?name=order-c" });
+  await patch(body.resources[0].id, { display_name: "changed last" });
+  await sql`update deployments set status = 'READY' where name = 'order-a'`.execute(t.db.kysely);
+  for (const [by, usual] of [
+    ["name", ["a", "b", "c"]],
+    ["created_at", ["a", "c", "b"]],
+    ["updated_at", ["c", "a", "b"]],
+    ["status", ["c", "b", "a"]],
+  ] as const) {
+    const wanted = usual.map((one) => `order-${one}`);
+    const other = by === "name" || by === "status" ? "desc" : "asc";
+    assert.deepEqual(await names(`name_contains=order-&sort_by=${by}`), wanted, by);
+    assert.deepEqual(await names(`name_contains=order-&sort_by=${by}&sort_order=${other}`), wanted.toReversed(), by);
+    assert.deepEqual(await names(`name_contains=order-&sort_by=${by}&limit=1&offset=1`), wanted.slice(1, 2), by);
+  }
+  await create(bodyOf("internal_docker", "order-"));
+  assert.equal((await names("name_contains=order-&sort_order=asc"))[0], "order-b", "the oldest, not the exact hit");
+  const bad = await t.ask({ url: "/v2/deployments?sort_by=color&sort_order=up" });
+  assert.deepEqual(
+    [bad.status, bad.body.detail.map(({ loc, type }: { loc: string[]; type: string }) => [loc[1], type])],
+    [
+      422,
+      [
+        ["sort_by", "literal_error"],
+        ["sort_order", "literal_error"],
+      ],
+    ],
+  );
+});
+
 test("each filter of the list counts", async () => {
   const { body } = await create(bodyOf("github", "filtered"));
   const one = async (query: string) =>

@@ -19,7 +19,9 @@ export function addDeploymentRoutes(api: Api): void {
 
   route(api, operations.listDeployments, async ({ principal, query, request }) => {
     const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
-    const rows = await listDeployments(db, principal.tenantId, filterOf(query, deploymentsUrl), query);
+    const { limit, offset, sort_by: by, sort_order: direction } = query;
+    const page = { limit, offset, order: { by, direction } };
+    const rows = await listDeployments(db, principal.tenantId, filterOf(query, deploymentsUrl), page);
     return {
       resources: rows.map((row) => deploymentOf(row, { sealer, principal, deploymentsUrl })),
       offset: query.offset + rows.length,

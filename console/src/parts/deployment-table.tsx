@@ -1,0 +1,221 @@
+import { useMutation } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useRef, useState } from "react";
+import type { DeploymentSort } from "../../../src/contract/deployment.ts";
+import type { SortOrder } from "../../../src/contract/page.ts";
+import type { ListSearch } from "../router.tsx";
+import { queries } from "../server.ts";
+import { useSession } from "../session.tsx";
+import { ConfirmByName } from "./dialog.tsx";
+import { useKeys } from "./keys.ts";
+import { Status } from "./status.tsx";
+import { Ago } from "./time.tsx";
+import { useToasts } from "./toasts.tsx";
+import { type Deployment, sourceText } from "./words.ts";
+
+export const pageSize = 50;
+
+/** A page of the list. `j` and `k` go through its rows, `x` selects one, Enter opens it. */
+export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: ListSearch }) {
+  const { mayChange } = useSession();
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const chosen = rows.filter(({ id }) => selected.has(id));
+  const change = useSearchChange();
+  const page = search.page ?? 1;
+  const body = useRef<HTMLTableSectionElement>(null);
+  const at = () => [...(body.current?.rows ?? [])].findIndex((row) => row.contains(document.activeElement));
+  const goTo = (index: number) => body.current?.rows[index]?.querySelector("a")?.focus();
+  useKeys({
+    j: () => goTo(Math.min(at() + 1, rows.length - 1)),
+    k: () => goTo(Math.max(at() - 1, 0)),
+    x: () => body.current?.rows[at()]?.querySelector<HTMLElement>("input[type=checkbox]")?.click(),
+  });
+  const toggle = (id: string, isOn: boolean) =>
+    setSelected((before) => new Set(isOn ? [...before, id] : [...before].filter((one) => one !== id)));
+  if (rows.length === 0) return <p className="soft">No deployment is like that.</p>;
+  return (
+    <>
+      {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
+      <table className="list" aria-label="Deployments">
+        <thead>
+          <tr>
+            {mayChange && (
+              <th>
+                <input
+                  type="checkbox"
+                  aria-label="Select all of this page"
+                  checked={chosen.length === rows.length}
+                  onChange={(event) => setSelected(new Set(event.target.checked ? rows.map(({ id }) => id) : []))}
+                />
+              </th>
+            )}
+            <SortableHead column={byName} search={search} />
+            <SortableHead column={byStatus} search={search} />
+            <th>Serves</th>
+            <th>Source</th>
+            <th>Type</th>
+            <SortableHead column={byChange} search={search} />
+          </tr>
+        </thead>
+        <tbody ref={body}>
+          {rows.map((row) => (
+            <Row key={row.id} row={row} isSelected={selected.has(row.id)} onSelect={mayChange ? toggle : undefined} />
+          ))}
+        </tbody>
+      </table>
+      <nav className="row pager" aria-label="Pages of the list">
+        <button type="button" disabled={page === 1} onClick={() => change({ page: page === 2 ? undefined : page - 1 })}>
+          Previous
+        </button>
+        <span>Page {page}</span>
+        <button type="button" disabled={rows.length < pageSize} onClick={() => change({ page: page + 1 })}>
+          Next
+        </button>
+      </nav>
+    </>
+  );
+}
+
+interface SortableColumn {
+  name: string;
+  by: DeploymentSort;
+  usual: SortOrder;
+}
+
+const byName: SortableColumn = { name: "Name", by: "name", usual: "asc" };
+const byStatus: SortableColumn = { name: "Status", by: "status", usual: "asc" };
+const byChange: SortableColumn = { name: "Changed", by: "updated_at", usual: "desc" };
+
+/** What the server sorts by. */
+export const sortableColumns = [byName, byStatus, byChange];
+
+/** Asks the server for this order; once more, for the other way. */
+function SortableHead({ column: { name, by, usual }, search }: { column: SortableColumn; search: ListSearch }) {
+  const change = useSearchChange();
+  const order = search.sort === by ? (search.order ?? usual) : undefined;
+  const words = { asc: "ascending", desc: "descending" } as const;
+  const next = order === usual ? (usual === "asc" ? "desc" : "asc") : undefined;
+  return (
+    <th aria-sort={order === undefined ? "none" : words[order]}>
+      <button type="button" className="sort" onClick={() => change({ sort: by, order: next })}>
+        {name} <span aria-hidden="true">{order === undefined ? "↕" : order === "asc" ? "▲" : "▼"}</span>
+      </button>
+    </th>
+  );
+}
+
+/** The revision that serves, and the newer one that is on its way or has failed. */
+function Serving({ of: { active_revision_id: active, latest_revision_id: latest } }: { of: Deployment }) {
+  if (latest === null) return <>–</>;
+  return (
+    <>
+      <code>{active?.slice(0, 8) ?? "–"}</code>
+      {active !== latest && (
+        <span className="soft">
+          {" "}
+          ← <code>{latest.slice(0, 8)}</code>
+        </span>
+      )}
+    </>
+  );
+}
+
+interface RowProps {
+  row: Deployment;
+  isSelected: boolean;
+  onSelect: ((id: string, isOn: boolean) => void) | undefined;
+}
+
+function Row({ row, isSelected, onSelect }: RowProps) {
+  return (
+    <tr>
+      {onSelect && (
+        <td>
+          <input
+            type="checkbox"
+            aria-label={`Select ${row.name}`}
+            checked={isSelected}
+            onChange={(event) => onSelect(row.id, event.target.checked)}
+          />
+        </td>
+      )}
+      <td data-label="Name">
+        <Link to="/o/$tenantId/host/deployments/$id" params={{ tenantId: row.tenant_id, id: row.id }}>
+          {row.display_name ?? row.name}
+        </Link>
+      </td>
+      <td data-label="Status">
+        <Status of={row.status} />
+      </td>
+      <td data-label="Serves">
+        <Serving of={row} />
+      </td>
+      <td data-label="Source" className="clip" title={sourceText(row)}>
+        {sourceText(row)}
+      </td>
+      <td data-label="Type">{row.source_config.deployment_type ?? "–"}</td>
+      <td data-label="Changed">
+        <Ago at={row.updated_at} />
+      </td>
+    </tr>
+  );
+}
+
+function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => void }) {
+  const { client } = useSession();
+  const { say, fail } = useToasts();
+  const [isAsking, setAsking] = useState(false);
+  const remove = useMutation({
+    mutationFn: () => client.deleteDeployments({ deployment_ids: chosen.map(({ id }) => id) }),
+    onError: fail,
+    onSuccess: ({ deleted, failed }) => {
+      say(
+        `${deleted.length} are being deleted${failed.length > 0 ? `, ${failed.length} failed: ${failed[0]?.detail}` : ""}.`,
+      );
+      setAsking(false);
+      onDone();
+      void queries.invalidateQueries({ queryKey: ["deployments"] });
+    },
+  });
+  if (chosen.length === 0) return null;
+  return (
+    <div className="row bulk">
+      <span>{chosen.length} selected</span>
+      <button type="button" className="danger" onClick={() => setAsking(true)}>
+        Delete …
+      </button>
+      {isAsking && (
+        <ConfirmByName
+          title={`Delete ${chosen.length} deployments`}
+          name={`delete ${chosen.length}`}
+          action="Delete them"
+          isBusy={remove.isPending}
+          onConfirm={() => remove.mutate()}
+          onClose={() => setAsking(false)}
+        >
+          <p>With their replicas, revisions, logs, databases and secrets:</p>
+          <ul className="names">
+            {chosen.map(({ id, name }) => (
+              <li key={id}>{name}</li>
+            ))}
+          </ul>
+        </ConfirmByName>
+      )}
+    </div>
+  );
+}
+
+/** Changes what the list shows, in its address; from its first page on. */
+export function useSearchChange() {
+  const navigate = useNavigate({ from: "/host/deployments" });
+  return (change: Partial<Record<keyof ListSearch, string | number | undefined>>) =>
+    void navigate({
+      search: (before: ListSearch) => {
+        const merged = { ...before, page: undefined, ...change };
+        return Object.fromEntries(
+          Object.entries(merged).filter(([, value]) => value !== undefined && value !== ""),
+        ) as ListSearch;
+      },
+      replace: true,
+    });
+}
