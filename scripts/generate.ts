@@ -5,16 +5,18 @@ import { cliReference } from "../src/cli/reference.ts";
 import { listenerRules } from "../src/compute/kubernetes/role.ts";
 import { operations } from "../src/contract/operations.ts";
 import { configurationReference } from "../src/server/config-reference.ts";
+import { metricsReference } from "../src/server/metrics-reference.ts";
 
 /** npm run generate: writes what is made from the code. A guard fails when a file is older than the code it is made from. */
-const generated: Record<string, () => string> = {
+const generated: Record<string, () => string | Promise<string>> = {
   "docs/reference/openapi.json": () => `${JSON.stringify(openapiDocument(Object.values(operations)), null, 2)}\n`,
   "docs/reference/cli.md": cliReference,
   "docs/reference/configuration.md": configurationReference,
+  "docs/reference/metrics.md": metricsReference,
   "deploy/helm/pierhead-listener/files/rules.json": () => `${JSON.stringify(listenerRules, null, 2)}\n`,
 };
 
 for (const [file, make] of Object.entries(generated)) {
-  writeFileSync(path.join(import.meta.dirname, "..", file), make());
+  writeFileSync(path.join(import.meta.dirname, "..", file), await make());
   console.log(`wrote ${file}`);
 }

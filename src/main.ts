@@ -38,6 +38,7 @@ async function start() {
     startServer,
     startListener,
     migrate,
+    restore,
   });
   process.exitCode = await cli.run();
 }
@@ -73,4 +74,14 @@ async function migrate(environment: Record<string, string | undefined>) {
   ]);
   const config = readConfig(environment);
   return migrateDatabase(config, { logger: createLogger(config.logLevel) });
+}
+
+async function restore(environment: Record<string, string | undefined>, file: string, signal: AbortSignal) {
+  const [{ readConfig }, { restoreBackup }, { createLogger }] = await Promise.all([
+    import("./server/config.ts"),
+    import("./server/restore.ts"),
+    import("./telemetry/log.ts"),
+  ]);
+  const config = readConfig(environment);
+  return restoreBackup(config, file, { logger: createLogger(config.logLevel), signal });
 }

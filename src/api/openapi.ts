@@ -104,6 +104,10 @@ function successesOf(operation: Operation, made: Components): Json {
     content: { ...jsonContent(schema, made), ...(canStream && { "text/event-stream": eventStream }) },
   };
   if (response.isPage === true) return pagesOf(status, headers);
+  if (response.file !== undefined) {
+    const bytes = { [response.file]: { schema: { type: "string", format: "binary" } } };
+    return { [status]: { description: "The file.", headers, content: bytes } };
+  }
   const description = schema === null ? "Done; the body is empty." : "Done.";
   return {
     [status]: { description, headers, ...content },

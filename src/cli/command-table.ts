@@ -83,6 +83,22 @@ export const commandTable: readonly CommandSpec[] = [
     ],
   },
   {
+    name: "backup",
+    summary: "Write the installation as of now into a file, as the operator, while it goes on",
+    args: [["[file]", "default: a file here, with the time in its name"]],
+    examples: ["pierhead backup", "pierhead backup /var/backups/pierhead.tar.gz"],
+    json: '{"file": string, "bytes": number}',
+    load: async () => (await import("./commands/backup.ts")).backUp,
+  },
+  {
+    name: "restore",
+    summary: "Fill an empty database from a backup, before the server's first start",
+    args: [["<file>", "made by pierhead backup"]],
+    examples: ["pierhead restore pierhead.tar.gz --data-dir ~/.pierhead-new"],
+    json: '{"made_at": string, "deployments": number, "redeployed": number}',
+    load: async () => (await import("./commands/backup.ts")).restore,
+  },
+  {
     name: "migrate",
     summary: "Bring the tables of DATABASE_URL up to date, without starting a server",
     json: '{"applied": string[]}',

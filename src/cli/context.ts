@@ -12,6 +12,14 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
+export interface Restored {
+  /** When the backup was made, ISO 8601. */
+  madeAt: string;
+  deployments: number;
+  /** Of them: those that are deployed again when the server starts. */
+  redeployed: number;
+}
+
 export type StartServer = (
   environment: Environment,
   options: { stopReplicasOnClose: boolean },
@@ -35,4 +43,6 @@ export interface CliContext {
   startListener: StartListener;
   /** Names of the migrations that were applied now. */
   migrate(environment: Environment): Promise<string[]>;
+  /** Fills an empty database, and the data directory, with what a backup holds. */
+  restore(environment: Environment, file: string, signal: AbortSignal): Promise<Restored>;
 }

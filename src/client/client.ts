@@ -2,7 +2,7 @@ import type { LogEntry } from "../contract/log.ts";
 import type { Revision } from "../contract/revision.ts";
 import type { UploadReceipt } from "../contract/upload.ts";
 import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
-import { type CallTrace, exchange, openStream } from "./exchange.ts";
+import { type CallTrace, exchange, openStream, type StreamRequest, type Transport } from "./exchange.ts";
 import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
 import { readPages } from "./pages.ts";
 import { type ClientOperations, type Route, routes } from "./routes.ts";
@@ -48,6 +48,12 @@ export type Client = {
 } & {
   /** Every item of a list, page after page: `for await (const one of client.all("listDeployments", { name_contains: "bot" }))` */
   all<Id extends ListId>(id: Id, ...args: Arguments<ListInput<Id>>): AsyncGenerator<ItemOf<Id>, void, undefined>;
+  /**
+   * The installation as of now, as a gzipped tar archive; the server writes all of it down before it answers. An operator's
+   * key is needed.
+   * @throws ApiFailure, ServerUnreachable; reading throws when the connection ends before the archive does.
+   */
+  downloadBackup(signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   /** Sends a gzip tar to the `upload_url` of `createUploadUrl`. Default deadline 300_000. */
   uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
   waitForRevision(ids: Ids, options?: WaitOptions & { onChange?: (revision: Revision) => void }): Promise<Revision>;
@@ -66,6 +72,9 @@ type Arguments<I> =
 
 const callDeadlineMs = 30_000;
 const uploadDeadlineMs = 300_000;
+
+/** A million deployments are written down in some minutes. */
+const backupDeadlineMs = 600_000;
 
 /**
  * A client of the deployment API. No dependencies: it runs wherever `fetch` does, browsers included.
@@ -107,7 +116,7 @@ export function createClient(options: ClientOptions): Client {
 
   const watches = createWatches((path, lastEventId, signal) => {
     const headers = { ...identity, ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }) };
-    return openStream(transport, { url: baseUrl + path, headers, signal });
+    return openStream(transport, { url: baseUrl + path, headers, accept: "text/event-stream", signal });
   });
 
   const readLogPage = ({ revision_id, ...question }: FollowLogs, signal?: AbortSignal) =>
@@ -119,6 +128,7 @@ export function createClient(options: ClientOptions): Client {
     ...methods,
     all: ((id: ListId, input: object = {}, call?: CallOptions) =>
       readPages((place) => (methods[id] as PagedRead)({ ...input, ...place }, call))) as Client["all"],
+    downloadBackup: (signal) => openBackup(transport, { url: `${baseUrl}/v2/admin/backup`, headers: identity, signal }),
     uploadArchive: async (uploadUrl, archive, call = {}) =>
       (await exchange(transport, {
         verb: "PUT",
@@ -147,6 +157,18 @@ function identityHeaders({ apiKey, workspaceId, userId }: ClientOptions): Record
   return Object.fromEntries(
     Object.entries(headers).filter((header): header is [string, string] => header[1] !== undefined),
   );
+}
+
+async function openBackup(
+  transport: Transport,
+  {
+    signal = new AbortController().signal,
+    ...request
+  }: Pick<StreamRequest, "url" | "headers"> & { signal?: AbortSignal | undefined },
+): Promise<ReadableStream<Uint8Array>> {
+  const wanted = { accept: "application/gzip", headDeadlineMs: backupDeadlineMs };
+  const { body } = await openStream(transport, { ...request, ...wanted, signal });
+  return body as ReadableStream<Uint8Array>;
 }
 
 /** The same read again and again. */

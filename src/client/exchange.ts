@@ -60,19 +60,28 @@ export async function exchange(transport: Transport, request: Exchange): Promise
 }
 
 /** Until the head of the answer; the stream itself may last. */
-const streamDeadlineMs = 15_000;
+const headDeadlineMsDefault = 15_000;
+
+export interface StreamRequest {
+  url: string;
+  headers: Record<string, string>;
+  /** Its content type. */
+  accept: string;
+  signal: AbortSignal;
+  headDeadlineMs?: number;
+}
 
 /**
- * Opens a stream of server-sent events, once.
+ * Opens an answer of a content type that is read while it comes, once.
  * @throws ApiFailure when the server answers with something else; ServerUnreachable; the signal's reason.
  */
 export async function openStream(
   transport: Transport,
-  { url, headers, signal }: Pick<Exchange, "url" | "headers"> & { signal: AbortSignal },
+  { url, headers, accept, signal, headDeadlineMs = headDeadlineMsDefault }: StreamRequest,
 ): Promise<Response> {
   const request = { verb: "GET", shownUrl: url };
   const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), streamDeadlineMs);
+  const timer = setTimeout(() => late.abort(), headDeadlineMs);
   const startedAt = Date.now();
   const trace = (status: number | null, requestId: string | null) =>
     transport.onCall?.({
@@ -81,32 +90,36 @@ export async function openStream(
     });
   try {
     const response = await transport.fetch(url, {
-      headers: { ...headers, accept: "text/event-stream" },
+      headers: { ...headers, accept },
       redirect: "manual",
       signal: AbortSignal.any([signal, late.signal]),
     });
     const requestId = response.headers.get("x-request-id");
     trace(response.status, requestId);
-    if (response.headers.get("content-type")?.startsWith("text/event-stream") && response.ok) return response;
+    if (response.headers.get("content-type")?.startsWith(accept) && response.ok) return response;
     const answer = readAnswer(request, response, await response.text(), requestId);
-    throw "failure" in answer ? answer.failure : notAStream(request, requestId);
+    throw "failure" in answer ? answer.failure : notAStream(request, accept, requestId);
   } catch (error) {
     if (error instanceof ApiFailure) throw error;
     signal.throwIfAborted();
     trace(null, null);
-    const because = late.signal.aborted ? `later than ${streamDeadlineMs / 1000} s` : reasonOf(error);
+    const because = late.signal.aborted ? `later than ${headDeadlineMs / 1000} s` : reasonOf(error);
     throw new ServerUnreachable(new URL(url).origin, because, { cause: error });
   } finally {
     clearTimeout(timer);
   }
 }
 
-function notAStream(request: Pick<Exchange, "verb" | "shownUrl">, requestId: string | null): ApiFailure {
+function notAStream(
+  request: Pick<Exchange, "verb" | "shownUrl">,
+  accept: string,
+  requestId: string | null,
+): ApiFailure {
   const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;
   return new ApiFailure({
     status: 406,
     code: null,
-    detail: "The server does not stream events.",
+    detail: `The server does not answer with ${accept}.`,
     items: null,
     requestId,
     call,

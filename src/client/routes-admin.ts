@@ -2,7 +2,8 @@ import type { administrationOperations } from "../contract/operations-administra
 import type { tagOperations } from "../contract/operations-tags.ts";
 import type { Route } from "./routes.ts";
 
-export type AdminOperations = typeof administrationOperations & typeof tagOperations;
+/** A backup is a file: `Client.downloadBackup` gets it. */
+export type AdminOperations = Omit<typeof administrationOperations, "getBackup"> & typeof tagOperations;
 
 const admin = "/v2/admin";
 

@@ -33,9 +33,9 @@ export interface Operation {
   stream: string | null;
   /**
    * What success answers; a null schema means an empty body. `partly`: the status when some of many things failed.
-   * `isPage`: HTML for a browser.
+   * `isPage`: HTML for a browser; `file`: content type of bytes to be kept.
    */
-  response: { status: number; partly?: number; schema: TSchema | null; isPage?: boolean };
+  response: { status: number; partly?: number; schema: TSchema | null; isPage?: boolean; file?: string };
   /** Refusals of its own; those that follow from its role and its input are added by `refusalsOf`. */
   errors: readonly ErrorCode[];
   role: Role;
@@ -62,7 +62,7 @@ type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "verb" | "path" | 
     query?: Q;
     body?: B;
     bodyRequired?: N;
-    response: { status: number; partly?: number; schema: R; isPage?: boolean };
+    response: { status: number; partly?: number; schema: R; isPage?: boolean; file?: string };
   };
 
 /** Fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */

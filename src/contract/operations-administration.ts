@@ -24,6 +24,16 @@ import { OffsetQuery } from "./page.ts";
  * the key reaches: its workspace, its organization, or everything.
  */
 export const administrationOperations = {
+  getBackup: operation("getBackup", {
+    operationId: "get_backup_v2_admin_backup_get",
+    verb: "GET",
+    path: "/v2/admin/backup",
+    tag: "Administration",
+    summary: "Back up the installation as of this moment, without the master key",
+    response: { status: 200, schema: null, file: "application/gzip" },
+    role: "admin",
+    administers: "installation",
+  }),
   listOrganizations: operation("listOrganizations", {
     operationId: "list_organizations_v2_admin_organizations_get",
     verb: "GET",

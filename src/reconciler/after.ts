@@ -10,11 +10,11 @@ import type { Performed } from "./steps.ts";
 export function afterMove(
   state: DeploymentState,
   revisionId: string,
-  moved: Pick<RevisionFacts, "status" | "deadlineAt" | "hasArtifact">,
+  moved: Pick<RevisionFacts, "status" | "deadlineAt"> & Partial<Pick<RevisionFacts, "hasArtifact">>,
 ): DeploymentState {
   const unsettled = state.unsettled.map((revision) => {
     if (revision.id !== revisionId) return revision;
-    return { ...revision, ...moved, hasArtifact: revision.hasArtifact || moved.hasArtifact };
+    return { ...revision, ...moved };
   });
   const { host } = state;
   // What there is to tell now is for the next look to find out.

@@ -11,6 +11,7 @@ import {
 } from "../store/builds.ts";
 import type { Db } from "../store/database.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
 import { createBuildLog } from "./build-log.ts";
 import { Stagger } from "./places.ts";
 
@@ -39,12 +40,14 @@ export class BuildRunner {
   readonly #heartbeat: NodeJS.Timeout;
   readonly #db: Db;
   readonly #logger: Logger;
+  readonly #ended: Metrics["builds"];
   readonly #settings: BuildRunnerSettings;
   #isClosing = false;
 
-  constructor(deps: { db: Db; logger: Logger }, settings: BuildRunnerSettings) {
+  constructor(deps: { db: Db; logger: Logger; ended: Metrics["builds"] }, settings: BuildRunnerSettings) {
     this.#db = deps.db;
     this.#logger = deps.logger;
+    this.#ended = deps.ended;
     this.#settings = settings;
     this.#heartbeat = setInterval(() => void this.#renew(), settings.leaseMs / 3);
     this.#heartbeat.unref();
@@ -151,6 +154,7 @@ export class BuildRunner {
       ? { failure: null, artifact: result.artifact }
       : { failure: result.message, artifact: null };
     const isOurs = await finishBuild(this.#db, revision.id, { owner, status, result: stored });
+    if (isOurs) this.#ended.inc({ outcome: status });
     this.#logger.info({ revision_id: revision.id, outcome: isOurs ? status : "taken over" }, "build ended");
   }
 

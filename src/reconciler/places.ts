@@ -8,8 +8,7 @@ const askApartMs = 5;
 export class Stagger {
   #nextMs = 0;
 
-  nextInMs(): number {
-    const nowMs = performance.now();
+  nextInMs(nowMs = performance.now()): number {
     this.#nextMs = Math.max(nowMs + askAgainMs, this.#nextMs + askApartMs);
     return Math.ceil(this.#nextMs - nowMs);
   }

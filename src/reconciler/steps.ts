@@ -100,8 +100,9 @@ async function move(deps: ReconcilerDeps, state: DeploymentState, { revisionId, 
   const at = { id: revisionId, deploymentId: state.id };
   const isMoved = await moveRevision(deps.db, at, { ...step, deadlineAt, byPass: true });
   if (!isMoved) return done;
-  const hasArtifact = step.set?.artifact_id != null;
-  return { kind: "done", state: afterMove(state, revisionId, { status: step.to, deadlineAt, hasArtifact }) };
+  const { artifact_id: artifactId } = step.set ?? {};
+  const known = artifactId === undefined ? {} : { hasArtifact: artifactId !== null };
+  return { kind: "done", state: afterMove(state, revisionId, { status: step.to, deadlineAt, ...known }) };
 }
 
 type AssigningStep = Extract<

@@ -252,7 +252,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
   const { address, installationId, owner } = ground;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
-  const builds = new BuildRunner({ db, logger }, settings);
+  const builds = new BuildRunner({ db, logger, ended: metrics.builds }, settings);
   const uploads = path.join(config.dataDir, "uploads");
   const buildTarget = buildTargetOf(config, installationId);
   const files = {

@@ -19,16 +19,29 @@ interface Migration {
   name: string;
   text: string;
   digest: string;
+  /** Programs that do not know it go on working: it begins with the line `-- additive`. */
+  additive: boolean;
+}
+
+export interface MigrateOptions {
+  /** Where the migrations are; those of this program by default. */
+  directory?: string;
+  /** Names of those to apply, for tables as they once were; all of them by default. */
+  only?: readonly string[];
 }
 
 /**
  * Brings the tables up to date: applies, in order and in one transaction, what is not applied yet. Servers that start at
- * the same time wait for the first one and then find nothing to do. Migrations only go forward.
+ * the same time wait for the first one and then find nothing to do. Migrations only go forward; a program works with
+ * newer tables as long as what it does not know was only added, so that it can be put back after an upgrade.
  * @returns names of those that were applied now.
  * @throws DatabaseUnusable when the database was written by a newer version, or an applied migration was changed.
  */
-export async function migrate(db: Db, directory: string = migrationsDirectory): Promise<string[]> {
-  const known = await readMigrations(directory);
+export async function migrate(
+  db: Db,
+  { directory = migrationsDirectory, only }: MigrateOptions = {},
+): Promise<string[]> {
+  const known = (await readMigrations(directory)).filter(({ name }) => only?.includes(name) ?? true);
   return db.transaction(
     async (trx) => {
       if (db.kind === "postgres") await sql`select pg_advisory_xact_lock(${advisoryLock})`.execute(trx.kysely);
@@ -52,26 +65,33 @@ async function readMigrations(directory: string): Promise<Migration[]> {
         name,
         text,
         digest: createHash("sha256").update(text).digest("hex"),
+        additive: text.startsWith("-- additive\n"),
       };
     }),
   );
 }
 
-async function readApplied(trx: Trx): Promise<Map<number, Pick<Migration, "name" | "digest">>> {
+type Applied = Pick<Migration, "name" | "digest" | "additive">;
+
+async function readApplied(trx: Trx): Promise<Map<number, Applied>> {
   await sql`
     create table if not exists schema_migrations (
       number integer primary key, name text not null, digest text not null, applied_at timestamptz not null default now()
     )`.execute(trx.kysely);
-  const { rows } = await sql<Pick<Migration, "number" | "name" | "digest">>`
-    select number, name, digest from schema_migrations`.execute(trx.kysely);
+  await sql`alter table schema_migrations add column if not exists additive boolean not null default false`.execute(
+    trx.kysely,
+  );
+  const { rows } = await sql<Applied & Pick<Migration, "number">>`
+    select number, name, digest, additive from schema_migrations`.execute(trx.kysely);
   return new Map(rows.map((row) => [row.number, row]));
 }
 
-function refuseUnknown(known: Migration[], applied: Map<number, Pick<Migration, "name" | "digest">>): void {
+function refuseUnknown(known: Migration[], applied: Map<number, Applied>): void {
   const newest = known.at(-1);
-  for (const [number, { name, digest }] of applied) {
+  for (const [number, { name, digest, additive }] of applied) {
     const ours = known.find((migration) => migration.number === number);
     if (ours === undefined) {
+      if (additive) continue;
       throw new DatabaseUnusable(
         `the database is newer than this program: it has migration ${name}, this program ends at ${newest?.name}. ` +
           "Start the newer version, or restore a backup from before the upgrade",
@@ -91,6 +111,8 @@ async function apply(trx: Trx, migration: Migration): Promise<void> {
   } catch (error) {
     throw new Error(`migration ${migration.name}`, { cause: error });
   }
-  await sql`insert into schema_migrations (number, name, digest)
-            values (${migration.number}, ${migration.name}, ${migration.digest})`.execute(trx.kysely);
+  await sql`insert into schema_migrations (number, name, digest, additive)
+            values (${migration.number}, ${migration.name}, ${migration.digest}, ${migration.additive})`.execute(
+    trx.kysely,
+  );
 }

@@ -133,7 +133,7 @@ export interface RevisionMove {
   deadlineAt: Date | null;
   /** When somebody asked for it. */
   audit?: AuditNote;
-  /** Further facts that are settled by this move. */
+  /** Further facts that are settled by this move; `artifact_id: null`: what it was to run again is gone. */
   set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
   /** What its listener should run from now on; `proven`: what it runs, as the target has shown that it serves. */
   assignment?: NewAssignment | "proven";
@@ -169,6 +169,7 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
       message: message ?? null,
       deadline_at: deadlineAt,
       by_pass: byPass ?? false,
+      sets_artifact: set?.artifact_id !== undefined,
       ...set,
     },
     ...(assignment === "proven" ? { proven: true } : assignment && assignmentColumns(assignment)),
@@ -178,11 +179,11 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
         as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
-              artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean,
+              sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean,
               listener_id uuid, op text, spec jsonb, actor text, action text, noted jsonb)
     ), moved as (
       update revisions r set status = w."to", status_message = w.message, status_since = now(), deadline_at = w.deadline_at,
-             updated_at = now(), artifact_id = coalesce(w.artifact_id, r.artifact_id),
+             updated_at = now(), artifact_id = case when w.sets_artifact then w.artifact_id else r.artifact_id end,
              artifact_key = coalesce(w.artifact_key, r.artifact_key), image_version = coalesce(w.image_version, r.image_version),
              source_revision_config = coalesce(w.source_revision_config, r.source_revision_config)
         from wanted w

@@ -10,7 +10,6 @@ export interface Metrics {
   eventStreams: Gauge;
   webhookAttempts: Counter<"outcome">;
   builds: Counter<"outcome">;
-  logLinesDropped: Counter<"replica">;
 }
 
 export interface ReconcilerMetrics {
@@ -38,9 +37,8 @@ export function createMetrics(): Metrics {
       registers,
     }),
     eventStreams: new Gauge({ name: "pierhead_event_streams", help: "Open event streams.", registers }),
-    webhookAttempts: counter("webhook_attempts_total", "Messages sent to webhooks.", ["outcome"]),
-    builds: counter("builds_total", "Ended builds.", ["outcome"]),
-    logLinesDropped: counter("log_lines_dropped_total", "Replica log lines over the rate limit.", ["replica"]),
+    webhookAttempts: counter("webhook_attempts_total", "Messages sent to webhooks, by what came of it.", ["outcome"]),
+    builds: counter("builds_total", "Ended builds: succeeded, failed or cancelled.", ["outcome"]),
     reconciler: {
       passes: counter("reconcile_passes_total", "Reconcile passes by how they ended.", ["outcome"]),
       passSeconds: new Histogram({

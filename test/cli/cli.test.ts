@@ -194,7 +194,7 @@ test("completion offers commands, options and live names, and stays silent witho
   const at = { env: { PIERHEAD_URL: server.url } };
   const offered = async (...words: string[]) =>
     (await runCli(["__complete", "--", ...words], at)).stdout.trim().split("\n");
-  assert.deepEqual(await offered("re"), ["redeploy"]);
+  assert.deepEqual(await offered("re"), ["restore", "redeploy"]);
   assert.deepEqual(await offered("env", ""), ["list", "set", "unset", "import"]);
   assert.deepEqual(await offered("logs", "--fo"), ["--follow"]);
   assert.deepEqual(await offered("logs", "su"), ["support"]);

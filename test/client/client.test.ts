@@ -12,7 +12,7 @@ const ids = {
 };
 
 test("the client's routes are those of the table of operations", () => {
-  const others = ["putUpload", "receiveGithubWebhook", "receiveHostWebhook"];
+  const others = ["getBackup", "putUpload", "receiveGithubWebhook", "receiveHostWebhook"];
   const isCalled = ({ audience, id, response }: Operation) =>
     audience !== "listener" && !others.includes(id) && response.isPage !== true;
   const table = Object.values<Operation>(operations).filter(isCalled);

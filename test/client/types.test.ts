@@ -11,10 +11,11 @@ function holds<T extends true>(..._types: T[]): void {}
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 
-/** Of listeners, of code hosts and of browsers; an archive goes to its signed URL, by `uploadArchive`. */
+/** A file, by `downloadBackup`; of listeners, of code hosts and of browsers; an archive goes to its signed URL, by `uploadArchive`. */
 type NotCalled =
   | keyof typeof listenerProtocolOperations
   | (
+      | "getBackup"
       | "putUpload"
       | "receiveGithubWebhook"
       | "receiveHostWebhook"
@@ -33,7 +34,7 @@ const table: Operation[] = Object.values(operations);
 test("the client has a method for every operation of the table, the compiler says so", () => {
   holds<Equal<Exclude<OperationId, keyof Client>, NotCalled>>();
   for (const { id, audience, response } of table) {
-    const isOthers = ["putUpload", "receiveGithubWebhook", "receiveHostWebhook"].includes(id);
+    const isOthers = ["putUpload", "receiveGithubWebhook", "receiveHostWebhook", "getBackup"].includes(id);
     assert.equal(id in client, !(audience === "listener" || response.isPage === true || isOthers), id);
   }
 });

@@ -191,7 +191,7 @@ test("with the keyboard alone: signing in, finding an action, making a deploymen
   await keyboard.press("Tab");
   await keyboard.type(pierhead.apiKey);
   await keyboard.press("Enter");
-  await page.getByRole("navigation", { name: "Pages" }).waitFor();
+  await page.getByRole("navigation", { name: "Pages", exact: true }).waitFor();
   await keyboard.press("Control+k");
   await keyboard.type("new depl");
   await keyboard.press("Enter");

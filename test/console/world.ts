@@ -72,7 +72,7 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
 export async function signIn(page: Page, key: string): Promise<void> {
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("navigation", { name: "Pages" }).waitFor();
+  await page.getByRole("navigation", { name: "Pages", exact: true }).waitFor();
 }
 
 function watch(context: BrowserContext, requests: World["requests"], complaints: string[]): void {
@@ -91,7 +91,7 @@ function watch(context: BrowserContext, requests: World["requests"], complaints:
 
 /** Through the page's own links, as people go; a link that is missing fails here. */
 export async function goTo(page: Page, name: string): Promise<void> {
-  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
+  await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name, exact: true }).click();
   await page.getByRole("heading", { name, level: 1 }).waitFor();
 }
 

@@ -135,11 +135,11 @@ test("operations: ids are their keys, calls are unique, path parameters are decl
   }
 });
 
-test("operations: an empty answer is 204 or a page, a public one has a tag and a summary, and promises are real refusals", () => {
+test("operations: an empty answer is 204, a page or a file, a public one has a tag and a summary, and promises are real refusals", () => {
   for (const operation of table) {
     const { id, response, role, path, tag, summary } = operation;
-    const isPage = "isPage" in response && response.isPage === true;
-    assert.equal(response.schema === null, response.status === 204 || isPage, id);
+    const isOther = "isPage" in response || "file" in response;
+    assert.equal(response.schema === null, response.status === 204 || isOther, id);
     assert.ok(tag !== "" && summary !== "", id);
     for (const code of refusalsOf(operation)) assert.ok(code in errors, `${id}: ${code}`);
     assert.equal(role === "listener", path.startsWith("/dp/"), id);

@@ -65,6 +65,8 @@ function problemOf(operation: Operation, { wanted, answer, text }: Exchange): st
   const expected = expectedOf(operation);
   const { status, partly = status } = operation.response;
   if (operation.response.isPage === true && answer.headers["content-type"]?.startsWith("text/html")) return undefined;
+  if (operation.response.file !== undefined && answer.headers["content-type"] === operation.response.file)
+    return undefined;
   if (answer.isEndless) return answer.status === status ? undefined : `an endless answer of ${answer.status}`;
   if (answer.status === status || answer.status === partly) {
     if (expected.success === null) return undefined;

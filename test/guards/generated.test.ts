@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { doctorChecks } from "../../src/cli/commands/doctor.ts";
 import { listenerRules } from "../../src/compute/kubernetes/role.ts";
 import { configurationReference } from "../../src/server/config-reference.ts";
+import { metricsReference } from "../../src/server/metrics-reference.ts";
 
 test("the configuration page is what the code makes of its settings", () => {
   const page = readFileSync("docs/reference/configuration.md", "utf8");
@@ -12,4 +14,19 @@ test("the configuration page is what the code makes of its settings", () => {
 test("the chart's Role is the one that the tests run under", () => {
   const file = readFileSync("deploy/helm/pierhead-listener/files/rules.json", "utf8");
   assert.equal(file, `${JSON.stringify(listenerRules, null, 2)}\n`, "run: npm run generate");
+});
+
+test("the catalogue of metrics is what a server answers, and the dashboard shows all of it and nothing else", async () => {
+  const page = readFileSync("docs/reference/metrics.md", "utf8");
+  assert.equal(page, await metricsReference(), "run: npm run generate");
+  const known = [...page.matchAll(/^\| `(pierhead_\w+)`/gm)].map(([, name]) => name);
+  const dashboard = readFileSync("deploy/grafana/pierhead.json", "utf8");
+  const shown = [...dashboard.matchAll(/pierhead_\w+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, ""));
+  assert.deepEqual([...new Set(shown)].sort(), known.sort());
+});
+
+test("the runbook has a row for every check of doctor, in its order", () => {
+  const page = readFileSync("docs/operations.md", "utf8");
+  const rows = [...page.slice(page.indexOf("## Runbook")).matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);
+  assert.deepEqual(rows, [...doctorChecks]);
 });

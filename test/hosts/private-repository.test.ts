@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { readdir, readFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
@@ -10,12 +11,14 @@ import { startGithub } from "./github-server.ts";
 const repository = await createAgentRepository(
   Object.fromEntries(Object.entries(nodeAgent("private")).map(([name, text]) => [`agents/bot/${name}`, text])),
 );
+const watched = await watchGit();
 const github = await startGithub({ "acme/bot": repository.directory });
 const t = await startTestServer(github.environment);
 after(async () => {
   await t[Symbol.asyncDispose]();
   await github[Symbol.asyncDispose]();
   await repository[Symbol.asyncDispose]();
+  await watched[Symbol.asyncDispose]();
 });
 
 const { workspaceId } = t.server.credentials;
@@ -52,9 +55,16 @@ test("a private repository is built with a token of its own, which stands in no 
     revision_id: revision?.id ?? "",
     body: { limit: 1000 },
   });
-  const texts = [await seen, JSON.stringify(logs), JSON.stringify(await t.client.getDeployment({ deployment_id: id }))];
+  const runs = await readFile(watched.file, "utf8");
+  assert.match(runs, /ls-remote/);
+  assert.match(runs, /fetch/);
+  const texts = [
+    runs,
+    await seen,
+    JSON.stringify(logs),
+    JSON.stringify(await t.client.getDeployment({ deployment_id: id })),
+  ];
   texts.push(...(await filesBelow(t.dataDir)));
-  assert.ok(texts.join("").includes("http-backend") || texts[0]?.includes("git"), "processes were seen");
   for (const [token] of tokens) {
     for (const form of [token, Buffer.from(`x-access-token:${token}`).toString("base64")]) {
       assert.ok(!texts.some((text) => text.includes(form)), "a token was found");
@@ -80,7 +90,18 @@ test("a token is never made for a repository outside of its installation, and th
   assert.match((await ended(id))?.status_message ?? "", /not there any more/);
 });
 
-/** Command lines and environments of all processes of this machine, looked at again and again. */
+/** A `git` in front of the real one that notes how it was called: command line and environment, whole. */
+async function watchGit(): Promise<AsyncDisposable & { file: string }> {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-git-"));
+  const file = path.join(directory, "seen");
+  const before = process.env["PATH"] ?? "";
+  const script = `#!/bin/sh\ncat /proc/$$/cmdline /proc/$$/environ >> '${file}'\nPATH='${before}' exec git "$@"\n`;
+  await writeFile(path.join(directory, "git"), script, { mode: 0o755 });
+  process.env["PATH"] = `${directory}:${before}`;
+  return { file, [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) };
+}
+
+/** What git starts is seen by looking at all processes of this machine again and again. */
 async function watchProcesses(signal: AbortSignal): Promise<string> {
   const seen = new Set<string>();
   while (!signal.aborted) {

@@ -34,17 +34,34 @@ eachDatabase("a database that is newer than the program is refused, by name", as
   }
 });
 
+eachDatabase("a program that was put back works with tables of a newer one that were only added to", async (db) => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
+  try {
+    await cp("src/store/migrations", directory, { recursive: true });
+    await writeFile(path.join(directory, "9998_later.sql"), "-- additive\ncreate table later (id int);");
+    assert.deepEqual(await migrate(db, { directory }), ["9998_later.sql"]);
+    assert.deepEqual(await migrate(db), []);
+    await writeFile(path.join(directory, "9999_other.sql"), "alter table later drop column id;");
+    assert.deepEqual(await migrate(db, { directory }), ["9999_other.sql"]);
+    await assert.rejects(migrate(db), /newer than this program.*9999_other/);
+  } finally {
+    await sql`delete from schema_migrations where number >= 9998`.execute(db.kysely);
+    await sql`drop table if exists later`.execute(db.kysely);
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
 eachDatabase("a migration that fails leaves nothing behind, and one that was changed is refused", async (db) => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
   try {
     await cp("src/store/migrations", directory, { recursive: true });
     const broken = path.join(directory, "9000_broken.sql");
     await writeFile(broken, "create table half_done (id int); select no_such_column;");
-    await assert.rejects(migrate(db, directory), /migration 9000_broken.sql/);
+    await assert.rejects(migrate(db, { directory }), /migration 9000_broken.sql/);
     assert.ok(!(await columnsOf(db)).some((column) => column.startsWith("half_done.")));
     await rm(broken);
     await writeFile(path.join(directory, "0001_initial.sql"), "select 1;");
-    await assert.rejects(migrate(db, directory), /0001_initial.sql was changed/);
+    await assert.rejects(migrate(db, { directory }), /0001_initial.sql was changed/);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

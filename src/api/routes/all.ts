@@ -1,6 +1,7 @@
 import { openOAuth } from "../oauth.ts";
 import type { Api } from "../route.ts";
 import { addAuditRoutes } from "./admin-audit.ts";
+import { addBackupRoute } from "./admin-backup.ts";
 import { addApiKeyRoutes } from "./admin-keys.ts";
 import { addMemberRoutes } from "./admin-members.ts";
 import { addTagRoutes } from "./admin-tags.ts";
@@ -62,6 +63,7 @@ export function addRoutes(api: Api): void {
   addMemberRoutes(api);
   addTagRoutes(api);
   addAuditRoutes(api);
+  addBackupRoute(api);
   const oauth = openOAuth(api);
   addAuthProviderRoutes(api, oauth);
   addAuthFlowRoutes(api, oauth);

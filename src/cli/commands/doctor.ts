@@ -25,28 +25,43 @@ const ok = (found: string): Finding => ({ status: "ok", found, fix: null });
 const warning = (found: string, fix: string): Finding => ({ status: "warning", found, fix });
 const failed = (found: string, fix: string): Finding => ({ status: "failed", found, fix });
 
+/** What it looks at, in this order; docs/operations.md has a row for each. */
+export const doctorChecks = [
+  "Node",
+  "git",
+  "Python",
+  "data directory",
+  "disk",
+  "server",
+  "port",
+  "version",
+  "clock",
+  "key",
+  "compute of up",
+] as const;
+
 /** Looks at this machine and at the server, and says what to do about what is wrong. */
 export async function doctor(session: Session): Promise<void> {
   const connection = await session.connection();
   const client = await session.client();
   const server = await askServer(client, connection.url, session.signal);
-  const looks: [string, () => Promise<Finding> | Finding][] = [
-    ["Node", checkNode],
-    ["git", checkGit],
-    ["Python", checkPython],
-    ["data directory", () => checkDataDir(connection)],
-    ["disk", () => checkDisk(connection)],
-    ["server", () => checkServer(connection, server)],
-    ["port", () => checkPort(connection, server)],
-    ["version", () => checkVersion(server)],
-    ["clock", () => checkClock(server)],
-    ["key", () => checkKey(connection, client, server)],
-    ["compute of up", () => checkCompute(session)],
-  ];
+  const looks: Record<(typeof doctorChecks)[number], () => Promise<Finding> | Finding> = {
+    Node: checkNode,
+    git: checkGit,
+    Python: checkPython,
+    "data directory": () => checkDataDir(connection),
+    disk: () => checkDisk(connection),
+    server: () => checkServer(connection, server),
+    port: () => checkPort(connection, server),
+    version: () => checkVersion(server),
+    clock: () => checkClock(server),
+    key: () => checkKey(connection, client, server),
+    "compute of up": () => checkCompute(session),
+  };
   const checks: Check[] = [];
-  for (const [name, look] of looks) {
+  for (const name of doctorChecks) {
     const finding = await Promise.resolve()
-      .then(look)
+      .then(looks[name])
       .catch((error: Error) => failed(error.message, "Run with --verbose and report this."));
     checks.push({ name, ...finding });
   }

@@ -1,0 +1,39 @@
+import { link, mkdir, mkdtemp, rm } from "node:fs/promises";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { create } from "tar";
+import { operations } from "../../contract/operations.ts";
+import { writeBackup } from "../../store/backup.ts";
+import { type Api, adminRoute } from "../route.ts";
+
+/** Everything as of one moment, for whoever runs the installation. */
+export function addBackupRoute(api: Api): void {
+  const { db, logger, settings } = api.deps;
+
+  adminRoute(api, operations.getBackup, async ({ principal, signal, takeOver }) => {
+    const { dataDir, version } = settings;
+    // Beside the uploads, so that linking them costs nothing.
+    const directory = await mkdtemp(path.join(dataDir, "backup-"));
+    try {
+      const { manifest, uploads } = await writeBackup(db, directory, { version, signal });
+      for (const upload of uploads) await linkUpload(dataDir, directory, upload);
+      logger.info({ actor: principal.actor, rows: manifest.rows["deployments"] }, "backup written");
+      const archive = create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable;
+      const name = `pierhead-${manifest.madeAt.replaceAll(/[-:]|\.\d+/g, "")}.tar.gz`;
+      const headers = { "content-type": "application/gzip", "content-disposition": `attachment; filename="${name}"` };
+      await pipeline(archive, takeOver({ ...headers, "cache-control": "no-store" }), { signal });
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  });
+}
+
+/** A row whose file is gone, as of a deployment that is being deleted, is one without it. */
+async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {
+  const target = path.join(directory, objectPath);
+  await mkdir(path.dirname(target), { recursive: true });
+  await link(path.join(dataDir, objectPath), target).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+  });
+}

@@ -1,0 +1,101 @@
+import { mkdir, mkdtemp, rename, rm, stat } from "node:fs/promises";
+import path from "node:path";
+import { unpackArchive } from "../builds/archive.ts";
+import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored } from "../store/backup.ts";
+import { type Db, openDatabase } from "../store/database.ts";
+import { lockDirectory } from "../store/embedded/directory-lock.ts";
+import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
+import { migrate } from "../store/migrate.ts";
+import { openSealer } from "../store/seal.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { Closing } from "./closing.ts";
+import type { Config } from "./config.ts";
+
+/** An operator's own file: only nonsense is refused. */
+const limits = { bytesMax: Number.MAX_SAFE_INTEGER, entriesMax: 10_000_000 };
+
+export interface Restored {
+  madeAt: string;
+  deployments: number;
+  redeployed: number;
+}
+
+/**
+ * Fills an empty database with what `GET /v2/admin/backup` gave, all of it or nothing, and puts the uploads into the data
+ * directory. The server is started afterwards.
+ * @throws Error when the database was used before, the master key is another one, or the file is none of ours.
+ */
+export async function restoreBackup(
+  config: Config,
+  file: string,
+  { logger, signal }: { logger: Logger; signal: AbortSignal },
+): Promise<Restored> {
+  const { databaseUrl, dataDir, databaseTemplateDir } = config;
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  const closing = new Closing(logger);
+  try {
+    const lock = await lockDirectory(path.join(dataDir, "server.lock"), logger);
+    closing.add("data directory", () => lock.release());
+    const directory = await mkdtemp(path.join(dataDir, "restore-"));
+    closing.add("unpacked backup", () => rm(directory, { recursive: true, force: true }));
+    await unpackArchive(file, directory, { limits, signal });
+    const manifest = await readManifest(directory);
+    const masterKey = await readMasterKey(config);
+    const template = databaseTemplateDir === undefined ? {} : { templateDirectory: databaseTemplateDir };
+    const db = await openDatabase({ databaseUrl, dataDir, logger, ...template });
+    closing.add("database", () => db.close());
+    if (!(await isFresh(db)))
+      throw new Error(`a server has used this database before: restore into ${anotherOne(config)}`);
+    const redeployed = await load(db, directory, { manifest, masterKey });
+    await placeUploads(directory, dataDir);
+    return { madeAt: manifest.madeAt, deployments: manifest.rows["deployments"] ?? 0, redeployed };
+  } finally {
+    await closing.run();
+  }
+}
+
+const anotherOne = ({ databaseUrl }: Config) =>
+  databaseUrl === undefined ? "another --data-dir" : "an empty one (DATABASE_URL)";
+
+/** Tables as they were when the backup was made, then as this program has them. */
+function load(
+  db: Db,
+  directory: string,
+  { manifest, masterKey }: { manifest: BackupManifest; masterKey: Buffer },
+): Promise<number> {
+  return db.atomically(async () => {
+    const applied = await migrate(db, { only: manifest.migrations });
+    const missing = manifest.migrations.find((name) => !applied.includes(name));
+    if (missing !== undefined) {
+      throw new Error(
+        `the backup was made by version ${manifest.version}, which has ${missing}: restore it with that version`,
+      );
+    }
+    await loadBackup(db, directory, manifest);
+    await migrate(db);
+    // With another master key nobody could read what is sealed: better said now.
+    (await openSealer(db, masterKey)).close();
+    return reviveRestored(db, manifest);
+  });
+}
+
+/** One that is made now could not be the right one. */
+async function readMasterKey({ masterKey, masterKeyFile, dataDir }: Config): Promise<Buffer> {
+  if (masterKey !== undefined) return parseMasterKey(masterKey, "PIERHEAD_MASTER_KEY");
+  const file = masterKeyFile ?? path.join(dataDir, "master.key");
+  const isThere = await stat(file).catch(() => undefined);
+  if (isThere === undefined) {
+    throw new Error(
+      `the master key is not there: copy the file of the server that was backed up to ${file}, or set PIERHEAD_MASTER_KEY`,
+    );
+  }
+  return readOrCreateMasterKey(file);
+}
+
+async function placeUploads(directory: string, dataDir: string): Promise<void> {
+  const from = path.join(directory, "uploads");
+  if ((await stat(from).catch(() => undefined)) === undefined) return;
+  const to = path.join(dataDir, "uploads");
+  await rm(to, { recursive: true, force: true });
+  await rename(from, to);
+}

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { cp, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { sql } from "kysely";
+import { createClient } from "../../src/client/client.ts";
+import type { Deployment } from "../../src/contract/deployment.ts";
+import { readConfig } from "../../src/server/config.ts";
+import { restoreBackup } from "../../src/server/restore.ts";
+import { startServer } from "../../src/server/start.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { createAgentRepository } from "../agent-repository.ts";
+import { runCli } from "../cli/run-cli.ts";
+import { openTestDatabase, templateDirectory } from "../database.ts";
+import { eventually } from "../eventually.ts";
+import { sharedCacheDir, startTestServer, type TestServer } from "../server.ts";
+
+const canary = "canary-4f1c-value-of-a-secret";
+
+/** One deployment that is built from git, with a secret and two revisions, and one of an image. */
+async function fill({ client }: TestServer, repoUrl: string): Promise<{ built: Deployment; image: Deployment }> {
+  const built = await client.createDeployment({
+    body: {
+      name: "built",
+      source: "github",
+      source_config: { repo_url: repoUrl, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+      secrets: [{ name: "CANARY", value: canary }],
+    },
+  });
+  await settled(client, built);
+  const changed = await client.patchDeployment({
+    deployment_id: built.id,
+    body: { secrets: [{ name: "CANARY", value: `${canary}-2` }] },
+  });
+  await settled(client, changed);
+  const image = await client.createDeployment({
+    body: {
+      name: "image",
+      source: "internal_source",
+      source_config: { deployment_type: "dev" },
+      source_revision_config: {},
+    },
+  });
+  return { built: changed, image };
+}
+
+async function settled(client: TestServer["client"], { id, latest_revision_id }: Deployment): Promise<void> {
+  const revision = await client.waitForRevision({ deployment_id: id, revision_id: latest_revision_id as string });
+  assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+}
+
+const signal = new AbortController().signal;
+const logger = createLogger("silent");
+
+async function configOf(dataDir: string, databaseUrl: string | undefined) {
+  return readConfig({
+    PORT: "0",
+    PIERHEAD_DATA_DIR: dataDir,
+    PIERHEAD_CACHE_DIR: sharedCacheDir,
+    PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory(),
+    ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }),
+  });
+}
+
+/** A backup, made by the command line, and the master key of the server that made it. */
+async function backUp(pierhead: TestServer, directory: string): Promise<{ file: string; masterKey: string }> {
+  const file = path.join(directory, "backup.tar.gz");
+  const env = { PIERHEAD_URL: pierhead.url, PIERHEAD_API_KEY: pierhead.apiKey };
+  const ran = await runCli(["backup", file, "--json"], { env });
+  assert.equal(ran.code, 0, ran.stderr);
+  const { bytes } = JSON.parse(ran.stdout) as { bytes: number };
+  const { size, mode } = await stat(file);
+  assert.deepEqual({ bytes, mode: mode & 0o777 }, { bytes: size, mode: 0o600 });
+  return { file, masterKey: path.join(pierhead.dataDir, "master.key") };
+}
+
+for (const kind of ["embedded", "postgres"] as const) {
+  test(`a backup of a running server comes to life on an empty machine, with all it had (${kind})`, async (context) => {
+    const made = kind === "postgres" ? await openTestDatabase("postgres") : undefined;
+    if (kind === "postgres" && made === undefined) return context.skip("PostgreSQL is not installed");
+    if (made !== undefined) await sql`drop schema public cascade; create schema public`.execute(made.db.kysely);
+    await using repository = await createAgentRepository();
+    const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
+    try {
+      const pierhead = await startTestServer();
+      const { built, image, apiKey, file } = await (async () => {
+        await using _ = pierhead;
+        const filled = await fill(pierhead, repository.url);
+        const { file, masterKey } = await backUp(pierhead, dataDir);
+        await cp(masterKey, path.join(dataDir, "master.key"));
+        const left = async () => (await readdir(pierhead.dataDir)).filter((name) => name.startsWith("backup-"));
+        await eventually(left, ({ length }) => length === 0, { what: "what it was made of is gone" });
+        return { ...filled, apiKey: pierhead.apiKey, file };
+      })();
+      assert.ok(!gunzipSync(await readFile(file)).includes(canary), "what is sealed stays so");
+
+      const config = await configOf(dataDir, made?.databaseUrl);
+      const restored = await restoreBackup(config, file, { logger, signal });
+      assert.deepEqual({ ...restored, madeAt: "" }, { madeAt: "", deployments: 2, redeployed: 1 });
+      await assert.rejects(restoreBackup(config, file, { logger, signal }), /has used this database before/);
+
+      const server = await startServer(config, { logger });
+      try {
+        const client = createClient({ baseUrl: server.url, apiKey });
+        const ids = { deployment_id: built.id };
+        const found = await client.getDeployment(ids);
+        assert.notEqual(found.latest_revision_id, built.latest_revision_id);
+        await settled(client, found);
+        const { url } = await client.getDeployment(ids);
+        const env = await eventually(
+          () => fetch(`${url}/env`).then((answer) => answer.json() as Promise<{ CANARY: string }>),
+          ({ CANARY }) => CANARY !== undefined,
+        );
+        assert.equal(env.CANARY, `${canary}-2`);
+        const { resources } = await client.listRevisions(ids);
+        assert.deepEqual(resources.map(({ status }) => status).slice(0, 1), ["DEPLOYED"]);
+        assert.equal(resources.length, 3);
+        assert.equal((await client.getDeployment({ deployment_id: image.id })).name, "image");
+        const { items: notes } = await client.listAuditLog({ action: "installation.restore" });
+        assert.equal(notes.length, 1);
+      } finally {
+        await server.close({ stopReplicas: true });
+      }
+    } finally {
+      await rm(dataDir, { recursive: true, force: true });
+      await made?.close();
+    }
+  });
+}
+
+test("a restore does all or nothing: another master key, a cut file and a foreign one are told, and a later try succeeds", async () => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
+  try {
+    await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+    const { file, masterKey } = await backUp(pierhead, dataDir);
+    const config = await configOf(dataDir, undefined);
+    const restore = (from = file) => restoreBackup(config, from, { logger, signal });
+
+    await assert.rejects(restore(), /the master key is not there: copy/);
+    await writeFile(path.join(dataDir, "master.key"), Buffer.alloc(32, 7).toString("base64"));
+    await assert.rejects(restore(), /under master key/);
+    await cp(masterKey, path.join(dataDir, "master.key"));
+    const cut = path.join(dataDir, "cut.tar.gz");
+    await cp(file, cut);
+    await truncate(cut, (await stat(file)).size - 100);
+    await assert.rejects(restore(cut), /damaged/);
+    await writeFile(cut, "hello");
+    await assert.rejects(restore(cut), /damaged/);
+    assert.equal((await restore()).deployments, 0);
+    assert.deepEqual(
+      (await readdir(dataDir)).filter((name) => name.startsWith("restore-")),
+      [],
+    );
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
