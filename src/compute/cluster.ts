@@ -45,10 +45,11 @@ export interface ClusterCompute extends ReplicaLogs {
   facts(): { capabilities: string[]; engine_version: string };
   /**
    * Makes the cluster run this; again changes nothing.
-   * @returns what must be there first; null: everything is applied.
+   * @returns `waitingFor`: what must be there first; null: everything is applied. `held`: what somebody has changed and
+   * asked us to leave so.
    * @throws UnusableWorkload in words for the user; Superseded when a newer session or generation was here.
    */
-  apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null }>;
+  apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null; held: string[] | null }>;
   look(key: ClusterKey, signal: AbortSignal): Promise<ClusterSight>;
   /** Deletes a deployment with its data, a step each call. @returns true once nothing of it is left. */
   remove(deploymentId: string, signal: AbortSignal): Promise<boolean>;

@@ -2,6 +2,8 @@
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
+  /** Milliseconds since some moment. Goes on evenly when somebody sets the clock: leases and deadlines go by this. */
+  monotonicMs(): number;
   /** Runs something once, later. @returns a function that cancels it. */
   setTimeout(run: () => void, delayMs: number): () => void;
   /** In [0, 1). */
@@ -10,6 +12,7 @@ export interface Clock {
 
 export const systemClock: Clock = {
   now: Date.now,
+  monotonicMs: () => performance.now(),
   setTimeout(run, delayMs) {
     // Node's timers hold 31 bits; a longer one would fire at once.
     const timer = setTimeout(run, Math.min(delayMs, 2 ** 31 - 1));

@@ -1,7 +1,8 @@
-import type { ClusterCompute, ClusterSight, Trouble, Workload } from "../compute/cluster.ts";
+import type { ClusterCompute, Trouble } from "../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, doubledMs } from "./clock.ts";
+import { causeOf, notForClusters, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
 import { withDeadline } from "./deadline.ts";
 import type { Snapshot } from "./report.ts";
 import type { Secrets } from "./secrets.ts";
@@ -21,6 +22,10 @@ interface Member {
   isReady: boolean;
   failures: number;
   driftsAtMs: number[];
+  /** Somebody else changes what we write again and again: it is left to them for a while. */
+  isFought: boolean;
+  /** What somebody else has changed and asked us to leave so; null: nothing. */
+  held: string[] | null;
   isRunning: boolean;
   isMarked: boolean;
   cancelWake: () => void;
@@ -57,6 +62,9 @@ const retryBounds = { firstMs: 1_000, maxMs: 60_000 };
 /** An object that somebody else changes back this often in this time is left to them for as long. */
 const fightMax = 5;
 const fightMs = 600_000;
+
+/** A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is. */
+const forbidden = ["grace", "Forbidden"] as const;
 
 /** Beyond the start deadline, which the cluster's own controller is to notice first. */
 const overdueGraceMs = 30_000;
@@ -154,7 +162,15 @@ export class ClusterFleet {
     if (known !== undefined) return known;
     const member: Member = {
       ...{ deploymentId, assignment: null, applied: null, failed: null },
-      ...{ sinceMs: this.#options.clock.now(), troubles: new Map(), isReady: false, failures: 0, driftsAtMs: [] },
+      ...{
+        sinceMs: this.#options.clock.monotonicMs(),
+        troubles: new Map(),
+        isReady: false,
+        failures: 0,
+        driftsAtMs: [],
+        isFought: false,
+        held: null,
+      },
       ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
     };
     this.#members.set(deploymentId, member);
@@ -162,7 +178,7 @@ export class ClusterFleet {
   }
 
   #beginTarget(member: Member): void {
-    member.sinceMs = this.#options.clock.now();
+    member.sinceMs = this.#options.clock.monotonicMs();
     member.troubles.clear();
     member.failed = null;
     member.isReady = false;
@@ -178,17 +194,21 @@ export class ClusterFleet {
   #noteChange(deploymentId: string, isDrift: boolean): void {
     const member = this.#members.get(deploymentId);
     if (member === undefined) return;
-    if (isDrift && !this.#isFighting(member)) member.applied = null;
+    if (isDrift) member.driftsAtMs.push(this.#options.clock.monotonicMs());
+    if (isDrift) this.#judgeDrift(member);
     this.#mark(member);
   }
 
-  #isFighting(member: Member): boolean {
-    const nowMs = this.#options.clock.now();
-    member.driftsAtMs = [...member.driftsAtMs.filter((atMs) => nowMs - atMs < fightMs), nowMs];
-    if (member.driftsAtMs.length === fightMax + 1) {
+  /** Makes it right again, unless it was as often in vain. */
+  #judgeDrift(member: Member): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    member.driftsAtMs = member.driftsAtMs.filter((atMs) => nowMs - atMs < fightMs);
+    const isFought = member.driftsAtMs.length > fightMax;
+    if (isFought && !member.isFought) {
       this.#options.logger.warn({ deployment_id: member.deploymentId }, "somebody else keeps changing our objects");
     }
-    return member.driftsAtMs.length > fightMax;
+    member.isFought = isFought;
+    if (!isFought) member.applied = null;
   }
 
   #mark(member: Member): void {
@@ -261,15 +281,23 @@ export class ClusterFleet {
   async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
     const { cluster } = this.#options;
     const wanted = `${goal.revision_id}/${assignment.generation}`;
+    if (member.isFought) this.#judgeDrift(member);
     let waitingFor: string | null = null;
     if (member.applied !== wanted) {
-      const refusal = await this.#apply(assignment, goal, signal);
-      if (typeof refusal === "object" && refusal !== null) {
-        this.#judge(member, assignment, goal, [refusal]);
+      // Before, so that drift which is noticed meanwhile is not forgotten.
+      member.applied = wanted;
+      const applied = await this.#apply(assignment, goal, signal).catch((error) => {
+        member.applied = null;
+        throw error;
+      });
+      if ("refusal" in applied) {
+        member.applied = null;
+        this.#refuse(member, assignment, goal, applied.refusal);
         return false;
       }
-      waitingFor = refusal;
-      if (waitingFor === null) member.applied = wanted;
+      waitingFor = applied.waitingFor;
+      this.#noteHeld(member, applied.held);
+      if (waitingFor !== null || applied.held !== null) member.applied = null;
     }
     const key = {
       deploymentId: member.deploymentId,
@@ -287,23 +315,31 @@ export class ClusterFleet {
     return member.isReady;
   }
 
-  /** @returns null when applied, what it waits for, or why the cluster does not take it. */
-  async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<string | Trouble | null> {
+  async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
     const { secrets, cluster, epoch } = this.#options;
     const values = await secrets.read(assignment.deployment_id, goal.secret_set_id, signal);
     try {
-      return (await cluster.apply(workloadOf(assignment, goal, values, epoch()), signal)).waitingFor;
+      return await cluster.apply(workloadOf(assignment, goal, values, epoch()), signal);
     } catch (error) {
-      if ((error as Error).name !== "UnusableWorkload") throw error;
-      const cause = { reason: "StartError", message: explain(error), exit_code: null, signal: null, last_lines: [] };
-      return { weight: "now", cause };
+      const { name } = error as Error;
+      if (name !== "UnusableWorkload" && name !== "ForbiddenWorkload") throw error;
+      const [weight, reason] = name === "UnusableWorkload" ? (["now", "StartError"] as const) : forbidden;
+      return { refusal: { weight, cause: causeOf(reason, explain(error)) } };
     }
+  }
+
+  /** Somebody works on the objects by hand: said once, and as long as it is so in every report. */
+  #noteHeld(member: Member, held: string[] | null): void {
+    if (held !== null && held.join() !== member.held?.join()) {
+      this.#options.logger.warn({ deployment_id: member.deploymentId, fields: held }, "drift is left as it is");
+    }
+    member.held = held;
   }
 
   /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
   #judge(member: Member, { target, serving }: Assignment, goal: RevisionRun, troubles: Trouble[]): void {
     const { clock, graceMs = defaultGraceMs } = this.#options;
-    const nowMs = clock.now();
+    const nowMs = clock.monotonicMs();
     const present = new Set(troubles.map(({ cause }) => cause.reason));
     for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
     for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
@@ -321,6 +357,14 @@ export class ClusterFleet {
     this.#options.report({ ...snapshotOf(this.#assignmentOf(member)), target_phase: "failed", cause: decisive.cause });
   }
 
+  /** What may pass is told while it is waited for. */
+  #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: Trouble): void {
+    this.#judge(member, assignment, goal, [trouble]);
+    if (member.failed === null) {
+      this.#options.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
+    }
+  }
+
   #assignmentOf(member: Member): Assignment {
     return member.assignment as Assignment;
   }
@@ -331,64 +375,11 @@ export class ClusterFleet {
     logger.warn({ deployment_id: deploymentId, error: explain(error) }, "deployment could not be applied");
     const target = assignment?.target;
     if (assignment === null || target == null || assignment.op === "delete") return;
-    const cause = { reason: "ClusterError", message: explain(error), exit_code: null, signal: null, last_lines: [] };
-    this.#judge(member, assignment, target, [{ weight: "deadline", cause }]);
-    if (member.failed === null) {
-      this.#options.report({ ...snapshotOf(assignment), target_phase: "starting", cause });
-    }
+    this.#refuse(member, assignment, target, { weight: "deadline", cause: causeOf("ClusterError", explain(error)) });
   }
 }
-
-const notForClusters: Trouble = {
-  weight: "now",
-  cause: {
-    reason: "StartError",
-    message: "This listener runs a cluster, and the deployment was made for another kind. Deploy an image to it.",
-    ...{ exit_code: null, signal: null, last_lines: [] },
-  },
-};
 
 /** The target, unless it was given up. */
 function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {
   return target === null || failed?.revisionId === target.revision_id ? serving : target;
-}
-
-function workloadOf(
-  assignment: Assignment,
-  run: RevisionRun,
-  secrets: Record<string, string>,
-  epoch: number,
-): Workload {
-  const { artifact } = run;
-  if (artifact.kind !== "image") throw new Error("a cluster runs images, and this revision has none");
-  return {
-    ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
-    ...{ generation: assignment.generation, epoch, revisionId: run.revision_id },
-    ...{ image: artifact.uri, healthPath: artifact.health_path, env: run.env, secrets },
-    ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
-    cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
-  };
-}
-
-function snapshotOf({ deployment_id, generation, target, serving, op }: Assignment): Snapshot {
-  return {
-    ...{ deployment_id, generation, target_revision_id: op === "delete" ? null : (target?.revision_id ?? null) },
-    ...{ target_phase: "none" as const, serving_revision_id: serving?.revision_id ?? null },
-    ...{ asleep: false, deleted: false, server_version: null, cause: null, replicas: [] },
-  };
-}
-
-function reportOf(member: Member, assignment: Assignment, goal: RevisionRun, sight: ClusterSight): Snapshot {
-  const { target, serving } = assignment;
-  const { failed, isReady } = member;
-  const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
-  const isTarget = goal.revision_id === target?.revision_id;
-  const phase = hasFailed ? "failed" : isReady && isTarget ? "ready" : "starting";
-  return {
-    ...snapshotOf(assignment),
-    target_phase: target === null ? "none" : phase,
-    serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
-    cause: hasFailed ? failed.cause : (sight.troubles[0]?.cause ?? null),
-    replicas: sight.replicas.map(({ deployment_id: _, ...replica }) => replica),
-  };
 }

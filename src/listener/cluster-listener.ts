@@ -2,7 +2,7 @@ import type { ClusterCompute } from "../compute/cluster.ts";
 import { systemClock } from "./clock.ts";
 import { ClusterFleet } from "./cluster-fleet.ts";
 import { Leadership } from "./leadership.ts";
-import type { Listener, ListenerOptions } from "./listener.ts";
+import { type Listener, type ListenerOptions, listenerOf } from "./listener.ts";
 import { LogCursors } from "./log-cursors.ts";
 import { Reporter, type Snapshot } from "./report.ts";
 import { Secrets } from "./secrets.ts";
@@ -58,22 +58,5 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
     onSure: () => fleet.lookAgain(),
   });
-  return {
-    start() {
-      void cursors.load().then(() => leadership.start());
-    },
-    async stop() {
-      await leadership.stop();
-      reporter.close();
-      shipper.close();
-      await cursors.close();
-    },
-    health: () => ({
-      isLeading: leadership.session !== null,
-      isListed: leadership.isListed,
-      deployments: fleet.size,
-      reportsPending: reporter.pendingCount,
-      answeredAt: leadership.answeredAt,
-    }),
-  };
+  return listenerOf({ leadership, cursors, reporter, fleet }, { end: () => shipper.close() });
 }

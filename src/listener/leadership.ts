@@ -28,6 +28,11 @@ const inventoryMs = 600_000;
 /** At the end nobody waits for a control plane that does not answer. */
 const farewellMs = 2_000;
 
+interface Moment {
+  nowMs: number;
+  monotonicMs: number;
+}
+
 /**
  * Being the one instance that acts for a listener: opens the session, keeps it, follows the assignments. A control plane
  * that does not answer changes nothing: what was last asked for stays in force, and the session with it. Only word of a
@@ -55,7 +60,7 @@ export class Leadership {
   #isListed = false;
   #answeredAtMs: number | null = null;
   /** When the newest call began that opened or renewed the session. */
-  #heardAtMs: number | null = null;
+  #heardAt: Moment | null = null;
   #isAnswered = true;
   #ended: Promise<void> = Promise.resolve();
 
@@ -106,8 +111,11 @@ export class Leadership {
    * is not known here may be that one's work.
    */
   get isSure(): boolean {
-    if (this.#session === null || this.#heardAtMs === null) return false;
-    return this.#clock.now() - this.#heardAtMs < this.#session.lease_ttl_s * 1_000;
+    if (this.#session === null || this.#heardAt === null) return false;
+    // One of the two goes back when somebody sets the clock, the other one stands still while a machine sleeps.
+    const byWallMs = this.#clock.now() - this.#heardAt.nowMs;
+    const evenlyMs = this.#clock.monotonicMs() - this.#heardAt.monotonicMs;
+    return Math.max(byWallMs, evenlyMs) < this.#session.lease_ttl_s * 1_000;
   }
 
   start(): void {
@@ -140,7 +148,7 @@ export class Leadership {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       const session = await this.#untilAnswered(signal, (ending) => {
-        this.#heardAtMs = this.#clock.now();
+        this.#heardAt = this.#moment();
         return this.#client.openSession(this.#request, ending);
       });
       this.#logger.info({ listener_id: session.listener_id, epoch: session.epoch }, "listener session opened");
@@ -171,7 +179,7 @@ export class Leadership {
     let listed: Set<string> | null = new Set();
     this.#rv = 0;
     for (;;) {
-      const beganAtMs = this.#clock.now();
+      const beganAtMs = this.#clock.monotonicMs();
       const waitMs = listed === null ? waitMsMax : 0;
       const page = await this.#ask(session, waitMs, signal);
       if (page === "gone" || this.#mustList) {
@@ -189,7 +197,7 @@ export class Leadership {
         this.#isListed = true;
         this.#onListed(listed);
         listed = null;
-      } else if (page.items.length === 0 && this.#clock.now() - beganAtMs < emptyPageMs) {
+      } else if (page.items.length === 0 && this.#clock.monotonicMs() - beganAtMs < emptyPageMs) {
         await sleep(this.#clock, emptyPageMs, signal);
       }
     }
@@ -211,12 +219,12 @@ export class Leadership {
     for (;;) {
       await sleep(this.#clock, session.heartbeat_s * 1_000, signal);
       const beganAtRv = this.#rv;
-      const beganAtMs = this.#clock.now();
+      const beganAt = this.#moment();
       const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };
       try {
         const { rv } = await withDeadline(options, (ending) => session.heartbeat(ending));
         this.#noteAnswer();
-        this.#noteHeard(beganAtMs);
+        this.#noteHeard(beganAt);
         // The long poll hangs on a dead connection: it would have been answered otherwise.
         if (rv > beganAtRv && this.#rv === beganAtRv && this.#isListed) this.#poll.abort(new Error("there is news"));
       } catch (error) {
@@ -273,9 +281,13 @@ export class Leadership {
     this.#isAnswered = true;
   }
 
-  #noteHeard(atMs: number): void {
+  #moment(): Moment {
+    return { nowMs: this.#clock.now(), monotonicMs: this.#clock.monotonicMs() };
+  }
+
+  #noteHeard(at: Moment): void {
     const wasSure = this.isSure;
-    this.#heardAtMs = atMs;
+    this.#heardAt = at;
     if (!wasSure && this.isSure) this.#onSure();
   }
 

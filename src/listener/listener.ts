@@ -71,23 +71,40 @@ export const defaultLimits: OperationLimits = { startsMax: 16, removalsMax: 128 
  */
 export function createListener(options: ListenerOptions): Listener {
   const { compute } = options;
-  const { leadership, observer, reporter, shipper, metrics, scaler, cursors, fleet } = assemble(options);
+  const { observer, shipper, metrics, scaler, ...parts } = assemble(options);
+  return listenerOf(parts, {
+    begin() {
+      compute.onChange(() => observer.look());
+    },
+    lead: () => observer.look(),
+    end() {
+      observer.close();
+      shipper?.close();
+      metrics.close();
+      scaler.stop();
+    },
+  });
+}
+
+/** What every listener does, whatever its fleet is made of. */
+export function listenerOf(
+  parts: { leadership: Leadership; cursors: LogCursors; reporter: Reporter; fleet: { size: number } },
+  own: { begin?: () => void; lead?: () => void; end: () => void },
+): Listener {
+  const { leadership, cursors, reporter, fleet } = parts;
   return {
     start() {
-      compute.onChange(() => observer.look());
+      own.begin?.();
       // Positions first: lines that were shipped before would be read again otherwise.
       void cursors.load().then(() => {
-        observer.look();
+        own.lead?.();
         leadership.start();
       });
     },
     async stop() {
       await leadership.stop();
-      observer.close();
+      own.end();
       reporter.close();
-      shipper?.close();
-      metrics.close();
-      scaler.stop();
       await cursors.close();
     },
     health: () => ({

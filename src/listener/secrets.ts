@@ -54,13 +54,13 @@ export class Secrets {
   #keep(secretSetId: string, values: Record<string, string>): Record<string, string> {
     // Last in the map is used last.
     this.#kept.delete(secretSetId);
-    this.#kept.set(secretSetId, { values, atMs: this.#clock.now() });
+    this.#kept.set(secretSetId, { values, atMs: this.#clock.monotonicMs() });
     return values;
   }
 
   #forgetOld(): void {
     for (const [secretSetId, { atMs }] of this.#kept) {
-      if (this.#kept.size <= setsMax && this.#clock.now() - atMs < keptMs) return;
+      if (this.#kept.size <= setsMax && this.#clock.monotonicMs() - atMs < keptMs) return;
       this.#kept.delete(secretSetId);
     }
   }

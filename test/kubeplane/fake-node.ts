@@ -12,6 +12,8 @@ export interface FakeNode extends AsyncDisposable {
   name: string;
   /** What the container of a pod has said; `{pod}` lines unless a test sets it. */
   logs: Map<string, string[]>;
+  /** It has this many cores from now on. */
+  resize(cpu: string): Promise<void>;
 }
 
 interface Pod {
@@ -60,6 +62,11 @@ export async function startFakeNode(plane: Plane): Promise<FakeNode> {
   return {
     name: nodeName,
     logs,
+    async resize(cpu) {
+      const status = { capacity: { cpu }, allocatable: { cpu } };
+      const path = `/api/v1/nodes/${nodeName}/status`;
+      await admin.call({ method: "PATCH", path, body: { status }, type: "merge", signal });
+    },
     async [Symbol.asyncDispose]() {
       stopping.abort();
       await Promise.all([loop, lease]);

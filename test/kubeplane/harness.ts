@@ -9,6 +9,7 @@ import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-c
 import type { ClusterPolicy, ClusterTraits } from "../../src/compute/kubernetes/workload.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../src/contract/cluster.ts";
+import { type Clock, systemClock } from "../../src/listener/clock.ts";
 import { createClusterListener } from "../../src/listener/cluster-listener.ts";
 import type { Listener } from "../../src/listener/listener.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -60,12 +61,17 @@ export interface Place extends AsyncDisposable {
 }
 
 /** A namespace with the shipped Role, and a listener that follows a control plane of ours there. */
-export async function openPlace(plane: Plane, changed: Partial<ClusterPolicy> = {}): Promise<Place> {
+export async function openPlace(
+  plane: Plane,
+  changed: Partial<ClusterPolicy> = {},
+  { url, clock = systemClock }: { url?: string; clock?: Clock } = {},
+): Promise<Place> {
   const namespace = await plane.newNamespace();
   await grant(plane, namespace);
   const controlPlane = new ControlPlane();
   const logger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | undefined) ?? "silent");
-  const api = new ApiServer(plane.address("listener"));
+  const address = plane.address("listener");
+  const api = new ApiServer({ ...address, url: url ?? address.url });
   const cluster = await openKubernetesCluster({
     api,
     namespaces: [namespace],
@@ -75,7 +81,7 @@ export async function openPlace(plane: Plane, changed: Partial<ClusterPolicy> = 
   });
   const listener = createClusterListener({
     client: createListenerClient(controlPlane.send),
-    ...{ cluster, logger, graceMs },
+    ...{ cluster, logger, graceMs, clock },
     instanceId: randomUUID(),
     version: "0.0.0",
   });

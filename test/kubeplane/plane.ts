@@ -24,6 +24,8 @@ export interface Plane extends AsyncDisposable {
   /** What the fake kubelet shows the API server, which does not check it. */
   tls: { cert: string; key: string };
   newNamespace(): Promise<string>;
+  /** etcd forgets everything but what is there now. */
+  compact(): Promise<void>;
   /** kill -9 and a new process on the same data. */
   restartApiServer(downMs: number): Promise<void>;
 }
@@ -62,6 +64,17 @@ export async function startPlane(program: string): Promise<Plane> {
       const body = { apiVersion: "v1", kind: "Namespace", metadata: { name } };
       await admin.call({ method: "POST", path: "/api/v1/namespaces", body, signal: AbortSignal.timeout(30_000) });
       return name;
+    },
+    async compact() {
+      const ask = async (path: string, body: object) => {
+        const answer = await fetch(`http://127.0.0.1:${ports.etcd}/v3/${path}`, {
+          ...{ method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(30_000) },
+        });
+        if (!answer.ok) throw new Error(`etcd answered ${answer.status}: ${await answer.text()}`);
+        return answer.json();
+      };
+      const { header } = (await ask("maintenance/status", {})) as { header: { revision: string } };
+      await ask("kv/compaction", { revision: header.revision, physical: true });
     },
     async restartApiServer(downMs) {
       const child = children.get("kube-apiserver") as ChildProcess;

@@ -25,6 +25,7 @@ class FastClock implements Clock {
     this.#random = random;
   }
   now = (): number => beganAtMs + (Date.now() - beganAtMs) * compression;
+  monotonicMs = this.now;
   setTimeout = (run: () => void, delayMs: number): (() => void) => {
     const timer = setTimeout(run, Math.min(delayMs / compression, 2 ** 31 - 1));
     return () => clearTimeout(timer);

@@ -1,28 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Faults, SimulatedWorld } from "../../src/compute/simulated.ts";
+import { SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { RevisionRun } from "../../src/contract/assignment.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { newRun } from "./harness.ts";
-import { startVirtualProcess, VirtualClock, type VirtualProcess } from "./virtual-world.ts";
+import { hostile, startVirtualProcess, VirtualClock, type VirtualProcess } from "./virtual-world.ts";
 
 const seeds = Number(process.env["PIERHEAD_SIMULATION_SEEDS"] ?? 20);
 const firstSeed = Number(process.env["PIERHEAD_SIMULATION_SEED"] ?? 1);
 const deploymentsMax = 6;
-
-/** An engine that is slow, refuses, lies and forgets to call back; replicas that fail to start and die. */
-const faults: Partial<Faults> = {
-  startDelayMs: { min: 5, max: 8_000 },
-  stopDelayMs: { min: 1, max: 5_000 },
-  startFails: 0.1,
-  startHangs: 0.03,
-  ensureRefuses: 0.1,
-  ensureLies: 0.1,
-  removeLies: 0.1,
-  observeIsStale: 0.1,
-  observeFails: 0.05,
-  changeIsLost: 0.1,
-};
 
 test(`${seeds} seeded histories of a lying engine, dying listeners and an absent control plane settle as desired`, async (t) => {
   for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
@@ -37,7 +23,7 @@ test(`${seeds} seeded histories of a lying engine, dying listeners and an absent
 
 async function simulate(seed: number): Promise<void> {
   const clock = new VirtualClock(seed);
-  const world = new SimulatedWorld({ seed, faults, clock });
+  const world = new SimulatedWorld({ seed, faults: hostile, clock });
   const controlPlane = new ControlPlane(clock);
   controlPlane.heartbeatS = 15;
   const stateful = new Set<string>();

@@ -1,11 +1,25 @@
 import { randomUUID } from "node:crypto";
 import { createListenerClient, type Send } from "../../src/client/listener-client.ts";
 import type { Compute, ReplicaMetrics, ReplicaUsage } from "../../src/compute/compute.ts";
-import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
+import { type Faults, openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { Route, Traffic } from "../../src/gateway/route.ts";
 import type { Clock } from "../../src/listener/clock.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+
+/** An engine that is slow, refuses, lies and forgets to call back; replicas that fail to start and die. */
+export const hostile: Partial<Faults> = {
+  startDelayMs: { min: 5, max: 8_000 },
+  stopDelayMs: { min: 1, max: 5_000 },
+  startFails: 0.1,
+  startHangs: 0.03,
+  ensureRefuses: 0.1,
+  ensureLies: 0.1,
+  removeLies: 0.1,
+  observeIsStale: 0.1,
+  observeFails: 0.05,
+  changeIsLost: 0.1,
+};
 
 /** Time that passes when it is told to. Same seed, same chances. */
 export class VirtualClock implements Clock {
@@ -19,6 +33,7 @@ export class VirtualClock implements Clock {
   }
 
   now = (): number => this.#nowMs;
+  monotonicMs = this.now;
 
   setTimeout = (run: () => void, delayMs: number): (() => void) => {
     const timer = { atMs: this.#nowMs + Math.max(0, delayMs), turn: this.#turn++, run };
@@ -158,6 +173,7 @@ export function startVirtualProcess(
   let isKilled = false;
   const own: Clock = {
     now: clock.now,
+    monotonicMs: clock.now,
     random: clock.random,
     setTimeout: (run, delayMs) => clock.setTimeout(() => void (isKilled || run()), delayMs),
   };

@@ -1,25 +1,11 @@
 import assert from "node:assert/strict";
 import type { Send } from "../../src/client/listener-client.ts";
-import { type Faults, SimulatedWorld } from "../../src/compute/simulated.ts";
+import { SimulatedWorld } from "../../src/compute/simulated.ts";
 import { holdsSlot, isFinal } from "../../src/domain/revision-status.ts";
 import { newRun } from "../listener/harness.ts";
-import { startVirtualProcess, VirtualClock, type VirtualProcess } from "../listener/virtual-world.ts";
+import { hostile, startVirtualProcess, VirtualClock, type VirtualProcess } from "../listener/virtual-world.ts";
 import { SimulatedControlPlane } from "./control-plane.ts";
 import { DeploymentRecord, type RevisionRecord } from "./records.ts";
-
-/** An engine that is slow, refuses, lies and forgets to call back; replicas that fail to start and die. */
-const faults: Partial<Faults> = {
-  startDelayMs: { min: 5, max: 8_000 },
-  stopDelayMs: { min: 1, max: 5_000 },
-  startFails: 0.1,
-  startHangs: 0.03,
-  ensureRefuses: 0.1,
-  ensureLies: 0.1,
-  removeLies: 0.1,
-  observeIsStale: 0.1,
-  observeFails: 0.05,
-  changeIsLost: 0.1,
-};
 
 const deploymentsMax = 5;
 /** Longer than every deadline one after the other: what has not settled by then never will. */
@@ -32,7 +18,7 @@ const settleMs = 4 * 3_600_000;
  */
 export async function runHistory(seed: number): Promise<Record<string, number>> {
   const clock = new VirtualClock(seed);
-  const world = new SimulatedWorld({ seed, faults, clock });
+  const world = new SimulatedWorld({ seed, faults: hostile, clock });
   const controlPlane = new SimulatedControlPlane(clock);
   const counts: Record<string, number> = {};
   const count = (what: string) => {

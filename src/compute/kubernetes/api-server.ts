@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pathOf } from "./kinds.ts";
 import type { Manifest } from "./workload.ts";
 
@@ -12,14 +13,18 @@ export class KubeError extends Error {
   readonly reason: string;
   /** Fields that were refused, or that another manager owns. */
   readonly fields: string[];
+  /** The server did nothing and wants to be asked again after this; null: no such wish. */
+  readonly retryAfterMs: number | null;
 
   constructor(
     status: number,
     answer: { reason?: string; message?: string; details?: { causes?: { field?: string }[] } },
+    retryAfterMs: number | null = null,
   ) {
     super(answer.message ?? `the API server answered ${status}`);
     this.status = status;
     this.reason = answer.reason ?? "";
+    this.retryAfterMs = retryAfterMs;
     this.fields = (answer.details?.causes ?? []).flatMap(({ field }) => field ?? []);
   }
 }
@@ -52,6 +57,13 @@ export async function findApiServer(
 export const fieldManager = "pierhead-listener";
 
 const callTimeoutMs = 30_000;
+
+/**
+ * A pass is some 20 calls: where a busy server turns one in three away, none would ever end unless each call is repeated.
+ * Five times with about a second between them; after that the whole pass waits.
+ */
+const attemptsMax = 5;
+const retryAfterMsMax = 10_000;
 
 const contentTypes = {
   json: "application/json",
@@ -199,8 +211,20 @@ export class ApiServer {
     this.#agent.destroy();
   }
 
-  /** An answer whose body is the caller's to read. */
-  async open({ method, path, query = {}, body, type = "json", signal, timeoutMs = callTimeoutMs }: Call) {
+  /** An answer whose body is the caller's to read. A server that is too busy is asked again when it said. */
+  async open(call: Call): Promise<IncomingMessage> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#send(call);
+      } catch (error) {
+        if (!(error instanceof KubeError) || error.retryAfterMs === null || attempt === attemptsMax) throw error;
+        const afterMs = Math.min(error.retryAfterMs, retryAfterMsMax) * (0.5 + Math.random());
+        await sleep(afterMs, undefined, { signal: call.signal }).catch(() => call.signal.throwIfAborted());
+      }
+    }
+  }
+
+  async #send({ method, path, query = {}, body, type = "json", signal, timeoutMs = callTimeoutMs }: Call) {
     const token = await this.#address.token();
     const search = new URLSearchParams();
     for (const [key, value] of Object.entries(query)) if (value !== undefined) search.set(key, String(value));
@@ -250,10 +274,11 @@ const unreachable = (base: URL, error: Error) =>
 async function refusal(answer: IncomingMessage): Promise<KubeError> {
   const text = await readText(answer);
   const status = answer.statusCode ?? 500;
+  const retryAfterMs = status === 429 ? 1_000 * (Number(answer.headers["retry-after"]) || 1) : null;
   try {
-    return new KubeError(status, JSON.parse(text));
+    return new KubeError(status, JSON.parse(text), retryAfterMs);
   } catch {
-    return new KubeError(status, { message: text.trim() });
+    return new KubeError(status, { message: text.trim() }, retryAfterMs);
   }
 }
 

@@ -1,8 +1,16 @@
 import { createHash, randomBytes } from "node:crypto";
 import { type ApiServer, fieldManager, KubeError } from "./api-server.ts";
 import { checkWorkload } from "./check-workload.ts";
+import { findDrift, WrittenObjects } from "./drift.ts";
 import { type KindName, kinds } from "./kinds.ts";
-import { componentLabel, labelsOf, pausedAnnotation, secretNameOf, teardownFinalizer } from "./names.ts";
+import {
+  componentLabel,
+  driftAnnotation,
+  labelsOf,
+  pausedAnnotation,
+  secretNameOf,
+  teardownFinalizer,
+} from "./names.ts";
 import { hasOwnDatabase, needsRedis, render, selectorText } from "./render.ts";
 import { growStorage } from "./storage.ts";
 import {
@@ -43,8 +51,10 @@ interface AnchorData {
 export interface Applied {
   /** What must be there before the agent can start; null: everything was applied. */
   waitingFor: string | null;
-  /** Objects as they are now, by kind and name: what differs later was changed by somebody else. */
-  versions: Map<string, string>;
+  /** Objects as they are now. */
+  written: WrittenObjects;
+  /** What somebody has changed and wants to keep; null: everything is as it should be, or was made so. */
+  held: string[] | null;
 }
 
 export interface ApplyGround {
@@ -63,33 +73,39 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   const namespace = workload.cluster.namespace as string;
   const before = await api.get<Living>("ConfigMap", namespace, workload.slug, signal);
   const known = before === null ? null : readAnchor(before);
-  if (before?.metadata.annotations?.[pausedAnnotation] === "true") return { waitingFor: null, versions: new Map() };
+  const wishes = before?.metadata.annotations ?? {};
+  const written = new WrittenObjects();
+  if (wishes[pausedAnnotation] === "true") return { waitingFor: null, written, held: [] };
   const database = known?.database ?? (hasOwnDatabase(workload) ? "external" : chooseDatabase(workload, traits));
   const { data, rest } = render(workload, { traits, policy, database });
   const hash = hashOf([...data, ...rest]);
   const isChanged = known?.hash !== hash;
-  const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
-  const anchor = await applyAnchor(ground, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
-  const owned = (manifest: Manifest): Manifest => ({
+  const ownedBy = (anchor: Living) => (manifest: Manifest) => ({
     ...manifest,
     metadata: { ...manifest.metadata, ownerReferences: [ownerOf(anchor)] },
   });
+  if (before !== null && !isChanged && wishes[driftAnnotation] === "warn") {
+    const held = await findDrift(api, [...data, ...rest].map(ownedBy(before)), signal);
+    return { waitingFor: null, written, held: held.length > 0 ? held : null };
+  }
+  const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
+  const anchor = await applyAnchor(ground, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
+  const owned = ownedBy(anchor);
   if (isChanged) await tryOut(api, [...data, ...rest].map(owned), signal);
   await createSecrets(api, workload, database, owned, signal);
-  const versions = new Map<string, string>();
   const put = async (manifests: Manifest[]) => {
     for (const manifest of manifests) {
-      noteVersion(versions, await putObject(api, owned(manifest), leastReplicas(workload, manifest), signal));
+      written.note(await putObject(api, owned(manifest), leastReplicas(workload, manifest), signal));
     }
   };
   await put(data);
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
-  if (waitingFor !== null) return { waitingFor, versions };
+  if (waitingFor !== null) return { waitingFor, written, held: null };
   await put(rest);
   await prune(ground, workload, [...data, ...rest], { known, secrets }, signal);
   const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
   await applyAnchor(ground, workload, anchor, noted, signal);
-  return { waitingFor: null, versions };
+  return { waitingFor: null, written, held: null };
 }
 
 const isFirst = (known: AnchorData | null) => known === null || known.hash === "";
@@ -253,7 +269,13 @@ function leastReplicas({ cluster }: Workload, { metadata }: Manifest): number {
  */
 async function replaceObject(api: ApiServer, manifest: Manifest, there: Living, signal: AbortSignal): Promise<Living> {
   const { kind, metadata } = manifest;
-  const body = { ...manifest, metadata: { ...metadata, resourceVersion: there.metadata.resourceVersion } };
+  const { replicas } = (there["spec"] ?? {}) as { replicas?: number };
+  const body = {
+    ...manifest,
+    metadata: { ...metadata, resourceVersion: there.metadata.resourceVersion },
+    // Left out for an autoscaler: the server would set them to 1.
+    ...(replicas !== undefined && { spec: { replicas, ...(manifest["spec"] as object) } }),
+  };
   const written = (await api.replace(body, signal)) as Living;
   const kept = (written.metadata.managedFields ?? []).filter(
     ({ manager, operation }) => manager !== fieldManager || operation !== "Update",
@@ -261,15 +283,6 @@ async function replaceObject(api: ApiServer, manifest: Manifest, there: Living, 
   const patch = [{ op: "replace", path: "/metadata/managedFields", value: kept }];
   await api.patch(kind, metadata, patch, signal, "jsonPatch");
   return (await api.apply(manifest, signal)) as Living;
-}
-
-const versionKey = (kind: string, name: string) => `${kind}/${name}`;
-
-/** Status comes and goes without changing what was asked for; kinds that count their generations tell the two apart. */
-export const versionOf = ({ metadata }: Living): string => String(metadata.generation ?? metadata.resourceVersion);
-
-function noteVersion(versions: Map<string, string>, living: Living): void {
-  versions.set(versionKey(living.kind, living.metadata.name), versionOf(living));
 }
 
 /** Databases come before those that call them. @returns what is missing, in words. */
@@ -293,14 +306,14 @@ async function prune(
 ): Promise<void> {
   if (known === null) return;
   const namespace = cluster.namespace as string;
-  const keep = new Set(wanted.map(({ kind, metadata }) => versionKey(kind, metadata.name)));
+  const keep = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   for (const kind of childKinds(traits)) {
     const { items } = await api.list<Living>(kind, namespace, { labelSelector: selectorText(deploymentId) }, signal);
     for (const { metadata } of items) {
       const isOurs = (metadata.ownerReferences as { kind: string; controller?: boolean }[] | undefined)?.some(
         (owner) => owner.kind === "ConfigMap" && owner.controller === true,
       );
-      if (!isOurs || keep.has(versionKey(kind, metadata.name)) || metadata.deletionTimestamp !== undefined) continue;
+      if (!isOurs || keep.has(`${kind}/${metadata.name}`) || metadata.deletionTimestamp !== undefined) continue;
       await api.remove(kind, metadata, { uid: metadata.uid }, signal);
     }
   }

@@ -2,16 +2,17 @@ import type { ReplicaReport } from "../../contract/assignment.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
 import type { ReplicaLogChunk } from "../compute.ts";
-import type { ApiServer } from "./api-server.ts";
-import { type Applied, applyWorkload, childKinds, type Living, readAnchor, versionOf } from "./apply.ts";
+import { type ApiServer, KubeError } from "./api-server.ts";
+import { type Applied, applyWorkload, childKinds, type Living, readAnchor } from "./apply.ts";
 import { capabilitiesOf, discover } from "./discover.ts";
+import { WrittenObjects } from "./drift.ts";
 import { componentLabel, deploymentLabel, revisionAnnotation } from "./names.ts";
 import { readPodLog } from "./pod-logs.ts";
 import { removeDeployment } from "./remove.ts";
 import { managedText, selectorText } from "./render.ts";
 import { type ClusterView, type PodView, readRollout } from "./rollout.ts";
 import { type WatchEvent, watchKind } from "./watch.ts";
-import type { ClusterPolicy, ClusterTraits, Workload } from "./workload.ts";
+import { type ClusterPolicy, type ClusterTraits, ForbiddenWorkload, type Workload } from "./workload.ts";
 
 export interface KubernetesOptions {
   api: ApiServer;
@@ -38,10 +39,13 @@ class KubernetesCluster implements ClusterCompute {
   readonly type = "kubernetes";
   readonly #options: KubernetesOptions;
   readonly #life = new AbortController();
-  readonly #versions = new Map<string, Map<string, string>>();
+  readonly #written = new Map<string, WrittenObjects>();
+  /** What is seen while a deployment is being applied is judged afterwards, when it is known what was ours. */
+  readonly #applying = new Map<string, WatchEvent[]>();
   readonly #containers = new Map<string, { namespace: string; name: string; container: string }>();
   readonly #rediscovery: NodeJS.Timeout;
   #traits: ClusterTraits;
+  #changed: (deploymentId: string, isDrift: boolean) => void = () => {};
 
   constructor(options: KubernetesOptions, traits: ClusterTraits) {
     this.#options = options;
@@ -59,10 +63,22 @@ class KubernetesCluster implements ClusterCompute {
     const placed = { ...workload, cluster: { ...workload.cluster, namespace } };
     const { api, policy } = this.#options;
     const ground = { api, policy, traits: this.#traits };
-    const applied = await applyWorkload(ground, placed, signal);
-    const known = this.#versions.get(workload.deploymentId) ?? new Map();
-    this.#versions.set(workload.deploymentId, new Map([...known, ...applied.versions]));
-    return applied;
+    const { deploymentId } = workload;
+    const seen: WatchEvent[] = [];
+    this.#applying.set(deploymentId, seen);
+    try {
+      const applied = await applyWorkload(ground, placed, signal);
+      const isWhole = applied.waitingFor === null && applied.held === null;
+      const known = this.#written.get(deploymentId) ?? new WrittenObjects();
+      this.#written.set(deploymentId, isWhole ? applied.written : known.mergedWith(applied.written));
+      return applied;
+    } catch (error) {
+      if (!(error instanceof KubeError) || error.status !== 403) throw error;
+      throw new ForbiddenWorkload(`The cluster refuses it: ${error.message}`, { cause: error });
+    } finally {
+      this.#applying.delete(deploymentId);
+      for (const event of seen) this.#tell(deploymentId, event);
+    }
   }
 
   async look({ deploymentId, ...key }: ClusterKey, signal: AbortSignal): Promise<ClusterSight> {
@@ -94,7 +110,7 @@ class KubernetesCluster implements ClusterCompute {
   async remove(deploymentId: string, signal: AbortSignal): Promise<boolean> {
     const { api, policy, namespaces } = this.#options;
     // From here on nothing is drift.
-    this.#versions.delete(deploymentId);
+    this.#written.delete(deploymentId);
     return removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
   }
 
@@ -114,11 +130,12 @@ class KubernetesCluster implements ClusterCompute {
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void {
     const { api, namespaces, logger } = this.#options;
     const { signal } = this.#life;
+    this.#changed = changed;
     for (const namespace of namespaces) {
       for (const kind of [...childKinds(this.#traits), "ConfigMap", "Pod"]) {
         const onEvent = (event: WatchEvent) => {
           const deploymentId = event.object.metadata.labels?.[deploymentLabel];
-          if (deploymentId !== undefined) changed(deploymentId, this.#isDrift(deploymentId, kind, event));
+          if (deploymentId !== undefined) this.#tell(deploymentId, event);
         };
         void watchKind(api, { kind, namespace, labelSelector: managedText }, { onEvent, logger, signal });
       }
@@ -137,11 +154,10 @@ class KubernetesCluster implements ClusterCompute {
     this.#options.api.close();
   }
 
-  /** What we wrote has the version that we were told; another one, or none at all, is somebody else's work. */
-  #isDrift(deploymentId: string, kind: string, { type, object }: WatchEvent): boolean {
-    const written = this.#versions.get(deploymentId)?.get(`${kind}/${object.metadata.name}`);
-    if (written === undefined) return false;
-    return type === "DELETED" || (type === "MODIFIED" && Number(versionOf(object)) > Number(written));
+  #tell(deploymentId: string, event: WatchEvent): void {
+    const seen = this.#applying.get(deploymentId);
+    if (seen !== undefined) seen.push(event);
+    else this.#changed(deploymentId, this.#written.get(deploymentId)?.isDrift(event.type, event.object) ?? false);
   }
 
   async #lastLines(namespace: string, { pod, container }: { pod: string; container: string }): Promise<string[]> {

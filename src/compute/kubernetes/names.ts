@@ -5,6 +5,7 @@ export const labelPrefix = "pierhead.dev/";
 export const deploymentLabel = `${labelPrefix}deployment-id`;
 export const revisionAnnotation = `${labelPrefix}revision-id`;
 export const pausedAnnotation = `${labelPrefix}paused`;
+export const driftAnnotation = `${labelPrefix}drift`;
 export const componentLabel = "app.kubernetes.io/component";
 export const managedByLabel = "app.kubernetes.io/managed-by";
 export const teardownFinalizer = `${labelPrefix}teardown`;

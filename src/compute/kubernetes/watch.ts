@@ -27,18 +27,24 @@ export async function watchKind(
   const { onEvent, logger, signal } = options;
   let failures = 0;
   let resourceVersion: string | null = null;
+  const known = new Map<string, Living>();
+  const tell = ({ type, object }: WatchEvent) => {
+    if (type === "DELETED") known.delete(object.metadata.uid);
+    else known.set(object.metadata.uid, identityOf(object));
+    onEvent({ type, object });
+  };
   while (!signal.aborted) {
     try {
-      resourceVersion ??= await listAll(api, what, onEvent, signal);
+      resourceVersion ??= await listAll(api, what, { known, tell }, signal);
       for await (const event of follow(api, what, resourceVersion, signal)) {
         failures = 0;
         resourceVersion = event.object.metadata.resourceVersion;
-        if (event.type !== "BOOKMARK") onEvent(event as WatchEvent);
+        if (event.type !== "BOOKMARK") tell(event as WatchEvent);
       }
     } catch (error) {
       if (signal.aborted) return;
-      // 410: what happened since is no longer known.
-      if (error instanceof KubeError) resourceVersion = null;
+      // 410: what happened since is no longer known. A server that is busy (429) still knows, and a list would be worse.
+      if (error instanceof KubeError && error.status !== 429) resourceVersion = null;
       failures += 1;
       if (failures === 3)
         logger.warn({ kind: what.kind, namespace: what.namespace, error: explain(error) }, "objects cannot be watched");
@@ -48,15 +54,24 @@ export async function watchKind(
   }
 }
 
+/** Whoever is in `known` and not listed any more was deleted while nobody watched. */
 async function listAll(
   api: ApiServer,
   { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
-  onEvent: (event: WatchEvent) => void,
+  { known, tell }: { known: Map<string, Living>; tell: (event: WatchEvent) => void },
   signal: AbortSignal,
 ): Promise<string> {
   const { items, resourceVersion } = await api.list<Living>(kind, namespace, { labelSelector }, signal);
-  for (const object of items) onEvent({ type: "ADDED", object: { ...object, kind } });
+  const listed = new Set(items.map(({ metadata }) => metadata.uid));
+  for (const [uid, object] of known) if (!listed.has(uid)) tell({ type: "DELETED", object });
+  for (const object of items) tell({ type: "ADDED", object: { ...object, kind } });
   return resourceVersion;
+}
+
+/** Enough to say later that it is gone. */
+function identityOf({ apiVersion, kind, metadata }: Living): Living {
+  const { name, namespace, uid, resourceVersion, creationTimestamp, labels = {} } = metadata;
+  return { apiVersion, kind, metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels } };
 }
 
 interface Raw {

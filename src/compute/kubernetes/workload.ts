@@ -70,6 +70,11 @@ export class UnusableWorkload extends Error {
   override name = "UnusableWorkload";
 }
 
+/** The cluster may not do this for now: a quota is full, a policy or a missing right is in the way. */
+export class ForbiddenWorkload extends Error {
+  override name = "ForbiddenWorkload";
+}
+
 /** A newer session or a newer generation was here before: whoever holds this one stops. */
 export class Superseded extends Error {
   override name = "Superseded";

@@ -1,0 +1,74 @@
+import type { ClusterSight, Trouble, Workload } from "../compute/cluster.ts";
+import type { Assignment, Cause, RevisionRun } from "../contract/assignment.ts";
+import type { Snapshot } from "./report.ts";
+
+export const causeOf = (reason: string, message: string): Cause => ({
+  ...{ reason, message },
+  ...{ exit_code: null, signal: null, last_lines: [] },
+});
+
+export const notForClusters: Trouble = {
+  weight: "now",
+  cause: causeOf(
+    "StartError",
+    "This listener runs a cluster, and the deployment was made for another kind. Deploy an image to it.",
+  ),
+};
+
+/** How far a deployment is, as its listener knows it. */
+interface Standing {
+  failed: { revisionId: string; cause: Cause } | null;
+  isReady: boolean;
+  /** What somebody else has changed and asked us to leave so; null: nothing. */
+  held: string[] | null;
+  /** Somebody else changes what we write again and again. */
+  isFought: boolean;
+}
+
+export function workloadOf(
+  assignment: Assignment,
+  run: RevisionRun,
+  secrets: Record<string, string>,
+  epoch: number,
+): Workload {
+  const { artifact } = run;
+  if (artifact.kind !== "image") throw new Error("a cluster runs images, and this revision has none");
+  return {
+    ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
+    ...{ generation: assignment.generation, epoch, revisionId: run.revision_id },
+    ...{ image: artifact.uri, healthPath: artifact.health_path, env: run.env, secrets },
+    ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
+    cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
+  };
+}
+
+export function snapshotOf({ deployment_id, generation, target, serving, op }: Assignment): Snapshot {
+  return {
+    ...{ deployment_id, generation, target_revision_id: op === "delete" ? null : (target?.revision_id ?? null) },
+    ...{ target_phase: "none" as const, serving_revision_id: serving?.revision_id ?? null },
+    ...{ asleep: false, deleted: false, server_version: null, cause: null, replicas: [] },
+  };
+}
+
+function driftOf({ held, isFought }: Standing): Cause | null {
+  if (isFought) return causeOf("Drifted", "Somebody else keeps changing the objects, so they are left alone for now.");
+  if (held === null) return null;
+  const words = held.length === 0 ? "The deployment is paused in the cluster." : `Changed by hand: ${held.join("; ")}.`;
+  return causeOf("Drifted", words);
+}
+
+/** What is said of a deployment whose objects were looked at. */
+export function reportOf(member: Standing, assignment: Assignment, goal: RevisionRun, sight: ClusterSight): Snapshot {
+  const { target, serving } = assignment;
+  const { failed, isReady } = member;
+  const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
+  const isTarget = goal.revision_id === target?.revision_id;
+  const phase = hasFailed ? "failed" : isReady && isTarget ? "ready" : "starting";
+  return {
+    ...snapshotOf(assignment),
+    target_phase: target === null ? "none" : phase,
+    serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
+    cause: hasFailed ? failed.cause : (sight.troubles[0]?.cause ?? driftOf(member)),
+    replicas: sight.replicas.map(({ deployment_id: _, ...replica }) => replica),
+  };
+}

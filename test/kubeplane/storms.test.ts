@@ -1,0 +1,321 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import type { ClientRequest } from "node:http";
+import { createServer, request } from "node:https";
+import type { AddressInfo } from "node:net";
+import { after, before, suite, test } from "node:test";
+import { ApiServer, KubeError } from "../../src/compute/kubernetes/api-server.ts";
+import { pathOf } from "../../src/compute/kubernetes/kinds.ts";
+import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
+import { type Clock, systemClock } from "../../src/listener/clock.ts";
+import { eventually } from "../eventually.ts";
+import { startTcpProxy } from "../tcp-proxy.ts";
+import { newRun, openPlace, type Place, sizes, startWorld } from "./harness.ts";
+import { make, type Plane } from "./plane.ts";
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+before(async () => {
+  world = await startWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+const signal = () => AbortSignal.timeout(30_000);
+
+const serves = ({ controlPlane }: Place, deployment_id: string, revision_id: string) =>
+  eventually(
+    () => controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
+    (id) => id === revision_id,
+    { timeoutMs: 90_000, what: "serving" },
+  );
+
+const annotate = ({ namespace }: Place, name: string, annotations: Record<string, string | null>) =>
+  world.plane.admin.patch("ConfigMap", { namespace, name }, { metadata: { annotations } }, signal());
+
+/** As somebody with kubectl. */
+const misdirect = ({ namespace }: Place, name: string, word: string) =>
+  world.plane.admin.patch("Service", { namespace, name }, { spec: { selector: { wrong: word } } }, signal());
+
+const misdirected = async (place: Place, name: string) =>
+  (await place.get<{ spec: { selector: Record<string, string> } }>("Service", name))?.spec.selector["wrong"];
+
+suite("what others do to a cluster", { concurrency: true }, () => {
+  test("an object that server-side apply cannot put right is written as a whole, and what is left out later still goes", async () => {
+    await using place = await openPlace(world.plane);
+    const labelled = newRun(place, undefined, { spec: { labels: { team: "a" } } });
+    const { deployment_id, slug } = await place.deployed(labelled);
+    const probe = "/spec/template/spec/containers/0/livenessProbe";
+    const edit = [
+      { op: "remove", path: `${probe}/httpGet` },
+      { op: "add", path: `${probe}/exec`, value: { command: ["true"] } },
+    ];
+    const key = { namespace: place.namespace, name: slug };
+    await world.plane.admin.patch("Deployment", key, edit, signal(), "jsonPatch");
+    await eventually(
+      async () => JSON.stringify((await place.get<DeploymentView>("Deployment", slug))?.spec),
+      (spec) => spec?.includes('"httpGet"') && !spec.includes('"exec"'),
+    );
+    const plain = newRun(place, "127.0.0.1:1/agent:2");
+    place.controlPlane.assign({ deployment_id, target: plain });
+    await serves(place, deployment_id, plain.revision_id);
+    const { labels } = (await place.get<DeploymentView>("Deployment", slug))?.metadata ?? {};
+    assert.equal(labels !== undefined && "team" in labels, false, JSON.stringify(labels));
+  });
+
+  test("drift that is only to be told is told and left, until another revision is asked for", async () => {
+    await using place = await openPlace(world.plane);
+    const { deployment_id, slug } = await place.deployed(newRun(place));
+    await annotate(place, slug, { "pierhead.dev/drift": "warn" });
+    await misdirect(place, slug, "yes");
+    const report = await place.reported(deployment_id, ({ cause }) => cause?.reason === "Drifted");
+    assert.match(report.cause?.message ?? "", new RegExp(`Service ${slug}: spec\\.selector\\.wrong`));
+    assert.equal(report.target_phase, "ready");
+    assert.equal(await misdirected(place, slug), "yes");
+    const next = newRun(place, "127.0.0.1:1/agent:2");
+    place.controlPlane.assign({ deployment_id, target: next });
+    await serves(place, deployment_id, next.revision_id);
+    assert.equal(await misdirected(place, slug), undefined);
+  });
+
+  test("a deployment that is paused in the cluster waits, says so, and goes on afterwards", async () => {
+    await using place = await openPlace(world.plane);
+    const first = newRun(place);
+    const { deployment_id, slug } = await place.deployed(first);
+    await annotate(place, slug, { "pierhead.dev/paused": "true" });
+    const next = newRun(place, "127.0.0.1:1/agent:2");
+    place.controlPlane.assign({ deployment_id, target: next });
+    const report = await place.reported(deployment_id, ({ cause }) => /paused/.test(cause?.message ?? ""));
+    assert.equal(report.target_phase, "starting");
+    const { template } = (await place.get<DeploymentView>("Deployment", slug))?.spec ?? {};
+    assert.match(JSON.stringify(template), new RegExp(first.revision_id));
+    await annotate(place, slug, { "pierhead.dev/paused": null });
+    await serves(place, deployment_id, next.revision_id);
+  });
+
+  test("somebody who changes an object back again and again is left alone, and it is said", async () => {
+    await using place = await openPlace(world.plane);
+    const { deployment_id, slug } = await place.deployed(newRun(place));
+    const isFought = () => /keeps changing/.test(place.controlPlane.reports.get(deployment_id)?.cause?.message ?? "");
+    let repairs = 0;
+    while (!isFought()) {
+      assert.ok(repairs < 10, "it is put right for ever");
+      await misdirect(place, slug, String(repairs));
+      const isRepaired = await eventually(
+        async () => ((await misdirected(place, slug)) === undefined ? "repaired" : isFought() ? "left" : "changed"),
+        (state) => state !== "changed",
+      );
+      if (isRepaired === "repaired") repairs += 1;
+    }
+    assert.ok(repairs > 0);
+    assert.equal(await misdirected(place, slug), String(repairs));
+  });
+
+  test("a webhook that denies, or that nobody answers for, holds a revision up and says so; once it is gone it goes on", async () => {
+    await using place = await openPlace(world.plane);
+    const words = "not on a Friday";
+    const webhook = createServer(world.plane.tls, (review, response) => {
+      review.setEncoding("utf8");
+      let text = "";
+      review.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      review.on("end", () => {
+        const { apiVersion, kind, request: asked } = JSON.parse(text);
+        const answer = { uid: asked.uid, allowed: false, status: { code: 403, message: words } };
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(JSON.stringify({ apiVersion, kind, response: answer }));
+      });
+    });
+    webhook.listen(0, "127.0.0.1");
+    await once(webhook, "listening");
+    const name = `denies-${place.namespace}`;
+    const configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    await make(world.plane.admin, configurations, {
+      metadata: { name },
+      webhooks: [
+        {
+          ...{
+            name: "denies.example.com",
+            admissionReviewVersions: ["v1"],
+            sideEffects: "None",
+            failurePolicy: "Fail",
+          },
+          clientConfig: {
+            url: `https://127.0.0.1:${(webhook.address() as AddressInfo).port}/`,
+            caBundle: Buffer.from(world.plane.tls.cert).toString("base64"),
+          },
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": place.namespace } },
+          rules: [{ apiGroups: ["apps"], apiVersions: ["v1"], operations: ["*"], resources: ["deployments"] }],
+        },
+      ],
+    });
+    // A configuration holds a moment after it was written.
+    const template = {
+      metadata: { labels: { a: "b" } },
+      spec: { containers: [{ name: "x", image: "127.0.0.1:1/x" }] },
+    };
+    const probe = {
+      ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "x", namespace: place.namespace } },
+      spec: { selector: { matchLabels: { a: "b" } }, template },
+    };
+    await eventually(
+      () => world.plane.admin.apply(probe, signal(), { dryRun: true }).catch((error: Error) => error),
+      (answer) => answer instanceof Error && answer.message.includes(words),
+    );
+    const denied = randomUUID();
+    place.controlPlane.assign({ deployment_id: denied, target: newRun(place) });
+    const failed = await place.reported(denied, ({ target_phase }) => target_phase === "failed");
+    assert.equal(failed.cause?.reason, "Forbidden");
+    assert.match(failed.cause?.message ?? "", new RegExp(words));
+
+    webhook.closeAllConnections();
+    webhook.close();
+    const waiting = { deployment_id: randomUUID(), target: newRun(place) };
+    place.controlPlane.assign(waiting);
+    const held = await place.reported(waiting.deployment_id, ({ cause }) => cause !== null);
+    assert.equal(held.target_phase, "starting");
+    assert.match(held.cause?.message ?? "", /failed calling webhook/);
+    await world.plane.admin.call({ method: "DELETE", path: `${configurations}/${name}`, signal: signal() });
+    await serves(place, waiting.deployment_id, waiting.target.revision_id);
+  });
+
+  test("a clock that is set an hour forward or back in the middle of a rollout ends nothing", async () => {
+    let passes = 0;
+    let offByMs = 0;
+    const clock: Clock = {
+      ...systemClock,
+      now: () => Date.now() + offByMs,
+      setTimeout(run, delayMs) {
+        // The deadline of a pass.
+        if (delayMs === 120_000) passes += 1;
+        return systemClock.setTimeout(run, delayMs);
+      },
+    };
+    await using place = await openPlace(world.plane, {}, { clock });
+    const { deployment_id } = await place.deployed(newRun(place));
+    const tooLarge = { ...sizes, cpuCores: 100, cpuLimitCores: 100 };
+    const target = { ...newRun(place, "127.0.0.1:1/agent:2", { sizes: tooLarge }), start_timeout_ms: 90_000 };
+    place.controlPlane.assign({ deployment_id, target });
+    await place.reported(deployment_id, ({ cause }) => cause?.reason === "Unschedulable");
+    for (const setTo of [3_600_000, -3_600_000]) {
+      offByMs = setTo;
+      const before = passes;
+      await eventually(
+        () => passes,
+        (count) => count > before + 1,
+        { timeoutMs: 60_000 },
+      );
+    }
+    await world.node.resize("200");
+    await serves(place, deployment_id, target.revision_id);
+  });
+
+  test("while the control plane is away the cluster is kept as it was told; what was asked for meanwhile comes afterwards", async () => {
+    await using place = await openPlace(world.plane);
+    const { controlPlane, namespace } = place;
+    const { deployment_id, slug } = await place.deployed(newRun(place));
+    controlPlane.goAway();
+    const next = newRun(place, "127.0.0.1:1/agent:2");
+    controlPlane.assign({ deployment_id, target: next });
+    const uid = (await place.get("Deployment", slug))?.metadata.uid;
+    await world.plane.admin.remove("Deployment", { namespace, name: slug }, {}, signal());
+    const repaired = await eventually(
+      () => place.get<DeploymentView & { metadata: { uid: string } }>("Deployment", slug),
+      (deployment) => deployment?.status?.availableReplicas === 1 && deployment.metadata.uid !== uid,
+      { timeoutMs: 60_000 },
+    );
+    assert.equal(JSON.stringify(repaired).includes(next.revision_id), false);
+    controlPlane.isAway = false;
+    await serves(place, deployment_id, next.revision_id);
+  });
+});
+
+/** A call as the listener whose body never ends: it keeps the one seat that even an empty priority level has. */
+async function occupySeat({ address }: Plane, namespace: string): Promise<AsyncDisposable> {
+  const { url, ca, token } = address("listener");
+  const headers = { authorization: `Bearer ${await token()}`, "content-type": "application/json" };
+  const options = { method: "POST", headers, agent: false, ...(ca !== null && { ca }) };
+  let isOver = false;
+  let call: ClientRequest;
+  const sit = () => {
+    call = request(`${url}/api/v1/namespaces/${namespace}/configmaps`, options, (answer) => answer.resume());
+    call.on("error", () => {});
+    // Turned away, or thrown out after the server's longest wait.
+    call.once("close", () => isOver || setTimeout(sit, 50));
+    call.write("{");
+  };
+  sit();
+  return {
+    async [Symbol.asyncDispose]() {
+      isOver = true;
+      call.destroy();
+    },
+  };
+}
+
+const flowControl = "/apis/flowcontrol.apiserver.k8s.io/v1";
+
+test("an API server that turns everything of ours away (429) holds a revision up; it fails nothing and comes through afterwards", async () => {
+  await using place = await openPlace(world.plane);
+  const { deployment_id } = await place.deployed(newRun(place));
+  const limited = { nominalConcurrencyShares: 0, lendablePercent: 0, borrowingLimitPercent: 0 };
+  await make(world.plane.admin, `${flowControl}/prioritylevelconfigurations`, {
+    metadata: { name: "nothing" },
+    spec: { type: "Limited", limited: { ...limited, limitResponse: { type: "Reject" } } },
+  });
+  const everything = { verbs: ["*"], apiGroups: ["*"], resources: ["*"], namespaces: ["*"], clusterScope: true };
+  await make(world.plane.admin, `${flowControl}/flowschemas`, {
+    metadata: { name: "listener" },
+    spec: {
+      ...{ matchingPrecedence: 2, priorityLevelConfiguration: { name: "nothing" } },
+      rules: [{ subjects: [{ kind: "User", user: { name: "listener" } }], resourceRules: [everything] }],
+    },
+  });
+  await using _hog = await occupySeat(world.plane, place.namespace);
+  const api = new ApiServer(world.plane.address("listener"));
+  await eventually(
+    () => api.list("ConfigMap", place.namespace, {}, signal()).catch((error: KubeError) => error),
+    (answer) => answer instanceof KubeError && answer.status === 429 && answer.retryAfterMs !== null,
+    { timeoutMs: 60_000 },
+  );
+  api.close();
+  const next = newRun(place, "127.0.0.1:1/agent:2");
+  place.controlPlane.assign({ deployment_id, target: next });
+  const { target_phase } = await place.reported(deployment_id, ({ cause }) => /too many/i.test(cause?.message ?? ""));
+  assert.equal(target_phase, "starting");
+  await world.plane.admin.call({ method: "DELETE", path: `${flowControl}/flowschemas/listener`, signal: signal() });
+  await serves(place, deployment_id, next.revision_id);
+});
+
+test("what happened while nobody watched, and is forgotten since (410), is found and made right", async () => {
+  const { plane } = world;
+  await using proxy = await startTcpProxy(plane.address("listener").url.replace("https:", "http:"));
+  await using place = await openPlace(plane, {}, { url: proxy.url.replace("http:", "https:") });
+  const { namespace } = place;
+  const { deployment_id, slug } = await place.deployed(newRun(place));
+  const { uid, resourceVersion } = (await place.get("Deployment", slug))?.metadata ?? {};
+  proxy.become("reset");
+  await plane.admin.remove("Deployment", { namespace, name: slug }, {}, signal());
+  await misdirect(place, slug, "yes");
+  await plane.compact();
+  await plane.restartApiServer(0);
+  const query = { watch: true, resourceVersion, timeoutSeconds: 1 };
+  const told = await plane.admin
+    .open({ method: "GET", path: pathOf("Deployment", namespace), query, signal: signal() })
+    .then(async (answer) => (await answer.toArray()).join(""))
+    .catch((error: KubeError) => `"code":${error.status}`);
+  assert.match(told, /"code":410/);
+  proxy.become("none");
+  await eventually(
+    () => place.get<DeploymentView & { metadata: { uid: string } }>("Deployment", slug),
+    (deployment) => deployment?.status?.availableReplicas === 1 && deployment.metadata.uid !== uid,
+    { timeoutMs: 90_000 },
+  );
+  await eventually(
+    () => misdirected(place, slug),
+    (word) => word === undefined,
+  );
+  const next = newRun(place, "127.0.0.1:1/agent:2");
+  place.controlPlane.assign({ deployment_id, target: next });
+  await serves(place, deployment_id, next.revision_id);
+});
