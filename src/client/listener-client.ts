@@ -13,6 +13,7 @@ import {
 } from "../contract/assignment.ts";
 import { Heartbeat } from "../contract/listener-protocol.ts";
 import type { MetricBatch } from "../contract/metrics.ts";
+import { readMessages, type StreamMessage } from "./event-stream.ts";
 
 export interface SendRequest {
   method: "GET" | "POST" | "DELETE";
@@ -26,6 +27,11 @@ export interface SendRequest {
 
 /** Carries one call to a control plane: over HTTP, or straight into the server of the same process. */
 export type Send = (request: SendRequest) => Promise<{ status: number; body: unknown }>;
+
+/** Opens a stream of server-sent events; a server that has none answers like any other call. */
+export type OpenStream = (
+  request: Pick<SendRequest, "path" | "headers" | "signal">,
+) => Promise<{ status: number; body: unknown } | { messages: AsyncIterable<StreamMessage> }>;
 
 export interface ListenerClient {
   /**
@@ -45,6 +51,12 @@ export interface ListenerSession extends Session {
    * @throws Gone when `after` is older than what the control plane can compare: read everything again, from 0.
    */
   desired(after: number, waitMs: number, signal: AbortSignal): Promise<DesiredPage>;
+  /**
+   * The same as it happens, for as long as the connection lasts; null is a sign of life. Absent where there is no way to
+   * it. Ends when the connection does; an older server answers with one page.
+   * @throws Gone as above.
+   */
+  stream?(after: number, signal: AbortSignal): AsyncGenerator<DesiredPage | null, void, undefined>;
   secrets(deploymentId: string, secretSetId: string, signal: AbortSignal): Promise<Record<string, string>>;
   report(batch: StatusBatch, signal: AbortSignal): Promise<void>;
   sendLogs(batch: LogBatch, signal: AbortSignal): Promise<void>;
@@ -84,11 +96,13 @@ export const waitMsMax = 30_000;
 /** A call that only reads or writes a little answers well within this, or the connection is dead. */
 const callTimeoutMs = 30_000;
 
-export function createListenerClient(send: Send): ListenerClient {
+/** Without `openStream` assignments are asked for by long poll. */
+export function createListenerClient(send: Send, openStream?: OpenStream): ListenerClient {
   return {
     async openSession(request, signal) {
       const opened = await call(send, { method: "POST", path: "/dp/v1/sessions", body: request, signal }, Session);
-      return { ...opened, ...sessionCalls(send, opened.epoch) };
+      const stream = openStream && ((after: number, ending: AbortSignal) => follow(openStream, opened, after, ending));
+      return { ...opened, ...sessionCalls(send, opened.epoch), ...(stream && { stream }) };
     },
   };
 }
@@ -125,6 +139,21 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
   };
 }
 
+async function* follow(
+  openStream: OpenStream,
+  { epoch }: Session,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<DesiredPage | null, void, undefined> {
+  const path = `/dp/v1/desired?after=${after}&wait=${waitMsMax / 1_000}`;
+  const opened = await openStream({ path, headers: { [epochHeader]: String(epoch) }, signal });
+  if ("status" in opened) return yield checked(opened, { method: "GET", path }, DesiredPage);
+  for await (const { type, data } of opened.messages) {
+    if (type === "stale") throw new StaleEpoch("A newer session of this listener was opened.");
+    yield data === "" ? null : checked({ status: 200, body: parsed(data) }, { method: "GET", path }, DesiredPage);
+  }
+}
+
 const nothing = Type.Unknown();
 
 interface Call extends Omit<SendRequest, "headers"> {
@@ -139,12 +168,18 @@ async function call<S extends TSchema>(send: Send, { timeoutMs, ...request }: Ca
   const timer = setTimeout(end, timeoutMs ?? callTimeoutMs);
   request.signal.addEventListener("abort", end, { once: true });
   if (request.signal.aborted) end();
-  const { status, body } = await send({ ...request, headers: request.headers ?? {}, signal: ending.signal }).finally(
-    () => {
-      clearTimeout(timer);
-      request.signal.removeEventListener("abort", end);
-    },
-  );
+  const answer = await send({ ...request, headers: request.headers ?? {}, signal: ending.signal }).finally(() => {
+    clearTimeout(timer);
+    request.signal.removeEventListener("abort", end);
+  });
+  return checked(answer, request, schema);
+}
+
+function checked<S extends TSchema>(
+  { status, body }: { status: number; body: unknown },
+  request: { method: string; path: string },
+  schema: S,
+): Static<S> {
   if (status < 200 || status > 299) throw refusal(status, body);
   // A proxy's "200, please log in" must never pass for a list of assignments: what is absent there gets removed here.
   if (validatorOf(schema).Check(body)) return body as Static<S>;
@@ -190,6 +225,19 @@ export function httpSend(baseUrl: string, apiKey: string | (() => Promise<string
     });
     const text = await response.text();
     return { status: response.status, body: parsed(text) };
+  };
+}
+
+/** Streams of a control plane at an address. */
+export function httpStreams(baseUrl: string, apiKey: string | (() => Promise<string>)): OpenStream {
+  const base = baseUrl.replace(/\/+$/, "");
+  return async ({ path, headers, signal }) => {
+    const key = typeof apiKey === "string" ? apiKey : await apiKey();
+    const asked = { ...headers, "x-api-key": key, accept: "text/event-stream" };
+    const response = await fetch(base + path, { headers: asked, redirect: "error", signal });
+    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+    if (!isStream || response.body === null) return { status: response.status, body: parsed(await response.text()) };
+    return { messages: readMessages(response.body, "") };
   };
 }
 

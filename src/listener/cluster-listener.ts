@@ -57,6 +57,7 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     held: () => fleet.held(),
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
     onSure: () => fleet.lookAgain(),
+    needsProof: options.isComputeShared === true,
   });
   return listenerOf({ leadership, cursors, reporter, fleet }, { end: () => shipper.close() });
 }

@@ -22,6 +22,12 @@ const emptyPageMs = 1_000;
 
 const callTimeoutMs = 30_000;
 
+/** A stream shows by itself that it is alive: beside one, every third heartbeat is enough to find one that is stuck. */
+const beatsBesideStream = 3;
+
+/** After so many streams in a row that brought nothing, something on the way holds them back; polls get through. */
+const vainStreamsMax = 2;
+
 /** What is held is compared this often: whatever both sides missed is found within this. */
 const inventoryMs = 600_000;
 
@@ -50,6 +56,7 @@ export class Leadership {
   readonly #held: () => Inventory["items"];
   readonly #onUnknown: (deploymentIds: ReadonlySet<string>) => void;
   readonly #onSure: () => void;
+  readonly #needsProof: boolean;
   readonly #stopping = new AbortController();
   #session: ListenerSession | null = null;
   #lost = new AbortController();
@@ -62,6 +69,8 @@ export class Leadership {
   /** When the newest call began that opened or renewed the session. */
   #heardAt: Moment | null = null;
   #isAnswered = true;
+  #isStreaming = false;
+  #vainStreams = 0;
   #ended: Promise<void> = Promise.resolve();
 
   constructor(options: {
@@ -80,6 +89,8 @@ export class Leadership {
     onUnknown: (deploymentIds: ReadonlySet<string>) => void;
     /** `isSure` again. */
     onSure: () => void;
+    /** `isSure` matters. A sign of life from a stream does not do for it: it may have waited in a buffer for long. */
+    needsProof: boolean;
   }) {
     this.#client = options.client;
     this.#clock = options.clock;
@@ -92,6 +103,7 @@ export class Leadership {
     this.#held = options.held;
     this.#onUnknown = options.onUnknown;
     this.#onSure = options.onSure;
+    this.#needsProof = options.needsProof;
   }
 
   get session(): ListenerSession | null {
@@ -178,9 +190,11 @@ export class Leadership {
   async #follow(session: ListenerSession, signal: AbortSignal): Promise<never> {
     let listed: Set<string> | null = new Set();
     this.#rv = 0;
+    this.#vainStreams = 0;
     for (;;) {
       const beganAtMs = this.#clock.monotonicMs();
-      const waitMs = listed === null ? waitMsMax : 0;
+      if (listed === null) await this.#stream(session, signal);
+      const waitMs = listed === null && !this.#mayStream(session) ? waitMsMax : 0;
       const page = await this.#ask(session, waitMs, signal);
       if (page === "gone" || this.#mustList) {
         this.#mustList = false;
@@ -203,6 +217,33 @@ export class Leadership {
     }
   }
 
+  #mayStream({ stream }: ListenerSession): boolean {
+    return stream !== undefined && this.#vainStreams < vainStreamsMax;
+  }
+
+  /** Follows what is told as it happens, until that ends. Why it did, the next question is answered with. */
+  async #stream(session: ListenerSession, signal: AbortSignal): Promise<void> {
+    if (session.stream === undefined || !this.#mayStream(session)) return;
+    this.#poll = new AbortController();
+    try {
+      for await (const page of session.stream(this.#rv, AbortSignal.any([signal, this.#poll.signal]))) {
+        signal.throwIfAborted();
+        if (this.#mustList) return;
+        this.#isStreaming = true;
+        this.#noteAnswer();
+        if (page === null) continue;
+        this.#rv = page.rv;
+        if (page.items.length > 0) this.#onAssignments(page.items);
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof StaleEpoch) throw error;
+    } finally {
+      this.#vainStreams = this.#isStreaming ? 0 : this.#vainStreams + 1;
+      this.#isStreaming = false;
+    }
+  }
+
   async #ask(session: ListenerSession, waitMs: number, signal: AbortSignal) {
     try {
       return await this.#untilAnswered(signal, (ending) => {
@@ -216,8 +257,9 @@ export class Leadership {
   }
 
   async #beat(session: ListenerSession, signal: AbortSignal): Promise<never> {
-    for (;;) {
+    for (let beat = 1; ; beat++) {
       await sleep(this.#clock, session.heartbeat_s * 1_000, signal);
+      if (this.#isStreaming && !this.#needsProof && beat % beatsBesideStream !== 0) continue;
       const beganAtRv = this.#rv;
       const beganAt = this.#moment();
       const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };

@@ -183,7 +183,7 @@ function assemble(options: ListenerOptions) {
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
     held: () => fleet.held(),
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
-    onSure: () => fleet.lookAgain(),
+    ...{ onSure: () => fleet.lookAgain(), needsProof: options.isComputeShared === true },
   });
   return { leadership, observer, reporter, shipper, metrics, scaler, cursors, fleet };
 }

@@ -2,7 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import { createListenerClient, httpSend } from "../client/listener-client.ts";
+import { createListenerClient, httpSend, httpStreams } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
 import { createGateway, type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
@@ -46,7 +46,7 @@ export async function startListenerProcess(
     const url = await bind(server, config);
     closing.add("sockets", () => end(server));
     const common = {
-      client: createListenerClient(httpSend(config.url, keyOf(config))),
+      client: createListenerClient(httpSend(config.url, keyOf(config)), httpStreams(config.url, keyOf(config))),
       ...{ logger, version, instanceId },
       logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
     };

@@ -3,7 +3,14 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { CallRefused, createListenerClient, Gone, httpSend, StaleEpoch } from "../../src/client/listener-client.ts";
+import {
+  CallRefused,
+  createListenerClient,
+  Gone,
+  httpSend,
+  httpStreams,
+  StaleEpoch,
+} from "../../src/client/listener-client.ts";
 
 const { signal } = new AbortController();
 const opening = { instance_id: "here", version: "0.0.0", protocols: [1], compute_type: "simulated" };
@@ -73,6 +80,34 @@ test("an answer of another shape never passes for an empty list", async () => {
     answer = [200, body];
     await assert.rejects(session.desired(0, 0, signal), (error) => error instanceof CallRefused && error.status === 0);
   }
+});
+
+test("a stream gives pages and signs of life in order, and ends with a newer session; an older server's page will do", async () => {
+  const page = { items: [], rv: 4, more: false };
+  const stream = `: hello\n\nid: 4\nevent: desired\ndata: ${JSON.stringify(page)}\n\n: ping\n\nevent: stale\ndata: {}\n\n`;
+  let answer: [number, unknown, Record<string, string>?] = [201, opened];
+  await using server = await answering(() => answer);
+  const session = await createListenerClient(
+    httpSend(server.url, "key"),
+    httpStreams(`${server.url}/`, async () => "key"),
+  ).openSession(opening, signal);
+  const seen: unknown[] = [];
+  const follow = async () => {
+    for await (const one of session.stream?.(3, signal) ?? []) seen.push(one);
+  };
+  answer = [200, stream, { "content-type": "text/event-stream; charset=utf-8" }];
+  await assert.rejects(follow(), StaleEpoch);
+  assert.deepEqual(seen.splice(0), [null, page, null]);
+  const { url, headers } = server.requests.at(-1) as IncomingMessage;
+  assert.equal(url, "/dp/v1/desired?after=3&wait=30");
+  assert.deepEqual([headers["x-api-key"], headers["x-pierhead-epoch"]], ["key", "7"]);
+  answer = [200, page];
+  await follow();
+  assert.deepEqual(seen.splice(0), [page]);
+  answer = [410, { detail: "gone" }];
+  await assert.rejects(follow(), Gone);
+  answer = [200, `event: desired\ndata: {"items":[]}\n\n`, { "content-type": "text/event-stream" }];
+  await assert.rejects(follow(), CallRefused);
 });
 
 test("a redirect is refused, so that the key goes nowhere else", async () => {

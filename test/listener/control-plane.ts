@@ -2,10 +2,12 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Send } from "../../src/client/listener-client.ts";
+import type { StreamMessage } from "../../src/client/event-stream.ts";
+import type { OpenStream, Send } from "../../src/client/listener-client.ts";
 import {
   type Assignment,
   type DeploymentReport,
+  type DesiredPage,
   epochHeader,
   type Inventory,
   type LogBatch,
@@ -38,6 +40,8 @@ export class ControlPlane {
   isAway = false;
   /** Pages after the first one are not answered. */
   isListHeld = false;
+  /** A stream says no more, and nobody is told. */
+  isStreamStuck = false;
   isFollowing = true;
   onReports: (reports: DeploymentReport[], epoch: number) => void = () => {};
   /** Cursors below this one are answered with 410. */
@@ -94,6 +98,35 @@ export class ControlPlane {
     if (this.isAway) throw new Error("connection reset");
     return answer;
   };
+
+  /** The same as it happens, with a ping all 10 s. */
+  readonly openStream: OpenStream = async ({ path, headers, signal }) => {
+    const url = new URL(path, "http://control-plane");
+    const epoch = Number(headers[epochHeader]);
+    this.calls.push({ path: `${url.pathname} as stream`, epoch });
+    if (this.isAway) throw new Error("connection refused");
+    return { messages: this.#messages(Number(url.searchParams.get("after")), epoch, signal) };
+  };
+
+  async *#messages(after: number, epoch: number, signal: AbortSignal): AsyncGenerator<StreamMessage> {
+    let place = after;
+    yield { type: "message", data: "", id: "" };
+    for (;;) {
+      const { promise: ended, reject } = Promise.withResolvers<never>();
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      const answer = this.#answerDesired(new URL(`http://control-plane/dp/v1/desired?after=${place}&wait=10`));
+      const { body } = await Promise.race([this.isStreamStuck ? ended : answer, ended]);
+      if (this.isAway) throw new Error("connection reset");
+      if (epoch !== this.epoch) {
+        yield { type: "stale", data: '{"error":"stale_epoch"}', id: "" };
+        return;
+      }
+      const page = body as DesiredPage;
+      place = page.rv;
+      const isPing = page.items.length === 0;
+      yield { type: isPing ? "message" : "desired", data: isPing ? "" : JSON.stringify(page), id: String(place) };
+    }
+  }
 
   async #answer(method: string, url: URL, body: unknown): Promise<Answer> {
     switch (url.pathname) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
-import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
+import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
 import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import type { Clock } from "../../src/listener/clock.ts";
@@ -70,7 +70,7 @@ function startListener({ world, key }: PartitionWorld, url: string, random: () =
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const compute = openSimulatedCompute({ world });
   const listener = createListener({
-    client: createListenerClient(httpSend(url, key)),
+    client: createListenerClient(httpSend(url, key), random() < 0.7 ? httpStreams(url, key) : undefined),
     ...{ compute, clock, logger, traffic: gateway },
     instanceId: randomUUID(),
     version: "0.0.0",

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { createListenerClient, type Send } from "../../src/client/listener-client.ts";
+import { createListenerClient, type OpenStream, type Send } from "../../src/client/listener-client.ts";
 import type { Compute, ReplicaMetrics, ReplicaUsage } from "../../src/compute/compute.ts";
 import { type Faults, openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { Route, Traffic } from "../../src/gateway/route.ts";
@@ -169,6 +169,7 @@ export function startVirtualProcess(
   world: SimulatedWorld,
   send: Send,
   readUsage?: () => Promise<ReplicaUsage[]>,
+  openStream?: OpenStream,
 ): VirtualProcess {
   let isKilled = false;
   const own: Clock = {
@@ -203,7 +204,7 @@ export function startVirtualProcess(
   };
   const traffic = new VirtualTraffic(own);
   const listener = createListener({
-    client: createListenerClient((request) => alive(() => send(request))),
+    client: createListenerClient((request) => alive(() => send(request)), openStream),
     compute,
     traffic,
     logger: createLogger("silent"),
