@@ -23,8 +23,8 @@ export interface Page {
  */
 export function sendPage(reply: FastifyReply, page: Page): FastifyReply {
   const { form } = page;
-  // Where a form goes may send people to a sign-in elsewhere first.
-  const target = form === undefined ? "'none'" : `${new URL(form.action).origin} https:`;
+  // Where a form goes may send people to a sign-in elsewhere first, or straight back; browsers hold redirects to it too.
+  const target = form === undefined ? "'none'" : `'self' ${new URL(form.action).origin} https:`;
   return reply
     .code(page.status)
     .headers({

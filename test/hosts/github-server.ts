@@ -42,6 +42,8 @@ export async function startGithub(repositories: Record<string, string>) {
     statuses: [] as Record<string, unknown>[],
     installations: new Map([[41, { account: "acme", created_at: new Date().toISOString() }]]),
     userInstallations: [41],
+    /** Where the App sends people who have signed in. */
+    callbackUrl: "",
     /** Manifests handed in, by the code that gives the App's secrets once. */
     manifests: new Map<string, { owner: string | null; manifest: Record<string, unknown> }>(),
     /** How the API answers instead, while it is set. */
@@ -61,6 +63,10 @@ export async function startGithub(repositories: Record<string, string>) {
     if (repository !== null) return serveGit(repository[1] ?? "", `/.git/${repository[2]}`, { request, response, url });
     const register = /^(?:\/organizations\/([^/]+))?\/settings\/apps\/new$/.exec(url.pathname);
     if (register !== null) return registerApp(register[1] ?? null, url, { request, response });
+    if (url.pathname === "/login/oauth/authorize") {
+      const query = new URLSearchParams({ code: "c0de", state: url.searchParams.get("state") ?? "" });
+      return void response.writeHead(302, { location: `${state.callbackUrl}?${query}` }).end();
+    }
     const body = await readBody(request);
     calls.push({
       method: request.method ?? "",
@@ -107,6 +113,7 @@ export async function startGithub(repositories: Record<string, string>) {
     }
     const code = randomBytes(20).toString("hex");
     state.manifests.set(code, { owner, manifest });
+    state.callbackUrl = manifest.callback_urls[0];
     const query = new URLSearchParams({ code, state: url.searchParams.get("state") ?? "" });
     response.writeHead(302, { location: `${manifest.redirect_url}?${query}` }).end();
   }

@@ -53,7 +53,10 @@ test("one link, one button and the server has an App: sealed, without a restart 
   const link = await makeLink({ body: { organization: "acme", name: "Pierhead of Acme" } });
   const { action, manifest, response } = await formOf(link);
   assert.ok(action.startsWith(`${github.origin}/organizations/acme/settings/apps/new?state=`), action);
-  assert.match(response.headers.get("content-security-policy") ?? "", new RegExp(`form-action ${github.origin} `));
+  assert.match(
+    response.headers.get("content-security-policy") ?? "",
+    new RegExp(`form-action 'self' ${github.origin} `),
+  );
   const asked = JSON.parse(manifest);
   assert.deepEqual(
     [asked.name, asked.hook_attributes.url, asked.callback_urls, asked.public],

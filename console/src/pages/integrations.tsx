@@ -6,6 +6,7 @@ import { SelectField, TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { useSession } from "../session.tsx";
+import { GithubApp } from "./github-app.tsx";
 
 const hosts: { value: CodeHost; text: string }[] = [
   { value: "github", text: "GitHub, by a token" },
@@ -48,7 +49,7 @@ export function IntegrationsPage() {
         ),
         children: (
           <>
-            <InstallApp />
+            <GithubApp />
             <NewIntegration />
           </>
         ),
@@ -60,18 +61,6 @@ export function IntegrationsPage() {
 function kindOf({ installation_id, has_ssh_key, has_token }: Integration): string {
   if (installation_id !== null) return "the GitHub App";
   return [has_token ? "token" : "", has_ssh_key ? "SSH key" : ""].filter((one) => one !== "").join(", ") || "–";
-}
-
-/** The page goes to the host and comes back; where the operator has no App, the server says so. */
-function InstallApp() {
-  const { client } = useSession();
-  return (
-    <ActionButton
-      text="Install the GitHub App"
-      act={() => client.createInstallationLink({ body: { return_to: "/host/integrations" } })}
-      onDone={(answer) => location.assign((answer as { install_url: string }).install_url)}
-    />
-  );
 }
 
 function NewIntegration() {

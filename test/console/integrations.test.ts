@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { startGithub } from "../hosts/github-server.ts";
+import { assertQuiet, goTo, startWorld } from "./world.ts";
+
+const github = await startGithub({ "acme/bot": "/nowhere" });
+const environment = { PIERHEAD_COMPUTE: "simulated", PIERHEAD_GITHUB_URL: github.origin };
+const world = await startWorld(environment);
+const { pierhead, open, picture } = world;
+after(async () => {
+  await github[Symbol.asyncDispose]();
+  assertQuiet(world);
+});
+
+test("an operator makes the server's GitHub App by two buttons, and an account is chosen after a sign-in there", async () => {
+  const page = await open();
+  await goTo(page, "Integrations");
+  await page.getByRole("button", { name: "Create the GitHub App" }).click();
+  await page.getByRole("heading", { name: "Create a GitHub App" }).waitFor();
+  await picture(page, "github-app");
+  await page.getByRole("button", { name: /^Create it at 127\.0\.0\.1/ }).click();
+  await page.getByText("This server has the GitHub App").waitFor();
+  assert.equal((await pierhead.client.getGithubApp()).source, "manifest");
+
+  await page.goto(`${pierhead.url}/host/integrations`);
+  await page.getByRole("button", { name: "Install the GitHub App" }).click();
+  await page.getByRole("button", { name: "Yes, let me choose" }).click();
+  await page.getByRole("link", { name: "Go back" }).click();
+  const dialog = page.getByRole("dialog", { name: "Choose an account" });
+  await dialog.getByRole("button", { name: "Use acme" }).waitFor();
+  await picture(page, "choose-account");
+  assert.deepEqual(await world.findings(page), []);
+  await dialog.getByRole("button", { name: "Use acme" }).click();
+  await page.getByRole("button", { name: "Delete acme" }).waitFor();
+  const [install] = await pierhead.client.listGithubInstalls();
+  assert.deepEqual([install?.name, install?.installation_id], ["acme", 41]);
+});
+
+test("an admin who does not administer the installation is offered to install the App, not to make one", async () => {
+  const { key } = await pierhead.client.createApiKey({ body: { name: "workspace", role: "admin" } });
+  const page = await open({ key });
+  await goTo(page, "Integrations");
+  await page.getByRole("button", { name: "Install the GitHub App" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Create the GitHub App" }).count(), 0);
+});
