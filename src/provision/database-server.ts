@@ -5,13 +5,22 @@ export interface DatabaseCredentials {
   password: string;
 }
 
-/** A server on which deployments get something of their own: a database of PostgreSQL, keys of Redis. */
+/** For whom, and how large. A server that many share knows limits of connections only. */
+export interface DatabaseSpec {
+  tenantId: string;
+  connectionsMax: number;
+  cpuLimitCores: number;
+  memoryLimitMib: number;
+}
+
+/** Where deployments get something of their own: a database of PostgreSQL, keys of Redis, or a whole server. */
 export interface DatabaseServer {
   /**
-   * Makes what is not there and sets what is there to this password and these limits; repeating it is safe.
+   * Makes what is not there and sets what is there to this password and these limits; repeating it is safe. Returns when
+   * it can be used.
    * @throws DatabaseServerError
    */
-  ensure(credentials: DatabaseCredentials, limits: { connectionsMax: number }, signal: AbortSignal): Promise<void>;
+  ensure(credentials: DatabaseCredentials, spec: DatabaseSpec, signal: AbortSignal): Promise<void>;
   /**
    * Ends its connections and drops it with everything in it; what is gone already is no error.
    * @throws DatabaseServerError
@@ -24,6 +33,13 @@ export interface DatabaseServer {
 /** The server is away or refused: `message` says which and why, without credentials. */
 export class DatabaseServerError extends Error {
   override readonly name = "DatabaseServerError";
+  /** Trying again will not help before the operator has changed something. */
+  readonly isFinal: boolean;
+
+  constructor(message: string, options?: ErrorOptions, isFinal = false) {
+    super(message, options);
+    this.isFinal = isFinal;
+  }
 }
 
 export const databaseNameOf = (deploymentId: string): string => `ph_${deploymentId.replaceAll("-", "")}`;

@@ -1,6 +1,12 @@
 import { sql } from "kysely";
 import { effectiveSizes } from "../domain/sizes.ts";
-import { type DatabaseCredentials, type DatabaseServer, databaseNameOf } from "../provision/database-server.ts";
+import {
+  type DatabaseCredentials,
+  type DatabaseServer,
+  DatabaseServerError,
+  type DatabaseSpec,
+  databaseNameOf,
+} from "../provision/database-server.ts";
 import type { Db } from "../store/database.ts";
 import {
   type DatabaseKind,
@@ -18,10 +24,14 @@ import { NoPlace } from "./places.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
 
-/** Servers of the operator's on which deployments get databases of their own; null: none is configured. */
+/** Where deployments get databases of their own, by the kind that was decided for each when it was new. */
 export interface DatabaseServers {
-  postgres: DatabaseServer | null;
-  redis: DatabaseServer | null;
+  /** Servers of the operator's; null: none is configured. */
+  shared: Record<Service, DatabaseServer | null>;
+  /** A container for each; null: no container engine. */
+  container: Record<Service, DatabaseServer> | null;
+  /** New deployments of the built-in listener get containers. */
+  areContainersWanted: boolean;
   sealer: Sealer;
 }
 
@@ -71,7 +81,7 @@ export async function checkDatabase(
       return `This deployment keeps its data where ${name} led when it was created. Set ${name} again: no database is created instead.`;
     }
   }
-  await outward.hold(() => ensureAll(databases, deployment.id, decided, connectionsOf(revision), signal));
+  await outward.hold(() => ensureAll(databases, deployment, decided, revision, signal));
   return null;
 }
 
@@ -96,9 +106,8 @@ async function drop(
 ): Promise<void> {
   const decided = await findDeploymentDatabase(db, databases.sealer, state);
   for (const service of services) {
-    if (decided?.[service] !== "shared") continue;
     try {
-      await databases[service]?.remove(databaseNameOf(state.id), signal);
+      await serverOf(databases, decided, service)?.remove(databaseNameOf(state.id), signal);
     } catch (error) {
       if (!state.isDeleteForced || signal.aborted) throw error;
       logger.warn(
@@ -120,7 +129,7 @@ export async function databaseEnvironment(
   const decided = databases === null ? undefined : await findDeploymentDatabase(db, databases.sealer, deployment);
   const credentials = { name: databaseNameOf(deployment.id), password: decided?.password ?? "" };
   const given = (service: Service) =>
-    decided?.[service] === "shared" ? databases?.[service]?.environment(credentials) : undefined;
+    databases === null ? undefined : serverOf(databases, decided, service)?.environment(credentials);
   return {
     ...(postgres ? { DATABASE_URI: postgres, POSTGRES_URI: postgres } : given("postgres")),
     ...(redis ? { REDIS_URI: redis } : given("redis")),
@@ -133,27 +142,52 @@ async function tryEnsure(
   databases: DatabaseServers,
   state: DeploymentState,
   signal: AbortSignal,
-): Promise<string | null> {
+): Promise<Failure | null> {
   try {
     const first = await readFirst(db, state.id);
     const secrets = await secretsOf(db, databases.sealer, state.id, first?.secret_set_id ?? null);
     const kindOf = (service: Service): DatabaseKind =>
-      secrets[customNames[service]] ? "custom" : databases[service] === null ? "none" : "shared";
+      secrets[customNames[service]] ? "custom" : newKind(databases, service, first);
     const kinds = { postgres: kindOf("postgres"), redis: kindOf("redis") };
+    if (kinds.postgres === "none" && kinds.redis === "none") return null;
     const decided = await planDeploymentDatabase(db, databases.sealer, state, kinds);
-    await outward.hold(() => ensureAll(databases, state.id, decided, connectionsOf(first), signal));
+    await outward.hold(() => ensureAll(databases, state, decided, first, signal));
     return null;
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof NoPlace) throw error;
     logger.warn({ deployment_id: state.id, error: explain(error) }, "a database could not be provisioned");
-    return explain(error);
+    return { reason: explain(error), isFinal: error instanceof DatabaseServerError && error.isFinal };
   }
 }
 
+interface Failure {
+  reason: string;
+  /** Nobody has to wait for the deadline to learn it. */
+  isFinal: boolean;
+}
+
+/** Containers are in the engine of this server, so they are for the agents that run there. */
+function newKind(databases: DatabaseServers, service: Service, first: SizedRow | undefined): DatabaseKind {
+  const isHere = first?.source_config.listener_id == null;
+  if (databases.areContainersWanted && isHere) return "container";
+  return databases.shared[service] === null ? "none" : "shared";
+}
+
+function serverOf(
+  databases: DatabaseServers,
+  decided: DeploymentDatabase | undefined,
+  service: Service,
+): DatabaseServer | undefined {
+  const kind = decided?.[service];
+  return kind === "shared" || kind === "container" ? (databases[kind]?.[service] ?? undefined) : undefined;
+}
+
 /** Tried again for as long as the deployment is there; a revision that waited too long fails with the reason. */
-async function refuseLate(db: Db, state: DeploymentState, failure: string): Promise<Performed> {
-  const late = state.unsettled.filter(({ deadlineAt }) => deadlineAt !== null && deadlineAt.getTime() <= Date.now());
+async function refuseLate(db: Db, state: DeploymentState, { reason, isFinal }: Failure): Promise<Performed> {
+  const late = state.unsettled.filter(
+    ({ deadlineAt }) => isFinal || (deadlineAt !== null && deadlineAt.getTime() <= Date.now()),
+  );
   for (const revision of late) {
     if (revision.status !== "CREATING") continue;
     await moveRevision(
@@ -162,8 +196,8 @@ async function refuseLate(db: Db, state: DeploymentState, failure: string): Prom
       {
         from: "CREATING",
         to: "CREATE_FAILED",
-        because: "deadline",
-        message: `The database could not be provisioned in time: ${failure}`,
+        because: isFinal ? "the database cannot be made" : "deadline",
+        message: `The database could not be provisioned${isFinal ? "" : " in time"}: ${reason}`,
         deadlineAt: null,
       },
     );
@@ -172,38 +206,45 @@ async function refuseLate(db: Db, state: DeploymentState, failure: string): Prom
   return {
     kind: "later",
     retryInMs: isWaitedFor ? retryWhileWaitedForMs : retryMs,
-    because: `the database is not there yet: ${failure}`,
+    because: `the database is not there yet: ${reason}`,
   };
 }
 
 async function ensureAll(
   databases: DatabaseServers,
-  deploymentId: string,
+  deployment: { id: string; tenantId: string },
   decided: DeploymentDatabase,
-  connectionsMax: number,
+  row: SizedRow | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const credentials: DatabaseCredentials = { name: databaseNameOf(deploymentId), password: decided.password };
+  const credentials: DatabaseCredentials = { name: databaseNameOf(deployment.id), password: decided.password };
   for (const service of services) {
-    if (decided[service] !== "shared") continue;
-    const server = databases[service];
-    if (server === null) {
+    if (decided[service] === "none" || decided[service] === "custom") continue;
+    const server = serverOf(databases, decided, service);
+    if (server === undefined) {
       throw new Error(`this deployment has a ${service} of this installation, which is no longer configured`);
     }
-    await server.ensure(credentials, { connectionsMax }, signal);
+    await server.ensure(credentials, specOf(service, deployment.tenantId, row), signal);
   }
 }
 
-type SizedRow = Pick<RevisionRow, "source_config" | "secret_set_id">;
+interface SizedRow extends Pick<RevisionRow, "source_config" | "secret_set_id"> {
+  sizes?: RevisionRow["sizes"];
+}
 
-const connectionsOf = (row: SizedRow | undefined): number =>
-  effectiveSizes(row?.source_config.deployment_type ?? null, row?.source_config.resource_spec ?? null).database
-    .connectionsMax;
+function specOf(service: Service, tenantId: string, row: SizedRow | undefined): DatabaseSpec {
+  const { deployment_type: type = null, resource_spec: spec = null } = row?.source_config ?? {};
+  const { database, redis } = effectiveSizes(type, spec, row?.sizes ?? null);
+  const { cpuLimitCores, memoryLimitMib } = service === "postgres" ? database : redis;
+  return { tenantId, connectionsMax: database.connectionsMax, cpuLimitCores, memoryLimitMib };
+}
 
 /** The first settings a deployment had decide about its databases. */
 async function readFirst(db: Db, deploymentId: string): Promise<SizedRow | undefined> {
   const { rows } = await sql<SizedRow>`
-    select source_config, secret_set_id from deployments where id = ${deploymentId}`.execute(db.kysely);
+    select d.source_config, d.secret_set_id, r.sizes
+      from deployments d left join revisions r on r.id = d.latest_revision_id
+     where d.id = ${deploymentId}`.execute(db.kysely);
   return rows[0];
 }
 

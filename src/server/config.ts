@@ -328,6 +328,9 @@ export function readConfig(environment: Environment): Config {
   if (read.serviceSecret !== undefined && read.serviceSecret.length < serviceSecretLengthMin) {
     throw new Error(`PIERHEAD_SERVICE_KEY_SECRET must have ${serviceSecretLengthMin} characters at least`);
   }
+  if (read.agentDatabases === "containers" && read.compute !== "docker") {
+    throw new Error("PIERHEAD_AGENT_DATABASES=containers needs PIERHEAD_COMPUTE=docker");
+  }
   const isLaptop = read.mode === "standalone" && isLoopback(read.host);
   return {
     ...read,

@@ -9,6 +9,17 @@ export const dockerSettings = {
     100_000,
     "Docker compute: disk that images may take before pulled ones that nothing uses are removed.",
   ),
+  agentDatabases: oneOf(
+    "PIERHEAD_AGENT_DATABASES",
+    ["servers", "containers"] as const,
+    "What new deployments get: databases on the servers that `PIERHEAD_AGENT_POSTGRES_URL` and `PIERHEAD_AGENT_REDIS_URL` name, or, with docker compute, a PostgreSQL and a Redis of their own in containers.",
+  ),
+  agentPostgresImage: text(
+    "PIERHEAD_AGENT_POSTGRES_IMAGE",
+    "postgres:17",
+    "Docker compute: image of such a PostgreSQL, the official one or one that begins alike.",
+  ),
+  agentRedisImage: text("PIERHEAD_AGENT_REDIS_IMAGE", "redis:7", "Docker compute: image of such a Redis."),
   registry: oneOf(
     "PIERHEAD_REGISTRY",
     ["builtin", "none"] as const,

@@ -10,8 +10,6 @@ import { listTemplates, templatesDirectory } from "../builds/templates.ts";
 import { buildLeaseMs, outwardCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
-import { sharedPostgres } from "../provision/shared-postgres.ts";
-import { sharedRedis } from "../provision/shared-redis.ts";
 import { BuildRunner } from "../reconciler/build-runner.ts";
 import { type DatabaseServers, databaseEnvironment } from "../reconciler/databases.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
@@ -37,6 +35,7 @@ import { Closing } from "./closing.ts";
 import { buildTargetOf, openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
+import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
 import { removeInside } from "./files.ts";
@@ -180,14 +179,15 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
   await takeOverLeases(db, installationId);
   const registry = openRegistry(config, { sealer, logger });
   if (typeof registry !== "string") closing.add("registry", () => registry.close());
+  const imageNames = new ImageNames(config, { db, registry, ownUrl: () => address.own });
   return {
     config,
     logger,
     db,
     sealer,
     registry,
-    imageNames: new ImageNames(config, { db, registry, ownUrl: () => address.own }),
-    databases: databaseServers(config, sealer),
+    imageNames,
+    databases: databaseServers(config, { sealer, installationId, imageNames, closing }),
     tracing: openTracing(config),
     github: await openGithubApps(config, { db, sealer }),
     events: new EventFeed(db, logger),
@@ -211,17 +211,6 @@ async function readMetrics(
   const rules = { isLoopback: isLoopback(config.host), token: config.metricsToken };
   if (!maySeeDeployments(request, rules)) return { contentType, text: own };
   return { contentType, text: own + deploymentMetrics(gateway.counts(), await readLatestMetrics(db)) };
-}
-
-/** Servers for the databases of deployments, as far as the operator has them. */
-function databaseServers(config: Config, sealer: Sealer): DatabaseServers | null {
-  const { agentPostgresUrl, agentPostgresAddress, agentRedisUrl, agentRedisAddress } = config;
-  if (agentPostgresUrl === undefined && agentRedisUrl === undefined) return null;
-  return {
-    sealer,
-    postgres: agentPostgresUrl ? sharedPostgres({ adminUrl: agentPostgresUrl, address: agentPostgresAddress }) : null,
-    redis: agentRedisUrl ? sharedRedis({ adminUrl: agentRedisUrl, address: agentRedisAddress }) : null,
-  };
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {

@@ -3,8 +3,8 @@ import { sql } from "kysely";
 import type { Db, Trx } from "./database.ts";
 import type { SealedPlace, Sealer } from "./seal.ts";
 
-/** none: no server is configured. custom: the deployment brings its own. */
-export type DatabaseKind = "none" | "shared" | "custom";
+/** none: nothing is configured. container: servers of its own. custom: the deployment brings its own. */
+export type DatabaseKind = "none" | "shared" | "container" | "custom";
 
 export interface DeploymentDatabase {
   postgres: DatabaseKind;

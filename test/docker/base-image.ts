@@ -85,7 +85,8 @@ export async function buildAgentImage(engine: Engine, name: string, program: str
 export const buildTinyImage = (engine: Engine, name: string) =>
   buildImage(engine, name, { Dockerfile: "FROM scratch\nCOPY text /text", text: name });
 
-async function buildImage(engine: Engine, name: string, files: Record<string, string>) {
+/** Of the given files. */
+export async function buildImage(engine: Engine, name: string, files: Record<string, string>) {
   const context = rawTar(Object.entries(files).map(([file, content]) => ({ name: file, content })));
   const progress = engine.values<{ error?: string }>("POST", "/build", {
     query: { t: name, forcerm: true },

@@ -2,9 +2,12 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Engine } from "../../src/compute/docker/engine.ts";
 import { eventually } from "../compute/eventually.ts";
-import { importNodeImage } from "./base-image.ts";
+import { buildAgentImage, importNodeImage } from "./base-image.ts";
+import { databaseImagesSkipped, makeDatabaseImages } from "./database-images.ts";
+import { agentImage, containerOf, deploy, environmentOf, gone, query, startServer } from "./database-world.ts";
 import { ask, DockerWorld } from "./docker-world.ts";
 import { type Dockerd, missingForDockerd, startQuietDockerd } from "./dockerd.ts";
+import { prober } from "./prober.ts";
 
 async function withDockerd(flags: string[], act: (dockerd: Dockerd, world: DockerWorld) => Promise<void>) {
   const dockerd = await startQuietDockerd(flags);
@@ -19,9 +22,16 @@ async function withDockerd(flags: string[], act: (dockerd: Dockerd, world: Docke
   }
 }
 
-describe("docker: the engine restarts", { skip: missingForDockerd() ?? false }, () => {
-  test("its replicas have exited then, are told so at once, and new ones start", async () => {
+describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseImagesSkipped ?? false }, () => {
+  test("its replicas have exited then, are told so at once, and new ones start; databases are there again, with all they held", async () => {
     await withDockerd([], async (dockerd, world) => {
+      await Promise.all([makeDatabaseImages(world.engine), buildAgentImage(world.engine, agentImage, prober)]);
+      await using pierhead = await startServer(world.engine);
+      const id = await deploy(pierhead.client, "kept");
+      const { DATABASE_URI: uri } = await environmentOf(pierhead.client, id);
+      await query(world.engine, uri, "create table kept (id int); insert into kept values (7)");
+      await pierhead.server.close();
+
       const wanted = await world.agent("healthy");
       await world.start(wanted);
       let looks = 0;
@@ -34,6 +44,15 @@ describe("docker: the engine restarts", { skip: missingForDockerd() ?? false }, 
       assert.equal((await world.exits(wanted)).reason, "Exited");
       await world.remove(wanted);
       assert.equal(await ask(await world.start(await world.agent("healthy")), "/ok"), '{"ok":true}');
+
+      await pierhead.restart();
+      const read = () => query(world.engine, uri, "select id from kept").catch(String);
+      await eventually(read, (rows) => JSON.stringify(rows) === '[{"id":7}]');
+      const given = () => environmentOf(pierhead.client, id).catch(() => ({}));
+      await eventually(given, (env) => env.DATABASE_URI === uri);
+      await pierhead.client.deleteDeployment({ deployment_id: id });
+      await gone(pierhead.client, id);
+      assert.equal(await containerOf(world.engine, uri), undefined);
     });
   });
 

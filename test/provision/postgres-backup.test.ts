@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import pg from "pg";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { backUpDatabase, restoreDatabase } from "../../src/provision/postgres-backup.ts";
+import { programsHere } from "../../src/provision/postgres-programs.ts";
 import { sharedPostgres } from "../../src/provision/shared-postgres.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 
@@ -26,7 +27,8 @@ after(async () => {
 /** A database of a deployment, and what its owner and the operator say in it. */
 async function newDatabase({ url }: PostgresServer) {
   const credentials = { name: databaseNameOf(randomUUID()), password: randomUUID() };
-  await sharedPostgres({ adminUrl: url, address: undefined }).ensure(credentials, { connectionsMax: 5 }, never);
+  const spec = { tenantId: randomUUID(), connectionsMax: 5, cpuLimitCores: 1, memoryLimitMib: 512 };
+  await sharedPostgres({ adminUrl: url, address: undefined }).ensure(credentials, spec, never);
   const place = new URL(url);
   place.pathname = credentials.name;
   const say = async (user: string, text: string) => {
@@ -35,8 +37,9 @@ async function newDatabase({ url }: PostgresServer) {
     await client.connect();
     return client.query(text).finally(() => client.end());
   };
-  const options = (file: string) => ({
-    ...{ adminUrl: url, name: credentials.name, file: path.join(directory, file), env: process.env, signal: never },
+  const options = (file: string, name = credentials.name) => ({
+    ...{ name, file: path.join(directory, file) },
+    programs: programsHere({ adminUrl: url, name, env: process.env, signal: never }),
   });
   return {
     options,
@@ -75,7 +78,7 @@ test("a restore that fails changes nothing, and a backup that fails leaves no fi
   await truncate(path.join(directory, "own.dump"), (await stat(path.join(directory, "own.dump"))).size - 2_000);
   await assert.rejects(restoreDatabase(own.options("own.dump")), /pg_restore on PostgreSQL at/);
   assert.deepEqual(await own.rows(), [1]);
-  const missing = { ...own.options("missing.dump"), name: databaseNameOf(randomUUID()) };
+  const missing = own.options("missing.dump", databaseNameOf(randomUUID()));
   await assert.rejects(backUpDatabase(missing), /pg_dump.*does not exist/s);
   assert.deepEqual(
     (await readdir(directory)).filter((name) => name.startsWith("missing")),

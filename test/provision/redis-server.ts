@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { freePort } from "../free-port.ts";
 
-const program = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((file) => {
+/** Where the program is; undefined: nowhere. */
+export const redisProgram = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((file) => {
   try {
     accessSync(file, constants.X_OK);
     return true;
@@ -16,7 +17,7 @@ const program = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((f
 });
 
 /** Why tests with Redis are left out; undefined: it is here. */
-export const redisSkipped = program === undefined ? "redis-server is not installed" : undefined;
+export const redisSkipped = redisProgram === undefined ? "redis-server is not installed" : undefined;
 
 export interface RedisServer {
   url: string;
@@ -28,7 +29,7 @@ export async function startRedisServer(): Promise<RedisServer> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-redis-"));
   const port = await freePort();
   const flags = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory];
-  const child: ChildProcess = spawn(program as string, flags, { stdio: ["ignore", "pipe", "inherit"] });
+  const child: ChildProcess = spawn(redisProgram as string, flags, { stdio: ["ignore", "pipe", "inherit"] });
   for await (const chunk of child.stdout as NodeJS.ReadableStream) {
     if (String(chunk).includes("Ready to accept connections")) break;
   }

@@ -10,7 +10,7 @@ import { freePort } from "../free-port.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { type RedisServer, redisSkipped, startRedisServer } from "./redis-server.ts";
 
-const limits = { connectionsMax: 3 };
+const limits = { tenantId: randomUUID(), connectionsMax: 3, cpuLimitCores: 1, memoryLimitMib: 512 };
 const never = new AbortController().signal;
 const newCredentials = () => ({ name: databaseNameOf(randomUUID()), password: randomUUID() });
 

@@ -7,6 +7,8 @@ export const labels = {
   deployment: "pierhead.dev/deployment",
   revision: "pierhead.dev/revision",
   tenant: "pierhead.dev/tenant",
+  /** Name of a container that runs beside replicas, such as a database. */
+  service: "pierhead.dev/service",
   /** JSON of `ReplicaFacts`. */
   facts: "pierhead.dev/facts",
 } as const;
@@ -117,7 +119,6 @@ export function containerBody(
   },
 ): object {
   const { info } = place;
-  const memory = spec.memoryLimitMib * mib;
   const port = `${agentPort}/tcp`;
   return {
     Image: place.image,
@@ -132,14 +133,7 @@ export function containerBody(
       NetworkMode: place.network,
       // Any free port of the loopback: reachable for the gateway, also where the engine runs in a virtual machine.
       PortBindings: { [port]: [{ HostIp: "127.0.0.1", HostPort: "" }] },
-      ...(info.MemoryLimit ? { Memory: memory } : {}),
-      ...(info.MemoryLimit && info.SwapLimit ? { MemorySwap: memory } : {}),
-      ...(info.CpuCfsQuota ? { NanoCpus: Math.round(Math.min(spec.cpuLimitCores, info.NCPU) * 1e9) } : {}),
-      ...(info.PidsLimit ? { PidsLimit: pidsMax } : {}),
-      CapDrop: ["ALL"],
-      SecurityOpt: ["no-new-privileges"],
-      Privileged: false,
-      IpcMode: "private",
+      ...hostLimits(spec, info),
       ReadonlyRootfs: place.isRootReadOnly,
       ...(place.isRootReadOnly ? { Tmpfs: { "/tmp": "rw,exec,nosuid,nodev,mode=1777" } } : {}),
       ...(place.stateVolume === null
@@ -155,9 +149,24 @@ export function containerBody(
             ],
           }),
       RestartPolicy: { Name: "no" },
-      LogConfig: { Type: "json-file", Config: logFiles },
       ExtraHosts: ["host.docker.internal:host-gateway"],
     },
+  };
+}
+
+/** What every container of ours is kept within: memory, CPU, processes, log, rights. */
+export function hostLimits(spec: Pick<ReplicaSpec, "memoryLimitMib" | "cpuLimitCores">, info: EngineInfo): object {
+  const memory = spec.memoryLimitMib * mib;
+  return {
+    ...(info.MemoryLimit ? { Memory: memory } : {}),
+    ...(info.MemoryLimit && info.SwapLimit ? { MemorySwap: memory } : {}),
+    ...(info.CpuCfsQuota ? { NanoCpus: Math.round(Math.min(spec.cpuLimitCores, info.NCPU) * 1e9) } : {}),
+    ...(info.PidsLimit ? { PidsLimit: pidsMax } : {}),
+    CapDrop: ["ALL"],
+    SecurityOpt: ["no-new-privileges"],
+    Privileged: false,
+    IpcMode: "private",
+    LogConfig: { Type: "json-file", Config: logFiles },
   };
 }
 

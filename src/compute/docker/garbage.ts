@@ -70,7 +70,9 @@ async function removeLeftContainers(engine: Engine, own: string, signal: AbortSi
     { query, signal },
   );
   const isLeft = ({ Created, Labels }: (typeof found)[number]) =>
-    Labels[labels.replica] === undefined && Date.now() - Created * 1000 > leftContainerMs;
+    Labels[labels.replica] === undefined &&
+    Labels[labels.service] === undefined &&
+    Date.now() - Created * 1000 > leftContainerMs;
   for (const { Id } of found.filter(isLeft)) {
     await engine.callUnless([404, 409], "DELETE", `/containers/${Id}`, { query: { v: true }, signal });
   }

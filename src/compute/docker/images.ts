@@ -11,7 +11,7 @@ export interface RegistryCredential {
   password: string;
 }
 
-type Image = Extract<ReplicaSpec["artifact"], { kind: "image" }>;
+type Image = Pick<Extract<ReplicaSpec["artifact"], { kind: "image" }>, "digest" | "uri">;
 
 /** What `GET /images/{name}/json` tells. */
 export interface ImageDetails {
@@ -159,6 +159,6 @@ function isFinal({ status, message }: EngineError): boolean {
 
 function unavailable(uri: string, { message }: EngineError): UnusableSpec {
   return new UnusableSpec(
-    `The image ${uri} cannot be pulled: ${message}. Push it, correct image_uri, or let the operator give this server credentials for the registry.`,
+    `The image ${uri} cannot be pulled: ${message}. Push it, correct its name, or let the operator give this server credentials for the registry.`,
   );
 }

@@ -3,14 +3,12 @@ import type { Engine } from "./engine.ts";
 
 /**
  * One bridge network per workspace: its agents reach each other and the outside, and nobody else's. It is made for the
- * first replica and removed with the last, because an engine has address space for about thirty.
+ * first container and removed with the last, because an engine has address space for about thirty.
  */
 export class Networks {
   readonly #engine: Engine;
   readonly #installationId: string;
   readonly #users = new Map<string, Set<string>>();
-  /** Per workspace, so that none is removed while another replica is about to join. */
-  readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(engine: Engine, installationId: string) {
     this.#engine = engine;
@@ -25,51 +23,28 @@ export class Networks {
   /** @returns the name of the network, which stays until the replica leaves. */
   join(tenantId: string, replicaId: string): Promise<string> {
     this.#usersOf(tenantId).add(replicaId);
-    return this.#inTurn(tenantId, async () => {
-      const name = this.#nameOf(tenantId);
-      const found = await this.#engine.callUnless([404], "GET", `/networks/${name}`);
-      if (found === undefined) await this.#create(name, tenantId);
-      return name;
-    });
+    return openNetwork(this.#engine, this.#installationId, tenantId);
   }
 
   async leave(tenantId: string, replicaId: string): Promise<void> {
     const users = this.#usersOf(tenantId);
     users.delete(replicaId);
     if (users.size > 0) return;
-    await this.#inTurn(tenantId, async () => {
-      if (users.size > 0) return;
-      this.#users.delete(tenantId);
-      // 403: somebody put a container of their own into it.
-      await this.#engine.callUnless([403, 404], "DELETE", `/networks/${this.#nameOf(tenantId)}`);
+    await closeNetwork(this.#engine, networkName(this.#installationId, tenantId), () => {
+      if (this.#usersOf(tenantId).size > 0) return false;
+      return this.#users.delete(tenantId);
     });
   }
 
   /** Removes those that were left behind by a process that died between two calls. */
   async sweep(): Promise<void> {
     const filters = { label: [`${labels.installation}=${this.#installationId}`] };
-    const found = await this.#engine.call<{ Id: string; Labels: Record<string, string> }[]>("GET", "/networks", {
+    const found = await this.#engine.call<{ Name: string; Labels: Record<string, string> }[]>("GET", "/networks", {
       query: { filters },
     });
-    for (const { Id, Labels } of found) {
-      if (this.#users.has(Labels[labels.tenant] ?? "")) continue;
-      await this.#engine.callUnless([403, 404], "DELETE", `/networks/${Id}`);
+    for (const { Name, Labels } of found) {
+      if (!this.#users.has(Labels[labels.tenant] ?? "")) await closeNetwork(this.#engine, Name);
     }
-  }
-
-  #create(name: string, tenantId: string): Promise<unknown> {
-    return this.#engine.callUnless([409], "POST", "/networks/create", {
-      body: {
-        Name: name,
-        CheckDuplicate: true,
-        Driver: "bridge",
-        Labels: { [labels.installation]: this.#installationId, [labels.tenant]: tenantId },
-      },
-    });
-  }
-
-  #nameOf(tenantId: string): string {
-    return `pierhead-${this.#installationId.slice(0, 8)}-${tenantId}`;
   }
 
   #usersOf(tenantId: string): Set<string> {
@@ -77,13 +52,53 @@ export class Networks {
     this.#users.set(tenantId, users);
     return users;
   }
+}
 
-  #inTurn<T>(tenantId: string, act: () => Promise<T>): Promise<T> {
-    const turn = (this.#turns.get(tenantId) ?? Promise.resolve()).then(act);
-    this.#turns.set(
-      tenantId,
-      turn.catch(() => {}),
-    );
-    return turn;
-  }
+export const networkName = (installationId: string, tenantId: string) =>
+  `pierhead-${installationId.slice(0, 8)}-${tenantId}`;
+
+/**
+ * By name: none is removed while a container is about to join, and none is made twice. The engine lets several have one
+ * name, and refuses containers then.
+ */
+const turns = new Map<string, Promise<unknown>>();
+
+function inTurn<T>(name: string, act: () => Promise<T>): Promise<T> {
+  const turn = (turns.get(name) ?? Promise.resolve()).then(act);
+  const settled = turn.then(
+    () => {},
+    () => {},
+  );
+  turns.set(name, settled);
+  void settled.then(() => {
+    if (turns.get(name) === settled) turns.delete(name);
+  });
+  return turn;
+}
+
+/** @returns the name of a workspace's network, which is there now. */
+export function openNetwork(engine: Engine, installationId: string, tenantId: string): Promise<string> {
+  const name = networkName(installationId, tenantId);
+  return inTurn(name, async () => {
+    if ((await engine.callUnless([404], "GET", `/networks/${name}`)) !== undefined) return name;
+    await engine.callUnless([409], "POST", "/networks/create", {
+      body: {
+        Name: name,
+        CheckDuplicate: true,
+        Driver: "bridge",
+        Labels: { [labels.installation]: installationId, [labels.tenant]: tenantId },
+      },
+    });
+    return name;
+  });
+}
+
+/** Removes a network that no container is in, be it one that does not run just now: it could not start again. */
+export async function closeNetwork(engine: Engine, name: string, isUnused = () => true): Promise<void> {
+  const query = { all: true, filters: { network: [name] } };
+  await inTurn(name, async () => {
+    if (!isUnused() || (await engine.call<unknown[]>("GET", "/containers/json", { query })).length > 0) return;
+    // 403: somebody was quicker.
+    await engine.callUnless([403, 404], "DELETE", `/networks/${name}`);
+  });
 }

@@ -1,0 +1,40 @@
+import { Services } from "../compute/docker/services.ts";
+import { containerPostgres, containerRedis } from "../provision/container-databases.ts";
+import { sharedPostgres } from "../provision/shared-postgres.ts";
+import { sharedRedis } from "../provision/shared-redis.ts";
+import type { DatabaseServers } from "../reconciler/databases.ts";
+import type { Sealer } from "../store/seal.ts";
+import type { Closing } from "./closing.ts";
+import type { Config } from "./config.ts";
+import type { ImageNames } from "./registry.ts";
+
+/** Where the databases of deployments are, as far as the operator has them. What is no longer wanted serves those who have it. */
+export function databaseServers(
+  config: Config,
+  parts: { sealer: Sealer; installationId: string; imageNames: ImageNames; closing: Closing },
+): DatabaseServers | null {
+  const { agentPostgresUrl, agentPostgresAddress, agentRedisUrl, agentRedisAddress, compute } = config;
+  if (agentPostgresUrl === undefined && agentRedisUrl === undefined && compute !== "docker") return null;
+  return {
+    sealer: parts.sealer,
+    shared: {
+      postgres: agentPostgresUrl ? sharedPostgres({ adminUrl: agentPostgresUrl, address: agentPostgresAddress }) : null,
+      redis: agentRedisUrl ? sharedRedis({ adminUrl: agentRedisUrl, address: agentRedisAddress }) : null,
+    },
+    container: compute === "docker" ? containerServers(config, parts) : null,
+    areContainersWanted: config.agentDatabases === "containers",
+  };
+}
+
+function containerServers(
+  { dockerHost: host, agentPostgresImage, agentRedisImage }: Config,
+  parts: { installationId: string; imageNames: ImageNames; closing: Closing },
+): DatabaseServers["container"] {
+  const { installationId, imageNames, closing } = parts;
+  const containers = new Services({ host, installationId, credentialOf: (uri) => imageNames.credentialOf(uri) });
+  closing.add("databases", () => containers.close());
+  return {
+    postgres: containerPostgres({ containers, image: agentPostgresImage }),
+    redis: containerRedis({ containers, image: agentRedisImage }),
+  };
+}
