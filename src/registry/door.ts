@@ -2,6 +2,7 @@ import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request, type Se
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Access, readAccess, repositoryPrefix, type Signer } from "./access-token.ts";
+import type { RegistryLogin } from "./registry-login.ts";
 
 /** The registry behind the door. */
 export interface Upstream {
@@ -9,8 +10,8 @@ export interface Upstream {
   origin: string;
   /** Of the names of its repositories, with a slash at its end; "" for none. */
   prefix: string;
-  /** What it is to be told with each request; null: it asks nobody. */
-  authorization: string | null;
+  /** null: it asks nobody. */
+  login: RegistryLogin | null;
 }
 
 export interface DoorOptions {
@@ -90,11 +91,12 @@ export class RegistryDoor {
     const { protocol, host } = new URL(upstream.origin);
     const isTls = protocol === "https:";
     // The registry on this machine makes its addresses of the name it was called by.
-    const headers: OutgoingHttpHeaders = { host: isTls || upstream.authorization ? host : asked.headers.host };
-    if (upstream.authorization !== null) headers["authorization"] = upstream.authorization;
+    const headers: OutgoingHttpHeaders = { host: upstream.login === null ? asked.headers.host : host };
+    const url = placeIn(upstream, target);
+    const authorization = await upstream.login?.authorization(scopesOf(url, asked.method));
+    if (authorization != null) headers["authorization"] = authorization;
     for (const name of passedOn) if (asked.headers[name] !== undefined) headers[name] = asked.headers[name];
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const url = upstream.origin + target.replace("/v2/", `/v2/${target === "/v2/" ? "" : upstream.prefix}`);
     const agent = this.#agents[isTls ? "https:" : "http:"];
     const passed = (isTls ? tlsRequest : request)(url, { method: asked.method, headers, agent });
     passed.on("error", reject);
@@ -102,6 +104,7 @@ export class RegistryDoor {
       // That we are not known there is nothing a client could change.
       if (answer.statusCode === 401) {
         answer.resume();
+        upstream.login?.forget();
         return reject(new Error(`the registry at ${host} refuses the credentials it was given`));
       }
       response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...placeOf(answer, upstream) });
@@ -134,6 +137,23 @@ function targetOf({ method = "", url = "" }: IncomingMessage, { deploymentId, ki
     searchParams.delete("mount");
   }
   return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
+}
+
+/** The same place in a registry that keeps our repositories below a prefix. */
+function placeIn({ origin, prefix }: Upstream, target: string): URL {
+  const url = new URL(target.replace("/v2/", `/v2/${target === "/v2/" ? "" : prefix}`), origin);
+  const from = url.searchParams.get("from");
+  if (from !== null) url.searchParams.set("from", prefix + from);
+  return url;
+}
+
+/** What a request needs to be allowed, in the words of token services. */
+function scopesOf({ pathname, searchParams }: URL, method = "GET"): string[] {
+  const [, repository] = /^\/v2\/(.+)\/(?:blobs|manifests|tags)\//.exec(pathname) ?? [];
+  if (repository === undefined) return [];
+  const from = searchParams.get("from");
+  const own = `repository:${repository}:${readVerbs.has(method) ? "pull" : "pull,push"}`;
+  return from === null ? [own] : [own, `repository:${from}:pull`];
 }
 
 /** Where a push goes on, as its client has to be told: on our own address. What lies elsewhere, such as blobs, stays there. */

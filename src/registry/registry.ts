@@ -35,7 +35,7 @@ export class Registry {
     this.#upstream =
       typeof place === "function"
         ? place
-        : async () => ({ origin: `http://127.0.0.1:${await own?.port()}`, prefix: "", authorization: null });
+        : async () => ({ origin: `http://127.0.0.1:${await own?.port()}`, prefix: "", login: null });
     this.door = new RegistryDoor({ signer, logger, upstream: this.#upstream });
   }
 
@@ -44,10 +44,13 @@ export class Registry {
    * @returns the digest of an image; null when there is none.
    */
   async findDigest(deploymentId: string, name: string, reference: string): Promise<string | null> {
-    const { origin, prefix, authorization } = await this.#upstream();
-    const url = `${origin}/v2/${prefix}${repositoryPrefix(deploymentId)}${name}/manifests/${reference}`;
-    const headers = { accept: manifestTypes, ...(authorization !== null && { authorization }) };
+    const { origin, prefix, login } = await this.#upstream();
+    const repository = `${prefix}${repositoryPrefix(deploymentId)}${name}`;
+    const url = `${origin}/v2/${repository}/manifests/${reference}`;
+    const authorization = await login?.authorization([`repository:${repository}:pull`]);
+    const headers = { accept: manifestTypes, ...(authorization != null && { authorization }) };
     const answer = await fetch(url, { method: "HEAD", headers, signal: AbortSignal.timeout(askTimeoutMs) });
+    if (answer.status === 401) login?.forget();
     return answer.ok ? answer.headers.get("docker-content-digest") : null;
   }
 

@@ -5,6 +5,7 @@ import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
 import type { Upstream } from "../registry/door.ts";
 import { parseOwnImage, Registry } from "../registry/registry.ts";
+import { RegistryLogin } from "../registry/registry-login.ts";
 import { findRegistryProgram } from "../registry/registry-process.ts";
 import { findKnownDigests } from "../store/artifacts.ts";
 import type { Db } from "../store/database.ts";
@@ -33,19 +34,18 @@ export function openRegistry(
  * The operator's registry; its credential is read each time, as for other registries.
  * @throws Error naming the variable, when it is no address.
  */
-function upstreamOf(address: string, { registryAuthFile }: Config): () => Promise<Upstream> {
+function upstreamOf(address: string, { registryAuthFile, allowPrivateNetwork }: Config): () => Promise<Upstream> {
   const url = URL.parse(address);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "") {
     throw new Error(`PIERHEAD_REGISTRY_URL must be an http or https address without credentials, got "${address}"`);
   }
-  const { origin, host, pathname } = url;
+  const { origin, pathname } = url;
   const prefix = pathname.replace(/^\/+|\/+$/g, "");
-  return async () => {
-    const credential =
-      registryAuthFile === undefined ? null : await readRegistryCredential(registryAuthFile, `${host}/x`);
-    const login = credential && Buffer.from(`${credential.username}:${credential.password}`).toString("base64");
-    return { origin, prefix: prefix === "" ? "" : `${prefix}/`, authorization: login && `Basic ${login}` };
-  };
+  const credentialOf = async (host: string) =>
+    registryAuthFile === undefined ? null : readRegistryCredential(registryAuthFile, `${host}/x`);
+  const login = new RegistryLogin({ origin, credentialOf, allowPrivateNetwork });
+  const upstream = { origin, prefix: prefix === "" ? "" : `${prefix}/`, login };
+  return async () => upstream;
 }
 
 export type ImageFound = ({ ok: true } & PinnedImage) | { ok: false; message: string };

@@ -9,13 +9,17 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { signAccess } from "../../src/registry/access-token.ts";
 import { Registry } from "../../src/registry/registry.ts";
+import { RegistryLogin } from "../../src/registry/registry-login.ts";
 import { findRegistryProgram, RegistryProcess } from "../../src/registry/registry-process.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 const program = findRegistryProgram();
 const skip = program === null ? "docker-registry (Debian: apt-get install docker-registry)" : false;
 const logger = createLogger("silent");
-const operator = `Basic ${Buffer.from("operator:hidden").toString("base64")}`;
+const own = { username: "operator", password: "hidden" };
+const basic = ({ username, password }: typeof own) =>
+  `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+const operator = basic(own);
 const mac = (text: string) => createHmac("sha256", "key").update(text).digest("hex");
 const signer = { sign: mac, isSigned: (text: string, signature: string) => signature === mac(text) };
 
@@ -54,13 +58,15 @@ after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A door to that registry. @param authorization what it tells it */
-async function openDoor(authorization: string) {
-  const upstream = { origin, prefix: "team/agents/", authorization };
-  const registry = new Registry({ place: async () => upstream, signer, logger });
+/** A door to a registry. @param credentials by host, as the operator wrote them down */
+async function openDoor(to: string, credentials: Record<string, typeof own>) {
+  const credentialOf = async (host: string) => credentials[host] ?? null;
+  const login = new RegistryLogin({ origin: to, credentialOf, allowPrivateNetwork: true });
+  const registry = new Registry({ place: async () => ({ origin: to, prefix: "team/agents/", login }), signer, logger });
   const url = await serve(createServer((asked, answer) => registry.door.handle(asked, answer)));
   return { registry, url };
 }
+const hostOf = (url: string) => new URL(url).host;
 
 const callAs = (url: string, token: string) => (method: string, target: string, body?: string) => {
   const authorization = `Basic ${Buffer.from(`oauth2accesstoken:${token}`).toString("base64")}`;
@@ -71,7 +77,7 @@ const callAs = (url: string, token: string) => (method: string, target: string, 
 test("a registry of the operator's keeps what is pushed, below its prefix, and clients never learn its address or password", {
   skip,
 }, async () => {
-  const { registry, url } = await openDoor(operator);
+  const { registry, url } = await openDoor(origin, { [hostOf(origin)]: own });
   const id = randomUUID();
   const call = callAs(url, signAccess(signer, { deploymentId: id, kind: "push" }));
   const put = async (text: string) => {
@@ -100,7 +106,7 @@ test("a registry of the operator's keeps what is pushed, below its prefix, and c
 test("a token that has expired is let in no more; wrong credentials of the operator are not the client's to correct", {
   skip,
 }, async () => {
-  const { registry, url } = await openDoor("Basic d3Jvbmc6d3Jvbmc=");
+  const { registry, url } = await openDoor(origin, { [hostOf(origin)]: { ...own, password: "wrong" } });
   const access = { deploymentId: randomUUID(), kind: "push" as const };
   const target = `/v2/r/${access.deploymentId}/agent/tags/list`;
   const expired = signAccess(signer, access, Date.now() - 2 * 3_600_000);
