@@ -20,11 +20,13 @@ export interface BackupManifest {
 const leftOut: Record<string, string> = {
   schema_migrations: "the manifest names them",
   deployment_changes: "wakes servers that run",
+  github_app_links: "pages that people have open",
   idempotency_keys: "answers to requests of the last day",
   installation_links: "pages that people have open",
   leases: "of processes",
   metric_minutes: "charts of the last days, by far the most rows",
   oauth_requests: "sign-ins under way",
+  picker_sessions: "pages that people have open",
   reconcile_queue: "every deployment is put there anew",
   sessions: "of browsers",
 };

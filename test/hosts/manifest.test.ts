@@ -4,6 +4,7 @@ import { after, test } from "node:test";
 import { sql } from "kysely";
 import { ApiFailure, createClient } from "../../src/client/client.ts";
 import { appManifest, isReachable, manifestTarget } from "../../src/integrations/github-manifest.ts";
+import { runCli } from "../cli/run-cli.ts";
 import { startTestServer } from "../server.ts";
 import { appId, clientSecret, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
 import { pushOf } from "./recorded-messages.ts";
@@ -101,6 +102,27 @@ async function worksWithIt(): Promise<void> {
   };
   assert.deepEqual([await tell(webhookSecret), await tell("another")], [202, 403]);
 }
+
+test("from the command line: the App is shown, and an account that has installed it is chosen after a sign-in", async () => {
+  const cli = async (...argv: string[]) => {
+    const ran = await runCli(["integrations", ...argv, "--data-dir", t.dataDir]);
+    assert.equal(ran.code, 0, ran.stderr);
+    return ran;
+  };
+  const shown = await cli("app", "show");
+  assert.match(shown.stdout, /^Pierhead of Acme, id 1337, at .*\/apps\/pierhead\n.*\nGitHub tells of pushes\.\n$/);
+  const { resources } = await t.client.listIntegrations();
+  for (const { id } of resources) await t.client.deleteIntegration({ integration_id: id });
+  const { stderr } = await cli("install");
+  const signIn = /Installed there already: (\S+)/.exec(stderr)?.[1] ?? "";
+  const atGithub = await fetch(signIn, { redirect: "manual" });
+  const page = await (await fetch(here(atGithub.headers.get("location") ?? ""))).text();
+  const session = /pierhead integrations pick ([\w-]{43})/.exec(page)?.[1] ?? page;
+  assert.match((await cli("pick", session)).stdout, /^INSTALLATION +ACCOUNT\s+41 +acme\s+$/);
+  await cli("pick", session, "41");
+  assert.match((await cli("list")).stdout, /github +acme .*installation 41/);
+  assert.match((await runCli(["integrations", "pick", session, "41", "--data-dir", t.dataDir])).stderr, /one choice/);
+});
 
 test("nothing of it lies in clear text, and the audit log says who made it", async () => {
   for (const table of ["github_app", "github_app_links", "audit_log", "events", "idempotency_keys"]) {

@@ -65,20 +65,20 @@ const previews = async (parent: string) => {
   return resources.filter(({ parent_deployment_id }) => parent_deployment_id === parent);
 };
 const previewsAre = (parent: string, holds: (found: Deployment[]) => boolean) =>
-  eventually(() => previews(parent), holds, { timeoutMs: 90_000 });
+  eventually(() => previews(parent), holds, { timeoutMs: 300_000 });
 const commentIs = (pattern: RegExp) =>
   eventually(
     () => [...github.state.comments.values()].map(({ body }) => body),
     (bodies) => bodies.some((body) => pattern.test(body)),
     {
-      timeoutMs: 90_000,
+      timeoutMs: 300_000,
     },
   );
 const deployedWith = (id: string, sha: string) =>
   eventually(
     async () => (await t.client.listRevisions({ deployment_id: id })).resources[0],
     (newest) => newest?.status === "DEPLOYED" && newest.source_revision_config.repo_commit_sha === sha,
-    { timeoutMs: 90_000 },
+    { timeoutMs: 300_000 },
   );
 
 async function makeParent(preview: Record<string, unknown>): Promise<string> {

@@ -35,7 +35,7 @@ const ended = (id: string) =>
   eventually(
     async () => (await t.client.listRevisions({ deployment_id: id })).resources[0],
     (revision) => revision !== undefined && /FAILED|DEPLOYED/.test(revision.status),
-    { timeoutMs: 120_000 },
+    { timeoutMs: 300_000 },
   );
 
 test("a private repository is built with a token of its own, which stands in no argument, variable, log, error or file", async () => {

@@ -29,7 +29,7 @@ async function lookNow(id: string): Promise<void> {
 
 const checkOf = (sha: string, holds: (check: Record<string, unknown> | undefined) => boolean) =>
   eventually(() => [...github.state.checks.values()].find(({ head_sha }) => head_sha === sha), holds, {
-    timeoutMs: 90_000,
+    timeoutMs: 300_000,
   });
 
 test("a pushed commit shows at the host how it goes, with a link, and with the end of the log when it failed, without secrets", async () => {
@@ -62,7 +62,7 @@ test("a pushed commit shows at the host how it goes, with a link, and with the e
   const failed = await eventually(
     async () => (await t.client.listRevisions({ deployment_id: id })).resources[0],
     (newest) => newest?.source_revision_config.repo_commit_sha === bad && newest.status === "DEPLOY_FAILED",
-    { timeoutMs: 90_000 },
+    { timeoutMs: 300_000 },
   );
   assert.match(failed?.status_message ?? "", /it broke/);
   assert.equal(await checkOf(bad, () => true), undefined, "GitHub was away, and nothing waited for it");
