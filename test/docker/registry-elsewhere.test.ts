@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { createHash, createHmac, randomUUID } from "node:crypto";
+import { execFileSync, spawn } from "node:child_process";
+import { createHash, createHmac, randomUUID, sign } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -12,6 +13,8 @@ import { Registry } from "../../src/registry/registry.ts";
 import { RegistryLogin } from "../../src/registry/registry-login.ts";
 import { findRegistryProgram, RegistryProcess } from "../../src/registry/registry-process.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
 
 const program = findRegistryProgram();
 const skip = program === null ? "docker-registry (Debian: apt-get install docker-registry)" : false;
@@ -59,9 +62,9 @@ after(async () => {
 });
 
 /** A door to a registry. @param credentials by host, as the operator wrote them down */
-async function openDoor(to: string, credentials: Record<string, typeof own>) {
+async function openDoor(to: string, credentials: Record<string, typeof own>, allowPrivateNetwork = true) {
   const credentialOf = async (host: string) => credentials[host] ?? null;
-  const login = new RegistryLogin({ origin: to, credentialOf, allowPrivateNetwork: true });
+  const login = new RegistryLogin({ origin: to, credentialOf, allowPrivateNetwork });
   const registry = new Registry({ place: async () => ({ origin: to, prefix: "team/agents/", login }), signer, logger });
   const url = await serve(createServer((asked, answer) => registry.door.handle(asked, answer)));
   return { registry, url };
@@ -74,12 +77,8 @@ const callAs = (url: string, token: string) => (method: string, target: string, 
   return fetch(new URL(target, url), { method, headers, ...(body === undefined ? {} : { body }) });
 };
 
-test("a registry of the operator's keeps what is pushed, below its prefix, and clients never learn its address or password", {
-  skip,
-}, async () => {
-  const { registry, url } = await openDoor(origin, { [hostOf(origin)]: own });
-  const id = randomUUID();
-  const call = callAs(url, signAccess(signer, { deploymentId: id, kind: "push" }));
+/** @returns its digest. */
+async function pushImage(call: ReturnType<typeof callAs>, id: string): Promise<string | null> {
   const put = async (text: string) => {
     const begun = await call("POST", `/v2/r/${id}/agent/blobs/uploads/`);
     const place = begun.headers.get("location") ?? "";
@@ -93,7 +92,16 @@ test("a registry of the operator's keeps what is pushed, below its prefix, and c
   const manifest = { schemaVersion: 2, mediaType: "application/vnd.oci.image.manifest.v1+json", config, layers };
   const pushed = await call("PUT", `/v2/r/${id}/agent/manifests/1`, JSON.stringify(manifest));
   assert.equal(pushed.status, 201);
-  const digest = pushed.headers.get("docker-content-digest");
+  return pushed.headers.get("docker-content-digest");
+}
+
+test("a registry of the operator's keeps what is pushed, below its prefix, and clients never learn its address or password", {
+  skip,
+}, async () => {
+  const { registry, url } = await openDoor(origin, { [hostOf(origin)]: own });
+  const id = randomUUID();
+  const call = callAs(url, signAccess(signer, { deploymentId: id, kind: "push" }));
+  const digest = await pushImage(call, id);
   assert.equal(await registry.findDigest(id, "agent", "1"), digest);
   const inside = await fetch(`${origin}/v2/team/agents/r/${id}/agent/tags/list`, {
     headers: { authorization: operator },
@@ -115,4 +123,106 @@ test("a token that has expired is let in no more; wrong credentials of the opera
   assert.match(refused.headers.get("www-authenticate") ?? "", /^Basic/);
   assert.equal((await callAs(url, signAccess(signer, access))("GET", target)).status, 503);
   await registry.close();
+});
+
+/** A token service, as distribution's registry believes it, and the scopes it was asked for by whom. */
+async function startTokenService(files: { key: string; certificate: string }) {
+  const asked: { authorization: string | undefined; scopes: string[] }[] = [];
+  const key = await readFile(files.key);
+  const [, chain = ""] = /-----BEGIN CERTIFICATE-----([^-]+)/.exec(await readFile(files.certificate, "utf8")) ?? [];
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const url = await serve(
+    createServer((request, answer) => {
+      const { searchParams } = new URL(request.url ?? "", "http://service");
+      const scopes = searchParams.getAll("scope");
+      asked.push({ authorization: request.headers.authorization, scopes });
+      if (request.headers.authorization !== operator) return answer.writeHead(401).end();
+      const access = scopes.map((scope) => {
+        const [type = "", name = "", actions = ""] = scope.split(":");
+        return { type, name, actions: actions.split(",") };
+      });
+      const nowS = Math.floor(Date.now() / 1000);
+      const times = { nbf: nowS - 60, iat: nowS - 60, exp: nowS + 300 };
+      const claims = {
+        iss: "tests",
+        aud: searchParams.get("service"),
+        sub: "operator",
+        jti: randomUUID(),
+        ...times,
+        access,
+      };
+      const text = `${part({ typ: "JWT", alg: "ES256", x5c: [chain.replaceAll(/\s/g, "")] })}.${part(claims)}`;
+      const signature = sign("sha256", Buffer.from(text), { key, dsaEncoding: "ieee-p1363" }).toString("base64url");
+      answer.end(JSON.stringify({ token: `${text}.${signature}`, expires_in: 300 }));
+    }),
+  );
+  return { url: `${url}/token`, asked };
+}
+
+test("a registry that takes tokens only is asked with those of the service it names, each for the images of one deployment", {
+  skip,
+}, async () => {
+  const [key, certificate] = [path.join(directory, "key.pem"), path.join(directory, "certificate.pem")];
+  const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+  const made = ["-subj", "/CN=tests", "-keyout", key, "-out", certificate];
+  execFileSync("openssl", ["req", "-x509", ...curve, ...made], { stdio: "ignore" });
+  const service = await startTokenService({ key, certificate });
+  const port = await freePort();
+  const rootdirectory = path.join(directory, "tokens");
+  const config = path.join(directory, "tokens.json");
+  const token = { realm: service.url, service: "registry", issuer: "tests", rootcertbundle: certificate };
+  const settings = {
+    version: "0.1",
+    storage: { filesystem: { rootdirectory } },
+    http: { addr: `127.0.0.1:${port}`, relativeurls: true },
+  };
+  await writeFile(config, JSON.stringify({ ...settings, auth: { token } }));
+  const child = spawn(program as string, ["serve", config], { stdio: "ignore" });
+  try {
+    const to = `http://127.0.0.1:${port}`;
+    await eventually(
+      () =>
+        fetch(`${to}/v2/`).then(
+          ({ status }) => status,
+          () => 0,
+        ),
+      (status) => status === 401,
+    );
+    const { registry, url } = await openDoor(to, { [hostOf(service.url)]: own });
+    const [id, other] = [randomUUID(), randomUUID()];
+    const digest = await pushImage(callAs(url, signAccess(signer, { deploymentId: id, kind: "push" })), id);
+    assert.match(digest ?? "", /^sha256:/);
+    assert.equal(await registry.findDigest(id, "agent", "1"), digest);
+    assert.equal(await registry.findDigest(other, "agent", "1"), null);
+    assert.deepEqual(
+      [...new Set(service.asked.flatMap(({ scopes }) => scopes))].sort(),
+      [
+        ...[`repository:team/agents/r/${id}/agent:pull`, `repository:team/agents/r/${id}/agent:pull,push`],
+        `repository:team/agents/r/${other}/agent:pull`,
+      ].sort(),
+    );
+    assert.equal(service.asked.length, 3, "a token is used again");
+    await registry.close();
+    const refusals: [Parameters<typeof openDoor>[1], boolean, RegExp][] = [
+      [{ [hostOf(to)]: own }, true, /sends for a token to 127\.0\.0\.1:\d+: add credentials for that host/],
+      [{ [hostOf(service.url)]: own }, false, /private|not public/i],
+      [{ [hostOf(service.url)]: { ...own, password: "wrong" } }, true, /gives no token .*: 401/],
+    ];
+    for (const [credentials, allowPrivateNetwork, why] of refusals) {
+      const count: number = service.asked.length;
+      const refused = await openDoor(to, credentials, allowPrivateNetwork);
+      await assert.rejects(refused.registry.findDigest(id, "agent", "1"), why);
+      const { status } = await callAs(refused.url, signAccess(signer, { deploymentId: id, kind: "push" }))(
+        "GET",
+        "/v2/",
+      );
+      assert.equal(status, 503);
+      if (!String(why).includes("401")) assert.equal(service.asked.length, count, "nothing was sent there");
+      await refused.registry.close();
+    }
+  } finally {
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
 });
