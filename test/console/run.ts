@@ -13,7 +13,9 @@ if (missing !== undefined) console.log(`SKIPPED console: ${missing}`);
 else {
   runOrExit(["console/build.mjs", "dist/console"]);
   runOrExit(["node_modules/typescript/bin/tsc", "-p", here, "--pretty", "false"]);
-  const files = ["flows", "integrations", "safety", "pages", "scale"].map((name) => path.join(here, `${name}.test.ts`));
+  const files = ["flows", "parts", "chat", "integrations", "safety", "pages", "scale"].map((name) =>
+    path.join(here, `${name}.test.ts`),
+  );
   const at = process.argv.indexOf("--screenshots");
   const pictures = at < 0 ? {} : { PIERHEAD_TEST_SCREENSHOTS: path.resolve(process.argv[at + 1] ?? "screenshots") };
   const env = { ...process.env, ...pictures, PIERHEAD_TEST_CHROMIUM: chromium, PIERHEAD_TEST_DATABASE_URL: "none" };

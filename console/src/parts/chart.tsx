@@ -11,6 +11,7 @@ export function Chart(props: { title: string; unit: string; times: number[]; lin
   const { title, unit, times, lines, markers } = props;
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
   const max = niceMax(Math.max(0, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  // A time stands for the step that begins there: what happened in the last one is drawn at its begin.
   const x = (at: number) => left + ((at - begin) / Math.max(1, end - begin)) * (width - left - 4);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - 8);
   return (
@@ -29,9 +30,10 @@ export function Chart(props: { title: string; unit: string; times: number[]; lin
           </g>
         ))}
         {markers
-          .filter((at) => at >= begin && at <= end)
-          .map((at) => (
-            <line key={at} className="marker" x1={x(at)} x2={x(at)} y1={8} y2={height - bottom} />
+          .filter((at) => at >= begin)
+          .map((at) => ({ at, place: x(Math.min(at, end)) }))
+          .map(({ at, place }) => (
+            <line key={at} className="marker" x1={place} x2={place} y1={8} y2={height - bottom} />
           ))}
         {lines.map(({ name, values }, index) => (
           <path key={name} className={`line-${index}`} d={pathOf(values, times, x, y)} />

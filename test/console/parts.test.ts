@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { promisify } from "node:util";
+import { sql } from "kysely";
+import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { addMetricSamples } from "../../src/store/metric-minutes.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
+import { startOAuthServer } from "../oauth-server.ts";
+import { addressOf, assertQuiet, startWorld } from "./world.ts";
+
+const repository = await createAgentRepository(nodeAgent("picked"));
+after(() => repository[Symbol.asyncDispose]());
+const github = await startGithub({ "acme/other-bot": "/nowhere", "acme/support-bot": repository.directory });
+after(() => github[Symbol.asyncDispose]());
+const world = await startWorld({
+  PIERHEAD_GITHUB_URL: github.origin,
+  PIERHEAD_GITHUB_APP_ID: appId,
+  PIERHEAD_GITHUB_PRIVATE_KEY: privateKeyPem,
+  PIERHEAD_GITHUB_WEBHOOK_SECRET: webhookSecret,
+});
+const { pierhead, open, findings } = world;
+after(() => assertQuiet(world));
+const { client } = pierhead;
+
+const made = await client.createDeployment({
+  body: {
+    name: "measured",
+    source: "internal_template",
+    source_config: { template_id: "node-server", deployment_type: "dev" },
+    source_revision_config: {},
+    secrets: [
+      { name: "TONE", value: "kind" },
+      { name: "OLD", value: "1" },
+    ],
+  },
+});
+const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+assert.equal((await client.waitForRevision(ids)).status, "DEPLOYED");
+
+test("the GitHub App is installed by way of its page, its repositories are offered, and the chosen one runs", async () => {
+  const page = await open({ path: "/host/integrations" });
+  await page.getByRole("button", { name: "Install the GitHub App" }).click();
+  await page.waitForURL((url) => url.href.startsWith(`${github.origin}/apps/pierhead/installations/new`));
+  const state = new URL(page.url()).searchParams.get("state") ?? "";
+  // What GitHub's page does when the person there has chosen.
+  github.state.installations.set(41, { account: "acme", created_at: new Date().toISOString() });
+  const back = new URLSearchParams({ state, setup_action: "install", installation_id: "41" });
+  await page.goto(`${pierhead.url}/v2/auth/setup/github?${back}`);
+  await page.getByRole("link", { name: "Go back" }).click();
+  await page.getByRole("button", { name: "Delete acme" }).waitFor();
+  assert.equal(new URL(page.url()).pathname, "/host/integrations");
+
+  await page.goto(`${pierhead.url}/host/new`);
+  await page.getByRole("button", { name: "Git repository" }).click();
+  await page.getByLabel("Read with").selectOption({ label: "acme" });
+  await page.getByLabel("Its repositories").selectOption({ label: "acme/support-bot" });
+  assert.equal(await page.getByLabel("Repository", { exact: true }).inputValue(), `${github.origin}/acme/support-bot`);
+  assert.equal(await page.getByLabel("Branch, refs/tags/… or commit").inputValue(), "main");
+  await page.getByLabel("Config file").fill("pierhead.json");
+  await page.getByLabel("Name", { exact: true }).fill("support");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.getByText("serves", { exact: true }).waitFor();
+  assert.ok(github.state.gitFetches > 0, "it was read from the host");
+  // The page at the host is none of ours.
+  world.complaints.splice(0);
+  await page.context().close();
+});
+
+test("an image is asked for by the rules of the server, and a server that cannot run it says why at once", async () => {
+  const page = await open({ path: "/host/new" });
+  await page.getByRole("button", { name: "Image", exact: true }).click();
+  await page.getByLabel("Name", { exact: true }).fill("from-image");
+  const image = page.getByLabel("Image", { exact: true });
+  await image.fill("Not An Image");
+  await page.locator("[aria-invalid=true]").waitFor();
+  assert.ok(await page.getByRole("button", { name: "Create and deploy" }).isDisabled());
+  assert.equal(await page.getByLabel("Type").count(), 0, "an image has none");
+  await image.fill("registry.example.org/team/agent:1.4");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page
+    .getByText(/needs a container engine.*PIERHEAD_COMPUTE=docker/)
+    .first()
+    .waitFor();
+  const { resources } = await client.listDeployments({ name: "from-image" });
+  const [found] = resources;
+  assert.deepEqual(
+    [found?.source, found?.source_revision_config.image_uri],
+    ["external_docker", "registry.example.org/team/agent:1.4"],
+  );
+  await page.context().close();
+});
+
+test("a provider is tried out: the link leads to its sign-in, and what came of it appears by itself", async () => {
+  await using provider = await startOAuthServer();
+  const endpoints = { auth_url: `${provider.url}/authorize`, token_url: `${provider.url}/token` };
+  const page = await open({ path: "/host/providers" });
+  await page.getByRole("button", { name: "New provider" }).click();
+  const form = page.getByRole("dialog");
+  await form.getByLabel("Id", { exact: true }).fill("tried");
+  await form.getByLabel("Name", { exact: true }).fill("Tried ID");
+  await form.getByLabel("Authorization URL").fill(endpoints.auth_url);
+  await form.getByLabel("Token URL").fill(endpoints.token_url);
+  await form.getByLabel("Client id").fill("client");
+  await form.getByLabel("Client secret").fill("secret");
+  assert.ok((await form.innerText()).includes(`${pierhead.url}/v2/auth/callback/tried`), "the redirect URI is named");
+  await form.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("button", { name: "Test Tried ID" }).click();
+  const dialog = page.getByRole("dialog", { name: "Test a sign-in" });
+  await dialog.getByText("pending").waitFor();
+  assert.deepEqual(await findings(page), []);
+  const link = new URL((await dialog.getByRole("link").getAttribute("href")) ?? "");
+  assert.deepEqual([link.origin, link.searchParams.get("code_challenge_method")], [provider.url, "S256"]);
+  const answer = new URLSearchParams({ code: "granted", state: link.searchParams.get("state") ?? "" });
+  assert.equal((await fetch(`${pierhead.url}/v2/auth/callback/tried?${answer}`)).status, 200);
+  await dialog.getByText("The provider gave a token").waitFor();
+  assert.equal(provider.calls.at(-1)?.form["code"], "granted");
+  await page.context().close();
+});
+
+test("charts show what was measured, in words too, and where a revision began to serve", async () => {
+  const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(pierhead.server.db.kysely);
+  const minute = Math.floor(Date.now() / 60_000) * 60_000;
+  const latency_counts = latencyBoundsMs.map((_, bucket) => (bucket === 3 ? 12 : 0)).concat(0);
+  // Nothing runs there that would be measured as well.
+  const body = { name: "drawn", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
+  const drawn = await client.createDeployment({ body });
+  // Some minutes that are still to come: the page may be late.
+  const samples = Array.from({ length: 40 }, (_, ago) => ({
+    ...{ deployment_id: drawn.id, at: new Date(minute - (ago - 10) * 60_000).toISOString(), interval_ms: 60_000 },
+    ...{ replicas: 2, cpu_cores: 0.25, memory_mib: 128, restarts: 0, requests: 12, errors: 3, latency_counts },
+  }));
+  await addMetricSamples(pierhead.server.db, rows[0]?.id ?? "", samples);
+  const page = await open({ path: `${addressOf(drawn)}/charts` });
+  await page.getByRole("img", { name: /^Requests: .*now 12; errors now 3/ }).waitFor();
+  for (const name of [/^Latency: p50 now \d.*p95 now \d.*p99 now \d/, /^CPU: cores now 0.25/, /^Memory: MiB now 128/])
+    assert.equal(await page.getByRole("img", { name }).count(), 1, String(name));
+  const lines = page.locator(".chart path");
+  assert.ok((await lines.first().getAttribute("d"))?.split("L").length ?? 0 > 20, "a line through what was measured");
+  for (const span of ["6 h", "1 d", "7 d"]) {
+    const asked = page.waitForResponse((answer) => answer.url().includes("/metrics?"));
+    await page.getByRole("button", { name: span }).click();
+    assert.equal((await asked).status(), 200);
+    await page.getByRole("img", { name: /^Replicas: replicas now 2/ }).waitFor();
+  }
+  await page.goto(`${pierhead.url}${addressOf(made)}/charts`);
+  await page.locator(".chart .marker").first().waitFor({ state: "attached" });
+  await page.context().close();
+});
+
+test("the environment says what deploying the gathered changes will do, and leaves them if one thinks better of it", async () => {
+  const page = await open({ path: `${addressOf(made)}/environment` });
+  const staged = page.getByRole("region", { name: "Staged changes" });
+  await page.getByLabel("Name 1").waitFor();
+  assert.equal(await staged.count(), 0, "nothing was changed");
+  assert.equal(await page.getByLabel("Value of TONE").getAttribute("type"), "password");
+  await page.getByLabel("Value of TONE").fill("stern");
+  await page.getByRole("button", { name: "Remove OLD" }).click();
+  const told = await staged.innerText();
+  for (const words of ["Changed: TONE", "Removed: OLD", "What this will do: one new revision", "stays as it is"])
+    assert.ok(told.includes(words), told);
+  await staged.getByRole("button", { name: "Discard" }).click();
+  await staged.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Show values" }).click();
+  assert.equal(await page.getByLabel("Value of TONE").inputValue(), "kind");
+  assert.equal((await client.listRevisions({ deployment_id: made.id })).resources.length, 1);
+  await page.context().close();
+});
+
+test("the rows of the list are gone through, selected and opened by single keys, which are letters where one types", async () => {
+  for (const name of ["row-1", "row-2", "row-3"]) {
+    const body = { name, source: "internal_source" as const, source_config: {}, source_revision_config: {} };
+    await client.createDeployment({ body });
+  }
+  const page = await open({ path: "/host/deployments?q=row-&sort=name" });
+  const { keyboard } = page;
+  await page.getByRole("link", { name: "row-3" }).waitFor();
+  const focused = () => page.evaluate(() => document.activeElement?.textContent ?? "");
+  await keyboard.press("j");
+  assert.equal(await focused(), "row-1");
+  await keyboard.press("j");
+  await keyboard.press("x");
+  await keyboard.press("j");
+  await keyboard.press("j");
+  assert.equal(await focused(), "row-3", "the last one");
+  await keyboard.press("x");
+  await page.getByText("2 selected").waitFor();
+  await keyboard.press("k");
+  assert.equal(await focused(), "row-2");
+  await keyboard.press("/");
+  await keyboard.type("jkx");
+  assert.equal(await page.getByLabel("Part of the name").inputValue(), "row-jkx");
+  await page.getByLabel("Part of the name").fill("row-");
+  await page.getByRole("link", { name: "row-2" }).focus();
+  await keyboard.press("Enter");
+  await page.getByRole("heading", { name: "row-2" }).waitFor();
+  await page.context().close();
+});
+
+test("what was copied does elsewhere what the page does: on the command line, and in TypeScript", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-copied-"));
+  after(() => rm(directory, { recursive: true, force: true }));
+  const page = await open({ path: "/host/new" });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Git repository" }).click();
+  await page.getByLabel("Repository", { exact: true }).fill("https://git.invalid/acme/bot");
+  await page.getByLabel("Name", { exact: true }).fill("typed");
+  const copied = async (form: string) => {
+    await page.locator("form .menu summary").click();
+    await page.locator("form .menu").getByRole("button", { name: form, exact: true }).click();
+    await page.getByText(`Copied as ${form}.`).first().waitFor();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  const typescript = await copied("TypeScript");
+  const program = path.join(directory, "program.ts");
+  await writeFile(program, typescript.replace("pierhead/client", path.resolve("src/client/client.ts")));
+  const env = { ...process.env, PIERHEAD_API_KEY: pierhead.apiKey, PIERHEAD_URL: pierhead.url };
+  await promisify(execFile)(process.execPath, [program], { env });
+  const { resources } = await client.listDeployments({ name: "typed" });
+  assert.equal(resources[0]?.source_config.repo_url, "https://git.invalid/acme/bot");
+
+  await page.goto(`${pierhead.url}/host/keys`);
+  const listing = page.locator("main .menu").first();
+  await listing.locator("summary").click();
+  const command = (await listing.getByRole("button", { name: "CLI" }).getAttribute("title")) ?? "";
+  assert.match(command, /^npx pierhead /);
+  const argv = [...command.replace(/^npx pierhead /, "").matchAll(/'([^']*)'|(\S+)/g)].map(([, a, b]) => a ?? b ?? "");
+  const { stdout } = await promisify(execFile)(process.execPath, ["src/main.ts", ...argv], { env });
+  assert.ok(stdout.includes("admin"), stdout);
+  await page.context().close();
+});
