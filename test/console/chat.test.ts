@@ -3,7 +3,7 @@ import { after, test } from "node:test";
 import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
-const { pierhead, open, findings, picture } = world;
+const { pierhead, open, findings } = world;
 after(() => assertQuiet(world));
 
 /** Above a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
@@ -34,7 +34,6 @@ test("a LangGraph server is talked to in threads, and its answers appear as they
   await say("and what about this?");
   await conversation.getByText("A question of 4 words, and your message number 2").waitFor();
   assert.deepEqual(await findings(page), []);
-  await picture(page, "chat");
   const streamed = world.requests.filter(({ url }) => /\/threads\/[\w-]+\/runs\/stream$/.test(url));
   assert.equal(streamed.length, 2);
   assert.equal(new Set(streamed.map(({ url }) => url)).size, 1, "one thread");

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { addressOf, assertQuiet, startWorld } from "./world.ts";
 
 const world = await startWorld();
-const { pierhead, open, findings, picture } = world;
+const { pierhead, open, findings } = world;
 after(() => assertQuiet(world));
 
 const made = await pierhead.client.createDeployment({
@@ -73,13 +73,11 @@ async function look(): Promise<Seen> {
       if (serious.length > 0) seen[colorScheme][path] = serious;
       const colour = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       seen.red[colorScheme] = Number(/\d+/.exec(colour)?.[0]);
-      await picture(page, `${path.split("/").at(-1)?.slice(0, 12)}-${colorScheme}`);
     }
     await page.emulateMedia({ colorScheme: "light" });
     await page.setViewportSize({ width: 360, height: 800 });
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     if (width > 360) seen.wide[path] = width;
-    if (path === own) await picture(page, "narrow");
     await page.setViewportSize({ width: 1_200, height: 800 });
   }
   await page.context().close();

@@ -5,12 +5,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
-import { sql } from "kysely";
-import { latencyBoundsMs } from "../../src/contract/metrics.ts";
-import { addMetricSamples } from "../../src/store/metric-minutes.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
 import { startOAuthServer } from "../oauth-server.ts";
+import { measure } from "./measured.ts";
 import { addressOf, assertQuiet, startWorld } from "./world.ts";
 
 const repository = await createAgentRepository(nodeAgent("picked"));
@@ -123,18 +121,10 @@ test("a provider is tried out: the link leads to its sign-in, and what came of i
 });
 
 test("charts show what was measured, in words too, and where a revision began to serve", async () => {
-  const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(pierhead.server.db.kysely);
-  const minute = Math.floor(Date.now() / 60_000) * 60_000;
-  const latency_counts = latencyBoundsMs.map((_, bucket) => (bucket === 3 ? 12 : 0)).concat(0);
   // Nothing runs there that would be measured as well.
   const body = { name: "drawn", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
   const drawn = await client.createDeployment({ body });
-  // Some minutes that are still to come: the page may be late.
-  const samples = Array.from({ length: 40 }, (_, ago) => ({
-    ...{ deployment_id: drawn.id, at: new Date(minute - (ago - 10) * 60_000).toISOString(), interval_ms: 60_000 },
-    ...{ replicas: 2, cpu_cores: 0.25, memory_mib: 128, restarts: 0, requests: 12, errors: 3, latency_counts },
-  }));
-  await addMetricSamples(pierhead.server.db, rows[0]?.id ?? "", samples);
+  await measure(pierhead, drawn.id, () => ({ requests: 12, errors: 3, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
   const page = await open({ path: `${addressOf(drawn)}/charts` });
   await page.getByRole("img", { name: /^Requests: .*now 12; errors now 3/ }).waitFor();
   for (const name of [/^Latency: p50 now \d.*p95 now \d.*p99 now \d/, /^CPU: cores now 0.25/, /^Memory: MiB now 128/])

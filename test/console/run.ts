@@ -4,7 +4,8 @@ import { findChromium, installPackages } from "../own-packages.ts";
 
 /**
  * npm run test:console: the console in a real browser, on a real server with real agents. Its figures (G16) are printed.
- * `--screenshots DIRECTORY` writes pictures of the pages there. What is not there is said, and the suite skipped.
+ * `--screenshots DIRECTORY` writes the pictures of docs/console.md there instead. What is not there is said, and the suite
+ * skipped.
  */
 const here = import.meta.dirname;
 const chromium = findChromium();
@@ -13,10 +14,9 @@ if (missing !== undefined) console.log(`SKIPPED console: ${missing}`);
 else {
   runOrExit(["console/build.mjs", "dist/console"]);
   runOrExit(["node_modules/typescript/bin/tsc", "-p", here, "--pretty", "false"]);
-  const files = ["flows", "parts", "chat", "integrations", "safety", "pages", "scale"].map((name) =>
-    path.join(here, `${name}.test.ts`),
-  );
   const at = process.argv.indexOf("--screenshots");
+  const names = at < 0 ? ["flows", "parts", "chat", "integrations", "safety", "pages", "scale"] : ["pictures"];
+  const files = names.map((name) => path.join(here, `${name}.test.ts`));
   const pictures = at < 0 ? {} : { PIERHEAD_TEST_SCREENSHOTS: path.resolve(process.argv[at + 1] ?? "screenshots") };
   const env = { ...process.env, ...pictures, PIERHEAD_TEST_CHROMIUM: chromium, PIERHEAD_TEST_DATABASE_URL: "none" };
   process.exitCode = spawnSync(process.execPath, ["test/run.ts", ...files], { stdio: "inherit", env }).status ?? 1;

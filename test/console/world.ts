@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
-import path from "node:path";
 import { after } from "node:test";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { startTestServer, type TestServer } from "../server.ts";
@@ -17,8 +15,6 @@ export interface World {
   complaints: string[];
   /** Serious and critical findings of axe-core. */
   findings(page: Page): Promise<string[]>;
-  /** Writes a picture of the page where `--screenshots` says. */
-  picture(page: Page, name: string): Promise<void>;
 }
 
 const limitMs = 30_000;
@@ -54,8 +50,6 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
     if (key !== null) await signIn(page, key);
     return page;
   };
-  const directory = process.env["PIERHEAD_TEST_SCREENSHOTS"];
-  if (directory !== undefined) mkdirSync(directory, { recursive: true });
   return {
     pierhead,
     browser,
@@ -63,9 +57,6 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
     requests,
     complaints,
     findings: seriousFindings,
-    picture: async (page, name) => {
-      if (directory !== undefined) await page.screenshot({ path: path.join(directory, `${name}.png`) });
-    },
   };
 }
 

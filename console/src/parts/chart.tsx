@@ -80,11 +80,11 @@ function niceMax(value: number): number {
   return ([1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10) * power;
 }
 
-const numberText = (value: number) => (Number.isInteger(value) ? String(value) : value.toPrecision(2));
+const numberText = (value: number) => String(value >= 100 ? Math.round(value) : Number(value.toPrecision(2)));
 
 const latest = (values: (number | null)[]) => {
   const found = values.findLast((value) => value !== null);
-  return found === undefined || found === null ? "–" : numberText(Math.round(found * 100) / 100);
+  return found === undefined || found === null ? "–" : numberText(found);
 };
 
 const summaryOf = ({ name, values }: Line) => `${name} now ${latest(values)}`;

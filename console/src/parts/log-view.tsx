@@ -70,11 +70,22 @@ function stepsOf(lines: readonly LogEntry[]): Step[] {
   return steps;
 }
 
+/** How programs begin to say what is wrong: compilers, package managers, what was thrown. */
+const errorForm = /^\s*(npm (ERR!|error)\b|[\w.]*(Error|Exception)\b|fatal:|error\b)|: error\b/i;
+
+/** Of the step that failed the line where that began; the builder's own words, the last ones, say only that it did. */
+function firstErrorOf(lines: readonly LogEntry[]): LogEntry | undefined {
+  const end = lines.findIndex(isError);
+  if (end < 0) return undefined;
+  const begin = lines.findLastIndex(({ message }, index) => index < end && stepStart.test(message)) + 1;
+  return lines.slice(begin, end).find(({ message }) => errorForm.test(message)) ?? lines[end];
+}
+
 /** A build's log: steps that are done are folded, the one under way and the one with the first error are open. */
 export function BuildLog({ question }: { question: FollowLogs }) {
   const { lines, isOver, problem } = useLog(question, linesMax);
   const steps = stepsOf(lines);
-  const firstBad = lines.find(isError);
+  const firstBad = firstErrorOf(lines);
   return (
     <section className="log" aria-label="Build log" aria-busy={!isOver}>
       {problem && <p role="alert">{problem}</p>}

@@ -1,0 +1,35 @@
+import { sql } from "kysely";
+import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { addMetricSamples } from "../../src/store/metric-minutes.ts";
+import type { TestServer } from "../server.ts";
+
+/** What a minute was like. `slow`: how many of the answers took a second, and not 50 to 100 ms. */
+interface Minute {
+  requests: number;
+  errors: number;
+  cpu_cores: number;
+  memory_mib: number;
+  slow: number;
+}
+
+/** Half an hour of measurements, up to ten minutes that are still to come: whoever looks may be late. */
+export async function measure(
+  { server }: TestServer,
+  deploymentId: string,
+  minuteOf: (ago: number) => Minute,
+): Promise<void> {
+  const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(server.db.kysely);
+  const thisMinute = Math.floor(Date.now() / 60_000) * 60_000;
+  const samples = Array.from({ length: 40 }, (_, index) => {
+    const { slow, ...minute } = minuteOf(index);
+    const counts = latencyBoundsMs.map((bound) =>
+      bound === 100 ? minute.requests - slow : bound === 1_000 ? slow : 0,
+    );
+    return {
+      ...{ deployment_id: deploymentId, at: new Date(thisMinute - (index - 10) * 60_000).toISOString() },
+      ...{ interval_ms: 60_000, replicas: 2, restarts: 0, latency_counts: [...counts, 0] },
+      ...minute,
+    };
+  });
+  await addMetricSamples(server.db, rows[0]?.id ?? "", samples);
+}
