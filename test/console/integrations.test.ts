@@ -6,7 +6,7 @@ import { assertQuiet, goTo, startWorld } from "./world.ts";
 const github = await startGithub({ "acme/bot": "/nowhere" });
 const environment = { PIERHEAD_COMPUTE: "simulated", PIERHEAD_GITHUB_URL: github.origin };
 const world = await startWorld(environment);
-const { pierhead, open, picture } = world;
+const { pierhead, open } = world;
 after(async () => {
   await github[Symbol.asyncDispose]();
   assertQuiet(world);
@@ -17,7 +17,6 @@ test("an operator makes the server's GitHub App by two buttons, and an account i
   await goTo(page, "Integrations");
   await page.getByRole("button", { name: "Create the GitHub App" }).click();
   await page.getByRole("heading", { name: "Create a GitHub App" }).waitFor();
-  await picture(page, "github-app");
   await page.getByRole("button", { name: /^Create it at 127\.0\.0\.1/ }).click();
   await page.getByText("This server has the GitHub App").waitFor();
   assert.equal((await pierhead.client.getGithubApp()).source, "manifest");
@@ -28,7 +27,6 @@ test("an operator makes the server's GitHub App by two buttons, and an account i
   await page.getByRole("link", { name: "Go back" }).click();
   const dialog = page.getByRole("dialog", { name: "Choose an account" });
   await dialog.getByRole("button", { name: "Use acme" }).waitFor();
-  await picture(page, "choose-account");
   assert.deepEqual(await world.findings(page), []);
   await dialog.getByRole("button", { name: "Use acme" }).click();
   await page.getByRole("button", { name: "Delete acme" }).waitFor();

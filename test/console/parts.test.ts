@@ -9,7 +9,7 @@ import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
 import { startOAuthServer } from "../oauth-server.ts";
 import { measure } from "./measured.ts";
-import { addressOf, assertQuiet, startWorld } from "./world.ts";
+import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
 
 const repository = await createAgentRepository(nodeAgent("picked"));
 after(() => repository[Symbol.asyncDispose]());
@@ -188,6 +188,57 @@ test("the rows of the list are gone through, selected and opened by single keys,
   await page.getByRole("link", { name: "row-2" }).focus();
   await keyboard.press("Enter");
   await page.getByRole("heading", { name: "row-2" }).waitFor();
+  await page.context().close();
+});
+
+test("any part of any deployment is a few letters away", async () => {
+  const page = await open();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("measured env");
+  await page.getByRole("option", { name: "measured: environment" }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Value of TONE").waitFor();
+  assert.equal(new URL(page.url()).pathname, `${addressOf(made)}/environment`);
+  await page.context().close();
+});
+
+test("a listener comes with the commands that install it, and what waits for one that is silent says so", async () => {
+  const page = await open({ path: "/host/listeners" });
+  await page.getByRole("button", { name: "New listener" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Cluster").fill("cluster-9");
+  await dialog.getByLabel("Namespaces").fill("bots");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  const command = await dialog.getByText("pierhead listener install").innerText();
+  const [, key = ""] = /printf %s '([^']+)' > listener.key/.exec(command) ?? [];
+  const asListener = { authorization: `Bearer ${key}` };
+  assert.notEqual((await fetch(`${pierhead.url}/dp/v1/assignments`, { headers: asListener })).status, 401);
+  assert.match(command, new RegExp(`--url '${pierhead.url}' --key-file listener.key[^]*--namespace bots`));
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByText("cluster-9", { exact: true }).waitFor();
+
+  const { resources } = await client.listListeners({ limit: 100 });
+  const listener = resources.find(({ compute_id }) => compute_id === "cluster-9");
+  const image_uri = `registry.example.org/team/agent@sha256:${"a".repeat(64)}`;
+  const waiting = await client.createDeployment({
+    body: {
+      name: "waiting",
+      source: "external_docker",
+      source_config: {
+        listener_id: listener?.id ?? "",
+        listener_config: { k8s_namespace: "bots" },
+        resource_spec: {},
+      },
+      source_revision_config: { image_uri },
+      secret_references: [{ name: "TOKEN", secret_name: "bot", secret_key: "token" }],
+    },
+  });
+  await page.goto(pierhead.url + addressOf(waiting));
+  await page.getByText("Waiting for listener cluster-9, which was never heard of.").waitFor();
+  await goToPart(page, "Environment");
+  await page.getByText("bot/token").waitFor();
   await page.context().close();
 });
 

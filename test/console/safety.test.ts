@@ -25,6 +25,12 @@ http.createServer((request, response) => {
     response.setHeader("content-type", "application/json");
     return response.end(JSON.stringify([{ assistant_id: "a", graph_id: ${JSON.stringify(canary)} }]));
   }
+  if (request.url === "/threads") return response.end(JSON.stringify({ thread_id: ${JSON.stringify(`../../../v2/x${canary}`)} }));
+  if (request.url.endsWith("/runs/stream")) {
+    response.setHeader("content-type", "text/event-stream");
+    const messages = [{ type: ${JSON.stringify(canary)}, content: ${JSON.stringify(canary)} }];
+    return response.end("event: values\\ndata: " + JSON.stringify({ messages }) + "\\n\\n");
+  }
   response.setHeader("content-type", "text/html");
   response.setHeader("set-cookie", "pierhead_session=stolen; Path=/");
   response.end(\`<!doctype html><title>agent</title><p id="said">…</p><script>
@@ -63,6 +69,7 @@ test("what people and agents wrote is shown as it is, and runs nowhere", async (
   await client.createWebhook({
     body: { url: `http://127.0.0.1:1/${encodeURIComponent(canary)}`, description: canary },
   });
+  await client.patchWorkspace({ workspace_id: made.tenant_id, body: { name: canary.slice(0, 64) } });
   await client.createListener({ body: { compute_type: "k8s", compute_id: canary, compute_config: {} } });
   await client.createIntegration({
     body: { host: "git", name: canary.slice(0, 128), url: "https://git.invalid/x", token: "t" },
@@ -97,6 +104,11 @@ test("what people and agents wrote is shown as it is, and runs nowhere", async (
     await goToPart(page, part);
     if (part === "Environment") await page.getByRole("button", { name: "Show values" }).click();
     if (seen !== null) await page.getByText("onerror").first().waitFor({ state: "attached" });
+    if (part === "Try it") {
+      await page.getByLabel("Message").fill(canary);
+      await page.getByRole("button", { name: "Send" }).click();
+      await page.getByRole("log").getByText("onerror").first().waitFor();
+    }
     assert.equal(await isBroken(page), false, part);
   }
   for (const name of ["Listeners", "Integrations", "OAuth providers", "Webhooks", "API keys", "Members", "Audit log"]) {

@@ -62,7 +62,25 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
         </StagedChanges>
       )}
       <VariablesEditor variables={staged} onChange={setStaged} markOf={markOf} />
+      <References deployment={deployment} />
     </>
+  );
+}
+
+/** What the cluster itself sets; Kubernetes keeps the values, and this server never sees them. */
+function References({ deployment: { secret_references: references } }: { deployment: Deployment }) {
+  if (references === null || references.length === 0) return null;
+  return (
+    <section aria-label="From Secrets of the cluster">
+      <h2>From Secrets of the cluster</h2>
+      <ul>
+        {references.map(({ name, secret_name, secret_key }) => (
+          <li key={name}>
+            <code>{name}</code> ← <code>{`${secret_name}/${secret_key}`}</code>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -125,6 +143,7 @@ function ReadOnly({ deployment }: { deployment: Deployment }) {
           </li>
         ))}
       </ul>
+      <References deployment={deployment} />
     </>
   );
 }

@@ -76,12 +76,25 @@ function NewListener() {
       call={{ id: "createListener", input: { body } }}
       send={() => client.createListener({ body })}
       renews={["listeners", workspaceId]}
-      result={({ id, listener_key }) => (
+      result={({ listener_key }) => (
         <>
-          <Note kind="good">Its key is shown this once. The listener program takes it from its environment.</Note>
+          <Note kind="good">Its key is shown this once. Either of these installs the listener in the cluster:</Note>
           <CommandLine
-            text={`PIERHEAD_URL='${baseUrl}' PIERHEAD_LISTENER_ID='${id}' PIERHEAD_LISTENER_KEY='${listener_key}'`}
+            text={[
+              "helm install listener deploy/helm/pierhead-listener",
+              `-n ${list[0] ?? "agents"} --create-namespace`,
+              `--set controlPlaneUrl='${baseUrl}' --set listenerKey='${listener_key}'`,
+            ].join(" \\\n  ")}
           />
+          <CommandLine
+            text={[
+              `(umask 077; printf %s '${listener_key}' > listener.key)`,
+              `npx pierhead listener install --print --url '${baseUrl}' --key-file listener.key \\`,
+              `  --namespace ${list[0] ?? "agents"} | kubectl apply -f -`,
+            ].join("\n")}
+          />
+          <p className="soft">Without a cluster, on a host of its own:</p>
+          <CommandLine text={`PIERHEAD_LISTENER_KEY='${listener_key}' npx pierhead listener --url '${baseUrl}'`} />
         </>
       )}
     >

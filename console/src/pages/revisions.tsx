@@ -103,6 +103,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
         <pre className={isFailure(revision.status) ? "cause bad" : "cause"}>{revision.status_message}</pre>
       )}
       <Steps revision={revision} moves={moves} />
+      <WaitsFor deployment={deployment} revision={revision} />
       {isOpen && <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />}
       {earlier !== undefined && (
         <button type="button" className="plain" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
@@ -125,6 +126,38 @@ function RevisionSource({ revision: { source_revision_config: config } }: { revi
     config.langgraph_config_path,
   ].filter((word) => word !== null);
   return <p className="soft clip">{words.join(" · ")}</p>;
+}
+
+/** Statuses in which the data plane has the word. */
+const ofListener = ["AWAITING_DEPLOY", "DEPLOYING"];
+const listenerRenewMs = 5_000;
+
+/** A listener that is not heard of is why nothing moves: that is said, in place of a clock that goes on. */
+function WaitsFor({ deployment, revision }: { deployment: Deployment; revision: Revision }) {
+  const { client } = useSession();
+  const id = deployment.source_config.listener_id ?? null;
+  const isWaiting = id !== null && ofListener.includes(revision.status);
+  const listener = useQuery({
+    queryKey: ["listener", id],
+    queryFn: ({ signal }) => client.getListener({ listener_id: id ?? "" }, { signal }),
+    enabled: isWaiting,
+    refetchInterval: listenerRenewMs,
+  });
+  if (!isWaiting || listener.data === undefined) return null;
+  const { compute_id, last_seen_at } = listener.data;
+  return (
+    <p role="status">
+      Waiting for listener <b>{compute_id}</b>,{" "}
+      {last_seen_at === null ? (
+        "which was never heard of"
+      ) : (
+        <>
+          last seen <Ago at={last_seen_at} />
+        </>
+      )}
+      .
+    </p>
+  );
 }
 
 /** How long it stood in each status. The last one goes on while the revision is under way. */

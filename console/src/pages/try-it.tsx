@@ -171,7 +171,9 @@ interface Run {
 async function streamRun(run: Run, show: (messages: Said[]) => void): Promise<void> {
   const input = { messages: [{ role: "user", content: run.text }] };
   const body = JSON.stringify({ assistant_id: run.assistant, input, stream_mode: ["values"] });
-  const answer = await call(`${run.base}/threads/${run.thread}/runs/stream`, run.apiKey, { method: "POST", body });
+  // The agent named it: as it is, `../..` would lead out of the agent.
+  const url = `${run.base}/threads/${encodeURIComponent(run.thread)}/runs/stream`;
+  const answer = await call(url, run.apiKey, { method: "POST", body });
   if (!answer.ok || answer.body === null)
     throw new Error(`The agent answered ${answer.status}: ${(await answer.text()).slice(0, 300)}`);
   for await (const { type, data } of readMessages(answer.body, "")) {

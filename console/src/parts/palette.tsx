@@ -72,10 +72,11 @@ function useChoices(typed: string): Choice[] {
   const { client, workspaceId, mayAdminister, mayChange, signOut } = useSession();
   const navigate = useNavigate();
   const wanted = typed.trim().toLowerCase();
+  const [name, part] = partOf(wanted);
   const found = useQuery({
-    queryKey: ["deployments", workspaceId, "palette", wanted],
-    queryFn: ({ signal }) => client.listDeployments({ name_contains: wanted, limit: 8 }, { signal }),
-    enabled: wanted !== "",
+    queryKey: ["deployments", workspaceId, "palette", name],
+    queryFn: ({ signal }) => client.listDeployments({ name_contains: name, limit: 8 }, { signal }),
+    enabled: name !== "",
   });
   const open = (id: string, part?: string) => () =>
     void (part === undefined
@@ -96,9 +97,22 @@ function useChoices(typed: string): Choice[] {
       })),
     { key: "out", text: "Sign out", hint: "action", go: () => void signOut() },
   ];
-  const deployments = (found.data?.resources ?? []).flatMap(({ id, name }): Choice[] => [
-    { key: id, text: name, hint: "deployment", go: open(id) },
-    { key: `${id}-logs`, text: `${name}: logs`, hint: "deployment", go: open(id, "logs") },
-  ]);
+  const deployments = (found.data?.resources ?? []).flatMap(({ id, name: own }): Choice[] => {
+    const shown = part === undefined ? ["logs"] : [part];
+    return [
+      { key: id, text: own, hint: "deployment", go: open(id) },
+      ...shown.map((one) => ({ key: `${id}-${one}`, text: `${own}: ${one}`, hint: "deployment", go: open(id, one) })),
+    ];
+  });
   return [...deployments, ...pages.filter(({ text }) => text.toLowerCase().includes(wanted))];
+}
+
+const parts = ["logs", "charts", "environment", "try", "settings"];
+
+/** `orders env` is the environment of what has `orders` in its name. */
+function partOf(wanted: string): [name: string, part: string | undefined] {
+  const words = wanted.split(/\s+/);
+  const last = words.at(-1) ?? "";
+  const part = words.length > 1 && last.length > 1 ? parts.find((one) => one.startsWith(last)) : undefined;
+  return part === undefined ? [wanted, undefined] : [words.slice(0, -1).join(" "), part];
 }
