@@ -103,6 +103,14 @@ export interface ReplicaMetrics {
 
 export const offersMetrics = (compute: Compute): compute is Compute & ReplicaMetrics => "readUsage" in compute;
 
+/** A driver whose replicas can be asked what they have to do. */
+export interface ReplicaRuns {
+  /** @returns as `readRunCount`; undefined for a replica that is not ready, too. */
+  readRuns(replicaId: string): Promise<number | null | undefined>;
+}
+
+export const offersRuns = (compute: Compute): compute is Compute & ReplicaRuns => "readRuns" in compute;
+
 /** A driver whose starts have a slow part that needs no replica yet, such as pulling an image. */
 export interface ReplicaPreparation {
   /**

@@ -40,3 +40,22 @@ export async function readServerVersion(port: number): Promise<string | null> {
     return null;
   }
 }
+
+/**
+ * Runs that wait or are worked on, as LangGraph servers in Python count them (`GET /metrics?format=json`, contract 7.1). With
+ * a database that replicas share it is the number of all of them.
+ * @returns null when it says nothing of runs and never will; undefined when it did not answer.
+ */
+export async function readRunCount(port: number): Promise<number | null | undefined> {
+  const answer = await get(port, "/metrics?format=json");
+  if (answer === undefined || answer.status >= 500) return undefined;
+  try {
+    const { queue } = JSON.parse(answer.body) as { queue?: { n_pending?: unknown; n_running?: unknown } };
+    const [pending, running] = [queue?.n_pending, queue?.n_running].map((count) =>
+      Number.isSafeInteger(count) ? Math.max(0, count as number) : null,
+    );
+    return pending == null ? null : pending + (running ?? 0);
+  } catch {
+    return null;
+  }
+}

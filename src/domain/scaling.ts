@@ -5,7 +5,7 @@ export interface Load {
   /** Part of their limits that they use on average, 1 being all of it; null: not known. */
   cpu: number | null;
   memory: number | null;
-  /** Requests and streams under way. */
+  /** Requests and streams under way, or runs that wait or are worked on: the larger number. */
   pending: number;
 }
 

@@ -1,4 +1,4 @@
-import { type Compute, offersMetrics, type ReplicaUsage } from "../compute/compute.ts";
+import { type Compute, offersMetrics, offersRuns, type ReplicaUsage } from "../compute/compute.ts";
 import type { RevisionRun } from "../contract/assignment.ts";
 import { type Load, neededReplicas, nextScale, type Scale } from "../domain/scaling.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
@@ -21,6 +21,9 @@ export const scaleIntervalMs = 15_000;
 
 const lookTimeoutMs = 10_000;
 
+/** Replicas of one deployment that are asked for runs. All of them count the same; one may be too busy to answer. */
+const askedMax = 3;
+
 export interface ScalerOptions {
   compute: Compute;
   clock: Clock;
@@ -42,6 +45,8 @@ export class Scaler {
   #life: AbortController | null = null;
   #cancel = () => {};
   #before: Before | null = null;
+  /** Replicas that say nothing of runs. */
+  #silent = new Set<string>();
 
   constructor(options: ScalerOptions) {
     this.#options = options;
@@ -74,7 +79,8 @@ export class Scaler {
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, holdMs, logger, fleet } = this.#options;
     const scalable = fleet.scalable().filter(({ ready }) => ready.length > 0);
-    const usage = scalable.length === 0 ? null : await this.#readUsage(signal);
+    const [usage, runs] =
+      scalable.length === 0 ? [null, null] : await Promise.all([this.#readUsage(signal), this.#readRuns(scalable)]);
     signal.throwIfAborted();
     const nowMs = clock.now();
     const before = this.#before;
@@ -83,7 +89,7 @@ export class Scaler {
       cpuSeconds: new Map(usage.map(({ replicaId, cpuSeconds }) => [replicaId, cpuSeconds])),
     };
     for (const { deploymentId, run, scale, ready } of scalable) {
-      const load = loadOf(run, ready, { usage, before, nowMs });
+      const load = loadOf(run, ready, { usage, runs: runs?.get(deploymentId) ?? 0, before, nowMs });
       const bounds = replicaBounds(run);
       const from = Math.max(bounds.min, scale.replicas);
       const next = nextScale({ ...scale, replicas: from }, neededReplicas(load), { ...bounds, holdMs }, nowMs);
@@ -93,6 +99,25 @@ export class Scaler {
       }
       if (next.replicas !== scale.replicas || next.lower !== scale.lower) fleet.scale(deploymentId, next);
     }
+  }
+
+  /** By deployment. Answers come within a few seconds, or not at all. */
+  async #readRuns(scalable: Scalable[]): Promise<Map<string, number> | null> {
+    const { compute } = this.#options;
+    if (!offersRuns(compute)) return null;
+    const there = new Set(scalable.flatMap(({ ready }) => ready.map(({ replicaId }) => replicaId)));
+    this.#silent = new Set([...this.#silent].filter((replicaId) => there.has(replicaId)));
+    const ask = async ({ replicaId }: Scalable["ready"][number]) => {
+      if (this.#silent.has(replicaId)) return 0;
+      const count = await compute.readRuns(replicaId);
+      if (count === null) this.#silent.add(replicaId);
+      return count ?? 0;
+    };
+    const counts = scalable.map(
+      async ({ deploymentId, ready }) =>
+        [deploymentId, Math.max(0, ...(await Promise.all(ready.slice(0, askedMax).map(ask))))] as const,
+    );
+    return new Map(await Promise.all(counts));
   }
 
   async #readUsage(signal: AbortSignal): Promise<ReplicaUsage[] | null> {
@@ -105,7 +130,7 @@ export class Scaler {
 function loadOf(
   run: RevisionRun,
   ready: Scalable["ready"],
-  seen: { usage: ReplicaUsage[] | null; before: Before | null; nowMs: number },
+  seen: { usage: ReplicaUsage[] | null; runs: number; before: Before | null; nowMs: number },
 ): Load {
   const ids = new Set(ready.map(({ replicaId }) => replicaId));
   const used = seen.usage?.filter(({ replicaId }) => ids.has(replicaId)) ?? [];
@@ -113,7 +138,11 @@ function loadOf(
     replicas: ready.length,
     cpu: cpuOf(run, used, seen),
     memory: used.length === 0 ? null : mean(used.map(({ memoryMib }) => memoryMib)) / run.memory_limit_mib,
-    pending: ready.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    // Who waits for a run, or watches it, is a request under way: the two are not added.
+    pending: Math.max(
+      seen.runs,
+      ready.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    ),
   };
 }
 

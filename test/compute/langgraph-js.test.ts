@@ -5,9 +5,10 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
 import type { ProcessIdentity } from "../../src/compute/process/processes.ts";
+import { soon } from "./compute-world.ts";
 import { eventually } from "./eventually.ts";
 import { type AgentArtifact, buildAgent, readOps, withConfig } from "./langgraph-agent.ts";
-import { ProcessWorld, soon } from "./process-world.ts";
+import { ProcessWorld } from "./process-world.ts";
 
 // Most of the time is waiting, for timers of the server and for other processes.
 describe("process compute: the real LangGraph.js server", { concurrency: 3 }, () => {

@@ -4,9 +4,10 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
 import type { ProcessIdentity } from "../../src/compute/process/processes.ts";
+import { soon } from "./compute-world.ts";
 import { eventually } from "./eventually.ts";
 import { type AgentArtifact, buildPythonAgent, withConfig } from "./langgraph-python-agent.ts";
-import { ProcessWorld, soon } from "./process-world.ts";
+import { ProcessWorld } from "./process-world.ts";
 
 // Most of the time is waiting, for timers of the server and for other processes.
 describe("process compute: the real LangGraph server for Python", { concurrency: 3 }, () => {
@@ -102,6 +103,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       () => statusOf(state),
       (status) => status === "running",
     );
+    assert.equal(await world.compute.readRuns(spec.replicaId), 1, "it counts its runs");
     await written(spec);
     const exit = await kill(spec);
     assert.equal(exit.signal, "SIGKILL");

@@ -10,17 +10,16 @@ import { dataDirIdOf } from "../../src/compute/process/replica-files.ts";
 import type { Artifact } from "../../src/contract/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents, writeAgent } from "./agents.ts";
+import { ComputeWorld } from "./compute-world.ts";
 import { anySpec } from "./conformance.ts";
-import { eventually } from "./eventually.ts";
-
-export const soon = () => AbortSignal.timeout(60_000);
 
 /** A data directory with a process driver on it, and agents to run. Ends with nothing left running. */
-export class ProcessWorld implements AsyncDisposable {
+export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
   readonly root: string;
   compute: ProcessComputeDriver;
 
   private constructor(root: string, compute: ProcessComputeDriver) {
+    super();
     this.root = root;
     this.compute = compute;
   }
@@ -61,38 +60,8 @@ export class ProcessWorld implements AsyncDisposable {
     return { ...anySpec(artifact), ...changes };
   }
 
-  async start(spec: ReplicaSpec): Promise<ReplicaState> {
-    await this.compute.ensure(spec, soon());
-    return this.reaches(spec, "ready");
-  }
-
-  async stateOf(spec: ReplicaSpec): Promise<ReplicaState | undefined> {
-    return (await this.compute.observe(soon())).find((state) => state.replicaId === spec.replicaId);
-  }
-
-  /** Waits for a phase; an exit instead of it fails at once, with its cause. */
-  async reaches(spec: ReplicaSpec, phase: ReplicaState["phase"]): Promise<ReplicaState> {
-    const state = await eventually(
-      () => this.stateOf(spec),
-      (seen) => seen?.phase === phase || seen?.phase === "exited",
-    );
-    assert.equal(state?.phase, phase, JSON.stringify(state));
-    return state;
-  }
-
-  async exits(spec: ReplicaSpec) {
-    const { exit } = await this.reaches(spec, "exited");
-    assert.ok(exit !== undefined);
-    return exit;
-  }
-
-  remove(spec: ReplicaSpec, graceMs = 5_000): Promise<void> {
-    return this.compute.remove(spec.replicaId, { graceMs, signal: soon() });
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    const states = await this.compute.observe(soon());
-    await Promise.all(states.map(({ replicaId }) => this.compute.remove(replicaId, { graceMs: 0, signal: soon() })));
+    await this.removeAll();
     await this.compute.close();
     await assertNothingLeft(this.dataDir);
     await rm(this.root, { recursive: true, force: true });

@@ -13,19 +13,18 @@ import type { Engine } from "../../src/compute/docker/engine.ts";
 import type { Artifact } from "../../src/contract/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents } from "../compute/agents.ts";
+import { ComputeWorld } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { eventually } from "../compute/eventually.ts";
 import { buildAgentImage } from "./base-image.ts";
 
-export const soon = () => AbortSignal.timeout(60_000);
-
 /** An installation of its own in an engine, with a driver on it. Ends with nothing of it left. */
-export class DockerWorld implements AsyncDisposable {
+export class DockerWorld extends ComputeWorld implements AsyncDisposable {
   readonly engine: Engine;
   readonly options: DockerComputeOptions;
   compute: DockerComputeDriver;
 
   private constructor(engine: Engine, options: DockerComputeOptions, compute: DockerComputeDriver) {
+    super();
     this.engine = engine;
     this.options = options;
     this.compute = compute;
@@ -47,35 +46,6 @@ export class DockerWorld implements AsyncDisposable {
     return { ...anySpec(await agentArtifact(this.engine, kind)), ...changes };
   }
 
-  async start(spec: ReplicaSpec): Promise<ReplicaState> {
-    await this.compute.ensure(spec, soon());
-    return this.reaches(spec, "ready");
-  }
-
-  async stateOf(spec: ReplicaSpec): Promise<ReplicaState | undefined> {
-    return (await this.compute.observe(soon())).find((state) => state.replicaId === spec.replicaId);
-  }
-
-  /** Waits for a phase; an exit instead of it fails at once, with its cause. */
-  async reaches(spec: ReplicaSpec, phase: ReplicaState["phase"]): Promise<ReplicaState> {
-    const state = await eventually(
-      () => this.stateOf(spec),
-      (seen) => seen?.phase === phase || seen?.phase === "exited",
-    );
-    assert.equal(state?.phase, phase, JSON.stringify(state));
-    return state;
-  }
-
-  async exits(spec: ReplicaSpec) {
-    const { exit } = await this.reaches(spec, "exited");
-    assert.ok(exit !== undefined);
-    return exit;
-  }
-
-  remove(spec: ReplicaSpec, graceMs = 5_000): Promise<void> {
-    return this.compute.remove(spec.replicaId, { graceMs, signal: soon() });
-  }
-
   /** What the engine says of a replica's container. */
   async inspect(spec: ReplicaSpec): Promise<Inspected> {
     const name = `pierhead-${this.options.installationId.slice(0, 8)}-${spec.replicaId}`;
@@ -83,9 +53,7 @@ export class DockerWorld implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const states = await this.compute.observe(soon());
-    await Promise.all(states.map(({ replicaId }) => this.compute.remove(replicaId, { graceMs: 0, signal: soon() })));
-    for (const { deploymentId } of states) await this.compute.removeState(deploymentId);
+    for (const { deploymentId } of await this.removeAll()) await this.compute.removeState(deploymentId);
     await this.compute.close();
     await assertNothingLeft(this.engine, this.options);
   }

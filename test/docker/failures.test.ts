@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec } from "../../src/compute/compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
+import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
 import { buildAgentImage } from "./base-image.ts";
-import { ask, DockerWorld, soon } from "./docker-world.ts";
+import { ask, DockerWorld } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 const listening = (how: string) => `

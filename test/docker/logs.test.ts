@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaLogChunk, ReplicaSpec } from "../../src/compute/compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
+import { soon } from "../compute/compute-world.ts";
 import { eventually } from "../compute/eventually.ts";
-import { ask, DockerWorld, soon } from "./docker-world.ts";
+import { ask, DockerWorld } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 type Line = ReplicaLogChunk["lines"][number];

@@ -79,6 +79,23 @@ test("a server with state of its own stays alone, and one that sleeps wakes as o
   assert.equal(sleeper.ready().length, 1);
 });
 
+test("runs that nobody waits for bring replicas where the server counts them, and one that does not is not asked again", async () => {
+  const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
+  for (let count = 0; count < 15; count++) site.request(60 * minuteMs);
+  site.sayRuns(31);
+  await site.clock.pass(lookMs);
+  assert.equal(site.ready().length, 4, "31 runs and 15 requests");
+  site.sayRuns(0);
+  await site.clock.pass(40 * minuteMs);
+  assert.equal(site.ready().length, 2);
+  site.sayRuns(null);
+  await site.clock.pass(2 * minuteMs);
+  const asked = site.asked();
+  await site.clock.pass(10 * minuteMs);
+  assert.equal(site.asked(), asked);
+  assert.equal(site.ready().length, 2);
+});
+
 /** A listener on virtual time with one deployment that has settled. */
 async function startScaling(
   parts: Parameters<typeof newRun>[0],
@@ -90,8 +107,14 @@ async function startScaling(
   const controlPlane = new ControlPlane(clock);
   const readUsage = async () =>
     world.snapshot().map(({ replicaId }) => ({ replicaId, ...usageOf?.(replicaId, clock.now()) })) as ReplicaUsage[];
+  let runs = new Map<string, number | null>();
+  let asked = 0;
+  const readRuns = async (replicaId: string) => {
+    asked += 1;
+    return runs.get(world.snapshot().find((one) => one.replicaId === replicaId)?.revisionId ?? "");
+  };
   const start = () =>
-    startVirtualProcess(clock, world, controlPlane.send, usageOf === undefined ? undefined : readUsage);
+    startVirtualProcess(clock, world, controlPlane.send, { readRuns, ...(usageOf !== undefined && { readUsage }) });
   let process = start();
   const run: RevisionRun = newRun(parts);
   const { slug } = controlPlane.assign({ deployment_id: deploymentId, target: run, ...assignment });
@@ -101,6 +124,11 @@ async function startScaling(
     clock,
     run,
     request: (lastsMs: number) => process.traffic.request(slug, lastsMs),
+    /** What its replicas say of runs from now on; null: nothing. */
+    sayRuns: (count: number | null) => {
+      runs = new Map([[run.revision_id, count]]);
+    },
+    asked: () => asked,
     ready: () => snapshot().map(({ revisionId }) => revisionId),
     ids: () => snapshot().map(({ replicaId }) => replicaId),
     assign: (changes: Partial<Assignment>) => controlPlane.assign({ deployment_id: deploymentId, ...changes }),

@@ -12,7 +12,7 @@ async function startFollowing() {
   const controlPlane = new ControlPlane(clock);
   controlPlane.heartbeatS = 10;
   controlPlane.leaseTtlS = 30;
-  const { listener } = startVirtualProcess(clock, world, controlPlane.send, undefined, controlPlane.openStream);
+  const { listener } = startVirtualProcess(clock, world, controlPlane.send, {}, controlPlane.openStream);
   const deploy = () => {
     const target = newRun();
     controlPlane.assign({ deployment_id: randomUUID(), target });
@@ -77,7 +77,7 @@ test("where streams bring nothing, assignments are asked for by long poll", asyn
   const world = new SimulatedWorld({ seed: 2, clock });
   const controlPlane = new ControlPlane(clock);
   const silent = { async *[Symbol.asyncIterator]() {} };
-  startVirtualProcess(clock, world, controlPlane.send, undefined, async () => ({ messages: silent }));
+  startVirtualProcess(clock, world, controlPlane.send, {}, async () => ({ messages: silent }));
   await clock.pass(10_000);
   const target = newRun();
   controlPlane.assign({ deployment_id: randomUUID(), target });

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createListenerClient, type OpenStream, type Send } from "../../src/client/listener-client.ts";
-import type { Compute, ReplicaMetrics, ReplicaUsage } from "../../src/compute/compute.ts";
+import type { Compute, ReplicaMetrics, ReplicaRuns } from "../../src/compute/compute.ts";
 import { type Faults, openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { Route, Traffic } from "../../src/gateway/route.ts";
 import type { Clock } from "../../src/listener/clock.ts";
@@ -163,12 +163,12 @@ export interface VirtualProcess {
   kill(): void;
 }
 
-/** A listener process on virtual time. @param readUsage makes its engine one that knows what replicas use. */
+/** A listener process on virtual time. @param knows what its engine is to know of replicas. */
 export function startVirtualProcess(
   clock: VirtualClock,
   world: SimulatedWorld,
   send: Send,
-  readUsage?: () => Promise<ReplicaUsage[]>,
+  knows: Partial<ReplicaMetrics & ReplicaRuns> = {},
   openStream?: OpenStream,
 ): VirtualProcess {
   let isKilled = false;
@@ -188,8 +188,8 @@ export function startVirtualProcess(
   };
   const engine = openSimulatedCompute({ world });
   let hasObserved = false;
-  const compute: Compute & Partial<ReplicaMetrics> = {
-    ...(readUsage === undefined ? {} : { readUsage }),
+  const compute: Compute & typeof knows = {
+    ...knows,
     type: engine.type,
     ensure: (spec, signal) => alive(() => engine.ensure(spec, signal)),
     async observe(signal) {

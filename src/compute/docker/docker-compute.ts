@@ -1,6 +1,7 @@
 import { explain, type Logger } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
-import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaSpec } from "../compute.ts";
+import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
+import { readRunCount } from "../health.ts";
 import { containerBody, type EngineInfo, labels, labelsOf, limitsOf, readRecord, recordOf } from "./container.ts";
 import { ContainerLog } from "./container-log.ts";
 import { Engine, EngineError } from "./engine.ts";
@@ -29,7 +30,7 @@ export interface DockerComputeOptions {
   credentialOf?: (uri: string) => Promise<RegistryCredential | null>;
 }
 
-export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaPreparation;
+export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
 
 /** Removing garbage adds up the engine's disk use, which is slow there, and rubbish grows by the hour. */
 const garbageIntervalMs = 1_800_000;
@@ -186,6 +187,11 @@ class DockerCompute implements DockerComputeDriver {
       containerId === null || hasExited ? [] : [{ replicaId, containerId }],
     );
     return readUsage(this.#engine, running, signal);
+  }
+
+  async readRuns(replicaId: string) {
+    const port = this.#replicas.get(replicaId)?.state.address?.port;
+    return port === undefined ? undefined : readRunCount(port);
   }
 
   async close(): Promise<void> {

@@ -8,9 +8,11 @@ import type {
   ReplicaLogs,
   ReplicaMetrics,
   ReplicaPreparation,
+  ReplicaRuns,
   ReplicaSpec,
   ReplicaUsage,
 } from "../compute.ts";
+import { readRunCount } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
 import { checkSpec, UnusableSpec } from "./launch.ts";
@@ -41,7 +43,7 @@ export interface ProcessComputeOptions {
   logSegmentBytesMax?: number;
 }
 
-export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaPreparation;
+export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
 
 /** An exit of an adopted replica is seen within this; the interface promises one second. */
 const aliveIntervalMs = 200;
@@ -136,6 +138,11 @@ class ProcessCompute implements ProcessComputeDriver {
   async observe(signal: AbortSignal) {
     signal.throwIfAborted();
     return Array.from(this.#replicas.values(), (replica) => replica.state);
+  }
+
+  async readRuns(replicaId: string) {
+    const port = this.#replicas.get(replicaId)?.state.address?.port;
+    return port === undefined ? undefined : readRunCount(port);
   }
 
   readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {
