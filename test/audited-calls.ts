@@ -106,6 +106,10 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
     { version: "2.0.0" },
   ],
   deleteListener: async (ask) => [`/v2/listeners/${(await newListener(ask)).id}`, "listener.delete"],
+  createEnrollment: async (ask) => [
+    `/v2/listeners/${(await newListener(ask)).id}/enrollment`,
+    "listener.create_enrollment",
+  ],
   replaceListenerKey: async (ask) => [`/v2/listeners/${(await newListener(ask)).id}/key`, "listener.replace_key"],
   createWebhook: async () => ["/v2/webhooks", "webhook.create", { url: "https://hooks.invalid/x" }],
   patchWebhook: async (ask) => [await webhookPath(ask), "webhook.patch", { types: ["revision.status"] }],

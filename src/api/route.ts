@@ -122,6 +122,16 @@ export function listenerRoute<O extends Operation>(
   });
 }
 
+/** The one operation that a token is for which is exchanged for a listener's key. */
+export function enrollmentRoute<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, ListenerPrincipal>,
+): void {
+  const find = (asked: Credentials) => findListenerPrincipal(api.keyring, asked, { isEnrolling: true });
+  register(api, operation, handler, { admit: (request) => api.limits.admit(request, find) });
+}
+
 /** An operation that needs no key. */
 export function openRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, null>): void {
   register(api, operation, handler, { admit: async () => null });

@@ -101,14 +101,23 @@ async function readService(keyring: Keyring, { serviceKey = "", organizationId }
   return { claims, workspace };
 }
 
-/** @throws ApiError 401 without a valid key; 403 unless it belongs to a listener. */
-export async function findListenerPrincipal(keyring: Keyring, asked: Credentials): Promise<ListenerPrincipal> {
+/**
+ * @param isEnrolling the key has to be one that is to be exchanged for another one; otherwise it must not be.
+ * @throws ApiError 401 without a valid key; 403 unless it belongs to a listener; 409 `enrolled`.
+ */
+export async function findListenerPrincipal(
+  keyring: Keyring,
+  asked: Credentials,
+  { isEnrolling = false } = {},
+): Promise<ListenerPrincipal> {
   if (isOfService(asked)) {
     await readService(keyring, asked);
     throw errors.roleMissing("listener");
   }
   const key = await findHolder(keyring, asked);
   if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
+  if (isMember(key) || key.one_time !== isEnrolling)
+    throw isEnrolling ? errors.enrolled() : errors.roleMissing("listener");
   return { listenerId: key.listener_id, keyId: key.id, actor: actorOf(key) };
 }
 

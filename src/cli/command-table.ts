@@ -68,6 +68,7 @@ export const commandTable: readonly CommandSpec[] = [
           ["--namespace <namespace>", "where the listener runs", "pierhead"],
           ["--agents <namespaces>", "where agents may live, separated by commas; default: the same"],
           ["--key-file <file>", "file with the listener's key; - is stdin"],
+          ["--token-file <file>", "file with an enrollment token, which is exchanged for the key; - is stdin"],
           ["--image <image>", "of Pierhead; default: this version"],
           ["--replicas <count>", "one acts, the others stand by", "2"],
           ["--agents-url <url>", "where callers reach agents; {slug} stands for that of a deployment"],

@@ -11,7 +11,7 @@ import {
   type SessionRequest,
   type StatusBatch,
 } from "../contract/assignment.ts";
-import { Heartbeat } from "../contract/listener-protocol.ts";
+import { Enrolled, Heartbeat } from "../contract/listener-protocol.ts";
 import type { MetricBatch } from "../contract/metrics.ts";
 import { readMessages, type StreamMessage } from "./event-stream.ts";
 
@@ -137,6 +137,14 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
       await ask({ method: "DELETE", path: "/dp/v1/sessions", signal }, nothing);
     },
   };
+}
+
+/**
+ * Exchanges the enrollment token that `send` shows as its key for the key of the listener.
+ * @throws CallRefused with `status` 401 when the token is unknown, over or was exchanged before.
+ */
+export function enroll(send: Send, signal: AbortSignal): Promise<Enrolled> {
+  return call(send, { method: "POST", path: "/dp/v1/enroll", signal }, Enrolled);
 }
 
 async function* follow(

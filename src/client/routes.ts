@@ -88,6 +88,7 @@ export const routes: Record<keyof ClientOperations, Route> = {
   getListener: get("/v2/listeners/{listener_id}"),
   patchListener: { verb: "PATCH", path: "/v2/listeners/{listener_id}" },
   deleteListener: { verb: "DELETE", path: "/v2/listeners/{listener_id}" },
+  createEnrollment: { verb: "POST", path: "/v2/listeners/{listener_id}/enrollment" },
   replaceListenerKey: { verb: "POST", path: "/v2/listeners/{listener_id}/key" },
   listEvents: get("/v2/events"),
   listDeploymentEvents: get("/v2/deployments/{deployment_id}/events"),

@@ -226,6 +226,12 @@ export const errors = {
     new ApiError("listenerBusy", 409, "Another instance of this listener holds the session.", {
       extra: { error: "listener_busy" },
     }),
+  enrolled: () =>
+    new ApiError(
+      "enrolled",
+      409,
+      "This is the key of a listener already; only an enrollment token is exchanged for one.",
+    ),
   staleEpoch: () =>
     new ApiError("staleEpoch", 409, "A newer session of this listener exists; open a new one.", {
       extra: { error: "stale_epoch" },

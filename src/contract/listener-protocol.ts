@@ -9,6 +9,9 @@ export const DesiredQuery = Type.Object({
 });
 export type DesiredQuery = Static<typeof DesiredQuery>;
 
+export const Enrolled = Type.Object({ listener_id: uuid(), listener_key: Type.String() });
+export type Enrolled = Static<typeof Enrolled>;
+
 export const SecretsQuery = Type.Object({ secret_set_id: uuid() });
 export type SecretsQuery = Static<typeof SecretsQuery>;
 

@@ -41,6 +41,20 @@ export type NewListener = Static<typeof NewListener>;
 export const ListenerKey = Type.Object({ listener_key: listenerKey }, { $id: "ListenerKey" });
 export type ListenerKey = Static<typeof ListenerKey>;
 
+/** What whoever runs the cluster is given instead of the key. */
+export const Enrollment = Type.Object(
+  {
+    enrollment_token: Type.String({
+      description:
+        "Is exchanged for the listener's key, once, by `POST /dp/v1/enroll`. Shown this once, kept as a digest.",
+      examples: ["ph_4f9a1c7e2b3d_example"],
+    }),
+    expires_at: timestamp(),
+  },
+  { $id: "Enrollment" },
+);
+export type Enrollment = Static<typeof Enrollment>;
+
 export const ListenerPage = resourcePage(Listener, "ListenerPage");
 export type ListenerPage = Static<typeof ListenerPage>;
 

@@ -9,7 +9,7 @@ import {
   StatusBatch,
 } from "./assignment.ts";
 import { DeploymentPath } from "./deployment.ts";
-import { DesiredQuery, Heartbeat, SecretsQuery } from "./listener-protocol.ts";
+import { DesiredQuery, Enrolled, Heartbeat, SecretsQuery } from "./listener-protocol.ts";
 import { MetricBatch } from "./metrics.ts";
 import { operation } from "./operation.ts";
 
@@ -17,6 +17,15 @@ const protocol = { tag: "Listener protocol", role: "listener", audience: "listen
 
 /** What a data plane asks and reports. Every call but the first carries the session's epoch in a header. */
 export const listenerProtocolOperations = {
+  enrollListener: operation("enrollListener", {
+    ...protocol,
+    operationId: "enroll_listener",
+    verb: "POST",
+    path: "/dp/v1/enroll",
+    summary: "Exchange an enrollment token, sent as the key, for the listener's key",
+    response: { status: 201, schema: Enrolled },
+    errors: ["enrolled"],
+  }),
   openListenerSession: operation("openListenerSession", {
     ...protocol,
     operationId: "open_listener_session",

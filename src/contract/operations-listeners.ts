@@ -1,5 +1,6 @@
 import {
   CreateListener,
+  Enrollment,
   Listener,
   ListenerKey,
   ListenerPage,
@@ -68,6 +69,17 @@ export const listenerOperations = {
     params: ListenerPath,
     response: { status: 204, schema: null },
     errors: ["listenersNotAllowed", "listenerNotFound", "listenerInUse"],
+    role: "admin",
+  }),
+  createEnrollment: operation("createEnrollment", {
+    operationId: "create_enrollment_v2_listeners__listener_id__enrollment_post",
+    verb: "POST",
+    path: `${path}/enrollment`,
+    tag: "Listeners",
+    summary: "Make a token for whoever runs the cluster: good for a day, and for one exchange for the listener's key",
+    params: ListenerPath,
+    response: { status: 201, schema: Enrollment },
+    errors: ["listenersNotAllowed", "listenerNotFound"],
     role: "admin",
   }),
   replaceListenerKey: operation("replaceListenerKey", {

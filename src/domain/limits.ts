@@ -74,6 +74,9 @@ export const listenerSilentMs = 5 * minute;
 /** A listener's key is good this much longer once it has another one: time to restart the program with it. */
 export const listenerKeyGraceMs = 60 * minute;
 
+/** A token to enroll a listener with goes from one person to another. */
+export const enrollmentMs = 24 * 60 * minute;
+
 /** Long poll of a listener: below the 30 s at which clients and proxies commonly give up. */
 export const desiredPollMs = 25 * second;
 

@@ -18,6 +18,8 @@ export interface ApiKeyRow {
   name: string;
   role: KeyRole;
   is_operator: boolean;
+  /** A listener's token: to be exchanged for its key, and good for nothing else. */
+  one_time: boolean;
   prefix: string;
   /** SHA-256 of the whole key. */
   hash: Buffer;
@@ -51,7 +53,7 @@ export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): K
 /** Of `api_keys k left join workspaces w`. */
 export const keyColumns = sql.raw(
   [
-    "k.id, k.organization_id, k.workspace_id, k.listener_id, k.name, k.role, k.is_operator, k.prefix, k.hash",
+    "k.id, k.organization_id, k.workspace_id, k.listener_id, k.name, k.role, k.is_operator, k.one_time, k.prefix, k.hash",
     "k.created_at, k.expires_at, k.revoked_at, k.last_used_at, w.deployments_enabled",
   ].join(", "),
 ) as RawBuilder<unknown>;

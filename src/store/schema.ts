@@ -73,6 +73,7 @@ interface ApiKeyTable {
   name: string;
   role: "reader" | "agent" | "deployer" | "listener" | "admin";
   is_operator: Generated<boolean>;
+  one_time: Generated<boolean>;
   prefix: string;
   hash: Buffer;
   created_at: Generated<Date>;

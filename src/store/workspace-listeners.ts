@@ -155,24 +155,77 @@ export async function deleteListener(db: Db, owner: Owner, id: string): Promise<
  * without a gap; older ones end at once.
  * @throws ApiError 404.
  */
-export async function replaceListenerKey(
+export async function replaceListenerKey(db: Db, owner: Owner, id: string, replaced: Replacement): Promise<void> {
+  await db.transaction((trx) => putKey(trx, owner, id, { ...replaced, action: "listener.replace_key" }));
+}
+
+interface Replacement {
+  key: NewKey;
+  graceMs: number;
+}
+
+async function putKey(
+  trx: Trx,
+  owner: Owner,
+  id: string,
+  { key, graceMs, action }: Replacement & { action: string },
+): Promise<void> {
+  const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
+  await sql`
+    with ended as (
+      update api_keys k
+         set revoked_at = case when k.id = n.id then k.revoked_at else now() end,
+             expires_at = least(k.expires_at, now() + ${graceMs} * interval '1 millisecond')
+        from (select id from api_keys where listener_id = ${id} and revoked_at is null and not one_time
+               order by created_at desc, id limit 1) n
+       where k.listener_id = ${id} and k.revoked_at is null and not k.one_time
+    ), audit as (${auditedListener(owner, { id, computeId }, { action })})
+    ${insertedKey(owner, { id, computeId }, key)}`.execute(trx.kysely);
+}
+
+/**
+ * Writes a token that is exchanged for the listener's key, once; one from before is worth nothing any more.
+ * @returns when it ends.
+ * @throws ApiError 404.
+ */
+export async function createEnrollment(
   db: Db,
   owner: Owner,
   id: string,
-  { key, graceMs }: { key: NewKey; graceMs: number },
+  { token, lifeMs }: { token: NewKey; lifeMs: number },
+): Promise<Date> {
+  return db.transaction(async (trx) => {
+    const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
+    const { rows } = await sql<{ expires_at: Date }>`
+      with ended as (
+        update api_keys set revoked_at = now() where listener_id = ${id} and one_time and revoked_at is null
+      ), audit as (${auditedListener(owner, { id, computeId }, { action: "listener.create_enrollment" })})
+      insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, one_time, prefix, hash, expires_at)
+      values (${randomUUID()}, ${owner.organizationId}, ${owner.tenantId}, ${id}, ${`enrollment of ${computeId}`},
+        'listener', true, ${token.prefix}, ${token.hash}, now() + ${lifeMs} * interval '1 millisecond')
+      returning expires_at`.execute(trx.kysely);
+    return (rows[0] as { expires_at: Date }).expires_at;
+  });
+}
+
+/**
+ * Ends a token and gives its listener a key, as `replaceListenerKey` does.
+ * @throws ApiError 401 when it was exchanged, or ended, before.
+ */
+export async function enrollListener(
+  db: Db,
+  { tokenId, actor }: { tokenId: string; actor: string },
+  replaced: Replacement,
 ): Promise<void> {
   await db.transaction(async (trx) => {
-    const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
-    await sql`
-      with ended as (
-        update api_keys k
-           set revoked_at = case when k.id = n.id then k.revoked_at else now() end,
-               expires_at = least(k.expires_at, now() + ${graceMs} * interval '1 millisecond')
-          from (select id from api_keys where listener_id = ${id} and revoked_at is null
-                 order by created_at desc, id limit 1) n
-         where k.listener_id = ${id} and k.revoked_at is null
-      ), audit as (${auditedListener(owner, { id, computeId }, { action: "listener.replace_key" })})
-      ${insertedKey(owner, { id, computeId }, key)}`.execute(trx.kysely);
+    const { rows } = await sql<{ organization_id: string; workspace_id: string; listener_id: string }>`
+      update api_keys set revoked_at = now()
+       where id = ${tokenId} and one_time and revoked_at is null and expires_at > now()
+      returning organization_id, workspace_id, listener_id`.execute(trx.kysely);
+    const [token] = rows;
+    if (token === undefined) throw errors.invalidToken();
+    const owner = { organizationId: token.organization_id, tenantId: token.workspace_id, actor };
+    await putKey(trx, owner, token.listener_id, { ...replaced, action: "listener.enroll" });
   });
 }
 

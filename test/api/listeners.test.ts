@@ -86,6 +86,8 @@ test("an unknown, a foreign and the built-in listener answer alike", async () =>
     }
     const key = await t.ask({ method: "POST", url: `${url}/${id}/key` });
     assert.deepEqual([key.status, key.body], missing);
+    const enrollment = await t.ask({ method: "POST", url: `${url}/${id}/enrollment` });
+    assert.deepEqual([enrollment.status, enrollment.body], missing);
   }
   const broken = await t.ask({ url: `${url}/listener-1` });
   assert.deepEqual([broken.status, broken.body.detail[0].type], [422, "uuid_parsing"]);
@@ -159,6 +161,35 @@ test("the key a listener is given opens its session, and only that; a new one en
   const { rows: keys } =
     await sql`select 1 from api_keys where listener_id = ${body.id} and revoked_at is null`.execute(t.db.kysely);
   assert.equal(keys.length, 0);
+});
+
+test("an enrollment token is exchanged for the listener's key, once, within a day, and is good for nothing else", async () => {
+  const { body } = await create(k8s("enrolled"));
+  const ask = async () => (await t.ask({ method: "POST", url: `${url}/${body.id}/enrollment` })).body;
+  const enroll = (key: string) => t.ask({ method: "POST", url: "/dp/v1/enroll", key });
+  const [replaced, { enrollment_token: token, expires_at }] = [(await ask()).enrollment_token, await ask()];
+  assert.ok(Math.abs(Date.parse(expires_at) - Date.now() - 86_400_000) < 60_000, expires_at);
+  assert.equal((await enroll(replaced)).status, 401, "only the newest token counts");
+  assert.equal((await openSession(token)).status, 403);
+  assert.equal((await t.ask({ url: "/v2/listeners", key: token })).status, 403);
+  assert.equal((await enroll(body.listener_key)).status, 409);
+
+  const answers = await Promise.all([enroll(token), enroll(token)]);
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 401], "of two at once one gets it");
+  const won = answers.find(({ status }) => status === 201)?.body;
+  assert.equal(won.listener_id, body.id);
+  for (const key of [won.listener_key, body.listener_key]) assert.equal((await openSession(key)).status, 201);
+  assert.equal((await enroll(token)).status, 401);
+
+  const { enrollment_token: late } = await ask();
+  await sql`update api_keys set expires_at = now() - interval '1 second' where listener_id = ${body.id} and one_time`.execute(
+    t.db.kysely,
+  );
+  assert.equal((await enroll(late)).status, 401);
+  const { enrollment_token: open } = await ask();
+  assert.equal((await openSession(won.listener_key)).status, 201, "a token that is asked for ends no key");
+  await remove(body.id);
+  assert.equal((await enroll(open)).status, 401, "nor outlives its listener");
 });
 
 test("the audit log has no key, and every change", async () => {

@@ -1,8 +1,9 @@
 import type { FastifyRequest } from "fastify";
+import { mintApiKey } from "../../auth/api-key.ts";
 import { epochHeader, type ListenerFacts } from "../../contract/assignment.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
-import { listenerHeartbeatMs, listenerLeaseMs } from "../../domain/limits.ts";
+import { listenerHeartbeatMs, listenerKeyGraceMs, listenerLeaseMs } from "../../domain/limits.ts";
 import { compareInventory, readDesired } from "../../store/assignments.ts";
 import type { Db } from "../../store/database.ts";
 import {
@@ -16,9 +17,10 @@ import { appendReplicaLog } from "../../store/log-entries.ts";
 import { addMetricSamples } from "../../store/metric-minutes.ts";
 import { storeReports } from "../../store/observations.ts";
 import { findSecretSet } from "../../store/secrets.ts";
+import { enrollListener } from "../../store/workspace-listeners.ts";
 import { DesiredBell } from "../desired-bell.ts";
 import { type DesiredSource, streamDesired } from "../desired-stream.ts";
-import { type Api, listenerRoute } from "../route.ts";
+import { type Api, enrollmentRoute, listenerRoute } from "../route.ts";
 import { streamHeaders, wantsStream } from "../server-sent.ts";
 import { tracingEnvironment } from "../tracing.ts";
 
@@ -36,6 +38,14 @@ export function addListenerProtocol(api: Api): void {
 
 function addSessionRoutes(api: Api): void {
   const { db } = api.deps;
+
+  enrollmentRoute(api, operations.enrollListener, async ({ principal }) => {
+    const { listenerId, keyId, actor } = principal;
+    const key = mintApiKey();
+    await enrollListener(db, { tokenId: keyId, actor }, { key, graceMs: listenerKeyGraceMs });
+    api.keyring.forget();
+    return { listener_id: listenerId, listener_key: key.key };
+  });
 
   listenerRoute(api, operations.openListenerSession, async ({ principal, body }) => {
     if (!body.protocols.some((one) => protocolsSpoken.includes(one))) throw errors.protocolUnknown(protocolsSpoken);

@@ -3,11 +3,12 @@ import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import type { Listener, ListenerStatus } from "../../contract/listener.ts";
 import { operations } from "../../contract/operations.ts";
-import { listenerKeyGraceMs } from "../../domain/limits.ts";
+import { enrollmentMs, listenerKeyGraceMs } from "../../domain/limits.ts";
 import { checkNamespaces } from "../../domain/listener-namespaces.ts";
 import { mayHaveListeners } from "../../domain/mode.ts";
 import {
   changeListener,
+  createEnrollment,
   createListener,
   deleteListener,
   findListener,
@@ -55,6 +56,13 @@ export function addListenerRoutes(api: Api): void {
   route(api, operations.deleteListener, async ({ principal, params }) => {
     await checkPlan(api, principal);
     await deleteListener(db, principal, params.listener_id);
+  });
+
+  route(api, operations.createEnrollment, async ({ principal, params }) => {
+    await checkPlan(api, principal);
+    const token = mintApiKey();
+    const expiresAt = await createEnrollment(db, principal, params.listener_id, { token, lifeMs: enrollmentMs });
+    return { enrollment_token: token.key, expires_at: expiresAt.toISOString() };
   });
 
   route(api, operations.replaceListenerKey, async ({ principal, params }) => {
