@@ -11,10 +11,11 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../eventually.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 import { startTcpProxy, type TcpProxy } from "../tcp-proxy.ts";
+import { startTlsDoor, type TlsDoor } from "../tls-door.ts";
 import { VirtualClock } from "./virtual-world.ts";
 
-/** A listener's minute is 0.15 s here: 10 minutes of partition pass in 1.5 s. */
-const compression = 400;
+/** A listener's minute is 0.6 s here: 10 minutes of partition pass in 6 s, and a call has 0.3 s. */
+const compression = 100;
 
 const beganAtMs = Date.now();
 
@@ -35,6 +36,9 @@ class FastClock implements Clock {
 
 export interface PartitionWorld extends AsyncDisposable {
   pierhead: TestServer;
+  /** HTTPS: what listeners dial. */
+  door: TlsDoor;
+  /** The wire to it that is cut. */
   proxy: TcpProxy;
   world: SimulatedWorld;
   starts: Map<string, number>;
@@ -45,7 +49,8 @@ export interface PartitionWorld extends AsyncDisposable {
 export async function openPartitionWorld(): Promise<PartitionWorld> {
   const key = `ph_${"0".repeat(12)}_${"k".repeat(43)}`;
   const pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key });
-  const proxy = await startTcpProxy(pierhead.url);
+  const door = await startTlsDoor(pierhead.url);
+  const proxy = await startTcpProxy(door.url);
   const world = new SimulatedWorld({ seed: 5, clock: new FastClock(() => 0.5) });
   const starts = new Map<string, number>();
   const start = world.start.bind(world);
@@ -55,10 +60,11 @@ export async function openPartitionWorld(): Promise<PartitionWorld> {
   };
   const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(pierhead.server.db.kysely);
   return {
-    ...{ pierhead, proxy, world, starts, key },
+    ...{ pierhead, door, proxy, world, starts, key },
     listenerId: rows[0]?.id as string,
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
+      await door[Symbol.asyncDispose]();
       await pierhead[Symbol.asyncDispose]();
     },
   };
@@ -118,7 +124,7 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
   };
   proxy.become("none");
   await freeLease(site);
-  const first = startListener(site, proxy.url, () => dice.random(), hasRival);
+  const first = startListener(site, proxy.url.replace("http:", "https:"), () => dice.random(), hasRival);
   let rival: ReturnType<typeof startListener> | undefined;
   try {
     const kept = [await create(), await create()];
@@ -141,7 +147,7 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
     assert.deepEqual(replicas().toSorted(), before, `${told}: what ran goes on untouched`);
     if (hasRival) {
       await freeLease(site);
-      rival = startListener(site, pierhead.url, () => dice.random(), hasRival);
+      rival = startListener(site, site.door.url, () => dice.random(), hasRival);
       await eventually(
         () => rival?.listener.health().isListed,
         (isListed) => isListed === true,
