@@ -167,6 +167,8 @@ export const samples: Partial<Record<OperationId, Sample>> = {
     body: () => ({ provider_id: `mcp-${randomUUID()}`, name: "MCP", mcp_server_url: "http://127.0.0.1:1/mcp" }),
     refusal: "mcpDiscoveryFailed",
   },
+  // The key that calls is the listener's own, which is exchanged for nothing.
+  enrollListener: { refusal: "enrolled" },
   // There is a provider, but not one of this name.
   authenticate: { refusal: "oauthProviderNotFound" },
   importOAuthToken: { refusal: "oauthProviderNotFound" },
