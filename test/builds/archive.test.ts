@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
@@ -94,6 +95,17 @@ const hostile: Record<string, () => Buffer> = {
   "gzip of text": () => gzipSync(Buffer.from("hello".repeat(1_000))),
   "an archive without entries": () => gzippedTar([]),
 };
+
+/** Beyond the ten bytes of its head every byte of a gzip file counts. */
+const whole = gzippedTar([file("a", randomBytes(2_000).toString("hex"))]);
+for (let at = 0; at < 50; at += 1) {
+  const place = 10 + Math.floor((at * (whole.length - 10)) / 50);
+  hostile[`a flipped bit at ${at * 2} % of it`] = () => {
+    const bytes = Buffer.from(whole);
+    bytes[place] = (bytes[place] ?? 0) ^ 4;
+    return bytes;
+  };
+}
 
 /** 50,000 extended headers that belong to no file. */
 function bombOfHeaders(): Buffer[] {

@@ -113,9 +113,10 @@ function problemOfItems(detail: unknown): string | undefined {
   return undefined;
 }
 
-/** A request that was made for no operation may meet one: what it answers is JSON or nothing, or a page. */
+/** A request that was made for no operation may meet one: what it answers is JSON or nothing, a page or a file. */
 function problemOfAny({ verb }: Wanted, { status, headers }: Answer, text: string): string | undefined {
-  if (text === "" || verb === "HEAD" || headers["content-type"]?.startsWith("text/")) return undefined;
+  if (text === "" || verb === "HEAD" || /^text\/|^application\/gzip$/.test(headers["content-type"] ?? ""))
+    return undefined;
   const body = parse(text);
   if (body === notJson) return `no JSON: ${text.slice(0, 200)}`;
   if (status >= 400 && !("detail" in (body as object))) return "refusal without detail";

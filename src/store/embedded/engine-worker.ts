@@ -17,11 +17,14 @@ const say = (message: FromWorker) => port.postMessage(message, message.kind === 
 
 let connection = 0;
 
+/** One message after the other: an answer takes some turns of the event loop. */
+let turn: Promise<void> = Promise.resolve();
+
 try {
   const engine = await open();
   port.on("message", (message: ToWorker) => {
-    if (message.kind === "close") void close(engine);
-    else answer(engine, message);
+    if (message.kind === "close") turn = turn.then(() => close(engine));
+    else turn = turn.then(() => answer(engine, message));
   });
   say({ kind: "ready" });
 } catch (error) {
@@ -36,24 +39,44 @@ function open(): Promise<PGlite> {
   });
 }
 
-function answer(engine: PGlite, message: Extract<ToWorker, { kind: "bytes" }>): void {
+async function answer(engine: PGlite, message: Extract<ToWorker, { kind: "bytes" }>): Promise<void> {
   try {
     if (message.connection !== connection) {
-      if (connection !== 0) resetSession(engine);
+      if (connection !== 0) await resetSession(engine);
       connection = message.connection;
     }
-    // An error of SQL is an answer like any other; an exception means that the WebAssembly program is gone.
-    const bytes = engine.execProtocolRawSync(message.bytes).slice() as Uint8Array<ArrayBuffer>;
-    say({ kind: "bytes", id: message.id, bytes });
+    say({ kind: "bytes", id: message.id, bytes: await exchange(engine, message.bytes) });
   } catch (error) {
     fail(error);
   }
 }
 
+/**
+ * An error of SQL is an answer like any other; an exception means that the WebAssembly program is gone. It is over when it
+ * returns: nothing else comes in between. As a stream, because PGlite (0.5) also parses what it gives back in one piece,
+ * and keeps every message of it for ever.
+ */
+async function exchange(engine: PGlite, bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = [];
+  await engine.execProtocolRawStream(bytes, { syncToFs: false, onRawData: (part) => parts.push(part.slice()) });
+  const [first] = parts;
+  return (parts.length === 1 && first !== undefined ? first : concatenated(parts)) as Uint8Array<ArrayBuffer>;
+}
+
+function concatenated(parts: Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.length;
+  }
+  return whole;
+}
+
 /** PostgreSQL sees one session for ever: a new connection must not find the transaction or the names of the last one. */
-function resetSession(engine: PGlite): void {
-  engine.execProtocolRawSync(simpleQuery("rollback"));
-  engine.execProtocolRawSync(simpleQuery("discard all"));
+async function resetSession(engine: PGlite): Promise<void> {
+  await exchange(engine, simpleQuery("rollback"));
+  await exchange(engine, simpleQuery("discard all"));
 }
 
 /** Message `Q` of the PostgreSQL protocol: type, length with itself, text, NUL. */
