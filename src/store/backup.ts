@@ -29,6 +29,7 @@ const leftOut: Record<string, string> = {
   picker_sessions: "pages that people have open",
   reconcile_queue: "every deployment is put there anew",
   sessions: "of browsers",
+  sign_ins: "sign-ins under way",
 };
 
 /** Of these, only the rows that a condition names. */

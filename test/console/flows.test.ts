@@ -155,7 +155,18 @@ test("log lines of the agent appear as they are written, and are found by their 
   await page.context().close();
 });
 
-test("a folder is uploaded without what does not belong to a source, and runs", async () => {
+/** As the file manager's drag does: the browser is told of paths, and reads them itself. */
+async function dropFolder(page: Page, folder: string): Promise<void> {
+  const box = await page.locator(".drop").boundingBox();
+  assert.ok(box);
+  const devtools = await page.context().newCDPSession(page);
+  const at = { x: box.x + box.width / 2, y: box.y + 10, data: { items: [], files: [folder], dragOperationsMask: 1 } };
+  for (const type of ["dragEnter", "dragOver", "drop"] as const) {
+    await devtools.send("Input.dispatchDragEvent", { type, ...at });
+  }
+}
+
+test("a folder is uploaded, chosen or dropped, without what does not belong to a source, and runs", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "pierhead-folder-"));
   after(() => rm(folder, { recursive: true, force: true }));
   await mkdir(path.join(folder, "node_modules"));
@@ -170,6 +181,10 @@ test("a folder is uploaded without what does not belong to a source, and runs", 
   const page = await open({ path: "/host/new" });
   await page.getByRole("button", { name: "Upload" }).click();
   await page.locator("input[type=file]").setInputFiles(folder);
+  await page.getByText("3 files, 1 KiB.").waitFor();
+  await page.reload();
+  await page.getByRole("button", { name: "Upload" }).click();
+  await dropFolder(page, folder);
   await page.getByText("3 files, 1 KiB.").waitFor();
   await page.getByLabel("Config file").fill("pierhead.json");
   await page.getByLabel("Name", { exact: true }).fill("uploaded");
