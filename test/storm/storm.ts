@@ -113,8 +113,8 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
   };
   const name = `storm-${randomUUID().slice(0, 8)}`;
   try {
-    if (!isOfPush(point)) await liveThrough(survivor, repository, name);
-    if (isOfPush(point) || random !== null) await pushThrough(survivor, { repository, github }, `${name}-push`);
+    if (isOfPush(point)) await pushThrough(survivor, { repository, github }, name);
+    else await liveThrough(survivor, repository, name);
     if (point !== null) assert.ok(deaths > 0, `the server never reached "${point}"`);
     await nothingLeft(dataDir);
   } finally {
