@@ -121,7 +121,7 @@ test("the image of the Dockerfile serves as somebody who is not root, on a root 
     const { Titles, Processes } = await engine.call<{ Titles: string[]; Processes: string[][] }>(
       "GET",
       `/containers/${id}/top`,
-      { query: { ps_args: "-eo uid,args" } },
+      { query: { ps_args: "-eo pid,uid,args" } },
     );
     const uid = Titles.indexOf("UID");
     assert.ok(Processes.length > 0 && Processes.every((row) => row[uid] === "1000"), JSON.stringify(Processes));
