@@ -50,6 +50,7 @@ export interface Administrator {
 export interface ListenerPrincipal {
   listenerId: string;
   keyId: string;
+  keyEndsAt: Date | null;
   actor: string;
 }
 
@@ -118,7 +119,7 @@ export async function findListenerPrincipal(
   if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
   if (isMember(key) || key.one_time !== isEnrolling)
     throw isEnrolling ? errors.enrolled() : errors.roleMissing("listener");
-  return { listenerId: key.listener_id, keyId: key.id, actor: actorOf(key) };
+  return { listenerId: key.listener_id, keyId: key.id, keyEndsAt: key.expires_at, actor: actorOf(key) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { uuid } from "./schema.ts";
+import { nullable, timestamp, uuid } from "./schema.ts";
 
 /** Questions and small answers of `/dp/v1`; what is exchanged stands in `assignment.ts`. */
 
@@ -17,5 +17,8 @@ export type SecretsQuery = Static<typeof SecretsQuery>;
 
 export const Heartbeat = Type.Object({
   rv: Type.Integer({ description: "Newest resource version: ask when it is ahead." }),
+  key_ends_at: Type.Optional(
+    nullable(timestamp(), "When the key that was shown ends, because there is a newer one; null: it has no end."),
+  ),
 });
 export type Heartbeat = Static<typeof Heartbeat>;

@@ -69,6 +69,7 @@ export class Leadership {
   /** When the newest call began that opened or renewed the session. */
   #heardAt: Moment | null = null;
   #isAnswered = true;
+  #keyEndsAt: string | null = null;
   #isStreaming = false;
   #vainStreams = 0;
   #ended: Promise<void> = Promise.resolve();
@@ -264,7 +265,10 @@ export class Leadership {
       const beganAt = this.#moment();
       const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };
       try {
-        const { rv } = await withDeadline(options, (ending) => session.heartbeat(ending));
+        const { rv, key_ends_at: keyEndsAt = null } = await withDeadline(options, (ending) =>
+          session.heartbeat(ending),
+        );
+        this.#noteKey(keyEndsAt);
         this.#noteAnswer();
         this.#noteHeard(beganAt);
         // The long poll hangs on a dead connection: it would have been answered otherwise.
@@ -315,6 +319,14 @@ export class Leadership {
         await sleep(this.#clock, jitteredMs(this.#clock, attempt, bounds), signal);
       }
     }
+  }
+
+  /** Said once: whoever made a newer key has to put it where this one is read from. */
+  #noteKey(endsAt: string | null): void {
+    if (endsAt === this.#keyEndsAt) return;
+    this.#keyEndsAt = endsAt;
+    if (endsAt === null) this.#logger.info("the newer key is in use");
+    else this.#logger.warn({ ends_at: endsAt }, "the key of this listener ends, for there is a newer one");
   }
 
   #noteAnswer(): void {

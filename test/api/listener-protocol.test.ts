@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { epochHeader } from "../../src/contract/assignment.ts";
 import { writeAssignment } from "../../src/store/assignments.ts";
+import { eventually } from "../eventually.ts";
 import { startApi, type TestApi } from "./harness.ts";
 
 const t = await startApi();
@@ -91,6 +92,20 @@ test("deployments answer where their data plane says, at once and in lists by ad
     (found.body as { resources: { id: string }[] }).resources.map((one) => one.id),
     [made.id],
   );
+});
+
+test("a heartbeat says when the key that is used ends, once there is a newer one", async () => {
+  const { id, key, epoch } = await openListener();
+  const beat = async (shown: string) =>
+    (await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key: shown, headers: { [epochHeader]: epoch } })).body;
+  assert.equal((await beat(key)).key_ends_at, null);
+  const { listener_key } = (await t.ask({ method: "POST", url: `/v2/listeners/${id}/key` })).body;
+  const { key_ends_at } = await eventually<{ key_ends_at: string | null }>(
+    () => beat(key),
+    (heartbeat) => heartbeat.key_ends_at !== null,
+  );
+  assert.ok(Math.abs(Date.parse(key_ends_at ?? "") - Date.now() - 3_600_000) < 60_000, key_ends_at ?? "");
+  assert.equal((await beat(listener_key)).key_ends_at, null, "the session goes on under the new key");
 });
 
 test("a listener of a later version is understood: unknown fields are ignored, an unknown protocol is refused", async () => {

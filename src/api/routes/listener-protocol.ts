@@ -73,7 +73,8 @@ function addSessionRoutes(api: Api): void {
   listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
     const session = sessionOf(principal, request);
     await renewListenerSession(db, session, listenerLeaseMs);
-    return { rv: await readListenerVersion(db, session.listenerId) };
+    const rv = await readListenerVersion(db, session.listenerId);
+    return { rv, key_ends_at: principal.keyEndsAt?.toISOString() ?? null };
   });
 }
 
