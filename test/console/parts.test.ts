@@ -191,6 +191,19 @@ test("the rows of the list are gone through, selected and opened by single keys,
   await page.context().close();
 });
 
+test("what can be taken back is: a role that was given by mistake", async () => {
+  await client.createMember({ body: { email: "bo@example.org", role: "reader" } });
+  const page = await open({ path: "/host/members" });
+  const row = page.getByRole("row").filter({ hasText: "bo@example.org" });
+  await page.getByRole("button", { name: "Make admin: bo@example.org" }).click();
+  await row.getByRole("cell", { name: "admin", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Undo" }).click();
+  await row.getByRole("cell", { name: "reader", exact: true }).waitFor();
+  const { resources } = await client.listMembers({ email: "bo@example.org" });
+  assert.equal(resources[0]?.role, "reader");
+  await page.context().close();
+});
+
 test("any part of any deployment is a few letters away", async () => {
   const page = await open();
   await page.keyboard.press("Control+k");

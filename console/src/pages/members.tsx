@@ -47,6 +47,7 @@ export function MembersPage() {
                 label={`Make ${value}: ${email}`}
                 act={() => setRole(id, value)}
                 done={`${email} is ${value} now.`}
+                undo={() => setRole(id, role)}
                 renews={queryKey}
               />
             ))}

@@ -71,6 +71,8 @@ function Actions({ webhook, onOpen }: { webhook: Webhook; onOpen: () => void }) 
         text={enabled ? "Switch off" : "Switch on"}
         label={`${enabled ? "Switch off" : "Switch on"} ${url}`}
         act={() => client.patchWebhook({ webhook_id: id, body: { enabled: !enabled } })}
+        done={`${url} is switched ${enabled ? "off" : "on"}.`}
+        undo={() => client.patchWebhook({ webhook_id: id, body: { enabled } })}
         renews={renews}
       />
       <ActionButton

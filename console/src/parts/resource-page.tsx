@@ -79,18 +79,22 @@ export function ActionButton(props: {
   isDanger?: boolean;
   act: () => Promise<unknown>;
   done?: string;
+  /** Makes it as it was before; offered for a while. */
+  undo?: () => Promise<unknown>;
   renews?: QueryKey;
   onDone?: (answer: unknown) => void;
 }) {
-  const { text, label, confirm, isDanger, act, done, renews, onDone } = props;
+  const { text, label, confirm, isDanger, act, done, undo, renews, onDone } = props;
   const { say, fail } = useToasts();
   const [isAsking, setAsking] = useState(false);
+  const renew = () => renews !== undefined && void queries.invalidateQueries({ queryKey: renews });
+  const takeBack = undo && (() => void undo().then(renew, fail));
   const run = useMutation({
     mutationFn: act,
     onError: fail,
     onSuccess: (answer) => {
-      if (done !== undefined) say(done);
-      if (renews !== undefined) void queries.invalidateQueries({ queryKey: renews });
+      if (done !== undefined) say(done, takeBack);
+      renew();
       onDone?.(answer);
     },
     onSettled: () => setAsking(false),

@@ -5,10 +5,12 @@ interface Toast {
   id: number;
   text: string;
   isBad: boolean;
+  /** Takes back what was done. */
+  undo: (() => void) | undefined;
 }
 
 interface Toasts {
-  say(text: string): void;
+  say(text: string, undo?: () => void): void;
   /** Says what failed. */
   fail(error: unknown): void;
 }
@@ -23,23 +25,38 @@ let lastId = 0;
 /** Short words on what was done, in the corner and for screen readers. */
 export function ToastProvider({ children }: { children: ReactNode }) {
   const [toasts, setToasts] = useState<Toast[]>([]);
-  const show = useCallback((text: string, isBad: boolean) => {
-    lastId += 1;
-    const id = lastId;
-    setToasts((others) => [...others.slice(-3), { id, text, isBad }]);
-    setTimeout(() => setToasts((others) => others.filter((one) => one.id !== id)), isBad ? 2 * shownMs : shownMs);
-  }, []);
+  const drop = useCallback((id: number) => setToasts((others) => others.filter((one) => one.id !== id)), []);
+  const show = useCallback(
+    (text: string, isBad: boolean, undo?: () => void) => {
+      lastId += 1;
+      const id = lastId;
+      setToasts((others) => [...others.slice(-3), { id, text, isBad, undo }]);
+      setTimeout(() => drop(id), isBad || undo !== undefined ? 2 * shownMs : shownMs);
+    },
+    [drop],
+  );
   const value = useMemo<Toasts>(
-    () => ({ say: (text) => show(text, false), fail: (error) => show(textOf(error), true) }),
+    () => ({ say: (text, undo) => show(text, false, undo), fail: (error) => show(textOf(error), true) }),
     [show],
   );
   return (
     <Context.Provider value={value}>
       {children}
       <div className="toasts" role="status" aria-live="polite">
-        {toasts.map(({ id, text, isBad }) => (
+        {toasts.map(({ id, text, isBad, undo }) => (
           <div key={id} className={isBad ? "toast bad" : "toast"}>
-            {text}
+            {text}{" "}
+            {undo !== undefined && (
+              <button
+                type="button"
+                onClick={() => {
+                  drop(id);
+                  undo();
+                }}
+              >
+                Undo
+              </button>
+            )}
           </div>
         ))}
       </div>
