@@ -1,5 +1,6 @@
 import { inspect, parseArgs } from "node:util";
 import { apiBench } from "./api.ts";
+import { backupBench } from "./backup.ts";
 import { deployBench } from "./deploy.ts";
 import { dockerBench } from "./docker.ts";
 import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
@@ -18,6 +19,7 @@ import { watchBench } from "./watch.ts";
  */
 const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   api: apiBench,
+  backup: backupBench,
   deploy: deployBench,
   docker: dockerBench,
   gateway: gatewayBench,
