@@ -65,7 +65,7 @@ const cacheDir = path.resolve("node_modules/.cache/pierhead");
 export async function startBenchRun(size: "small" | "full", databaseUrl: string | undefined): Promise<BenchRun> {
   await ensureTemplate(cacheDir);
   // With fsync: a create that need not reach the disk would measure another thing.
-  const postgres: PostgresServer | undefined =
+  const postgres: Pick<PostgresServer, "url" | "stop"> | undefined =
     databaseUrl === undefined
       ? await startPostgresServer({ durable: true })
       : { url: databaseUrl, stop: async () => undefined };
@@ -73,7 +73,7 @@ export async function startBenchRun(size: "small" | "full", databaseUrl: string 
     size,
     kinds: postgres === undefined ? ["embedded"] : ["postgres", "embedded"],
     database: [...(postgres === undefined ? [] : [await versionOf(postgres.url)]), "embedded database"].join(" and "),
-    install: (kind) => install(kind === "embedded" ? undefined : (postgres as PostgresServer)),
+    install: (kind) => install(kind === "embedded" ? undefined : (postgres as { url: string })),
     [Symbol.asyncDispose]: toBeEnded(async () => postgres?.stop()),
   };
 }
@@ -85,7 +85,7 @@ async function versionOf(url: string): Promise<string> {
   return `PostgreSQL ${rows[0].server_version.split(" ")[0]}`;
 }
 
-async function install(postgres: PostgresServer | undefined): Promise<Installation> {
+async function install(postgres: { url: string } | undefined): Promise<Installation> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-bench-"));
   const made = postgres === undefined ? undefined : await createDatabase(postgres.url);
   const environment = {

@@ -92,7 +92,7 @@ async function empty(db: Db): Promise<void> {
   await sql.raw(`truncate ${names.join(", ")} restart identity cascade`).execute(db.kysely);
 }
 
-let server: Promise<PostgresServer | undefined> | undefined;
+let server: ReturnType<typeof findServer> | undefined;
 let databases = 0;
 
 async function openPostgres(): Promise<TestDatabase | undefined> {
@@ -114,7 +114,7 @@ async function openPostgres(): Promise<TestDatabase | undefined> {
   };
 }
 
-async function findServer(): Promise<PostgresServer | undefined> {
+async function findServer(): Promise<Pick<PostgresServer, "url" | "stop"> | undefined> {
   const given = process.env["PIERHEAD_TEST_DATABASE_URL"];
   if (given === "none") return undefined; // said already by the one who started us
   const found = given === undefined ? await startPostgresServer() : { url: given, stop: async () => {} };

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, chown, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { eventually } from "./eventually.ts";
 
@@ -12,6 +13,10 @@ export const postgresSkipped = "SKIPPED postgres: no PostgreSQL server is instal
 export interface PostgresServer {
   /** Of its maintenance database, over a unix socket. */
   url: string;
+  /** Ends all of its processes at once, as a machine that loses power does, and starts it again on what is on the disk. */
+  crash(): Promise<void>;
+  /** All of its processes stand still for so long. */
+  freeze(ms: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -47,26 +52,62 @@ export async function startPostgresServer({
     "max_connections=300",
     ...(port === undefined ? ["listen_addresses="] : ["listen_addresses=127.0.0.1", `port=${port}`]),
   ];
-  const server = spawnServer(path.join(binaries, "postgres"), { directory, data, settings, user });
+  const spawnAgain = () => spawnServer(path.join(binaries, "postgres"), { directory, data, settings, user });
+  let server = spawnAgain();
   const socketPort = port === undefined ? "" : `:${port}`;
   const url = `postgresql://postgres@${encodeURIComponent(directory)}${socketPort}/postgres`;
-  const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
   const killAtExit = () => server.kill("SIGQUIT");
   process.once("exit", killAtExit);
-  await eventually(
-    () => canConnect(url),
-    (can) => can || server.exitCode !== null,
-    { timeoutMs: 60_000, what: "PostgreSQL" },
-  );
+  const answers = () =>
+    eventually(
+      () => canConnect(url),
+      (can) => can || server.exitCode !== null,
+      { timeoutMs: 60_000, what: "PostgreSQL" },
+    );
+  await answers();
   return {
     url,
+    async crash() {
+      const ended = endOf(server);
+      signalAll(server, "SIGKILL");
+      await ended;
+      // A postmaster that finds processes of the last one refuses to start: they end on their own when it is gone.
+      server = spawnAgain();
+      await eventually(
+        () => {
+          if (server.exitCode !== null) server = spawnAgain();
+          return canConnect(url);
+        },
+        (can) => can,
+        { timeoutMs: 60_000, what: "PostgreSQL again" },
+      );
+    },
+    async freeze(ms) {
+      signalAll(server, "SIGSTOP");
+      await sleep(ms).finally(() => signalAll(server, "SIGCONT"));
+    },
     async stop() {
       process.removeListener("exit", killAtExit);
+      const ended = endOf(server);
       server.kill("SIGQUIT");
       await ended;
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+const endOf = (child: ChildProcess) => new Promise<void>((resolve) => child.once("exit", () => resolve()));
+
+/** The postmaster and each of its sessions and workers. */
+function signalAll({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(/\s+/).filter(Boolean);
+  for (const one of [pid as number, ...children.map(Number)]) {
+    try {
+      process.kill(one, signal);
+    } catch {
+      // A session that ended in between.
+    }
+  }
 }
 
 function spawnServer(
@@ -98,7 +139,6 @@ function unprivilegedUser(): { uid: number; gid: number } | undefined {
 }
 
 /** Directory with initdb and postgres: of the highest version installed, or from the PATH. */
-/** Where the programs of PostgreSQL are. */
 export function findBinaries(): string | undefined {
   const packaged = "/usr/lib/postgresql";
   const versions = existsSync(packaged) ? readdirSync(packaged).sort((a, b) => Number(b) - Number(a)) : [];

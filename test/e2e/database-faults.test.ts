@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import type { Deployment } from "../../src/contract/deployment.ts";
+import { eventually } from "../eventually.ts";
+import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { startTestServer, type TestServer } from "../server.ts";
+
+const create = ({ client }: TestServer): Promise<Deployment> =>
+  client.createDeployment({
+    body: {
+      name: `agent-${randomUUID()}`,
+      source: "internal_docker",
+      source_config: { deployment_type: "dev" },
+      source_revision_config: { image_uri: "registry.example/team/agent:1" },
+    },
+  });
+
+/** Creates one after the other until told to stop, and remembers those that were accepted. */
+function createAlways(pierhead: TestServer) {
+  const stopping = new AbortController();
+  const accepted: Deployment[] = [];
+  const refused: unknown[] = [];
+  const worker = async () => {
+    while (!stopping.signal.aborted) {
+      await create(pierhead).then(
+        (made) => accepted.push(made),
+        (error) => refused.push(error),
+      );
+    }
+  };
+  const working = Promise.all([worker(), worker(), worker()]);
+  return {
+    accepted,
+    refused,
+    async stop() {
+      stopping.abort();
+      await working;
+    },
+  };
+}
+
+/** Every accepted one is there once, and serves. */
+async function settledAll({ client }: TestServer, accepted: Deployment[]): Promise<void> {
+  for (const { id, name } of accepted) {
+    const { resources } = await eventually(
+      () => client.listRevisions({ deployment_id: id }),
+      ({ resources }) => resources.every(({ status }) => status === "DEPLOYED"),
+      { timeoutMs: 120_000, what: `${name} serves` },
+    );
+    assert.equal(resources.length, 1);
+  }
+  const names = new Set<string>();
+  for await (const { name } of client.all("listDeployments", {})) {
+    assert.ok(!names.has(name));
+    names.add(name);
+  }
+  for (const { name } of accepted) assert.ok(names.has(name), `${name} was accepted and is lost`);
+}
+
+test("PostgreSQL dies again and again under creates: what was accepted is there once, and comes to serve", async (context) => {
+  const postgres = await startPostgresServer({ durable: true });
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  try {
+    await using pierhead = await startTestServer({ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "simulated" });
+    const creating = createAlways(pierhead);
+    for (let death = 1; death <= 5; death += 1) {
+      await eventually(
+        () => creating.accepted.length,
+        (count) => count >= death * 5,
+        { timeoutMs: 120_000, what: "creates are accepted" },
+      );
+      await postgres.crash();
+    }
+    const before = creating.accepted.length;
+    await eventually(
+      () => creating.accepted.length,
+      (count) => count >= before + 5,
+      { timeoutMs: 120_000, what: "creates are accepted after the last death" },
+    );
+    await creating.stop();
+    await settledAll(pierhead, creating.accepted);
+  } finally {
+    await postgres.stop();
+  }
+});
+
+test("a database that stands still for ten seconds delays what it is asked, and nothing is lost or done twice", async (context) => {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  try {
+    await using pierhead = await startTestServer({ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "simulated" });
+    const creating = createAlways(pierhead);
+    await eventually(
+      () => creating.accepted.length,
+      (count) => count >= 5,
+      { timeoutMs: 120_000, what: "creates are accepted" },
+    );
+    const frozen = postgres.freeze(10_000);
+    assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200, "who does not need the database is answered");
+    await frozen;
+    const before = creating.accepted.length;
+    await eventually(
+      () => creating.accepted.length,
+      (count) => count >= before + 5,
+      { timeoutMs: 120_000, what: "creates are accepted again" },
+    );
+    await creating.stop();
+    assert.deepEqual(creating.refused, []);
+    await settledAll(pierhead, creating.accepted);
+  } finally {
+    await postgres.stop();
+  }
+});
