@@ -68,7 +68,12 @@ describe("docker: LangGraph agents in Python", { skip: dockerSkipped }, () => {
     const code = source["src/hello_agent/agent.py"] ?? "";
     await repository.commit({ "src/hello_agent/agent.py": code.replaceAll("Hello! I am", "Good day! I am") });
     const body = { source_revision_config: { repo_ref: "main" } };
-    await settled((await client.patchDeployment({ deployment_id: id, body })).latest_revision_id);
+    const next = await settled((await client.patchDeployment({ deployment_id: id, body })).latest_revision_id);
+    const of = { deployment_id: id, revision_id: next.id };
+    const { logs } = await client.readBuildLogs({ ...of, body: { limit: 500, order: "asc" } });
+    const lines = logs.map(({ message }) => message);
+    const installed = lines.findIndex((line) => /pip install --dependencies-of/.test(line));
+    assert.equal(lines[installed + 1]?.trim(), "unchanged since an earlier build", lines.join("\n"));
     assert.match(await say("hello"), /^Good day! I am a LangGraph agent in Python/);
     assert.match(await say("one more"), /your message number 3 in this thread/);
   });

@@ -3,7 +3,8 @@
     python pip-install.py PINS SERVER... -- ARGUMENT...
 
 PINS is a JSON file of the versions that the server is tested with. A project's own pins win over them: first all are held
-on to, then those of the server alone, at last none.
+on to, then those of the server alone, at last none. Among the arguments `--dependencies-of FILE` stands for what a pyproject.toml
+needs, without the project itself.
 """
 
 import json
@@ -11,8 +12,24 @@ import subprocess
 import sys
 import tempfile
 
+
+def dependencies_of(file):
+    import tomllib
+
+    with open(file, "rb") as opened:
+        needed = tomllib.load(opened).get("project", {}).get("dependencies", [])
+    # What lies beside the project is not there yet.
+    return [one for one in needed if "file:" not in one]
+
+
 at = sys.argv.index("--")
-server, wanted = sys.argv[2:at], sys.argv[at + 1 :]
+server, given = sys.argv[2:at], sys.argv[at + 1 :]
+wanted = []
+for before, argument in zip(["", *given], given):
+    if before == "--dependencies-of":
+        wanted += dependencies_of(argument)
+    elif argument != "--dependencies-of":
+        wanted.append(argument)
 with open(sys.argv[1]) as file:
     pins = json.load(file)
 levels = [

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { labels, stateMount } from "../../compute/docker/container.ts";
 import type { Engine } from "../../compute/docker/engine.ts";
 import { pythonLaunch } from "../../compute/process/langgraph-python-launch.ts";
@@ -37,32 +38,38 @@ export async function pythonInstructions(
 ): Promise<Instruction[]> {
   const { directory, python } = project;
   const requirements = await collectRequirements(context, project);
-  const argv = await moveRequirements(requirements.argv, context);
+  const [argv, early] = await Promise.all(
+    [requirements.argv, requirements.early.argv].map((one) => moveRequirements(one, context)),
+  );
   await writeLaunch(project, context);
-  const settings =
-    python.pipConfigFile === null ? [] : [`PIP_CONFIG_FILE=${path.posix.join(appDir, python.pipConfigFile)}`];
-  const install = [...(settings.length === 0 ? [] : ["env", ...settings]), ...pipInstall, ...argv];
+  const { pipConfigFile } = python;
+  const settings = pipConfigFile === null ? [] : ["env", `PIP_CONFIG_FILE=${path.posix.join(appDir, pipConfigFile)}`];
+  const install = (wanted: string[] = []): Instruction[] => {
+    if (wanted.length === 0) return [];
+    const shown = showCommand(["pip", "install", ...wanted]);
+    const text = `RUN ${JSON.stringify([...settings, ...pipInstall, ...wanted])}`;
+    return [workdir(requirements.cwd), { text, runs: { shown, reason: "InstallFailed" } }];
+  };
+  const manifests = [...requirements.early.manifests, ...(pipConfigFile === null ? [] : [pipConfigFile])];
   const start = ["python", inOwn("langgraph-python-start.py"), inOwn("launch.json"), inOwn("langgraph-python-shim.py")];
   return [
     plain(`FROM ${await pythonBase(engine, target, { version: python.version, context })}`),
     plain(`LABEL ${JSON.stringify(labels.installation)}=${JSON.stringify(target.installationId)}`),
     plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`),
+    // What others publish stands before what changes with every commit, so that the engine's cache has it the next time.
+    ...(early?.length === 0 ? [] : manifests.map(copyManifest)),
+    ...install(early),
     plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`),
-    workdir(requirements.cwd),
-    ...(argv.length === 0
-      ? []
-      : [
-          {
-            text: `RUN ${JSON.stringify(install)}`,
-            runs: { shown: showCommand(["pip", "install", ...argv]), reason: "InstallFailed" as const },
-          },
-        ]),
+    ...(isDeepStrictEqual(argv, early) ? [] : install(argv)),
     workdir(directory),
     plain(`ENV HOME=${stateMount} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1`),
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify([...start, stateMount])}`),
   ];
 }
+
+const copyManifest = (file: string) =>
+  plain(`COPY ${JSON.stringify([`${contextSource}/${file}`, path.posix.join(appDir, file)])}`);
 
 /** Files that were written outside the source for the installer go along. */
 async function moveRequirements(argv: string[], { sourceDir }: BuildContext): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import { isDirectoryInside, isFileInside } from "../inside.ts";
@@ -15,6 +15,11 @@ export interface Requirements {
   identity: unknown[];
   /** False when more decides than we can see, such as a setup.py: then only a build of the same source may share it. */
   isShareable: boolean;
+  /**
+   * What of it can be installed before the source is there: what others publish. `--dependencies-of FILE` stands for the
+   * dependencies in a pyproject.toml. @see pip-install.py
+   */
+  early: { argv: string[] /** Files it reads, relative to the root of the source. */; manifests: string[] };
 }
 
 /**
@@ -30,6 +35,7 @@ export async function collectRequirements(context: BuildContext, project: Python
     cwd: directory,
     identity: [...python.packages],
     isShareable: true,
+    early: { argv: python.packages.filter((one) => !isElsewhere(one)), manifests: [] },
   };
   if (python.packages.some((one) => isElsewhere(one))) collected.isShareable = false;
   for (const localDir of python.localDirs) {
@@ -56,6 +62,10 @@ async function addLocal(sourceDir: string, localDir: string, collected: Requirem
   const described = await describe(path.join(sourceDir, localDir), isPackage);
   collected.identity.push(localDir, described.identity);
   if (!described.isShareable) collected.isShareable = false;
+  const manifest = isPackage ? "pyproject.toml" : "requirements.txt";
+  if (!(await has(manifest)) || (!isPackage && !described.isShareable)) return;
+  collected.early.argv.push(isPackage ? "--dependencies-of" : "--requirement", place(manifest));
+  collected.early.manifests.push(path.posix.join(localDir, manifest));
 }
 
 /** Its lock file names every version; members of the workspace come as directories. */
@@ -73,12 +83,16 @@ async function collectFromUv(
   const locals = [...text.matchAll(/^(?:-e |--editable )?(\.\S*)/gm)].map((match) =>
     path.posix.join(cwd, match[1] ?? "."),
   );
+  const early = path.join(path.dirname(exported), "uv-requirements-early.txt");
+  const published = text.split("\n").filter((line) => !isElsewhere(line));
+  await writeFile(early, published.join("\n"));
   const described = await Promise.all(locals.map((local) => describe(path.join(context.sourceDir, local), true)));
   return {
     argv: ["--requirement", exported],
     cwd,
     identity: [text, described.map(({ identity }) => identity)],
     isShareable: described.every(({ isShareable }) => isShareable),
+    early: { argv: ["--requirement", early], manifests: [] },
   };
 }
 
