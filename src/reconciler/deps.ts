@@ -29,7 +29,7 @@ export interface ReconcilerDeps {
     resolve(
       uri: string,
       tenantId: string,
-    ): Promise<{ ok: true; uri: string; digest: string } | { ok: false; message: string }>;
+    ): Promise<{ ok: true; uri: string; digest: string; keepsState: boolean } | { ok: false; message: string }>;
   } | null;
   /** Deletes what deployments left outside the database. Paths are relative to the data directory. */
   files: DeploymentFiles;

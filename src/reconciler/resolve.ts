@@ -158,10 +158,11 @@ async function resolveImage(deps: ReconcilerDeps, revision: RevisionRow, uri: st
   const found =
     isBuiltin && deps.images !== null
       ? await deps.images.resolve(uri, revision.tenant_id)
-      : { ok: true as const, uri, digest: uri.split("@")[1] ?? uri };
+      : { ok: true as const, uri, digest: uri.split("@")[1] ?? uri, keepsState: false };
   if (!found.ok) return found;
   const { digest } = found;
-  const manifest: Artifact = { kind: "image", digest, uri: found.uri, health_path: "/ok", rollout: "rolling" };
+  const rollout = found.keepsState ? "handover" : "rolling";
+  const manifest: Artifact = { kind: "image", digest, uri: found.uri, health_path: "/ok", rollout };
   // A tag that was pinned by its image's id may mean another image next time.
   const key = `${imageKeyPrefix}${found.uri}${found.uri.endsWith(digest) ? "" : `#${digest}`}`;
   return {

@@ -14,6 +14,15 @@ const manifestTypes = [
 
 const askTimeoutMs = 10_000;
 
+/** What is read of a list of images, of an image, and of its configuration. */
+interface ImageJson {
+  manifests?: { digest: string }[];
+  config?: { digest?: string; Labels?: Record<string, string> | null };
+}
+
+/** Manifests and configurations of images are a few KB. */
+const jsonBytesMax = 1024 * 1024;
+
 /** Docker retries a part of a push for a few minutes. */
 const quietMinMs = 600_000;
 
@@ -52,6 +61,41 @@ export class Registry {
     const answer = await fetch(url, { method: "HEAD", headers, signal: AbortSignal.timeout(askTimeoutMs) });
     if (answer.status === 401) login?.forget();
     return answer.ok ? answer.headers.get("docker-content-digest") : null;
+  }
+
+  /**
+   * Labels of an image; of a list of images, those of the first.
+   * @returns nothing when they cannot be read: nobody depends on them.
+   */
+  async readLabels(deploymentId: string, name: string, digest: string): Promise<Record<string, string>> {
+    const { prefix } = await this.#upstream();
+    const repository = `${prefix}${repositoryPrefix(deploymentId)}${name}`;
+    const read = (place: string) => this.#readJson(repository, place);
+    const found = await read(`manifests/${digest}`);
+    const part = found?.manifests?.[0]?.digest;
+    const manifest = part === undefined ? found : await read(`manifests/${part}`);
+    const config = manifest?.config?.digest;
+    return (config === undefined ? null : await read(`blobs/${config}`))?.config?.Labels ?? {};
+  }
+
+  /** Whoever pushed it decided what it says, and how long it is. */
+  async #readJson(repository: string, place: string): Promise<ImageJson | null> {
+    if (!/^\w+\/sha256:[0-9a-f]{64}$/.test(place)) return null;
+    const { origin, login } = await this.#upstream();
+    const authorization = await login?.authorization([`repository:${repository}:pull`]);
+    const headers = { accept: manifestTypes, ...(authorization != null && { authorization }) };
+    const signal = AbortSignal.timeout(askTimeoutMs);
+    const answer = await fetch(`${origin}/v2/${repository}/${place}`, { headers, signal });
+    let text = "";
+    for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+      text += Buffer.from(chunk).toString("latin1");
+      if (text.length > jsonBytesMax) return null;
+    }
+    try {
+      return answer.ok ? (JSON.parse(Buffer.from(text, "latin1").toString("utf8")) as ImageJson) : null;
+    } catch {
+      return null;
+    }
   }
 
   /** What the container engine pulls a deployment's images with. */

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { type PinnedImage, pinImage } from "../builds/image/pin-image.ts";
-import { isReservedImage, type RegistryCredential } from "../compute/docker/images.ts";
+import { isReservedImage, keepsState, type RegistryCredential } from "../compute/docker/images.ts";
 import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
 import type { Upstream } from "../registry/door.ts";
@@ -84,7 +84,8 @@ export class ImageNames {
     if (digest === null) return missing;
     // The engine is on this machine, and plain HTTP needs no settings there on the loopback only.
     const name = `${repositoryPrefix(own.deploymentId)}${own.name}`;
-    return { ok: true, uri: `${this.#ownHost()}/${name}@${digest}`, digest };
+    const labels = await registry.readLabels(own.deploymentId, own.name, digest);
+    return { ok: true, uri: `${this.#ownHost()}/${name}@${digest}`, digest, keepsState: keepsState(labels) };
   }
 
   /** What the engine pulls an image with. A name that is ours was resolved before: its tenant may have it. */

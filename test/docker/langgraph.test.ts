@@ -95,7 +95,10 @@ describe("docker: LangGraph.js agents", { skip: dockerSkipped }, () => {
     assert.equal(result["status"], "succeeded", ended.stdout);
     const id = String(result["deployment_id"]);
     assert.equal((await say(id, "What is 6 * 7?")).answer, "6 * 7 = 42");
-    const { source, source_revision_config } = await desk.pierhead.client.getDeployment({ deployment_id: id });
+    const { client } = desk.pierhead;
+    const { source, source_revision_config, active_revision_id } = await client.getDeployment({ deployment_id: id });
+    const ids = { deployment_id: id, revision_id: active_revision_id as string };
+    assert.equal((await client.getRevision(ids)).rollout, "handover", "its threads outlive it");
     assert.equal(source, "internal_docker");
     assert.match(source_revision_config.image_uri ?? "", new RegExp(`/r/${id}/pushed@sha256:[0-9a-f]{64}$`));
   });

@@ -17,6 +17,15 @@ import { createServer } from "node:http";
 createServer((_, response) => response.end("${version}")).listen(Number(process.env.PORT), process.env.HOST);
 process.on("SIGTERM", () => process.exit(0));
 `;
+/** Counts its starts in a file where state is kept. */
+const keeping = `
+import { appendFileSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+appendFileSync("/var/lib/agent/starts", "x");
+const text = readFileSync("/var/lib/agent/starts", "utf8");
+createServer((_, response) => response.end(text)).listen(Number(process.env.PORT), process.env.HOST);
+process.on("SIGTERM", () => process.exit(0));
+`;
 const skip =
   dockerSkipped ||
   (findRegistryProgram() === null ? "docker-registry (Debian: apt-get install docker-registry)" : false);
@@ -29,6 +38,11 @@ describe("docker: images are pushed", { skip }, () => {
     ({ engine, end } = await engineForTests());
     for (const version of ["one", "two"])
       await buildAgentImage(engine, `pierhead-test/pushed-${version}:1`, agent(version));
+    for (const version of ["1", "2"])
+      await buildAgentImage(engine, `pierhead-test/pushed-keeping:${version}`, keeping, [
+        'LABEL "pierhead.dev/state"="exclusive"',
+        `LABEL version=${version}`,
+      ]);
     await buildTinyImage(engine, "pierhead-test/pushed-text:1");
     pierhead = await startTestServer({ PIERHEAD_COMPUTE: "docker", DOCKER_HOST: engine.host });
   });
@@ -98,6 +112,21 @@ describe("docker: images are pushed", { skip }, () => {
     const named = await pierhead.client.waitForRevision({ deployment_id: other, revision_id: revisionId as string });
     assert.equal(named.status, "DEPLOYED", named.status_message ?? "");
     assert.equal(await ask(pierhead, other), "one", "as external_docker, by its digest");
+  });
+
+  test("an image that keeps state of its own is handed over, and finds it again in the next", async () => {
+    const { id } = await newDeployment(pierhead);
+    const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
+    for (const [version, starts] of [
+      ["1", "x"],
+      ["2", "xx"],
+    ] as const) {
+      await push(`pierhead-test/pushed-keeping:${version}`, `${registry}/agent:${version}`, token);
+      const revision = await deploy(pierhead, id, `${registry}/agent:${version}`);
+      assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+      assert.equal(revision.rollout, "handover");
+      assert.equal(await ask(pierhead, id), starts);
+    }
   });
 
   test("a token is for the images of its deployment: others are denied, wrong ones are not let in, nothing is deleted", async () => {

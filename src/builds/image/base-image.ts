@@ -56,7 +56,7 @@ export async function baseImage(
 
 function baseInstructions(target: ImageTarget, kind: BaseKind, hasCertificates: boolean): Instruction[] {
   const [user] = agentUser.split(":");
-  const makeState = `const d=${JSON.stringify(stateMount)},f=require("fs");f.mkdirSync(d,{recursive:true});f.chownSync(d,${user},${user})`;
+  const makeState = `const d=${JSON.stringify(stateMount)},f=require("fs");f.mkdirSync(d,{recursive:true});f.chownSync(d,${user},${user});f.chmodSync(d,0o1777)`;
   const variables = [
     "npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false npm_config_progress=false",
     ...(hasCertificates ? [`NODE_EXTRA_CA_CERTS=${ownDir}/certificates.pem`] : []),
@@ -72,8 +72,8 @@ function baseInstructions(target: ImageTarget, kind: BaseKind, hasCertificates: 
   ];
 }
 
-/** Started without a langgraph.json; such images may run as any user, so their state lies where each may write. */
-const startOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", "/tmp/agent", toolchainDir];
+/** Started without a langgraph.json; such images may run as any user, so each may write where their state lies. */
+const startOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", stateMount, toolchainDir];
 
 const serverInstructions: Instruction[] = [
   plain(`WORKDIR ${toolchainDir}`),
@@ -83,6 +83,7 @@ const serverInstructions: Instruction[] = [
     runs: { shown: "npm install (of the LangGraph.js server)", reason: "ToolchainFailed" },
   },
   plain("WORKDIR /"),
+  plain(`LABEL "${labels.state}"="exclusive"`),
   plain(`CMD ${JSON.stringify(startOfDerived)}`),
 ];
 

@@ -1,11 +1,13 @@
 import { Engine, EngineError } from "../../compute/docker/engine.ts";
-import { authHeader, type ImageDetails, type RegistryCredential } from "../../compute/docker/images.ts";
+import { authHeader, type ImageDetails, keepsState, type RegistryCredential } from "../../compute/docker/images.ts";
 
 /** An image that never means another one. */
 export interface PinnedImage {
   uri: string;
   /** Of its manifest, or of an image that no registry has, its id in the engine; the uri when neither is known. */
   digest: string;
+  /** @see keepsState; false also when that is not known before it is pulled. */
+  keepsState: boolean;
 }
 
 /** A registry that does not answer within this is left to the pull, which has more patience. */
@@ -18,14 +20,17 @@ const registryTimeoutMs = 15_000;
  */
 export async function pinImage(host: string, uri: string, credential: RegistryCredential | null): Promise<PinnedImage> {
   const [, given] = uri.split("@");
-  if (given !== undefined) return { uri, digest: given };
+  if (given !== undefined) return { uri, digest: given, keepsState: false };
   const engine = await new Engine(host).open();
   try {
     const local = await engine.callUnless<ImageDetails>([404], "GET", `/images/${encodeURIComponent(uri)}/json`);
     const name = uri.replace(/:[^:/]+$/, "");
-    if (local !== undefined && (local.RepoDigests ?? []).length === 0) return { uri, digest: local.Id };
+    const isExclusive = keepsState(local?.Config?.Labels);
+    if (local !== undefined && (local.RepoDigests ?? []).length === 0)
+      return { uri, digest: local.Id, keepsState: isExclusive };
     const digest = (await askRegistry(engine, uri, credential)) ?? digestOf(local, name);
-    return digest === undefined ? { uri, digest: uri } : { uri: `${name}@${digest}`, digest };
+    const pinned = digest === undefined ? { uri, digest: uri } : { uri: `${name}@${digest}`, digest };
+    return { ...pinned, keepsState: isExclusive };
   } finally {
     engine.close();
   }

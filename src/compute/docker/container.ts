@@ -9,6 +9,8 @@ export const labels = {
   tenant: "pierhead.dev/tenant",
   /** Name of a container that runs beside replicas, such as a database. */
   service: "pierhead.dev/service",
+  /** On an image: `exclusive` when its server keeps state at `stateMount` that no second one may touch. */
+  state: "pierhead.dev/state",
   /** JSON of `ReplicaFacts`. */
   facts: "pierhead.dev/facts",
 } as const;

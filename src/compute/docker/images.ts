@@ -1,4 +1,5 @@
 import type { ReplicaSpec } from "../compute.ts";
+import { labels } from "./container.ts";
 import { type Engine, EngineError } from "./engine.ts";
 
 /** A spec that can never run here, whoever tries again. */
@@ -127,6 +128,9 @@ export function authHeader(uri: string, credential: RegistryCredential | null): 
   const text = Buffer.from(JSON.stringify({ ...credential, serveraddress: registryOf(uri) })).toString("base64");
   return { "x-registry-auth": text.replaceAll("+", "-").replaceAll("/", "_") };
 }
+
+/** Whether the server in an image keeps state of its own, by the labels of the image: it is handed over then, and gets a volume. */
+export const keepsState = (given: Record<string, string> | null | undefined) => given?.[labels.state] === "exclusive";
 
 /** Images that builds on this server make. No registry is called so. */
 export const builtRepositoryPrefix = "pierhead-built/";
