@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { Header } from "tar";
+import { unlessAborted } from "../abort.ts";
 import { type EngineInfo, hostLimits, labels } from "./container.ts";
 import { readLastLines } from "./container-log.ts";
 import { Engine } from "./engine.ts";
@@ -46,6 +47,9 @@ interface Inspected {
 /** What a database needs to end in order; then the engine kills it. */
 const stopTimeoutS = 30;
 
+/** How long the image of a service is waited for at a time. */
+const pullWaitMs = 15_000;
+
 /** Images of databases begin as root, hand their volume to a user of their own, and go on as that. */
 const capabilities = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
 
@@ -55,6 +59,8 @@ const sharedMemoryShare = 1 / 4;
 /** Keeps services of one installation in an engine. Who calls makes sure that one service is not changed twice at a time. */
 export class Services {
   readonly #options: ServicesOptions;
+  readonly #life = new AbortController();
+  readonly #pulls = new Map<string, Promise<string>>();
   #opened: Promise<{ engine: Engine; images: Images; info: EngineInfo }> | undefined;
 
   constructor(options: ServicesOptions) {
@@ -79,7 +85,7 @@ export class Services {
     const facts = factsOf(service);
     const isWell = found?.State.Running === true && !found.State.Restarting;
     if (isWell && found.Config.Labels[labels.facts] === facts) return addressOf(found, service);
-    const image = isWell ? found.Image : await images.ensure({ digest: "", uri: service.image }, signal);
+    const image = isWell ? found.Image : await this.#image(images, service.image, signal);
     if (found !== undefined) await this.#end(engine, name);
     signal.throwIfAborted();
     const containerId = await this.#create(service, { image, facts });
@@ -108,7 +114,20 @@ export class Services {
   }
 
   async close(): Promise<void> {
+    this.#life.abort(new Error("the services are closed"));
     (await this.#opened?.catch(() => undefined))?.engine.close();
+  }
+
+  /** A pull goes on for who asks again: the first one may have less time than it takes. */
+  async #image(images: Images, uri: string, signal: AbortSignal): Promise<string> {
+    const pulling = this.#pulls.get(uri) ?? images.ensure({ digest: "", uri }, this.#life.signal);
+    this.#pulls.set(uri, pulling);
+    const forget = () => this.#pulls.get(uri) === pulling && this.#pulls.delete(uri);
+    pulling.then(forget, forget);
+    const patience = AbortSignal.timeout(pullWaitMs);
+    return unlessAborted(() => pulling, AbortSignal.any([signal, patience])).catch((error: unknown) => {
+      throw patience.aborted ? new Error(`its image ${uri} is being pulled`) : error;
+    });
   }
 
   /** With the first who needs it: an engine that is away then is asked again by the next. */
