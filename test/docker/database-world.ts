@@ -40,7 +40,10 @@ export async function deploy(client: Client, name: string): Promise<string> {
 }
 
 export async function settled(client: Client, id: string, revisionId: string | null, status = "DEPLOYED") {
-  const revision = await client.waitForRevision({ deployment_id: id, revision_id: revisionId as string });
+  const revision = await client.waitForRevision(
+    { deployment_id: id, revision_id: revisionId as string },
+    { timeoutMs: 500_000 },
+  );
   assert.equal(revision.status, status, revision.status_message ?? "");
   return revision;
 }
@@ -91,5 +94,5 @@ export const gone = (client: Client, id: string) =>
         (error: unknown) => error instanceof ApiFailure && error.status === 404,
       ),
     (isGone) => isGone,
-    { what: "404" },
+    { what: "404", timeoutMs: 120_000 },
   );

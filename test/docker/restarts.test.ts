@@ -47,9 +47,9 @@ describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseI
 
       await pierhead.restart();
       const read = () => query(world.engine, uri, "select id from kept").catch(String);
-      await eventually(read, (rows) => JSON.stringify(rows) === '[{"id":7}]');
+      await eventually(read, (rows) => JSON.stringify(rows) === '[{"id":7}]', 240_000);
       const given = () => environmentOf(pierhead.client, id).catch(() => ({}));
-      await eventually(given, (env) => env.DATABASE_URI === uri);
+      await eventually(given, (env) => env.DATABASE_URI === uri, 240_000);
       await pierhead.client.deleteDeployment({ deployment_id: id });
       await gone(pierhead.client, id);
       assert.equal(await containerOf(world.engine, uri), undefined);
