@@ -82,7 +82,7 @@ const sharedChores: Record<string, Chore> = {
 
 /** What lies on the disk of this server. */
 const ownChores: Record<string, Chore> = {
-  "artifact directories": sweepArtifacts,
+  "artifact directories": (deps, signal) => sweepArtifacts(deps, signal, artifactAgeMinMs),
   "pushed images": ({ removePushedImages }) => removePushedImages(),
 };
 
@@ -104,6 +104,11 @@ export class Housekeeping {
     this.#timer = setInterval(() => {
       this.#running = this.#running.then(() => this.tidy());
     }, intervalMs).unref();
+  }
+
+  /** What a server that died was about to remove; before builds begin, so that none of them has a claim on it. */
+  async sweepLeft(): Promise<void> {
+    await this.#doAll({ "left artifacts": (deps, signal) => sweepArtifacts(deps, signal, 0) });
   }
 
   /** One round of everything. Another server may be at the database's part: then only our own disk is tidied. */
@@ -149,9 +154,10 @@ const artifactAgeMinMs = 3_600_000;
 async function sweepArtifacts(
   { db, settings, removeArtifact }: HousekeepingDeps,
   signal: AbortSignal,
+  ageMinMs: number,
 ): Promise<number> {
   const old = (await listArtifacts(settings.artifactsDir)).filter(
-    ({ builtAt }) => Date.now() - builtAt.getTime() > artifactAgeMinMs,
+    ({ builtAt }) => Date.now() - builtAt.getTime() >= ageMinMs,
   );
   const known = await findKnownArtifactKeys(
     db,

@@ -260,8 +260,6 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     images: config.compute === "docker" ? imageNames : null,
     files,
   };
-  const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
-  loop.start();
   const housekeeping = new Housekeeping({
     db,
     sealer,
@@ -271,6 +269,9 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     removePushedImages: () => imageNames.removeUnneeded(),
     removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
   });
+  await housekeeping.sweepLeft();
+  const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
+  loop.start();
   housekeeping.start();
   const { allowPrivateNetwork } = config;
   const webhooks = new WebhookWorker({

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { finalStatuses } from "../domain/revision-status.ts";
 import type { Db } from "./database.ts";
+import { isUnsettled } from "./revisions.ts";
 
 /** Rows that one statement deletes: about 0.1 s, so that nobody waits for a lock or a checkpoint. */
 const batchRows = 5_000;
@@ -135,11 +136,13 @@ export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<
   return Number(numAffectedRows ?? 0);
 }
 
-/** Which of these artifact keys are still known. */
+/** Which of these keys belong to an artifact, or to a revision on its way to one. */
 export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set<string>> {
-  const { rows } = await sql<{ key: string }>`select key from artifacts where key = any(${keys}::text[])`.execute(
-    db.kysely,
-  );
+  const { rows } = await sql<{ key: string }>`
+    select key from artifacts where key = any(${keys}::text[])
+    union
+    select coalesce(artifact_key, id::text) from revisions r
+     where ${isUnsettled("r")} and coalesce(artifact_key, id::text) = any(${keys}::text[])`.execute(db.kysely);
   return new Set(rows.map((row) => row.key));
 }
 

@@ -101,6 +101,28 @@ eachDatabase("a round removes uploads nobody used and directories nobody names, 
   }
 });
 
+eachDatabase(
+  "what a server that died had left of a deployment goes at the next start; what is being built stays",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id } = await makeDeployment(db, world);
+    const { revisionId } = await makeDeployment(db, world);
+    await artifact(db, world, "known", 0);
+    await sql`update revisions set artifact_key = 'on-its-way' where deployment_id = ${id}`.execute(db.kysely);
+    const directory = await mkdtemp(path.join(tmpdir(), "pierhead-artifacts-"));
+    try {
+      for (const key of ["left", "known", "on-its-way", revisionId]) {
+        await mkdir(path.join(directory, key));
+        await writeFile(path.join(directory, key, ".pierhead-artifact.json"), "{}");
+      }
+      await (await keeper(db, directory, [])).sweepLeft();
+      assert.deepEqual((await readdir(directory)).sort(), ["known", "on-its-way", revisionId].sort());
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  },
+);
+
 eachDatabase("one server at a time sees to the database", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
