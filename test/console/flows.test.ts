@@ -5,25 +5,27 @@ import path from "node:path";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
 import { addressOf, assertQuiet, goTo, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open } = world;
 after(() => assertQuiet(world));
 
-/** Says each request it gets on its log. */
+/** Says each request it gets on its log, or what it is asked to say. */
+const saying =
+  'console.log(new URL(request.url, "http://agent").searchParams.get("say") ?? "asked for " + request.url);';
 const talkative = (version: string) => {
   const files = nodeAgent(version);
   return {
     ...files,
-    "server.js":
-      files["server.js"]?.replace("const url =", 'console.log("asked for " + request.url); const url =') ?? "",
+    "server.js": files["server.js"]?.replace("const url =", `${saying} const url =`) ?? "",
   };
 };
 const repository = await createAgentRepository(talkative("one"));
 after(() => repository[Symbol.asyncDispose]());
 
-async function deployed(name: string, page: Page): Promise<void> {
+async function deployed(name: string, page: Page) {
   const made = await pierhead.client.createDeployment({
     body: {
       name,
@@ -36,6 +38,7 @@ async function deployed(name: string, page: Page): Promise<void> {
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
   await page.goto(pierhead.url + addressOf(made));
   await page.getByText("serves", { exact: true }).waitFor();
+  return { ...ids, url: made.url ?? "" };
 }
 
 /** Sends a request from the page and gives back what the agent answered. */
@@ -84,6 +87,36 @@ test("a build that fails says why: in the timeline at once, and at the line of i
   await firstBad.waitFor();
   assert.match(await firstBad.innerText(), /a\.ts\(3,1\): error TS2304/);
   assert.ok(await firstBad.isVisible(), "the step of the first error is open");
+  await page.context().close();
+});
+
+test("a build under way is cancelled, and what was cancelled is deployed after all", async () => {
+  const gate = path.join(await mkdtemp(path.join(tmpdir(), "pierhead-gate-")), "open");
+  after(() => rm(path.dirname(gate), { recursive: true, force: true }));
+  const wait = `console.log("at the", "gate"); if (!fs.existsSync(${JSON.stringify(gate)})) setInterval(() => {}, 1_000);`;
+  const config = { build: [["node", "-e", wait]], start: ["node", "server.js"], health: "/ok" };
+  await using slow = await createAgentRepository({ ...nodeAgent("late"), "pierhead.json": JSON.stringify(config) });
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name: "hesitating",
+      source: "github",
+      source_config: { repo_url: slow.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const page = await open({ path: addressOf(made) });
+  await page.getByText("at the gate").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  const redeploy = page.getByRole("button", { name: /^Redeploy: revision/ });
+  await redeploy.waitFor();
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+  assert.equal((await pierhead.client.waitForRevision(ids)).status, "INTERRUPTED");
+  await page.locator(".revision").getByText("INTERRUPTED", { exact: true }).first().waitFor();
+  await writeFile(gate, "");
+  await redeploy.click();
+  await page.locator(".revision").nth(1).waitFor();
+  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  assert.equal(JSON.parse(await tryIt(page, "/")).version, "late");
   await page.context().close();
 });
 
@@ -152,6 +185,48 @@ test("log lines of the agent appear as they are written, and are found by their 
   await fetch(`${url}/?needle=12`);
   await page.getByText("asked for /?needle=12").waitFor();
   assert.equal(await page.getByText("other=2").count(), 0);
+  await page.context().close();
+});
+
+test("log lines are found by their level, their time and the replica that wrote them", async () => {
+  const page = await open();
+  const { url, ...ids } = await deployed("leveled", page);
+  const longAgo = new Date(Date.now() - 5 * 3_600_000).toISOString();
+  const say = (line: object) => fetch(`${url}/?${new URLSearchParams({ say: JSON.stringify(line) })}`);
+  await say({ level: "warn", msg: "running low" });
+  await say({ level: "error", msg: "was out", time: longAgo });
+  await say({ level: "info", msg: "first replica" });
+  const heard = (text: string) =>
+    eventually(
+      () => pierhead.client.getDeploymentLogs({ deployment_id: ids.deployment_id, type: "deploy", query: text }),
+      ({ logs }) => logs.length > 0,
+      { what: text },
+    );
+  await heard("first replica");
+  const { latest_revision_id } = await pierhead.client.redeployRevision(ids);
+  const second = { ...ids, revision_id: latest_revision_id ?? "" };
+  assert.equal((await pierhead.client.waitForRevision(second)).status, "DEPLOYED");
+  await say({ level: "error", msg: "second replica" });
+  const { logs } = await heard("second replica");
+
+  await goToPart(page, "Logs");
+  const log = page.getByRole("log", { name: "Log lines" });
+  const seen = async (there: string[], gone: string[]) => {
+    // Those that go first: what is still there of the answer before would count as found.
+    for (const text of gone) await log.getByText(text).waitFor({ state: "detached" });
+    for (const text of there) await log.getByText(text).waitFor();
+    for (const text of gone) assert.equal(await log.getByText(text).count(), 0, text);
+  };
+  await seen(["running low", "was out", "first replica", "second replica"], []);
+  await page.getByLabel("Replica").selectOption(logs[0]?.replica ?? "");
+  await seen(["second replica"], ["first replica", "running low", "was out"]);
+  await page.getByLabel("Replica").selectOption({ label: "All replicas" });
+  await page.getByLabel("Least level").selectOption("WARNING");
+  await seen(["running low", "was out", "second replica"], ["first replica"]);
+  await page.getByLabel("Since").selectOption({ label: "Last hour" });
+  await seen(["running low", "second replica"], ["was out", "first replica"]);
+  await page.getByLabel("Least level").selectOption("ERROR");
+  await seen(["second replica"], ["running low", "was out"]);
   await page.context().close();
 });
 

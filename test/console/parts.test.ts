@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
+import type { Page } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
 import { startOAuthServer } from "../oauth-server.ts";
@@ -216,6 +217,11 @@ test("any part of any deployment is a few letters away", async () => {
   await page.context().close();
 });
 
+async function narrowWidthOf(page: Page): Promise<number> {
+  await page.setViewportSize({ width: 360, height: 800 });
+  return page.evaluate(() => document.documentElement.scrollWidth);
+}
+
 test("a listener comes with the commands that install it, and what waits for one that is silent says so", async () => {
   const page = await open({ path: "/host/listeners" });
   await page.getByRole("button", { name: "New listener" }).click();
@@ -251,7 +257,65 @@ test("a listener comes with the commands that install it, and what waits for one
   await page.goto(pierhead.url + addressOf(waiting));
   await page.getByText("Waiting for listener cluster-9, which was never heard of.").waitFor();
   await goToPart(page, "Environment");
-  await page.getByText("bot/token").waitFor();
+  await page.getByLabel("Key of reference 1").fill("Not a key");
+  const staged = page.getByRole("region", { name: "Staged changes" });
+  await staged.getByText("no Kubernetes Secret can have").waitFor();
+  assert.ok(await staged.getByRole("button", { name: "Deploy these changes" }).isDisabled());
+  await page.getByLabel("Key of reference 1").fill("newer");
+  await page.getByRole("button", { name: "Add a reference" }).click();
+  await page.getByLabel("Variable of reference 2").fill("SALT");
+  await page.getByLabel("Secret of reference 2").fill("bot");
+  await page.getByLabel("Key of reference 2").fill("salt");
+  const told = await staged.innerText();
+  for (const words of ["Added: SALT", "Changed: TOKEN"]) assert.ok(told.includes(words), told);
+  assert.deepEqual(await findings(page), []);
+  assert.ok((await narrowWidthOf(page)) <= 360);
+  await staged.getByRole("button", { name: "Deploy these changes" }).click();
+  await page.locator(".revision").nth(1).waitFor();
+  const { secret_references } = await client.getDeployment({ deployment_id: waiting.id });
+  assert.deepEqual(secret_references, [
+    { name: "TOKEN", secret_name: "bot", secret_key: "newer" },
+    { name: "SALT", secret_name: "bot", secret_key: "salt" },
+  ]);
+  await page.context().close();
+});
+
+test("settings are saved without a revision: the name that is shown, and the address of an image; it can be copied", async () => {
+  const image = await client.createDeployment({
+    body: {
+      name: "addressed",
+      source: "external_docker",
+      source_config: { resource_spec: {} },
+      source_revision_config: { image_uri: "registry.example.org/team/agent:1.4" },
+    },
+  });
+  const page = await open({ path: `${addressOf(image)}/settings` });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const forms = page.locator("main form");
+  const save = (label: string) => forms.filter({ has: page.getByLabel(label) }).getByRole("button", { name: "Save" });
+  await page.getByLabel("Shown name").fill("Front desk");
+  await save("Shown name").click();
+  await page.getByRole("heading", { name: "Front desk", level: 1 }).waitFor();
+  await page.getByLabel("Serving address").fill("ftp://agents.example.org");
+  await page.getByText("must be an http or https URL").waitFor();
+  assert.ok(await save("Serving address").isDisabled());
+  await page.getByLabel("Serving address").fill("https://agents.example.org/desk");
+  await save("Serving address").click();
+  const shown = page.locator("header.head");
+  await shown.getByRole("link", { name: "https://agents.example.org/desk" }).waitFor();
+  await shown.getByRole("button", { name: "Copy address" }).click();
+  await page.getByText("Address copied.").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "https://agents.example.org/desk");
+  assert.deepEqual(await findings(page), []);
+  assert.ok((await narrowWidthOf(page)) <= 360);
+  const { display_name, url, latest_revision_id } = await client.getDeployment({ deployment_id: image.id });
+  assert.deepEqual(
+    [display_name, url, latest_revision_id],
+    ["Front desk", "https://agents.example.org/desk", image.latest_revision_id],
+  );
+  await page.goto(`${pierhead.url}${addressOf(made)}/settings`);
+  await page.getByLabel("Shown name").waitFor();
+  assert.equal(await page.getByLabel("Serving address").count(), 0, "of what is built here it cannot be changed");
   await page.context().close();
 });
 

@@ -2,12 +2,13 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment, DeploymentTier, PatchDeployment } from "../../../src/contract/deployment.ts";
+import { checkCustomUrl } from "../../../src/domain/custom-url.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { ConfirmByName } from "../parts/dialog.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";
 import { useToasts } from "../parts/toasts.tsx";
-import { queries } from "../server.ts";
+import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
 /** What can change without new source, where the deployment answers, and its end. */
@@ -16,6 +17,7 @@ export function DeploymentSettingsPart({ deployment }: { deployment: Deployment 
   return (
     <>
       <Addresses deployment={deployment} />
+      {mayChange && deployment.source === "external_docker" && <OwnAddress deployment={deployment} />}
       {mayChange && <General deployment={deployment} />}
       {mayChange && <Danger deployment={deployment} />}
       {!mayChange && <Note>Your key may only read.</Note>}
@@ -51,6 +53,62 @@ function Addresses({ deployment }: { deployment: Deployment }) {
   );
 }
 
+/** Only images may be given an address by their users; whoever names one leads it here. */
+function OwnAddress({ deployment }: { deployment: Deployment }) {
+  const [address, setAddress] = useState(deployment.url ?? "");
+  const body: PatchDeployment = { source_config: { custom_url: address.trim() } };
+  const save = useSave(deployment, body);
+  const isChanged = address.trim() !== "" && address.trim() !== deployment.url;
+  const problem = isChanged ? addressProblem(address.trim()) : null;
+  return (
+    <form
+      className="card"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save.mutate();
+      }}
+    >
+      <h2>An address of your own</h2>
+      <TextField
+        label="Serving address"
+        type="url"
+        value={address}
+        onValue={setAddress}
+        problem={problem}
+        hint="What clients are told from then on. Your name server and your proxy have to lead it to the deployment. Makes no revision."
+      />
+      <div className="row">
+        <button type="submit" className="primary" disabled={!isChanged || problem !== null || save.isPending}>
+          Save
+        </button>
+        <CopyAs call={{ id: "patchDeployment", input: { deployment_id: deployment.id, body } }} />
+      </div>
+    </form>
+  );
+}
+
+function addressProblem(address: string): string | null {
+  try {
+    checkCustomUrl(address);
+    return null;
+  } catch (error) {
+    return textOf(error);
+  }
+}
+
+function useSave(deployment: Deployment, body: PatchDeployment) {
+  const { client } = useSession();
+  const { say, fail } = useToasts();
+  return useMutation({
+    mutationFn: () => client.patchDeployment({ deployment_id: deployment.id, body }),
+    onError: fail,
+    onSuccess: (changed) => {
+      say("Saved.");
+      queries.setQueryData(["deployment", deployment.id], changed);
+    },
+  });
+}
+
 const tiers: (DeploymentTier | "")[] = [
   "",
   "SERVERLESS_S",
@@ -62,8 +120,6 @@ const tiers: (DeploymentTier | "")[] = [
 ];
 
 function General({ deployment }: { deployment: Deployment }) {
-  const { client } = useSession();
-  const { say, fail } = useToasts();
   const [name, setName] = useState(deployment.display_name ?? "");
   const [branch, setBranch] = useState(deployment.source_config.repo_branch ?? "");
   const [tier, setTier] = useState<DeploymentTier | "">(deployment.deployment_tier ?? "");
@@ -72,14 +128,7 @@ function General({ deployment }: { deployment: Deployment }) {
     ...(branch.trim() !== "" && branch !== deployment.source_config.repo_branch && { tracked_repo_ref: branch.trim() }),
     ...(tier !== "" && tier !== deployment.deployment_tier && { deployment_tier: tier }),
   };
-  const save = useMutation({
-    mutationFn: () => client.patchDeployment({ deployment_id: deployment.id, body }),
-    onError: fail,
-    onSuccess: (changed) => {
-      say("Saved.");
-      queries.setQueryData(["deployment", deployment.id], changed);
-    },
-  });
+  const save = useSave(deployment, body);
   return (
     <form
       className="card"

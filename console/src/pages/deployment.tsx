@@ -3,6 +3,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployment.ts";
+import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Failure, Loading, Note } from "../parts/notes.tsx";
 import { Status } from "../parts/status.tsx";
@@ -109,11 +110,7 @@ function Head({ deployment }: { deployment: Deployment }) {
       <p className="row facts">
         <Status of={status} />
         <span className="clip">{sourceText(deployment)}</span>
-        {url !== null && (
-          <a href={url} className="clip" rel="noreferrer">
-            {url}
-          </a>
-        )}
+        {url !== null && <Address url={url} />}
         <span className="soft">
           changed <Ago at={updated_at} />
         </span>

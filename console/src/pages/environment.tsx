@@ -1,73 +1,84 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
-import type { Deployment, Secret } from "../../../src/contract/deployment.ts";
+import { useState } from "react";
+import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployment.ts";
+import type { CreateRevision } from "../../../src/contract/revision.ts";
+import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Note } from "../parts/notes.tsx";
+import { ReferencesEditor } from "../parts/references-editor.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor, variablesProblem } from "../parts/variables-editor.tsx";
-import { queries } from "../server.ts";
+import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
+
+/** Both origins of variables: values that are kept here, and Secrets of the cluster. */
+interface Environment {
+  secrets: Secret[];
+  references: SecretReference[];
+}
 
 /** The environment of the next revision: changes are gathered here, and deployed at once. */
 export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
-  const { client, mayChange } = useSession();
-  const { say, fail } = useToasts();
-  const navigate = useNavigate();
-  const [base, setBase] = useState(deployment.secrets);
-  const [staged, setStaged] = useState<Secret[]>(deployment.secrets);
-  const { added, changed, removed } = differences(base, staged);
-  const isChanged = added.length + changed.length + removed.length > 0;
-  const problem = variablesProblem(staged, deployment.source);
-  const deploy = useMutation({
-    mutationFn: () => client.createRevision({ deployment_id: deployment.id, body: { secrets: staged } }),
-    onError: fail,
-    onSuccess: () => {
-      setBase(staged);
-      say("A revision with the new environment was made.");
-      void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
-      void navigate({
-        to: "/o/$tenantId/host/deployments/$id",
-        params: { tenantId: deployment.tenant_id, id: deployment.id },
-      });
-    },
-  });
+  const { mayChange } = useSession();
+  const { secrets, secret_references } = deployment;
+  const [base, setBase] = useState<Environment>({ secrets, references: secret_references ?? [] });
+  const [staged, setStaged] = useState(base);
+  const ofSecrets = differences(base.secrets, staged.secrets);
+  const ofReferences = differences(base.references.map(asVariable), staged.references.map(asVariable));
   if (!mayChange) return <ReadOnly deployment={deployment} />;
-  const markOf = ({ name }: Secret) => (added.includes(name) ? "new" : changed.includes(name) ? "changed" : "");
+  const markOf = ({ name }: Secret) =>
+    ofSecrets.added.includes(name) ? "new" : ofSecrets.changed.includes(name) ? "changed" : "";
   return (
     <>
-      {isChanged && (
-        <StagedChanges deployment={deployment} {...{ added, changed, removed }} problem={problem}>
-          <button type="button" onClick={() => setStaged(base)}>
-            Discard
-          </button>
-          <button
-            type="button"
-            className="primary"
-            disabled={problem !== null || staged.length === 0 || deploy.isPending}
-            onClick={() => deploy.mutate()}
-          >
-            Deploy these changes
-          </button>
-          <CopyAs
-            call={{
-              id: "createRevision",
-              input: {
-                deployment_id: deployment.id,
-                body: { secrets: staged.map(({ name }) => ({ name, value: "…" })) },
-              },
-              cli: `npx pierhead env import ${deployment.id} .env`,
-            }}
-          />
-        </StagedChanges>
+      <StagedChanges
+        deployment={deployment}
+        isEmptied={base.secrets.length > 0 && staged.secrets.length === 0}
+        staged={staged}
+        hasNewReferences={Object.values(ofReferences).flat().length > 0}
+        lines={{
+          Added: [...ofSecrets.added, ...ofReferences.added],
+          Changed: [...ofSecrets.changed, ...ofReferences.changed],
+          Removed: [...ofSecrets.removed, ...ofReferences.removed],
+        }}
+        onDiscard={() => setStaged(base)}
+        onDeployed={() => setBase(staged)}
+      />
+      <VariablesEditor
+        variables={staged.secrets}
+        onChange={(changed) => setStaged({ ...staged, secrets: changed })}
+        markOf={markOf}
+      />
+      {deployment.source === "external_docker" && (
+        <ReferencesEditor
+          references={staged.references}
+          onChange={(changed) => setStaged({ ...staged, references: changed })}
+        />
       )}
-      <VariablesEditor variables={staged} onChange={setStaged} markOf={markOf} />
-      <References deployment={deployment} />
     </>
   );
 }
 
-/** What the cluster itself sets; Kubernetes keeps the values, and this server never sees them. */
+const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({
+  name,
+  value: `${secret_name}/${secret_key}`,
+});
+
+/** Why the server would refuse these, in its words; null: it would not. */
+function problemOf({ secrets, references }: Environment, source: Deployment["source"]): string | null {
+  try {
+    checkSecretReferences(references, source);
+    checkOneOrigin(
+      secrets.map(({ name }) => name),
+      references,
+    );
+    return variablesProblem(secrets, source);
+  } catch (error) {
+    return textOf(error);
+  }
+}
+
+/** As {@link ReferencesEditor}, for those who may only look. */
 function References({ deployment: { secret_references: references } }: { deployment: Deployment }) {
   if (references === null || references.length === 0) return null;
   return (
@@ -96,18 +107,26 @@ function differences(before: readonly Secret[], after: readonly Secret[]) {
 
 interface StagedProps {
   deployment: Deployment;
-  added: string[];
-  changed: string[];
-  removed: string[];
-  problem: string | null;
-  children: ReactNode;
+  staged: Environment;
+  lines: Record<"Added" | "Changed" | "Removed", string[]>;
+  hasNewReferences: boolean;
+  /** There were values, and none is left. */
+  isEmptied: boolean;
+  onDiscard: () => void;
+  onDeployed: () => void;
 }
 
-function StagedChanges({ deployment, added, changed, removed, problem, children }: StagedProps) {
-  const lines = Object.entries({ Added: added, Changed: changed, Removed: removed }).filter(
-    ([, names]) => names.length > 0,
-  );
-  const isBranch = deployment.source === "github";
+/** What deploying the gathered changes will do, and the way to it; nothing while there are none. */
+function StagedChanges(props: StagedProps) {
+  const { deployment, staged, isEmptied } = props;
+  const lines = Object.entries(props.lines).filter(([, names]) => names.length > 0);
+  const body = { secrets: staged.secrets, ...(props.hasNewReferences && { secret_references: staged.references }) };
+  const deploy = useDeploy(deployment, body, props.onDeployed);
+  if (lines.length === 0) return null;
+  const problem = problemOf(staged, deployment.source);
+  const hidden = { ...body, secrets: staged.secrets.map(({ name }) => ({ name, value: "…" })) };
+  const input = { deployment_id: deployment.id, body: hidden };
+  const cli = props.hasNewReferences ? {} : { cli: `npx pierhead env import ${deployment.id} .env` };
   return (
     <section className="note warn" aria-label="Staged changes">
       <b>Not deployed yet</b>
@@ -120,16 +139,48 @@ function StagedChanges({ deployment, added, changed, removed, problem, children 
       </ul>
       <p>
         What this will do: one new revision with this environment.{" "}
-        {isBranch ? "It takes the newest commit of its branch; " : "Its source stays as it is; "}
+        {deployment.source === "github" ? "It takes the newest commit of its branch; " : "Its source stays as it is; "}
         what was built before is not built again. The one that serves goes on until the new one is healthy.
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
-      {added.length + changed.length === 0 && removed.length > 0 && problem === null && (
+      {isEmptied && (
         <p className="soft">The API leaves an empty list of variables as it was: at least one has to stay.</p>
       )}
-      <div className="row">{children}</div>
+      <div className="row">
+        <button type="button" onClick={props.onDiscard}>
+          Discard
+        </button>
+        <button
+          type="button"
+          className="primary"
+          disabled={problem !== null || isEmptied || deploy.isPending}
+          onClick={() => deploy.mutate()}
+        >
+          Deploy these changes
+        </button>
+        <CopyAs call={{ id: "createRevision", input, ...cli }} />
+      </div>
     </section>
   );
+}
+
+function useDeploy(deployment: Deployment, body: CreateRevision, onDeployed: () => void) {
+  const { client } = useSession();
+  const { say, fail } = useToasts();
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: () => client.createRevision({ deployment_id: deployment.id, body }),
+    onError: fail,
+    onSuccess: () => {
+      onDeployed();
+      say("A revision with the new environment was made.");
+      void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
+      void navigate({
+        to: "/o/$tenantId/host/deployments/$id",
+        params: { tenantId: deployment.tenant_id, id: deployment.id },
+      });
+    },
+  });
 }
 
 function ReadOnly({ deployment }: { deployment: Deployment }) {

@@ -1,0 +1,17 @@
+import { copyText } from "./copy-as.tsx";
+import { useToasts } from "./toasts.tsx";
+
+/** Where a deployment answers, to be opened or copied. */
+export function Address({ url }: { url: string }) {
+  const { say } = useToasts();
+  return (
+    <>
+      <a href={url} className="clip" rel="noreferrer">
+        {url}
+      </a>
+      <button type="button" className="plain" onClick={() => void copyText(url).then(() => say("Address copied."))}>
+        Copy address
+      </button>
+    </>
+  );
+}
