@@ -194,7 +194,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     await using place = await openPlace(world.plane, {}, { clock });
     const { deployment_id } = await place.deployed(newRun(place));
     const tooLarge = { ...sizes, cpuCores: 100, cpuLimitCores: 100 };
-    const target = { ...newRun(place, "127.0.0.1:1/agent:2", { sizes: tooLarge }), start_timeout_ms: 90_000 };
+    const target = { ...newRun(place, "127.0.0.1:1/agent:2", { sizes: tooLarge }), start_timeout_ms: 300_000 };
     place.controlPlane.assign({ deployment_id, target });
     await place.reported(deployment_id, ({ cause }) => cause?.reason === "Unschedulable");
     for (const setTo of [3_600_000, -3_600_000]) {
