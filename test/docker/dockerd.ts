@@ -72,8 +72,11 @@ export async function startDockerd(flags: string[] = []): Promise<Dockerd> {
     },
     async stop() {
       await end(daemon);
-      // With live-restore an engine leaves its data directory mounted onto itself.
-      spawnSync("umount", [path.join(directory, "data-root")], { stdio: "ignore" });
+      // With live-restore an engine leaves its data directory mounted onto itself; one that had containers on the host's
+      // network, the namespace of that.
+      for (const left of ["data-root", "exec-root/netns/default"]) {
+        spawnSync("umount", [path.join(directory, left)], { stdio: "ignore" });
+      }
       await rm(directory, { recursive: true, force: true, maxRetries: 10 });
     },
   };
