@@ -73,6 +73,8 @@ export function revisionOf(row: RevisionRow): Revision {
     image_version: row.image_version,
     triggered_by: row.triggered_by,
     rollout: row.rollout,
+    artifact_digest: row.artifact_digest,
+    builder_version: row.builder_version,
   };
 }
 

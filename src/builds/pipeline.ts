@@ -1,7 +1,7 @@
 import { cp, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Artifact } from "../contract/assignment.ts";
-import { artifactManifestName, directorySize, nodeMajor, readArtifact } from "./artifact.ts";
+import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "./artifact.ts";
 import type { BuildRequest, BuildResult } from "./build.ts";
 import { type Command, parseCommandLine } from "./command-line.ts";
 import { BuildFailure, tooLarge } from "./failure.ts";
@@ -211,6 +211,7 @@ async function store(
     start,
     health_path: project.kind === "command" ? project.healthPath : "/ok",
     rollout: isExclusive ? "handover" : "rolling",
+    builder: builderVersion,
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
   await mkdir(request.artifactsDir, { recursive: true });

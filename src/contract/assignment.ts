@@ -36,6 +36,8 @@ export const StartPlan = Type.Union([
 ]);
 export type StartPlan = Static<typeof StartPlan>;
 
+const builder = Type.Optional(Type.String({ description: "Version of what built it; absent: it was not built here." }));
+
 /** What a build leaves behind, or the image that was given. Immutable; named by its digest. */
 export const Artifact = Type.Union([
   Type.Object({
@@ -47,6 +49,7 @@ export const Artifact = Type.Union([
       description: "Answers 200 once the server can serve; `/ok` unless the project says otherwise.",
     }),
     rollout: Rollout,
+    builder,
   }),
   Type.Object({
     kind: Type.Literal("image"),
@@ -54,6 +57,7 @@ export const Artifact = Type.Union([
     uri: Type.String(),
     health_path: Type.String({ description: "Empty: the server has no such path, and any answer counts." }),
     rollout: Rollout,
+    builder,
   }),
 ]);
 export type Artifact = Static<typeof Artifact>;

@@ -51,6 +51,8 @@ export const Revision = Type.Object(
       Rollout,
       "rolling: new replicas beside the old ones. handover: exclusive local state moves from old to new.",
     ),
+    artifact_digest: nullable(Type.String(), "Of what was built, or of the image; null before that."),
+    builder_version: nullable(Type.String(), "Of what built it; null: it was not built here."),
   },
   {
     $id: "Revision",

@@ -34,6 +34,8 @@ export interface RevisionRow {
   updated_at: Date;
   /** How its replicas replace the ones before; known once there is an artifact. */
   rollout: "rolling" | "handover" | null;
+  artifact_digest: string | null;
+  builder_version: string | null;
 }
 
 export interface NewRevision
@@ -61,7 +63,11 @@ export const revisionColumns = sql.raw(
     "r.id, r.tenant_id, r.deployment_id, r.status, r.status_message, r.status_since, r.deadline_at, r.source",
     "r.source_config, r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key",
     "r.redeploy_of, r.triggered_by, r.image_version, r.tracked_packages, r.created_at, r.updated_at",
-    "(select a.manifest ->> 'rollout' from artifacts a where a.id = r.artifact_id) as rollout",
+    ...[
+      ["rollout", "rollout"],
+      ["digest", "artifact_digest"],
+      ["builder", "builder_version"],
+    ].map(([key, name]) => `(select a.manifest ->> '${key}' from artifacts a where a.id = r.artifact_id) as ${name}`),
   ].join(", "),
 ) as RawBuilder<unknown>;
 

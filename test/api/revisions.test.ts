@@ -82,7 +82,7 @@ test("a redeploy runs the named revision's code with today's settings", async ()
   assert.equal(early.status, 400);
   await settle(first, "DEPLOYED");
   const artifact = randomUUID();
-  await sql`insert into artifacts (id, tenant_id, key, manifest) values (${artifact}, ${t.tenant.tenantId}, 'key-1', '{"rollout":"rolling"}')`.execute(
+  await sql`insert into artifacts (id, tenant_id, key, manifest) values (${artifact}, ${t.tenant.tenantId}, 'key-1', '{"rollout":"rolling","digest":"sha256:1","builder":"2"}')`.execute(
     t.db.kysely,
   );
   await sql`update revisions set artifact_id = ${artifact}, artifact_key = 'key-1' where id = ${first}`.execute(
@@ -101,6 +101,7 @@ test("a redeploy runs the named revision's code with today's settings", async ()
   const revision = (await t.ask({ url: `${url}/revisions/${again.body.latest_revision_id}` })).body;
   assert.equal(revision.triggered_by, "redeploy");
   assert.equal(revision.rollout, "rolling");
+  assert.deepEqual([revision.artifact_digest, revision.builder_version], ["sha256:1", "2"]);
   assert.equal(revision.source_revision_config.repo_ref, "main");
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
+import { builderVersion, listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
 import type { BuildSource } from "../../src/builds/build.ts";
 import { sweepWorkDirs } from "../../src/builds/start-build.ts";
 import { begin, filesSource, gitRepository, gitSource, scratch } from "./fixtures.ts";
@@ -55,6 +55,7 @@ test("a commit becomes an artifact: fetched, installed by npm, built, stored und
     start: { runner: "command", argv: ["node", "server.js"], cwd: "apps/one" },
     health_path: "/health",
     rollout: "rolling",
+    builder: builderVersion,
   });
   assert.deepEqual(await readArtifact(directory), result.artifact);
   assert.equal(await readFile(path.join(directory, "apps/one/built.txt"), "utf8"), "built");

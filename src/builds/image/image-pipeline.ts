@@ -65,6 +65,7 @@ export async function makeImage(
       uri,
       health_path: isServer ? await healthPath(context.sourceDir, project) : project.healthPath,
       rollout: isExclusive ? "handover" : "rolling",
+      builder: builderVersion,
     };
   } finally {
     engine.close();
