@@ -50,18 +50,14 @@ export function statementPool(pool: pg.Pool): PostgresPool {
     return name;
   };
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
+  // At once, and not where it is handed out: an end that comes in the same packet as the beginning would have no listener.
+  pool.on("connect", (client) => void clients.set(client, statementClient(client, nameOf)));
   return {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
       refuseInsideTransaction();
-      const client = await pool.connect();
-      let wrapped = clients.get(client);
-      if (wrapped === undefined) {
-        wrapped = statementClient(client, nameOf);
-        clients.set(client, wrapped);
-      }
-      return wrapped;
+      return clients.get(await pool.connect()) as PostgresPoolClient;
     },
   };
 }

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -178,4 +180,35 @@ test("a server that is not there is an error, not a wait", async () => {
   const logger = createLogger("silent");
   const databaseUrl = "postgresql://postgres@127.0.0.1:1/nowhere";
   await assert.rejects(openDatabase({ databaseUrl, dataDir: tmpdir(), logger }), /ECONNREFUSED/);
+});
+
+test("a server that ends a connection in the same breath as it begins it is an error for who asked, and for nobody else", async () => {
+  const message = (type: string, body: Buffer) => {
+    const head = Buffer.alloc(5);
+    head.write(type);
+    head.writeInt32BE(body.length + 4, 1);
+    return Buffer.concat([head, body]);
+  };
+  const farewell = "SFATAL\0VFATAL\0C57P01\0Mterminating connection due to unexpected postmaster exit\0\0";
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      const answers = [
+        message("R", Buffer.alloc(4)),
+        message("Z", Buffer.from("I")),
+        message("E", Buffer.from(farewell)),
+      ];
+      socket.end(Buffer.concat(answers));
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  try {
+    const databaseUrl = `postgresql://postgres@127.0.0.1:${port}/short`;
+    const logger = createLogger("silent");
+    await assert.rejects(openDatabase({ databaseUrl, dataDir: tmpdir(), logger }), /unexpected postmaster exit/);
+  } finally {
+    server.close();
+  }
 });
