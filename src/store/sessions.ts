@@ -4,16 +4,10 @@ import type { KeyScope } from "../contract/organization.ts";
 import { type ApiKeyRow, findApiKey } from "./api-keys.ts";
 import { audited } from "./audit.ts";
 import type { Db } from "./database.ts";
+import type { MemberRow } from "./members.ts";
 
 /** A person in one place, with what must be known of its workspace; it has the form of a key. */
-export interface MembershipRow {
-  id: string;
-  organization_id: string;
-  /** null: every workspace of the organization. */
-  workspace_id: string | null;
-  email: string;
-  name: string | null;
-  role: MemberRole;
+export interface MembershipRow extends Omit<MemberRow, "created_at" | "updated_at"> {
   listener_id: null;
   is_operator: false;
   deployments_enabled: boolean | null;

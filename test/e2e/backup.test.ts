@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cp, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -91,8 +91,11 @@ for (const kind of ["embedded", "postgres"] as const) {
         const filled = await fill(pierhead, repository.url);
         const { file, masterKey } = await backUp(pierhead, dataDir);
         await cp(masterKey, path.join(dataDir, "master.key"));
-        const left = async () => (await readdir(pierhead.dataDir)).filter((name) => name.startsWith("backup-"));
+        const left = async () => readdir(path.join(pierhead.dataDir, "backup-drafts"));
         await eventually(left, ({ length }) => length === 0, { what: "what it was made of is gone" });
+        await mkdir(path.join(pierhead.dataDir, "backup-drafts", "draft-of-a-dead-server"));
+        await pierhead.restart();
+        await assert.rejects(left(), { code: "ENOENT" });
         return { ...filled, apiKey: pierhead.apiKey, file };
       })();
       assert.ok(!gunzipSync(await readFile(file)).includes(canary), "what is sealed stays so");

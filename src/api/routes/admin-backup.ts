@@ -10,11 +10,15 @@ import { type Api, adminRoute } from "../route.ts";
 /** Everything as of one moment, for whoever runs the installation. */
 export function addBackupRoute(api: Api): void {
   const { db, logger, settings } = api.deps;
+  // Beside the uploads, so that linking them costs nothing.
+  const drafts = path.join(settings.dataDir, "backup-drafts");
+  // A server that died left its own: as large as the database, and of no use.
+  api.server.addHook("onReady", () => rm(drafts, { recursive: true, force: true }));
 
   adminRoute(api, operations.getBackup, async ({ principal, signal, takeOver }) => {
     const { dataDir, version } = settings;
-    // Beside the uploads, so that linking them costs nothing.
-    const directory = await mkdtemp(path.join(dataDir, "backup-"));
+    await mkdir(drafts, { recursive: true, mode: 0o700 });
+    const directory = await mkdtemp(path.join(drafts, "draft-"));
     try {
       const { manifest, uploads } = await writeBackup(db, directory, { version, signal });
       for (const upload of uploads) await linkUpload(dataDir, directory, upload);
