@@ -9,13 +9,14 @@ import {
   type DockerComputeOptions,
   openDockerCompute,
 } from "../../src/compute/docker/docker-compute.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import { Engine } from "../../src/compute/docker/engine.ts";
 import type { Artifact } from "../../src/contract/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents } from "../compute/agents.ts";
 import { ComputeWorld } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { buildAgentImage } from "./base-image.ts";
+import { buildAgentImage, importNodeImage } from "./base-image.ts";
+import { type Dockerd, startQuietDockerd } from "./dockerd.ts";
 
 /** An installation of its own in an engine, with a driver on it. Ends with nothing of it left. */
 export class DockerWorld extends ComputeWorld implements AsyncDisposable {
@@ -56,6 +57,23 @@ export class DockerWorld extends ComputeWorld implements AsyncDisposable {
     for (const { deploymentId } of await this.removeAll()) await this.compute.removeState(deploymentId);
     await this.compute.close();
     await assertNothingLeft(this.engine, this.options);
+  }
+}
+
+/** An engine for one test alone, with a world in it. `pool`: where its networks get their addresses. */
+export async function withQuietDockerd(
+  { flags = [], pool }: { flags?: string[]; pool?: string },
+  act: (dockerd: Dockerd, world: DockerWorld) => Promise<void>,
+): Promise<void> {
+  const dockerd = await startQuietDockerd(flags, pool);
+  const engine = await new Engine(dockerd.host).open();
+  try {
+    await importNodeImage(engine);
+    await using world = await DockerWorld.open(engine);
+    await act(dockerd, world);
+  } finally {
+    engine.close();
+    await dockerd.stop();
   }
 }
 

@@ -40,14 +40,10 @@ function addBridge(): string {
 }
 
 /** An engine that runs beside another one, which it does not disturb: nothing in it reaches the outside. */
-export async function startQuietDockerd(flags: string[]): Promise<Dockerd> {
+export async function startQuietDockerd(flags: string[], pool?: string): Promise<Dockerd> {
   const bridge = addBridge();
-  const dockerd = await startDockerd([
-    `--bridge=${bridge}`,
-    "--iptables=false",
-    "--host-gateway-ip=127.0.0.1",
-    ...flags,
-  ]);
+  const quiet = [`--bridge=${bridge}`, "--iptables=false", "--host-gateway-ip=127.0.0.1"];
+  const dockerd = await startDockerd([...quiet, ...flags], pool);
   return {
     ...dockerd,
     async stop() {
@@ -57,20 +53,28 @@ export async function startQuietDockerd(flags: string[]): Promise<Dockerd> {
   };
 }
 
+/**
+ * 256 networks for each: bridges that a killed run left behind overlap with none of them. What an engine has by default
+ * is about 30 for the whole machine.
+ */
+const addressPool = () => `base=10.${64 + (process.pid % 64)}.0.0/16,size=24`;
+
 /** An engine of our own, in a temporary directory. */
-export async function startDockerd(flags: string[] = []): Promise<Dockerd> {
+export async function startDockerd(flags: string[] = [], pool = addressPool()): Promise<Dockerd> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-dockerd-"));
   const socket = path.join(directory, "docker.sock");
   const host = `unix://${socket}`;
   const place = ["data-root", "exec-root", "pidfile"].flatMap((name) => [`--${name}`, path.join(directory, name)]);
-  let daemon = await launch([...place, "--host", host, ...flags], host, directory);
+  const args = [...place, "--host", host, "--default-address-pool", pool, ...flags];
+  let daemon = await launch(args, host, directory);
   return {
     host,
     async restart() {
       await end(daemon);
-      daemon = await launch([...place, "--host", host, ...flags], host, directory);
+      daemon = await launch(args, host, directory);
     },
     async stop() {
+      await removeNetworks(host);
       await end(daemon);
       // With live-restore an engine leaves its data directory mounted onto itself; one that had containers on the host's
       // network, the namespace of that.
@@ -80,6 +84,17 @@ export async function startDockerd(flags: string[] = []): Promise<Dockerd> {
       await rm(directory, { recursive: true, force: true, maxRetries: 10 });
     },
   };
+}
+
+/** An engine that ends leaves the bridges of its networks on the machine. */
+async function removeNetworks(host: string): Promise<void> {
+  const engine = await new Engine(host).open().catch(() => undefined);
+  if (engine === undefined) return;
+  for (const { Id } of await engine.call<{ Id: string }[]>("GET", "/containers/json", { query: { all: true } })) {
+    await engine.callUnless([404, 409], "DELETE", `/containers/${Id}`, { query: { force: true } });
+  }
+  await engine.call("POST", "/networks/prune");
+  engine.close();
 }
 
 async function launch(args: string[], host: string, directory: string): Promise<ChildProcess> {

@@ -1,30 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { Engine } from "../../src/compute/docker/engine.ts";
 import { eventually } from "../compute/eventually.ts";
-import { buildAgentImage, importNodeImage } from "./base-image.ts";
+import { buildAgentImage } from "./base-image.ts";
 import { databaseImagesSkipped, makeDatabaseImages } from "./database-images.ts";
 import { agentImage, containerOf, deploy, environmentOf, gone, query, startServer } from "./database-world.ts";
-import { ask, DockerWorld } from "./docker-world.ts";
-import { type Dockerd, missingForDockerd, startQuietDockerd } from "./dockerd.ts";
+import { ask, withQuietDockerd } from "./docker-world.ts";
+import { missingForDockerd } from "./dockerd.ts";
 import { prober } from "./prober.ts";
-
-async function withDockerd(flags: string[], act: (dockerd: Dockerd, world: DockerWorld) => Promise<void>) {
-  const dockerd = await startQuietDockerd(flags);
-  const engine = await new Engine(dockerd.host).open();
-  try {
-    await importNodeImage(engine);
-    await using world = await DockerWorld.open(engine);
-    await act(dockerd, world);
-  } finally {
-    engine.close();
-    await dockerd.stop();
-  }
-}
 
 describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseImagesSkipped ?? false }, () => {
   test("its replicas have exited then, are told so at once, and new ones start; databases are there again, with all they held", async () => {
-    await withDockerd([], async (dockerd, world) => {
+    await withQuietDockerd({}, async (dockerd, world) => {
       await Promise.all([makeDatabaseImages(world.engine), buildAgentImage(world.engine, agentImage, prober)]);
       await using pierhead = await startServer(world.engine);
       const id = await deploy(pierhead.client, "kept");
@@ -57,7 +43,7 @@ describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseI
   });
 
   test("with live-restore they go on, also while neither the engine nor Pierhead runs", async () => {
-    await withDockerd(["--live-restore"], async (dockerd, world) => {
+    await withQuietDockerd({ flags: ["--live-restore"] }, async (dockerd, world) => {
       const wanted = await world.agent("healthy");
       const before = await world.start(wanted);
       const { pid } = JSON.parse((await ask(before, "/env")) ?? "");

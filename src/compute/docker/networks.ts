@@ -1,9 +1,9 @@
 import { labels } from "./container.ts";
-import type { Engine } from "./engine.ts";
+import { type Engine, EngineError } from "./engine.ts";
 
 /**
  * One bridge network per workspace: its agents reach each other and the outside, and nobody else's. It is made for the
- * first container and removed with the last, because an engine has address space for about thirty.
+ * first container and removed with the last, because an engine has address space of its own for about thirty.
  */
 export class Networks {
   readonly #engine: Engine;
@@ -81,17 +81,49 @@ export function openNetwork(engine: Engine, installationId: string, tenantId: st
   const name = networkName(installationId, tenantId);
   return inTurn(name, async () => {
     if ((await engine.callUnless([404], "GET", `/networks/${name}`)) !== undefined) return name;
-    await engine.callUnless([409], "POST", "/networks/create", {
-      body: {
-        Name: name,
-        CheckDuplicate: true,
-        Driver: "bridge",
-        Labels: { [labels.installation]: installationId, [labels.tenant]: tenantId },
-      },
+    await createNetwork(engine, {
+      Name: name,
+      CheckDuplicate: true,
+      Driver: "bridge",
+      Labels: { [labels.installation]: installationId, [labels.tenant]: tenantId },
     });
     return name;
   });
 }
+
+/** Where the 31st workspace and what bridges others left on the machine do not end the deploys: 256 networks of /24. */
+const spareSpace = Array.from({ length: 256 }, (_, index) => `10.199.${index}.0/24`);
+
+/** 409: somebody was quicker. */
+async function createNetwork(engine: Engine, body: object): Promise<void> {
+  try {
+    await engine.callUnless([409], "POST", "/networks/create", { body });
+  } catch (error) {
+    if (!isSpaceLacking(error)) throw error;
+    await createInSpareSpace(engine, body, error);
+  }
+}
+
+async function createInSpareSpace(engine: Engine, body: object, lacking: EngineError): Promise<void> {
+  const found = await engine.call<{ IPAM?: { Config?: { Subnet?: string }[] | null } }[]>("GET", "/networks");
+  const taken = new Set(found.flatMap(({ IPAM }) => (IPAM?.Config ?? []).map(({ Subnet }) => Subnet)));
+  for (const Subnet of spareSpace.filter((subnet) => !taken.has(subnet))) {
+    try {
+      await engine.callUnless([409], "POST", "/networks/create", { body: { ...body, IPAM: { Config: [{ Subnet }] } } });
+      return;
+    } catch (error) {
+      if (!isSpaceLacking(error)) throw error;
+    }
+  }
+  throw new EngineError(
+    lacking.status,
+    `${lacking.message}: give the engine more of them with 'default-address-pools' in its daemon.json, or remove networks that nothing uses`,
+  );
+}
+
+/** As the engine words it: its pools are used up, or the wanted subnet overlaps with one that is there. */
+const isSpaceLacking = (error: unknown): error is EngineError =>
+  error instanceof EngineError && /address pool|overlap/i.test(error.message);
 
 /** Removes a network that no container is in, be it one that does not run just now: it could not start again. */
 export async function closeNetwork(engine: Engine, name: string, isUnused = () => true): Promise<void> {
