@@ -4,7 +4,6 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
-import type { ProcessIdentity } from "../../src/compute/process/processes.ts";
 import { soon } from "./compute-world.ts";
 import { eventually } from "./eventually.ts";
 import { type AgentArtifact, buildAgent, readOps, withConfig } from "./langgraph-agent.ts";
@@ -28,14 +27,6 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     world.spec(agent, { memoryLimitMib: 512, startTimeoutMs: 120_000, drainTimeoutMs: 60_000, ...changes });
   const nextOf = (spec: ReplicaSpec) => ({ ...spec, replicaId: `${spec.revisionId}-2` });
   const stateDirOf = (spec: ReplicaSpec) => path.join(world.dataDir, "state", spec.deploymentId);
-  const kill = async (spec: ReplicaSpec) => {
-    const record = await readFile(path.join(world.directoryOf(spec), "replica.json"), "utf8");
-    const { pid } = (JSON.parse(record) as { process: ProcessIdentity }).process;
-    process.kill(pid, "SIGKILL");
-    const exit = await world.exits(spec);
-    await world.remove(spec);
-    return exit;
-  };
 
   withAgent("an agent with its own copy of LangGraph runs, and its state outlives its replicas", async (agent) => {
     assert.ok(agent.start.runner === "langgraph-js");
@@ -90,7 +81,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     const { run_id } = (await (await post(state, `/threads/${thread}/runs`, stepsRun)).json()) as { run_id: string };
     const written = () => readOps(stateDirOf(spec));
     await eventually(written, (ops) => ops?.runs?.[run_id]?.status === "running");
-    const exit = await kill(spec);
+    const exit = await world.kill(spec);
     assert.equal(exit.signal, "SIGKILL");
 
     await writeFile(goFile, "");
@@ -119,7 +110,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
       },
       (isWritten) => isWritten,
     );
-    await kill(spec);
+    await world.kill(spec);
     const again = await world.start(nextOf(spec));
     assert.equal(await ask(again, thread, "What is my name?"), "Your name is Grace.");
     await world.remove(nextOf(spec), 60_000);
@@ -147,14 +138,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
       "waiting.json": /ended before it listened/,
     } as const;
     for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
-      const spec = specOf(withConfig(agent, config));
-      await world.compute.ensure(spec, soon());
-      const exit = await world.exits(spec);
-      assert.equal(exit.reason, "Exited");
-      assert.equal(exit.exitCode, 1);
-      assert.match(exit.message, /before it was ready/);
-      assert.match(exit.lastLines.at(-1) ?? "", causes[config]);
-      await world.remove(spec);
+      await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
     }
   });
 

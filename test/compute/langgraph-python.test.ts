@@ -3,7 +3,6 @@ import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
-import type { ProcessIdentity } from "../../src/compute/process/processes.ts";
 import { soon } from "./compute-world.ts";
 import { eventually } from "./eventually.ts";
 import { type AgentArtifact, buildPythonAgent, withConfig } from "./langgraph-python-agent.ts";
@@ -38,14 +37,6 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
   };
   const linesOf = async (spec: ReplicaSpec) =>
     (await world.compute.readLogs(spec.replicaId, null, 256 * 1024)).lines.map((line) => line.message);
-  const kill = async (spec: ReplicaSpec) => {
-    const record = await readFile(path.join(world.directoryOf(spec), "replica.json"), "utf8");
-    const { pid } = (JSON.parse(record) as { process: ProcessIdentity }).process;
-    process.kill(pid, "SIGKILL");
-    const exit = await world.exits(spec);
-    await world.remove(spec);
-    return exit;
-  };
 
   withAgent("an agent runs, asks nobody outside, and its state outlives its replicas", async (agent) => {
     const filesBefore = await readdir(agent.path, { recursive: true });
@@ -105,7 +96,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     );
     assert.equal(await world.compute.readRuns(spec.replicaId), 1, "it counts its runs");
     await written(spec);
-    const exit = await kill(spec);
+    const exit = await world.kill(spec);
     assert.equal(exit.signal, "SIGKILL");
 
     await writeFile(goFile, "");
@@ -132,7 +123,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     });
     while (!isWritten) assert.equal((await messagesOf(state, thread)).length, 2);
     await writing;
-    await kill(spec);
+    await world.kill(spec);
     const again = await world.start(nextOf(spec));
     assert.match((await ask(again, "agent", thread, "two words")) ?? "", /message number 2/);
     await world.remove(nextOf(spec), 60_000);
@@ -184,14 +175,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       "syntax.json": /could not start: .*invalid syntax/,
     } as const;
     for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
-      const spec = specOf(withConfig(agent, config));
-      await world.compute.ensure(spec, soon());
-      const exit = await world.exits(spec);
-      assert.equal(exit.reason, "Exited");
-      assert.equal(exit.exitCode, 1);
-      assert.match(exit.message, /before it was ready/);
-      assert.match(exit.lastLines.at(-1) ?? "", causes[config]);
-      await world.remove(spec);
+      await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
     }
   });
 

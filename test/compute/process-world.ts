@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
-import { mkdtemp, realpath, rm } from "node:fs/promises";
+import { mkdtemp, readFile, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
 import { findCgroups, listCgroups } from "../../src/compute/process/cgroup.ts";
 import { openProcessCompute, type ProcessComputeDriver } from "../../src/compute/process/process-compute.ts";
-import { findProcesses } from "../../src/compute/process/processes.ts";
+import { findProcesses, type ProcessIdentity } from "../../src/compute/process/processes.ts";
 import { dataDirIdOf } from "../../src/compute/process/replica-files.ts";
 import type { Artifact } from "../../src/contract/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents, writeAgent } from "./agents.ts";
-import { ComputeWorld } from "./compute-world.ts";
+import { ComputeWorld, soon } from "./compute-world.ts";
 import { anySpec } from "./conformance.ts";
 
 /** A data directory with a process driver on it, and agents to run. Ends with nothing left running. */
@@ -58,6 +58,27 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
 
   spec(artifact: Artifact, changes: Partial<ReplicaSpec> = {}): ReplicaSpec {
     return { ...anySpec(artifact), ...changes };
+  }
+
+  /** Kills the server itself, as the kernel does when memory is short. */
+  async kill(spec: ReplicaSpec): Promise<ReplicaExit> {
+    const record = await readFile(path.join(this.directoryOf(spec), "replica.json"), "utf8");
+    const { pid } = (JSON.parse(record) as { process: ProcessIdentity }).process;
+    process.kill(pid, "SIGKILL");
+    const exit = await this.exits(spec);
+    await this.remove(spec);
+    return exit;
+  }
+
+  /** It ends by itself, and its last line says why. */
+  async failsToStart(spec: ReplicaSpec, cause: RegExp): Promise<void> {
+    await this.compute.ensure(spec, soon());
+    const exit = await this.exits(spec);
+    assert.equal(exit.reason, "Exited");
+    assert.equal(exit.exitCode, 1);
+    assert.match(exit.message, /before it was ready/);
+    assert.match(exit.lastLines.at(-1) ?? "", cause);
+    await this.remove(spec);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

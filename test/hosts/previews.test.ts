@@ -1,27 +1,17 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { promisify } from "node:util";
 import { sql } from "kysely";
 import type { Deployment } from "../../src/contract/deployment.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
-import { startTestServer } from "../server.ts";
-import { startGithub, webhookSecret } from "./github-server.ts";
+import { webhookSecret } from "./github-server.ts";
+import { openGithubWorld } from "./github-world.ts";
 
 const run = promisify(execFile);
-const repository = await createAgentRepository();
-const github = await startGithub({ "acme/bot": repository.directory });
-const t = await startTestServer(github.environment);
-after(async () => {
-  await t[Symbol.asyncDispose]();
-  await github[Symbol.asyncDispose]();
-  await repository[Symbol.asyncDispose]();
-});
-const integration = await t.client.attachInstallation({
-  body: { installation_id: 41, workspace_id: t.server.credentials.workspaceId },
-});
+const { repository, github, t, integration } = await openGithubWorld();
 const git = (...args: string[]) => run("git", ["-C", repository.directory, ...args]);
 
 async function commitOn(branch: string, version: string): Promise<string> {

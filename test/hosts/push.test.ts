@@ -1,27 +1,18 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { promisify } from "node:util";
 import { sql } from "kysely";
 import type { Revision } from "../../src/contract/revision.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
-import { startTestServer } from "../server.ts";
-import { startGithub, webhookSecret } from "./github-server.ts";
+import { webhookSecret } from "./github-server.ts";
+import { openGithubWorld } from "./github-world.ts";
 import { pushOf } from "./recorded-messages.ts";
 
 const run = promisify(execFile);
-const repository = await createAgentRepository();
-const github = await startGithub({ "acme/bot": repository.directory });
-const t = await startTestServer(github.environment);
-after(async () => {
-  await t[Symbol.asyncDispose]();
-  await github[Symbol.asyncDispose]();
-  await repository[Symbol.asyncDispose]();
-});
-const { workspaceId } = t.server.credentials;
-const integration = await t.client.attachInstallation({ body: { installation_id: 41, workspace_id: workspaceId } });
+const { repository, github, t, integration } = await openGithubWorld();
 
 async function tell(commit: string, branch = "main"): Promise<void> {
   const body = JSON.stringify(pushOf("acme/bot", branch, commit, github.origin));

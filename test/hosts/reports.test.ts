@@ -2,25 +2,14 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { sql } from "kysely";
 import { putCommitStatus } from "../../src/integrations/commit-status.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
-import { startTestServer } from "../server.ts";
-import { startGithub } from "./github-server.ts";
+import { openGithubWorld } from "./github-world.ts";
 
-const repository = await createAgentRepository();
-const github = await startGithub({ "acme/bot": repository.directory });
-const t = await startTestServer(github.environment);
-after(async () => {
-  await t[Symbol.asyncDispose]();
-  await github[Symbol.asyncDispose]();
-  await repository[Symbol.asyncDispose]();
-});
-const integration = await t.client.attachInstallation({
-  body: { installation_id: 41, workspace_id: t.server.credentials.workspaceId },
-});
+const { repository, github, t, integration } = await openGithubWorld();
 
 async function lookNow(id: string): Promise<void> {
   await sql`update branch_watches set look_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);

@@ -3,6 +3,7 @@ import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaState } from "../compute.ts";
 import { explainExit, lost, type Verdict } from "../exit-cause.ts";
 import { get, readServerVersion } from "../health.ts";
+import { replicaState } from "../replica-state.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 import { readLastLines } from "./container-log.ts";
 import type { Engine } from "./engine.ts";
@@ -112,19 +113,8 @@ export class Replica {
   }
 
   get state(): ReplicaState {
-    const { replicaId, deploymentId, revisionId, startedAt, limits } = this.record;
-    const ready = this.#phase === "ready" || this.#phase === "stopping" ? this.#ready : undefined;
-    return {
-      replicaId,
-      deploymentId,
-      revisionId,
-      phase: this.#phase,
-      startedAt: new Date(startedAt),
-      limits,
-      ...(ready === undefined ? {} : { address: { host: "127.0.0.1", port: ready.port } }),
-      ...(ready?.serverVersion == null ? {} : { serverVersion: ready.serverVersion }),
-      ...(this.#exit === undefined ? {} : { exit: this.#exit }),
-    };
+    const at = this.#ready && { host: "127.0.0.1", port: this.#ready.port };
+    return replicaState(this.record, { phase: this.#phase, at, version: this.#ready?.serverVersion, exit: this.#exit });
   }
 
   get hasExited(): boolean {

@@ -5,6 +5,7 @@ import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../compute.ts";
 import { explainExit, lost, type Verdict } from "../exit-cause.ts";
 import { readJson, writeJson } from "../json-file.ts";
+import { replicaState } from "../replica-state.ts";
 import {
   type CgroupHome,
   countOutOfMemoryKills,
@@ -139,19 +140,8 @@ export class Replica {
   }
 
   get state(): ReplicaState {
-    const { replicaId, deploymentId, revisionId, startedAt, limits } = this.record;
-    const ready = this.#phase === "ready" || this.#phase === "stopping" ? this.#ready : undefined;
-    return {
-      replicaId,
-      deploymentId,
-      revisionId,
-      phase: this.#phase,
-      startedAt: new Date(startedAt),
-      limits,
-      ...(ready === undefined ? {} : { address: { host: ready.host, port: ready.port } }),
-      ...(ready?.serverVersion == null ? {} : { serverVersion: ready.serverVersion }),
-      ...(this.#exit === undefined ? {} : { exit: this.#exit }),
-    };
+    const at = this.#ready && { host: this.#ready.host, port: this.#ready.port };
+    return replicaState(this.record, { phase: this.#phase, at, version: this.#ready?.serverVersion, exit: this.#exit });
   }
 
   /** Whether its output is complete. */

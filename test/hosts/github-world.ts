@@ -1,0 +1,19 @@
+import { after } from "node:test";
+import { createAgentRepository } from "../agent-repository.ts";
+import { startTestServer } from "../server.ts";
+import { startGithub } from "./github-server.ts";
+
+/** A repository `acme/bot`, a GitHub that has it, a server with its App installed there. Ends with the test file. */
+export async function openGithubWorld(files?: Record<string, string>) {
+  const repository = await createAgentRepository(files);
+  const github = await startGithub({ "acme/bot": repository.directory });
+  const t = await startTestServer(github.environment);
+  after(async () => {
+    await t[Symbol.asyncDispose]();
+    await github[Symbol.asyncDispose]();
+    await repository[Symbol.asyncDispose]();
+  });
+  const { workspaceId } = t.server.credentials;
+  const integration = await t.client.attachInstallation({ body: { installation_id: 41, workspace_id: workspaceId } });
+  return { repository, github, t, workspaceId, integration };
+}
