@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
+import { eventually } from "../eventually.ts";
 import { startApi } from "./harness.ts";
 
 const consoleDir = await mkdtemp(path.join(tmpdir(), "pierhead-console-"));
@@ -105,9 +106,12 @@ test("only a digest of the token is stored, and the sign-in stands in the audit 
 });
 
 test("guesses at keys by way of signing in are slowed down like all others", async () => {
-  const answers = [];
-  for (let index = 0; index < 260; index += 1) answers.push((await signIn(`ph_${index}`)).status);
-  assert.deepEqual([answers[0], answers.at(-1)], [401, 429]);
+  assert.equal((await signIn("ph_0")).status, 401);
+  const guess = async () => {
+    await Promise.all(Array.from({ length: 200 }, (_, index) => signIn(`ph_${index}`)));
+    return (await signIn("ph_0")).status;
+  };
+  await eventually(guess, (status) => status === 429);
   const known = await signIn(t.tenant.adminKey);
   assert.equal(known.status, 200, "a key in use is let through all the same");
 });
