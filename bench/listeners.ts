@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import http from "node:http";
+import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type DesiredPage, epochHeader } from "../src/contract/assignment.ts";
 import type { BenchRun, BenchServer, DatabaseKind, Installation } from "./installation.ts";
@@ -33,7 +35,7 @@ async function fanOut({ size, install }: BenchRun, kind: DatabaseKind): Promise<
     await inTurns(warmUp.questions, (index) => askOnce(call, made[index % warmUp.listeners] as Made));
     const before = await server.usage();
     const arrivals = new Map<string, { atMs: number; listenerId: string }>();
-    for (const one of made) void follow(call, one, stopping.signal, arrivals);
+    for (const one of made) void follow({ agent, server }, one, stopping.signal, arrivals);
     await sleep(3_000);
     const waiting = await server.usage();
     const latenciesMs: number[] = [];
@@ -93,21 +95,26 @@ function askOnce(call: Call, { key, epoch }: Made): Promise<unknown> {
   return call({ method: "GET", path: "/dp/v1/desired?after=0&wait=0", key, headers: { [epochHeader]: epoch } });
 }
 
-/** As a listener does: asks, waits, asks again from where it is. */
+/** As a listener does: one stream, and again from where it is when that ends. */
 async function follow(
-  call: Call,
+  { agent, server }: { agent: http.Agent; server: BenchServer },
   { listenerId, key, epoch }: Made,
   signal: AbortSignal,
   arrivals: Map<string, { atMs: number; listenerId: string }>,
 ): Promise<void> {
   let after = 0;
+  const headers = { "x-api-key": key, [epochHeader]: epoch, accept: "text/event-stream" };
   while (!signal.aborted) {
     try {
-      const path = `/dp/v1/desired?after=${after}&wait=30`;
-      const page = (await call({ method: "GET", path, key, headers: { [epochHeader]: epoch }, signal })) as DesiredPage;
-      after = page.rv;
-      for (const { deployment_id: id } of page.items) {
-        if (!arrivals.has(id)) arrivals.set(id, { atMs: performance.now(), listenerId });
+      const request = http.get(`${server.url}/dp/v1/desired?after=${after}`, { agent, headers, signal });
+      const [answer] = (await once(request, "response")) as [http.IncomingMessage];
+      for await (const line of createInterface({ input: answer })) {
+        if (!line.startsWith("data: ")) continue;
+        const page = JSON.parse(line.slice("data: ".length)) as DesiredPage;
+        after = page.rv;
+        for (const { deployment_id: id } of page.items) {
+          if (!arrivals.has(id)) arrivals.set(id, { atMs: performance.now(), listenerId });
+        }
       }
     } catch {
       if (!signal.aborted) await sleep(100);

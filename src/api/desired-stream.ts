@@ -15,6 +15,12 @@ export interface DesiredSource {
 export const pingMs = 10_000;
 
 /**
+ * The first comes at any moment of that time: after a restart a thousand listeners come back within a second, and would ping
+ * together for ever.
+ */
+const firstPingMs = () => Math.random() * pingMs;
+
+/**
  * Assignments as server-sent events: the pages of a long poll one after the other, each with its `rv` as the event's id. Ends
  * when the reader goes, or when a newer session was opened.
  */
@@ -24,11 +30,11 @@ export async function streamDesired(
   { after, signal }: { after: number; signal: AbortSignal },
 ): Promise<void> {
   let place = after;
-  let pingedAtMs = Date.now();
+  let pingAtMs = performance.now() + firstPingMs();
   response.write(": assignments follow\n\n");
   try {
     while (!signal.aborted) {
-      const wake = source.wait(place, pingMs);
+      const wake = source.wait(place, Math.max(0, pingAtMs - performance.now()));
       const page = await source.read(place);
       if (page.items.length > 0) {
         wake.cancel();
@@ -38,8 +44,8 @@ export async function streamDesired(
         continue;
       }
       await wake.came;
-      if (Date.now() - pingedAtMs < pingMs || signal.aborted) continue;
-      pingedAtMs = Date.now();
+      if (performance.now() < pingAtMs || signal.aborted) continue;
+      pingAtMs = performance.now() + pingMs;
       await source.renew();
       response.write(": ping\n\n");
     }
