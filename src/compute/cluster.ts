@@ -1,5 +1,5 @@
 import type { Cause, ReplicaReport } from "../contract/assignment.ts";
-import type { ReplicaLogs } from "./compute.ts";
+import type { ReplicaLoad, ReplicaLogs } from "./compute.ts";
 import type { Workload } from "./kubernetes/workload.ts";
 
 export type { Workload } from "./kubernetes/workload.ts";
@@ -54,6 +54,8 @@ export interface ClusterCompute extends ReplicaLogs {
   /** Deletes a deployment with its data, a step each call. @returns true once nothing of it is left. */
   remove(deploymentId: string, signal: AbortSignal): Promise<boolean>;
   list(signal: AbortSignal): Promise<HeldDeployment[]>;
+  /** What the replicas use that the engine has measured; null: it measures nothing. */
+  readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null>;
   /** `isDrift`: somebody else has changed or removed an object of ours. */
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void;
   close(): Promise<void>;

@@ -95,6 +95,14 @@ export interface ReplicaUsage {
   memoryMib: number;
 }
 
+/** The same where the engine measures load by itself. */
+export interface ReplicaLoad {
+  replicaId: string;
+  /** Over the time that the engine measures by, such as half a minute. */
+  cpuCores: number;
+  memoryMib: number;
+}
+
 /** A driver that knows what its replicas use. */
 export interface ReplicaMetrics {
   /** Of all that run; those that start or end while it looks may be left out. */

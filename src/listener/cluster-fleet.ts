@@ -4,8 +4,11 @@ import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, doubledMs } from "./clock.ts";
 import { causeOf, notForClusters, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
 import { withDeadline } from "./deadline.ts";
+import { Drift } from "./drift.ts";
 import type { Snapshot } from "./report.ts";
 import type { Secrets } from "./secrets.ts";
+import { SeenReplicas } from "./seen-replicas.ts";
+import type { RunningDeployment } from "./ship-metrics.ts";
 
 /** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
 interface Member {
@@ -21,11 +24,8 @@ interface Member {
   troubles: Map<string, number>;
   isReady: boolean;
   failures: number;
-  driftsAtMs: number[];
-  /** Somebody else changes what we write again and again: it is left to them for a while. */
-  isFought: boolean;
-  /** What somebody else has changed and asked us to leave so; null: nothing. */
-  held: string[] | null;
+  readonly drift: Drift;
+  readonly replicas: SeenReplicas;
   isRunning: boolean;
   isMarked: boolean;
   cancelWake: () => void;
@@ -59,10 +59,6 @@ const passesMax = 8;
 const passTimeoutMs = 120_000;
 const retryBounds = { firstMs: 1_000, maxMs: 60_000 };
 
-/** An object that somebody else changes back this often in this time is left to them for as long. */
-const fightMax = 5;
-const fightMs = 600_000;
-
 /** A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is. */
 const forbidden = ["grace", "Forbidden"] as const;
 
@@ -87,6 +83,13 @@ export class ClusterFleet {
 
   get size(): number {
     return this.#members.size;
+  }
+
+  /** What has replicas right now. */
+  running(): RunningDeployment[] {
+    return Array.from(this.#members.values(), ({ deploymentId, replicas: { ids, restarts } }) => {
+      return { deploymentId, replicaIds: ids, restarts };
+    }).filter(({ replicaIds }) => replicaIds.length > 0);
   }
 
   lead(): void {
@@ -167,9 +170,8 @@ export class ClusterFleet {
         troubles: new Map(),
         isReady: false,
         failures: 0,
-        driftsAtMs: [],
-        isFought: false,
-        held: null,
+        drift: new Drift(this.#options.logger, deploymentId),
+        replicas: new SeenReplicas(),
       },
       ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
     };
@@ -194,21 +196,8 @@ export class ClusterFleet {
   #noteChange(deploymentId: string, isDrift: boolean): void {
     const member = this.#members.get(deploymentId);
     if (member === undefined) return;
-    if (isDrift) member.driftsAtMs.push(this.#options.clock.monotonicMs());
-    if (isDrift) this.#judgeDrift(member);
+    if (isDrift && member.drift.note(this.#options.clock.monotonicMs())) member.applied = null;
     this.#mark(member);
-  }
-
-  /** Makes it right again, unless it was as often in vain. */
-  #judgeDrift(member: Member): void {
-    const nowMs = this.#options.clock.monotonicMs();
-    member.driftsAtMs = member.driftsAtMs.filter((atMs) => nowMs - atMs < fightMs);
-    const isFought = member.driftsAtMs.length > fightMax;
-    if (isFought && !member.isFought) {
-      this.#options.logger.warn({ deployment_id: member.deploymentId }, "somebody else keeps changing our objects");
-    }
-    member.isFought = isFought;
-    if (!isFought) member.applied = null;
   }
 
   #mark(member: Member): void {
@@ -281,7 +270,7 @@ export class ClusterFleet {
   async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
     const { cluster } = this.#options;
     const wanted = `${goal.revision_id}/${assignment.generation}`;
-    if (member.isFought) this.#judgeDrift(member);
+    if (member.drift.isFought && member.drift.judge(this.#options.clock.monotonicMs())) member.applied = null;
     let waitingFor: string | null = null;
     if (member.applied !== wanted) {
       // Before, so that drift which is noticed meanwhile is not forgotten.
@@ -296,7 +285,7 @@ export class ClusterFleet {
         return false;
       }
       waitingFor = applied.waitingFor;
-      this.#noteHeld(member, applied.held);
+      member.drift.hold(applied.held);
       if (waitingFor !== null || applied.held !== null) member.applied = null;
     }
     const key = {
@@ -305,6 +294,7 @@ export class ClusterFleet {
       namespace: goal.cluster?.namespace ?? null,
     };
     const sight = await cluster.look(key, signal);
+    member.replicas.see(sight.replicas);
     for (const { replica_id: replicaId, revision_id: revisionId, phase } of sight.replicas) {
       if (phase !== "starting") this.#options.track({ replicaId, deploymentId: member.deploymentId, revisionId });
     }
@@ -326,14 +316,6 @@ export class ClusterFleet {
       const [weight, reason] = name === "UnusableWorkload" ? (["now", "StartError"] as const) : forbidden;
       return { refusal: { weight, cause: causeOf(reason, explain(error)) } };
     }
-  }
-
-  /** Somebody works on the objects by hand: said once, and as long as it is so in every report. */
-  #noteHeld(member: Member, held: string[] | null): void {
-    if (held !== null && held.join() !== member.held?.join()) {
-      this.#options.logger.warn({ deployment_id: member.deploymentId, fields: held }, "drift is left as it is");
-    }
-    member.held = held;
   }
 
   /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */

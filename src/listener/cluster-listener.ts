@@ -7,12 +7,18 @@ import { LogCursors } from "./log-cursors.ts";
 import { Reporter, type Snapshot } from "./report.ts";
 import { Secrets } from "./secrets.ts";
 import { LogShipper } from "./ship-logs.ts";
+import { MetricsShipper } from "./ship-metrics.ts";
 
 export interface ClusterListenerOptions extends Omit<ListenerOptions, "compute" | "traffic" | "limits"> {
   cluster: ClusterCompute;
   /** How long a trouble that may pass, such as an image that cannot be pulled, is waited for. Default 2 minutes. */
   graceMs?: number;
+  /** How often is told what replicas use. Default: once a minute. */
+  metricsIntervalMs?: number;
 }
+
+/** Callers reach agents by the cluster's own ways: what they ask is not seen here. */
+const noTraffic = { counts: () => [] };
 
 /**
  * The same listener on an engine that replaces replicas and moves traffic by itself: one session, the same reports, and
@@ -36,6 +42,14 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     mayAct: () => options.isComputeShared !== true || leadership.isSure,
     ...(options.graceMs === undefined ? {} : { graceMs: options.graceMs }),
   });
+  const metrics = new MetricsShipper({
+    ...common,
+    readUsage: (signal) => cluster.readLoads(signal),
+    traffic: noTraffic,
+    running: () => fleet.running(),
+    onStale,
+    ...(options.metricsIntervalMs === undefined ? {} : { intervalMs: options.metricsIntervalMs }),
+  });
   const facts = { ...options.facts, ...cluster.facts() };
   const leadership: Leadership = new Leadership({
     ...common,
@@ -44,12 +58,14 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     onGained(session) {
       reporter.follow(session);
       shipper.follow(session);
+      metrics.follow(session);
       fleet.lead();
     },
     onLost(reason) {
       fleet.standBack(reason);
       reporter.follow(null);
       shipper.follow(null);
+      metrics.follow(null);
       secrets.clear();
     },
     onAssignments: (assignments) => fleet.assign(assignments),
@@ -59,5 +75,13 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     onSure: () => fleet.lookAgain(),
     needsProof: options.isComputeShared === true,
   });
-  return listenerOf({ leadership, cursors, reporter, fleet }, { end: () => shipper.close() });
+  return listenerOf(
+    { leadership, cursors, reporter, fleet },
+    {
+      end() {
+        shipper.close();
+        metrics.close();
+      },
+    },
+  );
 }

@@ -1,5 +1,6 @@
 import type { ClusterSight, Trouble, Workload } from "../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../contract/assignment.ts";
+import type { Drift } from "./drift.ts";
 import type { Snapshot } from "./report.ts";
 
 export const causeOf = (reason: string, message: string): Cause => ({
@@ -19,10 +20,7 @@ export const notForClusters: Trouble = {
 interface Standing {
   failed: { revisionId: string; cause: Cause } | null;
   isReady: boolean;
-  /** What somebody else has changed and asked us to leave so; null: nothing. */
-  held: string[] | null;
-  /** Somebody else changes what we write again and again. */
-  isFought: boolean;
+  drift: Pick<Drift, "held" | "isFought">;
 }
 
 export function workloadOf(
@@ -50,7 +48,7 @@ export function snapshotOf({ deployment_id, generation, target, serving, op }: A
   };
 }
 
-function driftOf({ held, isFought }: Standing): Cause | null {
+function driftOf({ drift: { held, isFought } }: Standing): Cause | null {
   if (isFought) return causeOf("Drifted", "Somebody else keeps changing the objects, so they are left alone for now.");
   if (held === null) return null;
   const words = held.length === 0 ? "The deployment is paused in the cluster." : `Changed by hand: ${held.join("; ")}.`;

@@ -1,5 +1,5 @@
 import type { ListenerClient } from "../client/listener-client.ts";
-import { type Compute, offersLogs } from "../compute/compute.ts";
+import { type Compute, offersLogs, offersMetrics } from "../compute/compute.ts";
 import type { ListenerFacts } from "../contract/assignment.ts";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { Traffic } from "../gateway/route.ts";
@@ -120,14 +120,13 @@ export function listenerOf(
 /** Ties the parts together. Each knows the others only by what it calls back. */
 function assemble(options: ListenerOptions) {
   const { compute, traffic, logger, client, instanceId, version, clock = systemClock } = options;
-  const common = { clock, logger };
+  const common = { clock, logger, onStale: (error: Error) => leadership.lose(error) };
   const sightings = new Sightings();
   const look = () => observer.look();
-  const onStale = (error: Error) => leadership.lose(error);
   const secrets = new Secrets({ session: () => leadership.session, clock });
   const cursors = new LogCursors({ ...common, path: options.logCursorsPath ?? null });
-  const reporter = new Reporter({ ...common, onStored: (snapshot) => fleet.stored(snapshot), onStale });
-  const shipper = offersLogs(compute) ? new LogShipper({ ...common, logs: compute, cursors, onStale }) : null;
+  const reporter = new Reporter({ ...common, onStored: (snapshot) => fleet.stored(snapshot) });
+  const shipper = offersLogs(compute) ? new LogShipper({ ...common, logs: compute, cursors }) : null;
   const observer = new Observer({
     ...common,
     compute,
@@ -157,7 +156,8 @@ function assemble(options: ListenerOptions) {
   const forget = (deploymentId: string) => reporter.forget(deploymentId);
   const mayAct = () => options.isComputeShared !== true || leadership.isSure;
   const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look, mayAct });
-  const metrics = new MetricsShipper({ ...common, compute, traffic, running: () => fleet.running(), onStale });
+  const readUsage = offersMetrics(compute) ? (signal: AbortSignal) => compute.readUsage(signal) : null;
+  const metrics = new MetricsShipper({ ...common, readUsage, traffic, running: () => fleet.running() });
   const scaler = new Scaler({ ...common, compute, fleet, holdMs: options.scaleDownAfterMs ?? scaleDownAfterMs });
   const leadership: Leadership = new Leadership({
     ...common,

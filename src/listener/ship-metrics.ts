@@ -1,5 +1,5 @@
 import { type ListenerSession, StaleEpoch } from "../client/listener-client.ts";
-import { type Compute, offersMetrics, type ReplicaUsage } from "../compute/compute.ts";
+import type { ReplicaLoad, ReplicaUsage } from "../compute/compute.ts";
 import { latencyBoundsMs, type MetricSample } from "../contract/metrics.ts";
 import type { TrafficCounts } from "../gateway/counts.ts";
 import type { Traffic } from "../gateway/route.ts";
@@ -15,7 +15,7 @@ export interface RunningDeployment {
   restarts: number;
 }
 
-const intervalMs = 60_000;
+const defaultIntervalMs = 60_000;
 
 /** Thousands of listeners must not speak in the same second. */
 const jitterMaxMs = 20_000;
@@ -27,13 +27,18 @@ const sendTimeoutMs = 30_000;
 const batchMax = 1_000;
 const unsentMax = 6_000;
 
+type Used = ReplicaUsage | ReplicaLoad;
+
 export interface MetricsOptions {
-  compute: Compute;
+  /** Null, or its answer is: nobody measures what replicas use. */
+  readUsage: ((signal: AbortSignal) => Promise<Used[] | null>) | null;
   traffic: Pick<Traffic, "counts">;
   clock: Clock;
   logger: Logger;
   running(): RunningDeployment[];
   onStale(error: StaleEpoch): void;
+  /** Default: once a minute. */
+  intervalMs?: number;
 }
 
 /** What counters showed when they were last looked at. */
@@ -73,7 +78,7 @@ export class MetricsShipper {
 
   async #round(): Promise<void> {
     const { signal } = this.#signal;
-    const { clock, logger } = this.#options;
+    const { clock, logger, intervalMs = defaultIntervalMs } = this.#options;
     try {
       await this.#look(signal);
       await this.#send(signal);
@@ -82,20 +87,21 @@ export class MetricsShipper {
       if (!signal.aborted) logger.debug({ error: explain(error) }, "metrics were not accepted");
     }
     if (signal.aborted) return;
-    const untilMinuteMs = intervalMs - (clock.now() % intervalMs);
-    this.#cancel = clock.setTimeout(() => void this.#round(), untilMinuteMs + clock.random() * jitterMaxMs);
+    const untilNextMs = intervalMs - (clock.now() % intervalMs);
+    const jitterMs = clock.random() * Math.min(jitterMaxMs, intervalMs);
+    this.#cancel = clock.setTimeout(() => void this.#round(), untilNextMs + jitterMs);
   }
 
   /** The first look only learns where counters stand. */
   async #look(signal: AbortSignal): Promise<void> {
-    const { compute, clock, traffic } = this.#options;
+    const { readUsage, clock, traffic } = this.#options;
     const running = this.#options.running();
-    const usage = offersMetrics(compute)
-      ? await withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, (ending) => compute.readUsage(ending))
-      : null;
+    const usage = readUsage && (await withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, readUsage));
     const now: Before = {
       atMs: clock.now(),
-      cpuSeconds: new Map(usage?.map(({ replicaId, cpuSeconds }) => [replicaId, cpuSeconds])),
+      cpuSeconds: new Map(
+        usage?.flatMap((one) => ("cpuSeconds" in one ? [[one.replicaId, one.cpuSeconds] as const] : [])),
+      ),
       traffic: new Map(traffic.counts().map((counts) => [counts.deploymentId, counts])),
       restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
     };
@@ -120,22 +126,24 @@ export class MetricsShipper {
 
 function sampleOf(
   { deploymentId, replicaIds, restarts }: RunningDeployment,
-  seen: { before: Before; now: Before; usageOf: Map<string, ReplicaUsage> | null },
+  seen: { before: Before; now: Before; usageOf: Map<string, Used> | null },
 ): MetricSample {
   const { before, now, usageOf } = seen;
   const intervalMs = now.atMs - before.atMs;
   const used = usageOf && replicaIds.map((replicaId) => usageOf.get(replicaId)).filter((one) => one !== undefined);
-  const cpuSeconds = used?.reduce(
-    (sum, { replicaId, cpuSeconds: total }) => sum + Math.max(0, total - (before.cpuSeconds.get(replicaId) ?? 0)),
-    0,
-  );
+  const isMeasured = used != null && used.length > 0;
+  const coresOf = (one: Used) => {
+    if ("cpuCores" in one) return one.cpuCores;
+    const seconds = Math.max(0, one.cpuSeconds - (before.cpuSeconds.get(one.replicaId) ?? 0));
+    return seconds / (intervalMs / 1_000);
+  };
   return {
     deployment_id: deploymentId,
     at: new Date(now.atMs).toISOString(),
     interval_ms: intervalMs,
     replicas: replicaIds.length,
-    cpu_cores: cpuSeconds === undefined ? null : cpuSeconds / (intervalMs / 1_000),
-    memory_mib: used?.reduce((sum, { memoryMib }) => sum + memoryMib, 0) ?? null,
+    cpu_cores: isMeasured ? used.reduce((sum, one) => sum + coresOf(one), 0) : null,
+    memory_mib: isMeasured ? used.reduce((sum, { memoryMib }) => sum + memoryMib, 0) : null,
     restarts: Math.max(0, restarts - (before.restarts.get(deploymentId) ?? 0)),
     ...trafficBetween(before.traffic.get(deploymentId), now.traffic.get(deploymentId)),
   };

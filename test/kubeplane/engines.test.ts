@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import { pino } from "pino";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
+import type { MetricSample } from "../../src/contract/metrics.ts";
 import { eventually } from "../eventually.ts";
 import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
+import { startMetricsServer } from "./metrics-server.ts";
 import { make } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
@@ -48,6 +51,36 @@ const addDisk = (name: string) =>
   });
 
 suite("databases, autoscalers and routes", () => {
+  test("what pods use arrives where the cluster measures it; one that does not, or no longer, is said once", async () => {
+    const lines: string[] = [];
+    const logger = pino({ messageKey: "message" }, { write: (line: string) => void lines.push(line) });
+    await using place = await openPlace(world.plane, {}, { logger });
+    const { deployment_id } = await place.deployed(
+      newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 2 } }),
+    );
+    const sampled = (holds: (sample: MetricSample) => boolean) =>
+      eventually(
+        () => place.controlPlane.samples.findLast((sample) => sample.deployment_id === deployment_id),
+        (sample) => sample !== undefined && sample.replicas === 2 && holds(sample),
+        { timeoutMs: 60_000 },
+      );
+    const said = (message: string) => lines.filter((line) => line.includes(`"${message}"`)).length;
+    await sampled(({ cpu_cores, memory_mib }) => cpu_cores === null && memory_mib === null);
+    {
+      await using metrics = await startMetricsServer(world.plane);
+      metrics.usage = { cpu: "250000000n", memory: "65536Ki" };
+      await sampled(({ cpu_cores, memory_mib }) => cpu_cores === 0.5 && memory_mib === 128);
+      metrics.usage = { cpu: "1", memory: "1Gi" };
+      await sampled(({ cpu_cores, memory_mib }) => cpu_cores === 2 && memory_mib === 2_048);
+      assert.deepEqual([said("usage of replicas is not measured"), said("usage of replicas is measured")], [1, 1]);
+      metrics.isDown = true;
+      await sampled(({ cpu_cores, memory_mib }) => cpu_cores === null && memory_mib === null);
+    }
+    const { length } = place.controlPlane.samples;
+    await sampled(() => place.controlPlane.samples.length > length + 2);
+    assert.deepEqual([said("usage of replicas is not measured"), said("usage of replicas is measured")], [2, 1]);
+  });
+
   test("a deployment without databases of its own gets them first, and its disk goes with it", async () => {
     await using place = await openPlace(world.plane);
     const run = newRun(place, undefined, {}, {});

@@ -12,7 +12,7 @@ import type { ClusterRun, ClusterSizes } from "../../src/contract/cluster.ts";
 import { type Clock, systemClock } from "../../src/listener/clock.ts";
 import { createClusterListener } from "../../src/listener/cluster-listener.ts";
 import type { Listener } from "../../src/listener/listener.ts";
-import { createLogger } from "../../src/telemetry/log.ts";
+import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 import { eventually } from "../eventually.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
 import { type FakeNode, startFakeNode } from "./fake-node.ts";
@@ -20,6 +20,8 @@ import { type Plane, startPlane } from "./plane.ts";
 
 /** A troubled rollout is given up after this long, where the operator's default is 2 minutes. */
 const graceMs = 2_000;
+
+const ownLogger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | undefined) ?? "silent");
 
 export const policy: ClusterPolicy = {
   gateway: null,
@@ -64,12 +66,11 @@ export interface Place extends AsyncDisposable {
 export async function openPlace(
   plane: Plane,
   changed: Partial<ClusterPolicy> = {},
-  { url, clock = systemClock }: { url?: string; clock?: Clock } = {},
+  { url, clock = systemClock, logger = ownLogger }: { url?: string; clock?: Clock; logger?: Logger } = {},
 ): Promise<Place> {
   const namespace = await plane.newNamespace();
   await grant(plane, namespace);
   const controlPlane = new ControlPlane();
-  const logger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | undefined) ?? "silent");
   const address = plane.address("listener");
   const api = new ApiServer({ ...address, url: url ?? address.url });
   const cluster = await openKubernetesCluster({
@@ -81,7 +82,7 @@ export async function openPlace(
   });
   const listener = createClusterListener({
     client: createListenerClient(controlPlane.send),
-    ...{ cluster, logger, graceMs, clock },
+    ...{ cluster, logger, graceMs, clock, metricsIntervalMs: 500 },
     instanceId: randomUUID(),
     version: "0.0.0",
   });

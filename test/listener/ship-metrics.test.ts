@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { createListenerClient, type ListenerSession } from "../../src/client/listener-client.ts";
-import { openSimulatedCompute } from "../../src/compute/simulated.ts";
+import type { ReplicaLoad, ReplicaUsage } from "../../src/compute/compute.ts";
 import { latencyBoundsMs } from "../../src/contract/metrics.ts";
 import { Tally, type TrafficCounts } from "../../src/gateway/counts.ts";
 import { MetricsShipper, type RunningDeployment } from "../../src/listener/ship-metrics.ts";
@@ -65,6 +65,26 @@ test("a listener that no longer acts says nothing more", async () => {
   assert.equal(site.controlPlane.samples.length, count);
 });
 
+test("an engine that measures load by itself is believed; what nobody has measured is nothing, not zero", async () => {
+  const site = await startShipping();
+  const newest = () => {
+    const sample = site.controlPlane.samples.at(-1);
+    return [sample?.replicas, sample?.cpu_cores, sample?.memory_mib];
+  };
+  site.deployment.replicaIds = ["a", "b", "new"];
+  const load = { cpuCores: 0.25, memoryMib: 100 };
+  site.used = () => ["a", "b", "of-another"].map((replicaId) => ({ replicaId, ...load }));
+  await site.clock.pass(roundMs);
+  assert.deepEqual(newest(), [3, 0.5, 200]);
+  site.used = () => [{ replicaId: "of-another", ...load }];
+  await site.clock.pass(roundMs);
+  assert.deepEqual(newest(), [3, null, null], "the engine has not looked at any of them yet");
+  site.used = () => null;
+  await site.clock.pass(roundMs);
+  assert.deepEqual(newest(), [3, null, null]);
+  site.shipper.close();
+});
+
 /** A shipper on virtual time, with one deployment whose counters the test moves. */
 async function startShipping() {
   const clock = new VirtualClock(3);
@@ -76,15 +96,15 @@ async function startShipping() {
   );
   const deployment: RunningDeployment = { deploymentId: randomUUID(), replicaIds: ["a"], restarts: 0 };
   const traffic = new Tally();
-  const site = { clock, controlPlane, deployment, traffic, cpuSeconds: 5 };
+  const used = (): (ReplicaUsage | ReplicaLoad)[] | null => [
+    { replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 },
+  ];
+  const site = { clock, controlPlane, deployment, traffic, cpuSeconds: 5, used };
   const counts = (): TrafficCounts[] => [
     { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...traffic.read() },
   ];
-  const compute = Object.assign(openSimulatedCompute({ seed: 1, clock }), {
-    readUsage: async () => [{ replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 }],
-  });
   const shipper = new MetricsShipper({
-    compute,
+    readUsage: async () => site.used(),
     traffic: { counts },
     clock,
     logger: createLogger("silent"),

@@ -67,3 +67,13 @@ eachDatabase("without a number of days nothing stays UNUSED", async (db) => {
   assert.equal(await noteUnusedDeployments(db, null), 1);
   assert.equal(await statusOf(db, idle.id), "READY");
 });
+
+eachDatabase("a deployment elsewhere is UNUSED only where its listener has ever counted a request", async (db) => {
+  const world = await makeWorld(db);
+  const idle = await makeDeployment(db, world);
+  await serving(db, idle, 29);
+  await sql`update listeners set builtin = false where id = ${world.listenerId}`.execute(db.kysely);
+  assert.equal(await noteUnusedDeployments(db, 28), 0, "a cluster's routes do not tell");
+  await sql`update deployments set used_at = now() - interval '29 days' where id = ${idle.id}`.execute(db.kysely);
+  assert.equal(await noteUnusedDeployments(db, 28), 1);
+});

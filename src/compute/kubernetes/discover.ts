@@ -17,7 +17,7 @@ export async function discover(api: ApiServer, signal: AbortSignal): Promise<Clu
     groups.groups.some(({ name, versions }) => name === group && versions.some(({ version: one }) => one === wanted));
   return {
     version: version.gitVersion,
-    hasMetrics: groups.groups.some(({ name }) => name === "metrics.k8s.io"),
+    hasMetrics: serves("metrics.k8s.io", "v1beta1"),
     hasKeda: serves("keda.sh", "v1alpha1"),
     hasCnpg: serves("postgresql.cnpg.io", "v1"),
     hasGatewayApi: serves("gateway.networking.k8s.io", "v1"),

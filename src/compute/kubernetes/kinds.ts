@@ -15,6 +15,8 @@ export const kinds = {
   ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts", isChild: true },
   PersistentVolumeClaim: { apiVersion: "v1", plural: "persistentvolumeclaims", isChild: false },
   Pod: { apiVersion: "v1", plural: "pods", isChild: false },
+  /** Of the Metrics API: what a pod uses. */
+  PodMetrics: { apiVersion: "metrics.k8s.io/v1beta1", plural: "pods", isChild: false },
   Event: { apiVersion: "v1", plural: "events", isChild: false },
   Deployment: { apiVersion: "apps/v1", plural: "deployments", isChild: true },
   StatefulSet: { apiVersion: "apps/v1", plural: "statefulsets", isChild: true },

@@ -1,7 +1,7 @@
 import type { ReplicaReport } from "../../contract/assignment.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
-import type { ReplicaLogChunk } from "../compute.ts";
+import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
 import { type ApiServer, KubeError } from "./api-server.ts";
 import { type Applied, applyWorkload, childKinds, type Living, readAnchor } from "./apply.ts";
 import { capabilitiesOf, discover } from "./discover.ts";
@@ -11,6 +11,7 @@ import { readPodLog } from "./pod-logs.ts";
 import { removeDeployment } from "./remove.ts";
 import { managedText, selectorText } from "./render.ts";
 import { type ClusterView, type PodView, readRollout } from "./rollout.ts";
+import { UsageReader } from "./usage.ts";
 import { type WatchEvent, watchKind } from "./watch.ts";
 import { type ClusterPolicy, type ClusterTraits, ForbiddenWorkload, type Workload } from "./workload.ts";
 
@@ -43,6 +44,7 @@ class KubernetesCluster implements ClusterCompute {
   /** What is seen while a deployment is being applied is judged afterwards, when it is known what was ours. */
   readonly #applying = new Map<string, WatchEvent[]>();
   readonly #containers = new Map<string, { namespace: string; name: string; container: string }>();
+  readonly #usage: UsageReader;
   readonly #rediscovery: NodeJS.Timeout;
   #traits: ClusterTraits;
   #changed: (deploymentId: string, isDrift: boolean) => void = () => {};
@@ -50,6 +52,7 @@ class KubernetesCluster implements ClusterCompute {
   constructor(options: KubernetesOptions, traits: ClusterTraits) {
     this.#options = options;
     this.#traits = traits;
+    this.#usage = new UsageReader(options);
     this.#rediscovery = setInterval(() => void this.#discover(), options.discoverMs ?? defaultDiscoverMs);
     this.#rediscovery.unref();
   }
@@ -125,6 +128,10 @@ class KubernetesCluster implements ClusterCompute {
       }
     }
     return held;
+  }
+
+  readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null> {
+    return this.#usage.read(this.#traits, signal);
   }
 
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void {

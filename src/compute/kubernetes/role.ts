@@ -14,6 +14,7 @@ export const listenerRules = [
   { apiGroups: [""], resources: ["persistentvolumeclaims"], verbs: ["get", "list", "watch", "patch", "delete"] },
   { apiGroups: [""], resources: ["pods", "events"], verbs: read },
   { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
+  { apiGroups: ["metrics.k8s.io"], resources: ["pods"], verbs: ["get", "list"] },
   { apiGroups: ["apps"], resources: ["deployments", "statefulsets"], verbs: [...change, "update"] },
   { apiGroups: ["apps"], resources: ["replicasets"], verbs: read },
   { apiGroups: ["autoscaling"], resources: ["horizontalpodautoscalers"], verbs: [...change, "update"] },
