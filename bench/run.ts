@@ -10,6 +10,7 @@ import { type BenchLine, printLine } from "./line.ts";
 import { listenersBench } from "./listeners.ts";
 import { reconcileBench } from "./reconcile.ts";
 import { saveResults, tableOf } from "./report.ts";
+import { storeBench } from "./store.ts";
 import { watchBench } from "./watch.ts";
 
 /**
@@ -25,6 +26,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   gateway: gatewayBench,
   listeners: listenersBench,
   reconcile: reconcileBench,
+  store: storeBench,
   watch: watchBench,
 };
 

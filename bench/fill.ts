@@ -1,0 +1,173 @@
+import { randomUUID } from "node:crypto";
+import { type RawBuilder, sql } from "kysely";
+import type { Db } from "../src/store/database.ts";
+import type { Owner } from "./requests.ts";
+
+/** Rows of each kind that a rare value has, and so the first page of one. */
+export const rareRows = 10;
+
+/** Values that can be asked for. */
+export interface Filled {
+  /** Of a third of all, of one team of many, of ten. */
+  tags: { stage: string; team: string; rare: string };
+  agentId: string;
+  deploymentId: string;
+  /** An address of its own is `https://agents.example/<number>`. */
+  customUrl: string;
+  /** A row in the middle of the audit log. */
+  auditMiddle: number;
+}
+
+const words = ["billing", "support", "search", "triage", "intake", "review", "planner", "scout", "digest", "writer"];
+
+/** Teams and versions: as many as leave a first page to each, at most these. */
+const groupsMax = 200;
+const pageRows = 100;
+
+/** Workspaces beside the one that is asked; together they have a tenth as many deployments. */
+const neighbours = 100;
+
+/**
+ * Settled deployments as an installation has them that has run for long: of `count` in the workspace, nine of ten run on
+ * the built-in listener and are READY, one of ten is UNUSED, one of a thousand UNKNOWN on a cluster that was never heard of. Written by SQL
+ * within the database, without secrets; each with its revision, a settled row of the queue, an event and an audit row.
+ */
+export async function fillDeployments(db: Db, owner: Owner, count: number): Promise<Filled> {
+  const groups = Math.min(groupsMax, Math.floor(count / pageRows));
+  const clusters = await addListeners(db, owner.workspaceId);
+  await addDeployments(db, { owner, clusters, count, groups, salt: "own" });
+  await addNeighbours(db, owner, { count: Math.ceil(count / 10), groups });
+  const tags = await addTags(db, owner, { count, groups });
+  // What autovacuum does within minutes.
+  await sql`analyze`.execute(db.kysely);
+  const { rows } = await sql<Omit<Filled, "tags">>`
+    select d.id as "deploymentId", d.agent_id as "agentId",
+           (select source_config ->> 'custom_url' from deployments
+             where tenant_id = d.tenant_id and source_config ->> 'custom_url' is not null limit 1) as "customUrl",
+           (select (min(id) + max(id)) / 2 from audit_log) as "auditMiddle"
+      from deployments d where tenant_id = ${owner.workspaceId} and agent_id is not null limit 1`.execute(db.kysely);
+  return { tags, ...(rows[0] as Omit<Filled, "tags">) };
+}
+
+async function addListeners(db: Db, workspaceId: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    insert into listeners (id, tenant_id, compute_type, compute_id)
+    select gen_random_uuid(), ${workspaceId}::uuid, 'k8s', 'cluster-' || n from generate_series(1, 20) n returning id`.execute(
+    db.kysely,
+  );
+  return rows.map(({ id }) => id);
+}
+
+interface Wanted {
+  owner: Owner;
+  /** Listeners of which one of ten has one; none: all are on the built-in one. */
+  clusters: string[];
+  count: number;
+  groups: number;
+  /** Makes ids and slugs differ from those of others. */
+  salt: string;
+}
+
+/** Of one statement, which has a time limit. */
+const batchRows = 10_000;
+
+async function addDeployments(db: Db, wanted: Wanted): Promise<void> {
+  for (let left = wanted.count; left > 0; left -= batchRows) {
+    await sql`
+      with d as (${insertedDeployments(wanted, { from: left, to: Math.max(1, left - batchRows + 1) })} returning *),
+      revision as (
+        insert into revisions (id, tenant_id, deployment_id, status, source, source_config, source_revision_config, image_version, created_at)
+        select latest_revision_id, tenant_id, id, 'DEPLOYED', source, source_config, source_revision_config, image_version, created_at from d
+      ), queue as (insert into reconcile_queue (deployment_id) select id from d
+      ), event as (
+        insert into events (tenant_id, deployment_id, revision_id, kind, data, created_at)
+        select tenant_id, id, latest_revision_id, 'revision.status', '{"from":"DEPLOYING","to":"DEPLOYED"}', created_at from d
+      )
+      insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, created_at)
+      select w.organization_id, d.tenant_id, 'key:' || d.tenant_id, 'deployment.create', d.id, d.id, d.name, d.created_at
+        from d join workspaces w on w.id = d.tenant_id`.execute(db.kysely);
+    // Checks of what the next ones refer to are planned for tables that have rows.
+    if (left === wanted.count) await sql`analyze`.execute(db.kysely);
+  }
+}
+
+/** The newest is number 1, and comes last. */
+function insertedDeployments(
+  { owner, clusters, count, groups, salt }: Wanted,
+  { from, to }: { from: number; to: number },
+): RawBuilder<unknown> {
+  const isRare = sql`n % ${sql.lit(Math.max(1, Math.floor(count / rareRows)))} = 0`;
+  const type = sql`case when ${isRare} then 'dev_free' when n % 5 = 0 then 'dev' when n % 2 = 0 then 'prod' end`;
+  const onCluster = clusters.length === 0 ? sql`false` : sql`n % 10 = 1`;
+  return sql`
+    insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config, status,
+      latest_revision_id, active_revision_id, image_version, agent_id, agent_environment, created_at, updated_at)
+    select md5(${salt} || n)::uuid, ${owner.workspaceId}::uuid,
+           case when ${onCluster} then (${clusters}::uuid[])[1 + n / 10 % ${sql.lit(Math.max(1, clusters.length))}] else ${owner.listenerId}::uuid end,
+           (${words}::text[])[1 + n % ${sql.lit(words.length)}] || '-t' || lpad((n % ${sql.lit(groups)})::text, 3, '0') || '-agent-' || lpad(n::text, 7, '0'),
+           ${salt} || '-' || n, 'external_docker',
+           jsonb_strip_nulls(jsonb_build_object('resource_spec', ${spec}::jsonb, 'deployment_type', ${type},
+             'custom_url', case when ${isRare} then 'https://agents.example/' || n end)),
+           jsonb_build_object('image_uri', 'registry.example/team/agent:1.4.' || n % 50),
+           case when n % 1000 = 1 and ${onCluster} then 'UNKNOWN' when n % 10 = 7 then 'UNUSED' else 'READY' end,
+           md5(${salt} || 'revision' || n)::uuid, md5(${salt} || 'revision' || n)::uuid,
+           case when ${isRare} then '0.0.1-rc.1' else '0.4.' || n % ${sql.lit(groups)} end,
+           case when n % 10 = 3 then md5(${salt} || 'agent' || n)::uuid end,
+           case when n % 10 = 3 then case when ${isRare} then 'staging' else 'production' end end,
+           now() - n * interval '10 seconds', now() - (n::bigint * 7919 % ${sql.lit(count)}) * interval '10 seconds'
+      from generate_series(${sql.lit(from)}, ${sql.lit(to)}, -1) n`;
+}
+
+const spec = JSON.stringify({ cpu: 1, memory_mb: 1_024, min_scale: 1, max_scale: 1 });
+
+async function addNeighbours(
+  db: Db,
+  { workspaceId, listenerId }: Owner,
+  { count, groups }: { count: number; groups: number },
+): Promise<void> {
+  const { rows } = await sql<{ id: string }>`
+    insert into workspaces (id, organization_id, name)
+    select gen_random_uuid(), w.organization_id, 'neighbour-' || n from workspaces w, generate_series(1, ${sql.lit(neighbours)}) n
+     where w.id = ${workspaceId} returning id`.execute(db.kysely);
+  for (const { id } of rows) {
+    const owner = { workspaceId: id, listenerId };
+    const each = Math.ceil(count / neighbours);
+    await addDeployments(db, { owner, clusters: [], count: each, groups, salt: id });
+  }
+}
+
+async function addTags(
+  db: Db,
+  { workspaceId }: Owner,
+  { count, groups }: { count: number; groups: number },
+): Promise<Filled["tags"]> {
+  const key = async (name: string, values: string[]): Promise<string[]> => {
+    const ids = values.map(() => randomUUID());
+    await sql`
+      with made as (insert into tag_keys (id, tenant_id, name) values (gen_random_uuid(), ${workspaceId}, ${name}) returning id)
+      insert into tag_values (id, tag_key_id, name)
+      select v.id, made.id, v.name from made, unnest(${ids}::uuid[], ${values}::text[]) as v (id, name)`.execute(
+      db.kysely,
+    );
+    return ids;
+  };
+  const stages = await key("stage", ["dev", "staging", "prod"]);
+  const teams = await key(
+    "team",
+    Array.from({ length: groups }, (_, index) => `team-${index}`),
+  );
+  const rare = await key("audit", ["open"]);
+  const tag = async (ids: string[], step: number) => {
+    for (let from = step; from <= count; from += batchRows) {
+      await sql`
+        insert into deployment_tags (deployment_id, tag_value_id)
+        select md5('own' || n)::uuid, (${ids}::uuid[])[1 + n / ${sql.lit(step)} % ${sql.lit(ids.length)}]
+          from generate_series(${sql.lit(from)}, ${sql.lit(Math.min(count, from + batchRows - 1))}) n
+         where n % ${sql.lit(step)} = 0`.execute(db.kysely);
+    }
+  };
+  await tag(stages, 1);
+  await tag(teams, 1);
+  await tag(rare, Math.max(1, Math.floor(count / rareRows)));
+  return { stage: stages[2] as string, team: teams[teams.length - 1] as string, rare: rare[0] as string };
+}
