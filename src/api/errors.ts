@@ -15,6 +15,10 @@ export function answerErrors(app: FastifyInstance, logger: Logger): void {
     if (request.raw.errored !== null) return reply.code(400).send({ detail: "The request ended early." });
     const { operation } = request.routeOptions.config;
     const fields = { request_id: request.id, operation, error: explain(error) };
+    if (isDiskFull(error)) {
+      logger.error(fields, "the disk is full");
+      return answer(reply, errors.diskFull());
+    }
     if (isDatabaseAway(error)) {
       logger.warn(fields, "database cannot be reached");
       return answer(reply, errors.unavailable("The database cannot be reached. Try again in a moment.", 2));
@@ -52,6 +56,15 @@ function refusalOf(error: unknown): ApiError | undefined {
   }
   return undefined;
 }
+
+/** Of the data directory, or of the database: PostgreSQL's disk_full, and its words where it has another code. */
+function isDiskFull(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, cause } = error as Error & { code?: string };
+  return fullCodes.has(code ?? "") || error.message.includes("No space left on device") || isDiskFull(cause);
+}
+
+const fullCodes: ReadonlySet<string> = new Set(["53100", "ENOSPC", "EDQUOT"]);
 
 /**
  * A lost or refused connection, a server that starts or stops, no free connection: what passes by itself. Without a

@@ -78,6 +78,14 @@ export const errors = {
     ),
   unavailable: (because: string, retryAfterS: number) =>
     new ApiError("unavailable", 503, because, { headers: { "retry-after": String(retryAfterS) } }),
+  /** Tried again soon it fails again: longer than clients wait. */
+  diskFull: () =>
+    new ApiError(
+      "diskFull",
+      503,
+      "The disk of the server is full: nothing can be stored until its operator frees space. What runs goes on.",
+      { headers: { "retry-after": "30" } },
+    ),
 
   // Deployments
   deploymentNotFound: (id: string) => new ApiError("deploymentNotFound", 404, `Deployment ID ${id} not found.`),

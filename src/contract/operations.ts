@@ -58,6 +58,7 @@ export const commonErrors: readonly ErrorCode[] = [
   "deploymentsDisabled",
   "tooManyRequests",
   "unavailable",
+  "diskFull",
 ];
 
 /** Every refusal an operation can answer: its own, and those that follow from its role and from what it reads. */

@@ -6,10 +6,19 @@ import {
   passTimeoutMs,
   reconcileConcurrencyMax,
 } from "../domain/limits.ts";
-import { type Claim, claim, enqueue, failPass, heartbeat, settlePass } from "../store/reconcile-queue.ts";
+import {
+  type Claim,
+  claim,
+  dropFromQueue,
+  enqueue,
+  failPass,
+  heartbeat,
+  settlePass,
+} from "../store/reconcile-queue.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import type { ReconcilerDeps } from "./deps.ts";
+import type { Outcome } from "./outcome.ts";
 import { reconcileDeployment } from "./reconcile.ts";
 import { resync, watchListeners } from "./resync.ts";
 
@@ -87,14 +96,7 @@ export class ReconcilerLoop {
     try {
       const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
       const durationMs = performance.now() - began;
-      const retryAt = outcome.kind === "waiting" ? outcome.retryAt : null;
-      const isSettled = await settlePass(db, {
-        ...key,
-        outcome: { kind: outcome.kind, because: outcome.because, durationMs },
-        retryAt,
-      });
-      // Steps of this pass announced nothing, as it was to look again itself.
-      if (!isSettled) await enqueue(db, one.deploymentId);
+      await this.#settle(key, outcome, durationMs);
       this.#metrics.passes.inc({ outcome: outcome.kind });
       this.#metrics.passSeconds.observe(durationMs / 1_000);
     } catch (error) {
@@ -108,6 +110,16 @@ export class ReconcilerLoop {
       this.#running.delete(one.deploymentId);
       this.#look();
     }
+  }
+
+  async #settle(key: Omit<Claim, "attempts"> & { owner: string }, outcome: Outcome, durationMs: number): Promise<void> {
+    const { db } = this.#deps;
+    if (outcome.kind === "converged" && outcome.isGone) return dropFromQueue(db, key);
+    const { kind, because } = outcome;
+    const retryAt = outcome.kind === "waiting" ? outcome.retryAt : null;
+    const isSettled = await settlePass(db, { ...key, outcome: { kind, because, durationMs }, retryAt });
+    // Steps of this pass announced nothing, as it was to look again itself.
+    if (!isSettled) await enqueue(db, key.deploymentId);
   }
 
   async #renew(): Promise<void> {

@@ -22,7 +22,7 @@ export async function reconcileDeployment(
   let last = "nothing to do";
   let read = await readState(deps.db, deploymentId);
   for (let count = 0; count < stepsMax; count++) {
-    if (read === undefined) return { kind: "converged", because: "the deployment is gone" };
+    if (read === undefined) return { kind: "converged", because: "the deployment is gone", isGone: true };
     const step = planDeployment(read.state, read.now);
     if (step.kind === "none") return { kind: "converged", because: last };
     if (step.kind === "wait") return { kind: "waiting", retryAt: step.until, because: step.because };

@@ -142,7 +142,7 @@ async function assigning(deps: ReconcilerDeps, state: DeploymentState, step: Ass
     const begun = { from: "AWAITING_DEPLOY", to: "DEPLOYING", because: "handed to the listener" } as const;
     return afterAssignment(await move(deps, state, { revisionId: found.id, ...begun, assignment }), wish);
   }
-  await writeAssignment(deps.db, assignment);
+  if (!(await writeAssignment(deps.db, { ...assignment, seen: state.assignment?.generation ?? 0 }))) return done;
   return afterAssignment({ kind: "done", state }, wish);
 }
 

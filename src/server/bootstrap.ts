@@ -37,13 +37,20 @@ export interface Bootstrapped {
   listenerKey: string;
 }
 
-/** Makes what every installation has: one organization, one workspace, one admin key, the built-in listener. */
+/**
+ * Makes what every installation has: one organization, one workspace, one admin key, the built-in listener. Servers that
+ * start at the same time do so one after the other: the second finds what the first has made.
+ */
 export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
-  const { organizationId, workspaceId } = await ensureWorkspace(db, config);
-  const listenerId = await ensureBuiltinListener(db, config.compute);
-  const admin = await ensureAdminKey(db, config, organizationId, workspaceId);
-  const listenerKey = await replaceListenerKey(db, config, { organizationId, listenerId });
-  return { organizationId, ...admin, listenerId, listenerKey };
+  const wantedKey = config.adminKey ?? (await readCredentials(config))?.api_key;
+  return db.atomically(async () => {
+    await sql`lock table organizations in share row exclusive mode`.execute(db.kysely);
+    const { organizationId, workspaceId } = await ensureWorkspace(db, config);
+    const listenerId = await ensureBuiltinListener(db, config.compute);
+    const admin = await ensureAdminKey(db, config, { wantedKey, organizationId, workspaceId });
+    const listenerKey = await replaceListenerKey(db, config, { organizationId, listenerId });
+    return { organizationId, ...admin, listenerId, listenerKey };
+  });
 }
 
 /** A new key each start, or the one that the operator gave to a listener beside this server. */
@@ -70,10 +77,9 @@ export async function writeCredentials(config: Config, credentials: Credentials)
 
 const credentialsPath = (config: Config) => path.join(config.dataDir, "credentials.json");
 
-/** The oldest workspace; servers that start at the same time on an empty database make one together. */
+/** The oldest workspace. */
 async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId: string; workspaceId: string }> {
   return db.transaction(async (trx) => {
-    await sql`lock table organizations in share row exclusive mode`.execute(trx.kysely);
     const { rows } = await sql<{ organizationId: string; workspaceId: string | null }>`
       select o.id as "organizationId", w.id as "workspaceId"
         from organizations o left join workspaces w on w.organization_id = o.id
@@ -91,15 +97,19 @@ async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId
  * one: losing the file never locks the operator of the machine out. It is an operator's key.
  * @throws Error when the key of `PIERHEAD_ADMIN_KEY` was revoked or is no admin's.
  */
-async function ensureAdminKey(db: Db, config: Config, organizationId: string, workspaceId: string) {
-  const wanted = config.adminKey ?? (await readCredentials(config))?.api_key;
+async function ensureAdminKey(
+  db: Db,
+  config: Config,
+  about: { wantedKey: string | undefined; organizationId: string; workspaceId: string },
+) {
+  const { wantedKey: wanted, organizationId, workspaceId } = about;
   const minted = mintApiKey(wanted);
-  const known = await findApiKeyByPrefix(db, minted.prefix);
-  if (wanted !== undefined && known !== undefined && isUsable(known, minted.hash)) {
-    await makeOperator(db, known);
-    return { adminKey: wanted, isNewKey: false, workspaceId: known.workspace_id ?? workspaceId };
+  const found = await findApiKeyByPrefix(db, minted.prefix);
+  if (wanted !== undefined && found !== undefined && isUsable(found, minted.hash)) {
+    await makeOperator(db, found);
+    return { adminKey: wanted, isNewKey: false, workspaceId: found.workspace_id ?? workspaceId };
   }
-  if (config.adminKey !== undefined && known !== undefined) {
+  if (config.adminKey !== undefined && found !== undefined) {
     throw new Error(
       "the key in PIERHEAD_ADMIN_KEY was revoked, has expired, or is no admin's: give another one, or none to have one made",
     );

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { open, rename, rm } from "node:fs/promises";
+import { open, rename, rm, statfs } from "node:fs/promises";
 import path from "node:path";
 
 /** Replaces a small file so that a crash leaves the old or the new content, never half of one. */
@@ -20,6 +20,12 @@ export async function writeDurably(file: string, content: string, mode: number):
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/** What a user without privileges may still write where this directory lies. */
+export async function freeBytes(directory: string): Promise<number> {
+  const { bavail, bsize } = await statfs(directory);
+  return bavail * bsize;
 }
 
 /** Deletes a file or directory inside `base`; anything else is refused, whatever a row says. */

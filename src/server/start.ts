@@ -38,7 +38,7 @@ import { consoleDirectory } from "./console.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
-import { removeInside } from "./files.ts";
+import { freeBytes, removeInside } from "./files.ts";
 import { openGithubApps } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
@@ -206,6 +206,7 @@ async function readMetrics(
   gateway: Gateway,
   request: IncomingMessage,
 ): Promise<{ contentType: string; text: string }> {
+  metrics.dataDirectoryFree.set(await freeBytes(config.dataDir));
   const own = await metrics.registry.metrics();
   const { contentType } = metrics.registry;
   const rules = { isLoopback: isLoopback(config.host), token: config.metricsToken };

@@ -15,16 +15,33 @@ export interface NewAssignment {
   idle_after_ms: number | null;
 }
 
-/** Replaces what a listener should run for one deployment. */
-export const writeAssignment: (db: Db | Trx, made: NewAssignment) => Promise<void> = joined(
-  async (db, all: NewAssignment[]) => {
-    await sql`
-      with wish as (
-        select * from jsonb_to_recordset(${JSON.stringify(all.map(assignmentColumns))}::jsonb)
-          as w (deployment_id uuid, tenant_id uuid, listener_id uuid, op text, spec jsonb)
+/** An assignment in place of the one of generation `seen` (0: of none). */
+export type ReplacedAssignment = NewAssignment & { seen: number };
+
+/**
+ * Replaces what a listener should run for one deployment, but only the assignment that the caller saw: a server that
+ * stood still while another one took its pass over writes nothing, and brings back nothing that was deleted.
+ * @returns false when another worker changed it first; the caller reads again and plans anew.
+ */
+export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = joined(
+  async (db, all: ReplacedAssignment[]) => {
+    const wishes = all.map(({ seen, ...made }) => ({ ...assignmentColumns(made), seen }));
+    const { rows } = await sql<{ deployment_id: string }>`
+      with turn as (
+        select id from listeners where id = any(${all.map(({ listener_id }) => listener_id)}::uuid[]) order by id for update
+      ), held as (
+        select deployment_id, generation from assignments
+         where (select count(*) from turn) >= 0 -- locked first, as everybody who writes assignments does
+           and deployment_id = any(${all.map(({ deployment_id }) => deployment_id)}::uuid[])
+         order by deployment_id for update
+      ), wish as (
+        select w.* from jsonb_to_recordset(${JSON.stringify(wishes)}::jsonb)
+            as w (deployment_id uuid, tenant_id uuid, listener_id uuid, op text, spec jsonb, seen bigint)
+          left join held h on h.deployment_id = w.deployment_id where w.seen = coalesce(h.generation, 0)
       ), ${assigned("wish")}
-      select 1`.execute(db.kysely);
-    return all.map(() => undefined);
+      select deployment_id from wish`.execute(db.kysely);
+    const written = new Set(rows.map(({ deployment_id }) => deployment_id));
+    return all.map(({ deployment_id }) => written.has(deployment_id));
   },
 );
 

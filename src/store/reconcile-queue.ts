@@ -123,6 +123,14 @@ export async function failPass(db: Db, pass: ClaimKey & { because: string; durat
   return rows.length > 0;
 }
 
+/**
+ * Ends the pass that found its deployment gone: the row goes too, however it came here after the delete. Lost to another
+ * worker, that one finds the same.
+ */
+export async function dropFromQueue(db: Db, pass: ClaimKey): Promise<void> {
+  await sql`delete from reconcile_queue where ${isHeldBy(pass)}`.execute(db.kysely);
+}
+
 /** When the next deployment becomes due, as far as is known now; null: none. */
 export async function nextRunAt(db: Db): Promise<Date | null> {
   const { rows } = await sql<{ at: Date | null }>`

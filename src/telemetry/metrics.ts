@@ -10,6 +10,8 @@ export interface Metrics {
   eventStreams: Gauge;
   webhookAttempts: Counter<"outcome">;
   builds: Counter<"outcome">;
+  /** As of the last look. */
+  dataDirectoryFree: Gauge;
 }
 
 export interface ReconcilerMetrics {
@@ -38,6 +40,11 @@ export function createMetrics(): Metrics {
     }),
     eventStreams: new Gauge({ name: "pierhead_event_streams", help: "Open event streams.", registers }),
     webhookAttempts: counter("webhook_attempts_total", "Messages sent to webhooks, by what came of it.", ["outcome"]),
+    dataDirectoryFree: new Gauge({
+      name: "pierhead_data_directory_free_bytes",
+      help: "Space left on the disk of the data directory; at 0 nothing can be stored.",
+      registers,
+    }),
     builds: counter("builds_total", "Ended builds: succeeded, failed or cancelled.", ["outcome"]),
     reconciler: {
       passes: counter("reconcile_passes_total", "Reconcile passes by how they ended.", ["outcome"]),

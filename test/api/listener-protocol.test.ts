@@ -48,8 +48,9 @@ const deploy = async (listenerId: string) => {
   return made.body as { id: string; tenant_id: string; url: string };
 };
 
-const assign = ({ id, tenant_id }: { id: string; tenant_id: string }, listenerId: string) =>
+const assign = ({ id, tenant_id }: { id: string; tenant_id: string }, listenerId: string, seen = 0) =>
   writeAssignment(t.db, {
+    seen,
     ...{ deployment_id: id, tenant_id, listener_id: listenerId, slug: id.slice(0, 8), op: "apply" },
     ...{ target: null, serving: null, idle_after_ms: null },
   });
@@ -58,7 +59,7 @@ test("an inventory names what is no longer the listener's, and says when somethi
   const [own, other] = [await openListener(), await openListener()];
   const [first, second, foreign] = [await deploy(own.id), await deploy(own.id), await deploy(other.id)];
   await assign(first, own.id);
-  await assign(first, own.id);
+  await assign(first, own.id, 1);
   await assign(foreign, other.id);
   const compare = async (items: object[]) => (await own.call("POST", "/dp/v1/inventory", { items })).body;
   const held = (deployment: { id: string }, generation: number) => ({ deployment_id: deployment.id, generation });

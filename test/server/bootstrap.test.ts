@@ -59,6 +59,15 @@ eachDatabase(
   },
 );
 
+eachDatabase("replicas with the same keys that start at the same time find each other's", async (db) => {
+  const shared = { PIERHEAD_ADMIN_KEY: "of-all-replicas", PIERHEAD_LISTENER_KEY: "of-the-listener" };
+  const configs = await Promise.all(Array.from({ length: 5 }, () => configOf(shared)));
+  const made = await Promise.all(configs.map((config) => bootstrap(db, config)));
+  assert.equal(made.filter(({ isNewKey }) => isNewKey).length, 1);
+  assert.equal(new Set(made.map(({ listenerId }) => listenerId)).size, 1);
+  assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
+});
+
 eachDatabase(
   "the admin key of an installation from before operators becomes one, and it is written down",
   async (db) => {

@@ -38,13 +38,32 @@ eachDatabase("an assignment is one row whose generation grows", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   await writeAssignment(db, assignment(world, id));
-  await writeAssignment(db, { ...assignment(world, id), op: "delete" });
+  await writeAssignment(db, { ...assignment(world, id), op: "delete", seen: 1 });
   const page = await readDesired(db, world.listenerId, { after: 0, limit: 10 });
   assert.deepEqual(
     page.items.map(({ generation, op, rv }) => ({ generation, op, rv })),
     [{ generation: 2, op: "delete", rv: 2 }],
   );
   assert.deepEqual((await readDesired(db, world.listenerId, { after: 2, limit: 10 })).items, []);
+});
+
+eachDatabase("who saw an older assignment writes nothing, and brings back none that was deleted", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const read = async () => (await readDesired(db, world.listenerId, { after: 0, limit: 10 })).items;
+  assert.equal(await writeAssignment(db, assignment(world, id)), true);
+  assert.equal(await writeAssignment(db, assignment(world, id)), false, "there is one by now");
+  assert.equal(await writeAssignment(db, { ...assignment(world, id), op: "delete", seen: 1 }), true);
+  assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 1 }), false);
+  assert.deepEqual(
+    (await read()).map(({ generation, op }) => ({ generation, op })),
+    [{ generation: 2, op: "delete" }],
+  );
+  const two = [2, 2].map((seen) => writeAssignment(db, { ...assignment(world, id), op: "delete", seen }));
+  assert.equal((await Promise.all(two)).filter(Boolean).length, 1, "one of two at the same moment");
+  await sql`delete from assignments where deployment_id = ${id}`.execute(db.kysely);
+  assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 3 }), false);
+  assert.deepEqual(await read(), []);
 });
 
 eachDatabase(
@@ -206,6 +225,7 @@ async function awaitingBuild(db: Db, world: World): Promise<{ id: string; revisi
 
 function assignment(world: World, id: string) {
   return {
+    seen: 0,
     deployment_id: id,
     tenant_id: world.tenantId,
     listener_id: world.listenerId,

@@ -6,6 +6,7 @@ import type { Db } from "../../src/store/database.ts";
 import {
   type Claim,
   claim,
+  dropFromQueue,
   enqueue,
   failPass,
   heartbeat,
@@ -52,6 +53,20 @@ eachDatabase("a settled pass runs again at the time it asked for, and an earlier
   await enqueue(db, id);
   await claimOne(db, "a");
 });
+
+eachDatabase(
+  "who finds its deployment gone takes the row with it, unless the claim is another's by now",
+  async (db) => {
+    const id = randomUUID();
+    await enqueue(db, id);
+    const first = { ...(await claimOne(db, "a")), owner: "a" };
+    await dropFromQueue(db, { ...first, owner: "b" });
+    await dropFromQueue(db, { ...first, generation: first.generation - 1 });
+    assert.equal((await heartbeat(db, { owner: "a", deploymentIds: [id], leaseMs })).length, 0, "still there");
+    await dropFromQueue(db, first);
+    assert.deepEqual(await heartbeat(db, { owner: "a", deploymentIds: [id], leaseMs }), [id]);
+  },
+);
 
 eachDatabase("the longest due come first, and never more than asked for", async (db) => {
   const ids = Array.from({ length: 6 }, () => randomUUID());

@@ -6,18 +6,23 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { faultPoints } from "../../src/store/fault-points.ts";
 import { createAgentRepository } from "../agent-repository.ts";
+import { canContain, enterContained, isContained, runContained } from "../contained.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { startGithub } from "../hosts/github-server.ts";
 import { isOfPush, pushThrough } from "./push-scenario.ts";
+import { type ReplicaStorm, stormReplicas } from "./replicas.ts";
 import { liveThrough, type Survivor } from "./scenario.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
 /**
  * npm run storm [-- --runs N] [--points a,b] [--random N] [--lanes N]: kills the server with SIGKILL at every step it persists, in
  * the middle of a deployment's life, N times each, and then at random moments. After each life nothing may be lost, done
- * twice or left over. Several lives go on at a time, each on a server of its own: a life mostly waits. Ends with the line
- * `N passed, N failed`.
+ * twice or left over. Several lives go on at a time, each on a server of its own: a life mostly waits.
+ *
+ * npm run storm -- --replicas N [--deployments N] [--agents N] [--freeze MS]: replicas of a control plane on one PostgreSQL.
+ *
+ * Ends with the line `N passed, N failed`.
  */
 const { values: options } = parseArgs({
   options: {
@@ -25,6 +30,10 @@ const { values: options } = parseArgs({
     points: { type: "string" },
     random: { type: "string", default: "5" },
     lanes: { type: "string", default: "3" },
+    replicas: { type: "string" },
+    deployments: { type: "string", default: "200" },
+    agents: { type: "string", default: "4" },
+    freeze: { type: "string", default: "2000" },
   },
 });
 
@@ -48,9 +57,35 @@ const lives: Life[] = [
   ...numbered(options.random).map((run) => ({ title: `killed at random, run ${run}`, point: null, random: run })),
 ];
 
-await Promise.all(numbered(options.lanes).map(lane));
-console.log(`${counts.passed} passed, ${counts.failed} failed`);
-process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+if (options.replicas === undefined) {
+  await Promise.all(numbered(options.lanes).map(lane));
+  tell();
+} else if (isContained() || !canContain()) {
+  if (isContained()) enterContained("8g");
+  Object.assign(counts, await stormReplicas(numbersOf({ ...options, replicas: options.replicas })));
+  tell();
+} else {
+  // Whoever ends this process, by whatever signal, ends all that it started.
+  const { child } = runContained(import.meta.filename, process.argv.slice(2), { stdio: "inherit" });
+  child.once("exit", (code) => {
+    process.exitCode = code ?? 1;
+  });
+}
+
+function tell(): void {
+  console.log(`${counts.passed} passed, ${counts.failed} failed`);
+  process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+}
+
+function numbersOf(given: Record<"replicas" | "deployments" | "agents" | "freeze", string>): ReplicaStorm {
+  const [replicas, deployments, agents, freezeMs] = [given.replicas, given.deployments, given.agents, given.freeze];
+  return {
+    replicas: Number(replicas),
+    deployments: Number(deployments),
+    agents: Number(agents),
+    freezeMs: Number(freezeMs),
+  };
+}
 
 /** Lives one after the other in one data directory: what one leaves behind, the next would meet. */
 async function lane(): Promise<void> {

@@ -177,11 +177,20 @@ async function checkDataDir({ dataDir }: Connection): Promise<Finding> {
 /** One agent with its dependencies is 150 MiB, a build cache grows to a few of these. */
 const diskFreeMinBytes = 2 * 1024 * 1024 * 1024;
 
+/** The smallest agent and a segment of the database's log do not fit into less. */
+const diskFullBytes = 64 * 1024 * 1024;
+
 async function checkDisk({ dataDir }: Connection): Promise<Finding> {
   let directory = dataDir;
   while ((await stat(directory).catch(() => undefined)) === undefined) directory = path.dirname(directory);
   const { bavail, bsize } = await statfs(directory);
   const free = `${size(bavail * bsize)} free`;
+  if (bavail * bsize < diskFullBytes) {
+    return failed(
+      `${free} in ${dataDir}: it is full`,
+      "Free some space; the server goes on by itself, without a restart.",
+    );
+  }
   return bavail * bsize >= diskFreeMinBytes ? ok(free) : warning(free, "Free some space: builds need about 2 GiB.");
 }
 

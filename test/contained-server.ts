@@ -1,0 +1,13 @@
+import { enterContained } from "./contained.ts";
+import { startPostgresServer } from "./postgres-server.ts";
+
+// node test/contained-server.ts SIZE [--postgres] ARGS: `pierhead ARGS` in a world of its own, see contained.ts; with a
+// PostgreSQL server on the same file system.
+const [size = "", ...args] = process.argv.slice(2);
+enterContained(size);
+if (args[0] === "--postgres") {
+  args.shift();
+  process.env["DATABASE_URL"] = (await startPostgresServer({ durable: true }))?.url;
+}
+process.argv.splice(2, Number.POSITIVE_INFINITY, ...args);
+await import("../src/main.ts");

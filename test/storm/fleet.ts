@@ -1,0 +1,186 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { mintApiKey } from "../../src/auth/api-key.ts";
+import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
+import { type ServerProcess, startServerProcess } from "./server-process.ts";
+
+/** What all replicas of a control plane share. */
+export const keys = {
+  admin: mintApiKey().key,
+  listener: mintApiKey().key,
+  master: randomBytes(32).toString("base64"),
+};
+
+/** One of several servers on one database; it has a port and a data directory for its whole life, and dies often. */
+export class Replica {
+  readonly dataDir: string;
+  readonly url: string;
+  readonly #environment: Record<string, string>;
+  #server: ServerProcess | undefined;
+
+  constructor(dataDir: string, port: number, environment: Record<string, string>) {
+    this.dataDir = dataDir;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#environment = { ...environment, PORT: String(port) };
+  }
+
+  get server(): ServerProcess {
+    if (this.#server === undefined) throw new Error("this replica was not started");
+    return this.#server;
+  }
+
+  async start(): Promise<void> {
+    this.#server = await startServerProcess(this.dataDir, this.#environment);
+  }
+
+  async kill(): Promise<void> {
+    this.server.child.kill("SIGKILL");
+    await this.server.ended;
+    await this.start();
+  }
+
+  /** As after a deploy of the control plane: it ends cleanly, and another one begins. */
+  async restart(): Promise<void> {
+    await this.server.stop();
+    await this.start();
+  }
+
+  async freeze(ms: number): Promise<void> {
+    this.server.child.kill("SIGSTOP");
+    await sleep(ms).finally(() => this.server.child.kill("SIGCONT"));
+  }
+}
+
+/** `count` replicas on one database, each ready. */
+export async function startReplicas(directory: string, count: number, databaseUrl: string): Promise<Replica[]> {
+  const environment = {
+    DATABASE_URL: databaseUrl,
+    PIERHEAD_COMPUTE: "none",
+    PIERHEAD_ADMIN_KEY: keys.admin,
+    PIERHEAD_LISTENER_KEY: keys.listener,
+    PIERHEAD_MASTER_KEY: keys.master,
+    PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"),
+    PIERHEAD_DRAIN_TIMEOUT_MS: "5000",
+  };
+  const replicas: Replica[] = [];
+  for (let index = 1; index <= count; index += 1) {
+    replicas.push(new Replica(path.join(directory, `replica-${index}`), await freePort(), environment));
+  }
+  // All at once on an empty database, as a cluster starts them.
+  await Promise.all(replicas.map((replica) => replica.start()));
+  return replicas;
+}
+
+/** `pierhead listener` on process compute, in a process of its own. */
+export class ListenerProcess {
+  readonly dataDir: string;
+  readonly url: string;
+  readonly #environment: Record<string, string>;
+  #child: ChildProcess | undefined;
+  #output = "";
+
+  constructor(dataDir: string, port: number, controlPlaneUrl: string) {
+    this.dataDir = dataDir;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#environment = {
+      PORT: String(port),
+      PIERHEAD_URL: controlPlaneUrl,
+      PIERHEAD_LISTENER_KEY: keys.listener,
+      PIERHEAD_COMPUTE: "process",
+      PIERHEAD_DATA_DIR: dataDir,
+      PIERHEAD_LOG_LEVEL: "warn",
+    };
+  }
+
+  async start(): Promise<void> {
+    await mkdir(this.dataDir, { recursive: true });
+    const env = { ...process.env, NO_COLOR: "1", ...this.#environment };
+    const args = [path.resolve("src/main.ts"), "listener"];
+    const child = spawn(process.execPath, args, { env, stdio: ["ignore", "ignore", "pipe"] });
+    child.stderr?.on("data", (chunk: Buffer) => {
+      this.#output = (this.#output + chunk.toString()).slice(-20_000);
+    });
+    this.#child = child;
+    const answers = () =>
+      fetch(`${this.url}/ok`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await eventually(answers, (ok) => ok || child.exitCode !== null, { timeoutMs: 120_000, what: "the listener" });
+    if (child.exitCode !== null) throw new Error(`the listener ended:\n${this.#output}`);
+  }
+
+  async end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child as ChildProcess;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(signal);
+    await ended;
+  }
+}
+
+export interface Harm {
+  kills: number;
+  restarts: number;
+  freezes: number;
+  listenerKills: number;
+}
+
+/**
+ * Something bad every `pauseMs`: a replica is killed, restarted, or stands still for up to `freezeMsMax`, while at least
+ * one of the others works; now and then the listener is killed.
+ */
+export function startHarm(
+  replicas: Replica[],
+  listener: ListenerProcess,
+  { pauseMs, freezeMsMax }: { pauseMs: number; freezeMsMax: number },
+) {
+  const stopping = new AbortController();
+  const counts: Harm = { kills: 0, restarts: 0, freezes: 0, listenerKills: 0 };
+  const busy = new Set<Replica>();
+  const pause = () => sleep(pauseMs, undefined, { signal: stopping.signal }).catch(() => {});
+  const lane = async (act: (replica: Replica, turn: number) => Promise<void>) => {
+    for (let turn = 0; !stopping.signal.aborted; turn += 1) {
+      const free = replicas.filter((replica) => !busy.has(replica));
+      const victim = free[Math.floor(Math.random() * free.length)];
+      if (victim !== undefined && free.length > 1) {
+        busy.add(victim);
+        await act(victim, turn).finally(() => busy.delete(victim));
+      }
+      await pause();
+    }
+  };
+  const killing = lane(async (replica, turn) => {
+    if (turn % 4 === 3) {
+      await replica.restart();
+      counts.restarts += 1;
+    } else {
+      await replica.kill();
+      counts.kills += 1;
+    }
+    if (turn % 3 === 1) {
+      await listener.end("SIGKILL");
+      await listener.start();
+      counts.listenerKills += 1;
+    }
+  });
+  const freezing = lane(async (replica, turn) => {
+    // Every second time long enough that others take for dead who is not.
+    await replica.freeze(turn % 2 === 1 ? freezeMsMax : Math.random() * freezeMsMax);
+    counts.freezes += 1;
+  });
+  const ended = Promise.all([killing, freezing]);
+  // Whoever stops it is told.
+  ended.catch(() => {});
+  return {
+    counts,
+    async stop(): Promise<Harm> {
+      stopping.abort();
+      await ended;
+      return counts;
+    },
+  };
+}

@@ -1,0 +1,121 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import type pg from "pg";
+import { eventually } from "../eventually.ts";
+
+/** A build whose server died twice, and passes that failed and are made again after minutes: settling measures nothing. */
+const settleTimeoutMs = 1_200_000;
+
+const unsettled = "('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')";
+
+const counted = async (db: pg.Client, text: string, values: unknown[] = []): Promise<number> =>
+  Number((await db.query(`select count(*) as count from ${text}`, values)).rows[0].count);
+
+export async function waitUntilSettled(db: pg.Client): Promise<void> {
+  await eventually(
+    () => counted(db, `revisions where status in ${unsettled}`),
+    (count) => count === 0,
+    { timeoutMs: settleTimeoutMs, what: "no revision on its way" },
+  );
+}
+
+export async function waitUntilGone(db: pg.Client): Promise<void> {
+  await eventually(
+    () => counted(db, "deployments"),
+    (count) => count === 0,
+    {
+      timeoutMs: settleTimeoutMs,
+      what: "no deployment",
+    },
+  );
+}
+
+/** Deployments whose build was given up because its servers died three times: as it should be, and the user is told. */
+export async function findGivenUp(db: pg.Client): Promise<string[]> {
+  const { rows } = await db.query(`select deployment_id as id from revisions where ${isGivenUp}`);
+  return rows.map(({ id }) => id);
+}
+
+const isGivenUp = "status = 'BUILD_FAILED' and status_message like 'The server that ran this build died%'";
+
+/** What must be 0 once all have settled: lost, done twice, not serving. */
+export async function countWrong(db: pg.Client, accepted: Map<string, string>): Promise<Record<string, number>> {
+  const ids = [...accepted.keys()];
+  return {
+    "accepted deployments that are lost": await counted(
+      db,
+      "unnest($1::uuid[]) as a (id) where not exists (select from deployments d where d.id = a.id)",
+      [ids],
+    ),
+    "deployments that nobody was told of": await counted(db, "deployments where not id = any($1::uuid[])", [ids]),
+    "revisions more or less than were asked for": await counted(
+      db,
+      `(select d.id from deployments d left join revisions r on r.deployment_id = d.id group by d.id
+         having count(r.id) <> case when d.id = any($1::uuid[]) then 2 else 1 end) as odd`,
+      [updatedOf(accepted)],
+    ),
+    "revisions that failed": await counted(
+      db,
+      `revisions where status not in ('DEPLOYED', 'SKIPPED') and not (${isGivenUp})`,
+    ),
+    "deployments whose active revision is not their newest": await counted(
+      db,
+      `deployments d where d.active_revision_id is distinct from
+         (select r.id from revisions r where r.deployment_id = d.id and not (${isGivenUp})
+           order by r.seq desc limit 1)`,
+    ),
+    "assignments that are not of the active revision": await counted(
+      db,
+      `deployments d join assignments a on a.deployment_id = d.id
+        where a.spec -> 'target' ->> 'revision_id' is distinct from d.active_revision_id::text`,
+    ),
+    "moves that were made twice": await counted(
+      db,
+      `(select 1 from events where kind = 'revision.status'
+         group by revision_id, data ->> 'from', data ->> 'to' having count(*) > 1) as twice`,
+    ),
+  };
+}
+
+/** Those that get a second revision: every fourth of the simulated ones. */
+export function updatedOf(accepted: Map<string, string>): string[] {
+  return [...accepted].filter(([, name], index) => index % 4 === 0 && name.startsWith("storm-")).map(([id]) => id);
+}
+
+/** What must be 0 once all are deleted. */
+export async function countLeft(db: pg.Client, dataDirs: string[]): Promise<Record<string, number>> {
+  const left: Record<string, number> = {};
+  // Artifacts that are images are a row only: housekeeping forgets it an hour after the last use.
+  left["rows left in artifacts"] = await counted(db, "artifacts where key not like 'image:%'");
+  for (const table of ["revisions", "assignments", "observations", "reconcile_queue", "builds", "secret_sets"]) {
+    left[`rows left in ${table}`] = await counted(db, table);
+  }
+  left["leases of servers that are gone"] = await counted(db, "leases where lease_until > now()");
+  for (const name of ["replicas", "state", "builds", "artifacts", "uploads"]) {
+    left[`entries left in ${name}/`] = await settled(() => entries(dataDirs, name));
+  }
+  left["processes left"] = await settled(() => strayProcesses(dataDirs));
+  return left;
+}
+
+/** The last number that was seen: 0, or what would not go. */
+async function settled(count: () => Promise<number>): Promise<number> {
+  return eventually(count, (found) => found === 0).catch(count);
+}
+
+async function entries(dataDirs: string[], name: string): Promise<number> {
+  const lists = await Promise.all(dataDirs.map((dataDir) => readdir(path.join(dataDir, name)).catch(() => [])));
+  return lists.flat().length;
+}
+
+/** Processes that carry our marks: replicas of these data directories, and builds. */
+async function strayProcesses(dataDirs: string[]): Promise<number> {
+  let left = 0;
+  for (const pid of await readdir("/proc").catch(() => [])) {
+    if (!/^\d+$/.test(pid)) continue;
+    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+    const isOurs = /^PIERHEAD_(BUILD_ID|REPLICA_ID)=/m.test(environment.replaceAll("\0", "\n"));
+    if (isOurs && dataDirs.some((dataDir) => environment.includes(dataDir))) left += 1;
+  }
+  return left;
+}

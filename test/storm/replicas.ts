@@ -1,0 +1,256 @@
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import { ApiFailure, type Client, createClient } from "../../src/client/client.ts";
+import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
+import { createGateway } from "../../src/gateway/gateway.ts";
+import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { simulatedLimits } from "../../src/server/listener.ts";
+import { httpIdentify } from "../../src/server/listener-transport.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
+import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { startBalancer } from "./balancer.ts";
+import { keys, ListenerProcess, type Replica, startHarm, startReplicas } from "./fleet.ts";
+import { openRecordingCompute, type RecordingCompute } from "./recording-compute.ts";
+import { countLeft, countWrong, findGivenUp, updatedOf, waitUntilGone, waitUntilSettled } from "./replica-counts.ts";
+
+export interface ReplicaStorm {
+  replicas: number;
+  /** On simulated compute. */
+  deployments: number;
+  /** On process compute, built from a commit each. */
+  agents: number;
+  /** Longest time that a replica stands still; leases last 30 s. */
+  freezeMs: number;
+}
+
+/** Calls under way at a time. */
+const lanesMax = 24;
+
+/** Nobody answers while the last replica that works is being killed too: then a call is made again, under its own name. */
+const triesMax = 60;
+
+/** Between one harm and the next of its kind. */
+const pauseMs = 2_000;
+
+interface World {
+  api: Client;
+  db: pg.Client;
+  compute: RecordingCompute;
+  agents: { id: string; version: string }[];
+  /** Ids of every deployment whose create was answered. */
+  accepted: Map<string, string>;
+  listenerId: string;
+  repository: { url: string; commit(files: Record<string, string>): Promise<string> };
+}
+
+/**
+ * Several control planes on one PostgreSQL, killed, frozen and restarted while deployments are made, updated and deleted.
+ * Afterwards everything is counted. @returns how many of the counts were as they must be, and how many were not.
+ */
+export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: number; failed: number }> {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) {
+    console.log(postgresSkipped);
+    return { passed: 0, failed: 0 };
+  }
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-replicas-"));
+  const db = new pg.Client({ connectionString: postgres.url });
+  const stop = new AsyncDisposableStack();
+  stop.defer(() => rm(directory, { recursive: true, force: true }));
+  stop.defer(() => postgres.stop());
+  try {
+    await db.connect();
+    stop.defer(() => db.end());
+    const replicas = await startReplicas(directory, storm.replicas, postgres.url);
+    for (const replica of replicas) stop.defer(() => replica.server.stop());
+    const balancer = stop.use(await startBalancer(replicas.map(({ url }) => url)));
+    const listener = new ListenerProcess(path.join(directory, "listener"), await freePort(), balancer.url);
+    await listener.start();
+    stop.defer(() => listener.end("SIGTERM"));
+    const api = createClient({ baseUrl: balancer.url, apiKey: keys.admin });
+    const { id, listener_key: key } = await api.createListener({
+      body: { compute_type: "k8s", compute_id: "simulated", compute_config: {} },
+    });
+    const compute = openRecordingCompute(1);
+    const simulated = startSimulatedListener(compute, balancer.url, key as string);
+    stop.defer(() => simulated.stop());
+    const repository = stop.use(await createAgentRepository());
+    const world = { api, db, compute, agents: [], accepted: new Map(), listenerId: id, repository };
+    return await liveThrough(world, storm, replicas, listener);
+  } finally {
+    await stop.disposeAsync();
+  }
+}
+
+function startSimulatedListener(compute: RecordingCompute, url: string, key: string): Listener {
+  const logger = createLogger("silent");
+  const gateway = createGateway({
+    ...{ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger },
+    identify: httpIdentify(url),
+  });
+  const client = createListenerClient(httpSend(url, key), httpStreams(url, key));
+  const listener = createListener({
+    ...{ client, compute, traffic: gateway, logger, version: "storm", instanceId: "storm" },
+    limits: simulatedLimits,
+  });
+  listener.start();
+  return listener;
+}
+
+async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[], listener: ListenerProcess) {
+  const began = performance.now();
+  const say = (text: string) => console.log(`${Math.round((performance.now() - began) / 1_000)} s: ${text}`);
+  const harm = startHarm(replicas, listener, { pauseMs, freezeMsMax: storm.freezeMs });
+  const counts: Record<string, number> = {};
+  try {
+    await createAll(world, storm);
+    say(`${world.accepted.size} creates were answered`);
+    await updateSome(world);
+    say("every fourth was updated");
+    await waitUntilSettled(world.db);
+    say("all have settled");
+    Object.assign(counts, await countWrong(world.db, world.accepted));
+    const givenUp = new Set(await findGivenUp(world.db));
+    say(`${givenUp.size} builds were given up, as their servers died three times`);
+    world.agents = world.agents.filter(({ id }) => !givenUp.has(id));
+    Object.assign(counts, await countSilent(world, listener.url));
+    await deleteAll(world);
+    await waitUntilGone(world.db);
+    say("all are deleted");
+  } finally {
+    const { kills, freezes, restarts, listenerKills } = await harm.stop();
+    say(`replicas: ${kills} killed, ${freezes} frozen, ${restarts} restarted; listener: ${listenerKills} killed`);
+  }
+  counts["work that the driver was given twice"] = world.compute.wrong.length;
+  for (const wrong of world.compute.wrong.slice(0, 5)) say(wrong);
+  await eventually(
+    () => world.compute.count(),
+    (count) => count === 0,
+    { what: "no simulated replica" },
+  );
+  counts["lost changes that a resync found"] = await corrections(replicas);
+  // Directories of artifacts that a killed server left go when it starts again.
+  for (const replica of replicas) await replica.restart();
+  const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];
+  Object.assign(counts, await countLeft(world.db, dataDirs));
+  return judge(counts);
+}
+
+function judge(counts: Record<string, number>) {
+  let failed = 0;
+  for (const [what, count] of Object.entries(counts)) {
+    if (count !== 0) failed += 1;
+    console.log(`${count === 0 ? "ok  " : "FAIL"} ${count} ${what}`);
+  }
+  return { passed: Object.keys(counts).length - failed, failed };
+}
+
+async function createAll(world: World, storm: ReplicaStorm): Promise<void> {
+  const simulated = Array.from({ length: storm.deployments }, (_, index) => () => createSimulated(world, index));
+  // A build each: of the same commit there would be one for all.
+  const agents: (() => Promise<void>)[] = [];
+  for (let index = 0; index < storm.agents; index += 1) {
+    const name = `agent-${index}`;
+    const commit = await world.repository.commit(nodeAgent(name));
+    agents.push(() => createAgent(world, name, commit));
+  }
+  // Between the others, from the beginning to the end.
+  const every = Math.max(1, Math.floor(storm.deployments / Math.max(1, storm.agents)));
+  const work = simulated.flatMap((one, index) => (index % every === 0 ? [agents.shift() ?? [], one].flat() : [one]));
+  await inLanes([...work, ...agents]);
+}
+
+async function createSimulated({ api, accepted, listenerId }: World, index: number): Promise<void> {
+  const name = `storm-${index}`;
+  const body = {
+    ...{ name, source: "external_docker" as const, source_config: { listener_id: listenerId } },
+    source_revision_config: { image_uri: "registry.invalid/agent:1" },
+  };
+  const { id } = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  accepted.set(id, name);
+}
+
+async function createAgent({ api, accepted, agents, repository }: World, name: string, commit: string) {
+  const body = {
+    ...{ name, source: "github" as const },
+    source_config: { repo_url: repository.url, build_on_push: false, deployment_type: "dev" as const },
+    source_revision_config: { repo_ref: commit, langgraph_config_path: "pierhead.json" },
+  };
+  const { id } = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  accepted.set(id, name);
+  agents.push({ id, version: name });
+}
+
+/** Each fourth gets a second revision, whatever has become of its first one. */
+async function updateSome({ api, accepted }: World): Promise<void> {
+  const ids = updatedOf(accepted);
+  const body = { source_revision_config: { image_uri: "registry.invalid/agent:2" } };
+  await inLanes(
+    ids.map(
+      (id) => () => surely((idempotencyKey) => api.patchDeployment({ deployment_id: id, body }, { idempotencyKey })),
+    ),
+  );
+}
+
+async function deleteAll({ api, accepted }: World): Promise<void> {
+  await inLanes(
+    [...accepted.keys()].map(
+      (id) => () => surely((idempotencyKey) => api.deleteDeployment({ deployment_id: id }, { idempotencyKey })),
+    ),
+  );
+}
+
+/** Agents that do not answer, or as another version, through the gateway of their listener. */
+async function countSilent({ api, agents }: World, listenerUrl: string): Promise<Record<string, number>> {
+  let silent = 0;
+  for (const { id, version } of agents) {
+    const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
+    const address = `${listenerUrl}${new URL(url ?? "").pathname}/version`;
+    // A listener that was just killed finds its agents again first.
+    const answers = () => fetch(address).then((answer) => answer.text(), String);
+    await eventually(answers, (text) => text.includes(`"${version}"`)).catch(() => {
+      silent += 1;
+    });
+  }
+  return { "agents that do not answer": silent };
+}
+
+/** Of those that live: a counter ends with its server. */
+async function corrections(replicas: Replica[]): Promise<number> {
+  let sum = 0;
+  for (const { url } of replicas) {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    sum += Number(/^pierhead_resync_corrections_total (\d+)/m.exec(text)?.[1] ?? Number.NaN);
+  }
+  return sum;
+}
+
+/** A call that is made until it is answered, each time under the same key: it is done once. */
+async function surely<T>(act: (idempotencyKey: string) => Promise<T>): Promise<T> {
+  const key = randomUUID();
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await act(key);
+    } catch (error) {
+      const isPassing = !(error instanceof ApiFailure) || error.status >= 500;
+      if (!isPassing || tries === triesMax) throw error;
+      await sleep(500);
+    }
+  }
+}
+
+async function inLanes(work: (() => Promise<unknown>)[]): Promise<void> {
+  const left = work.values();
+  await Promise.all(
+    Array.from({ length: lanesMax }, async () => {
+      for (const one of left) await one();
+    }),
+  );
+}
