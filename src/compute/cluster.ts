@@ -51,8 +51,11 @@ export interface ClusterCompute extends ReplicaLogs {
    */
   apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null; held: string[] | null }>;
   look(key: ClusterKey, signal: AbortSignal): Promise<ClusterSight>;
-  /** Deletes a deployment with its data, a step each call. @returns true once nothing of it is left. */
-  remove(deploymentId: string, signal: AbortSignal): Promise<boolean>;
+  /**
+   * Deletes a deployment, a step each call, and does with its data as the operator of the cluster wants.
+   * @returns `because`: what keeps it, when it may take a person to go on.
+   */
+  remove(deploymentId: string, signal: AbortSignal): Promise<{ isGone: boolean; because: string | null }>;
   list(signal: AbortSignal): Promise<HeldDeployment[]>;
   /** What the replicas use that the engine has measured; null: it measures nothing. */
   readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null>;

@@ -54,6 +54,9 @@ const defaultGraceMs = 120_000;
 const busyLookMs = 2_000;
 const quietLookMs = 600_000;
 
+/** What waits for a person. */
+const heldLookMs = 15_000;
+
 /** Each pass is some 20 calls; this many at once keep an API server busy and not flooded. */
 const passesMax = 8;
 const passTimeoutMs = 120_000;
@@ -260,11 +263,18 @@ export class ClusterFleet {
 
   async #remove(member: Member, signal: AbortSignal): Promise<number> {
     const { assignment, deploymentId } = member;
-    const isGone = await this.#options.cluster.remove(deploymentId, signal);
-    if (!isGone) return busyLookMs;
+    const { isGone, because } = await this.#options.cluster.remove(deploymentId, signal);
+    if (because !== null) this.#noteKept(member, because);
+    if (!isGone) return because === null ? busyLookMs : heldLookMs;
     if (assignment === null) this.#drop(deploymentId);
     else this.#options.report({ ...snapshotOf(assignment), deleted: true });
     return quietLookMs;
+  }
+
+  #noteKept({ assignment, deploymentId }: Member, because: string): void {
+    this.#options.logger.warn({ deployment_id: deploymentId, because }, "data keeps a deletion from its end");
+    if (assignment === null) return;
+    this.#options.report({ ...snapshotOf(assignment), cause: causeOf("Storage", because) });
   }
 
   async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {

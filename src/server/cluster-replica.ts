@@ -71,6 +71,8 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
     allowsNetworkVolumes: config.allowNetworkVolumes,
     postgresImage: config.postgresImage,
     redisImage: config.redisImage,
+    dataPolicy: config.dataPolicy,
+    snapshotClass: config.snapshotClass ?? null,
   };
 }
 

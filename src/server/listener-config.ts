@@ -86,6 +86,16 @@ export const listenerSettings = {
     "Database of an agent without its own.",
   ),
   redisImage: text("PIERHEAD_KUBERNETES_REDIS_IMAGE", "redis:7.4-alpine", "Redis of an agent without its own."),
+  dataPolicy: oneOf(
+    "PIERHEAD_KUBERNETES_DATA_POLICY",
+    ["delete", "retain", "snapshot"] as const,
+    "What becomes of an agent's own database in the cluster when its deployment is deleted.",
+  ),
+  snapshotClass: optional(
+    "PIERHEAD_KUBERNETES_SNAPSHOT_CLASS",
+    "the cluster's default",
+    "VolumeSnapshotClass of the snapshots that are kept.",
+  ),
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
     ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],

@@ -5,50 +5,15 @@ import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import type { MetricSample } from "../../src/contract/metrics.ts";
 import { eventually } from "../eventually.ts";
+import { addDisk, define } from "./furniture.ts";
 import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
 import { startMetricsServer } from "./metrics-server.ts";
-import { make } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
   world = await startWorld();
 });
 after(() => world[Symbol.asyncDispose]());
-
-const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-/** The kinds of an operator, without the operator. */
-function define(group: string, version: string, names: { kind: string; plural: string }[]) {
-  return Promise.all(
-    names.map(({ kind, plural }) =>
-      make(world.plane.admin, definitions, {
-        metadata: {
-          name: `${plural}.${group}`,
-          annotations: { "api-approved.kubernetes.io": "unapproved, for a test" },
-        },
-        spec: {
-          ...{ group, scope: "Namespaced", names: { kind, plural, singular: kind.toLowerCase() } },
-          versions: [
-            {
-              ...{ name: version, served: true, storage: true, subresources: { status: {} } },
-              schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-            },
-          ],
-        },
-      }),
-    ),
-  );
-}
-
-/** A disk that a claim without a class can have. */
-const addDisk = (name: string) =>
-  make(world.plane.admin, "/api/v1/persistentvolumes", {
-    metadata: { name },
-    spec: {
-      ...{ capacity: { storage: "5Gi" }, accessModes: ["ReadWriteOnce"], storageClassName: "" },
-      ...{ persistentVolumeReclaimPolicy: "Retain", hostPath: { path: `/nowhere/${name}` } },
-    },
-  });
 
 suite("databases, autoscalers and routes", () => {
   test("what pods use arrives where the cluster measures it; one that does not, or no longer, is said once", async () => {
@@ -99,7 +64,7 @@ suite("databases, autoscalers and routes", () => {
           .then((all) => all.map(({ metadata }) => metadata.name.split("-").at(-1)).toSorted()),
         ["postgres", "redis"],
       );
-      await addDisk(`disk-${place.namespace}`);
+      await addDisk(world.plane, `disk-${place.namespace}`);
       return deploying;
     })();
     const claims = await place.list("PersistentVolumeClaim");
@@ -136,12 +101,12 @@ suite("databases, autoscalers and routes", () => {
     const { deployment_id, slug } = await place.deployed(newRun(place, undefined, scaled));
     assert.ok(await place.get("Ingress", slug));
     await Promise.all([
-      define("keda.sh", "v1alpha1", [
+      define(world.plane, "keda.sh", "v1alpha1", [
         { kind: "ScaledObject", plural: "scaledobjects" },
         { kind: "TriggerAuthentication", plural: "triggerauthentications" },
       ]),
-      define("gateway.networking.k8s.io", "v1", [{ kind: "HTTPRoute", plural: "httproutes" }]),
-      define("metrics.k8s.io", "v1beta1", [{ kind: "Fake", plural: "fakes" }]),
+      define(world.plane, "gateway.networking.k8s.io", "v1", [{ kind: "HTTPRoute", plural: "httproutes" }]),
+      define(world.plane, "metrics.k8s.io", "v1beta1", [{ kind: "Fake", plural: "fakes" }]),
     ]);
     await place.rediscovered(({ hasKeda, hasGatewayApi, hasMetrics }) => hasKeda && hasGatewayApi && hasMetrics);
     const second = newRun(place, "127.0.0.1:1/agent:2", scaled);

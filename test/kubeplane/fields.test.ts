@@ -13,6 +13,7 @@ const bare: ClusterTraits = {
   hasMetrics: true,
   hasKeda: false,
   hasCnpg: false,
+  hasSnapshots: false,
   hasGatewayApi: false,
   version: "v1.34",
 };

@@ -31,6 +31,8 @@ export const policy: ClusterPolicy = {
   allowsNetworkVolumes: false,
   postgresImage: "127.0.0.1:1/postgres:16",
   redisImage: "127.0.0.1:1/redis:7",
+  dataPolicy: "delete",
+  snapshotClass: null,
 };
 
 /** One control plane of Kubernetes with one node, for all tests of a file. */

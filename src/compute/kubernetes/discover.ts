@@ -21,10 +21,14 @@ export async function discover(api: ApiServer, signal: AbortSignal): Promise<Clu
     hasKeda: serves("keda.sh", "v1alpha1"),
     hasCnpg: serves("postgresql.cnpg.io", "v1"),
     hasGatewayApi: serves("gateway.networking.k8s.io", "v1"),
+    hasSnapshots: serves("snapshot.storage.k8s.io", "v1"),
   };
 }
 
-export function capabilitiesOf({ hasMetrics, hasKeda, hasCnpg, hasGatewayApi }: ClusterTraits): string[] {
-  const found = { autoscaling: hasMetrics, keda: hasKeda, cnpg: hasCnpg, "gateway-api": hasGatewayApi };
+export function capabilitiesOf(traits: ClusterTraits): string[] {
+  const found = {
+    ...{ autoscaling: traits.hasMetrics, keda: traits.hasKeda, cnpg: traits.hasCnpg },
+    ...{ "gateway-api": traits.hasGatewayApi, snapshots: traits.hasSnapshots },
+  };
   return Object.entries(found).flatMap(([name, isThere]) => (isThere ? [name] : []));
 }

@@ -122,6 +122,8 @@ function environmentOf(options: InstallOptions): Record<string, string> {
     PIERHEAD_KUBERNETES_ALLOW_NETWORK_VOLUMES: "false",
     PIERHEAD_KUBERNETES_POSTGRES_IMAGE: "",
     PIERHEAD_KUBERNETES_REDIS_IMAGE: "",
+    PIERHEAD_KUBERNETES_DATA_POLICY: "delete",
+    PIERHEAD_KUBERNETES_SNAPSHOT_CLASS: "",
     PIERHEAD_DATA_DIR: "/var/lib/pierhead",
     PIERHEAD_LOG_LEVEL: "info",
     HOST: "0.0.0.0",

@@ -14,6 +14,7 @@ export const kinds = {
   Service: { apiVersion: "v1", plural: "services", isChild: true },
   ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts", isChild: true },
   PersistentVolumeClaim: { apiVersion: "v1", plural: "persistentvolumeclaims", isChild: false },
+  VolumeSnapshot: { apiVersion: "snapshot.storage.k8s.io/v1", plural: "volumesnapshots", isChild: false },
   Pod: { apiVersion: "v1", plural: "pods", isChild: false },
   /** Of the Metrics API: what a pod uses. */
   PodMetrics: { apiVersion: "metrics.k8s.io/v1beta1", plural: "pods", isChild: false },

@@ -8,7 +8,7 @@ import { capabilitiesOf, discover } from "./discover.ts";
 import { WrittenObjects } from "./drift.ts";
 import { componentLabel, deploymentLabel, revisionAnnotation } from "./names.ts";
 import { readPodLog } from "./pod-logs.ts";
-import { removeDeployment } from "./remove.ts";
+import { type Removal, removeDeployment } from "./remove.ts";
 import { managedText, selectorText } from "./render.ts";
 import { type ClusterView, type PodView, readRollout } from "./rollout.ts";
 import { UsageReader } from "./usage.ts";
@@ -110,7 +110,7 @@ class KubernetesCluster implements ClusterCompute {
     return { revisionId, isReady, troubles, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
   }
 
-  async remove(deploymentId: string, signal: AbortSignal): Promise<boolean> {
+  async remove(deploymentId: string, signal: AbortSignal): Promise<Removal> {
     const { api, policy, namespaces } = this.#options;
     // From here on nothing is drift.
     this.#written.delete(deploymentId);

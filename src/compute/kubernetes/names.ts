@@ -6,6 +6,9 @@ export const deploymentLabel = `${labelPrefix}deployment-id`;
 export const revisionAnnotation = `${labelPrefix}revision-id`;
 export const pausedAnnotation = `${labelPrefix}paused`;
 export const driftAnnotation = `${labelPrefix}drift`;
+export const dataAnnotation = `${labelPrefix}data`;
+/** On what stays of a deployment that was deleted. */
+export const retainedLabel = `${labelPrefix}retained`;
 export const componentLabel = "app.kubernetes.io/component";
 export const managedByLabel = "app.kubernetes.io/managed-by";
 export const teardownFinalizer = `${labelPrefix}teardown`;

@@ -1,65 +1,99 @@
 import { KubeError } from "./api-server.ts";
 import { type ApplyGround, childKinds, type Living, readAnchor } from "./apply.ts";
-import { teardownFinalizer } from "./names.ts";
+import { dataPolicyOf, settleData, type Waiting } from "./keep-data.ts";
+import { dataAnnotation, teardownFinalizer } from "./names.ts";
 import { selectorText } from "./render.ts";
+import { type DataPolicy, dataPolicies } from "./workload.ts";
+
+export interface Removal extends Waiting {
+  /** Nothing is left that was to go. */
+  isGone: boolean;
+}
 
 /**
- * One step of taking a deployment away: the anchor is deleted and the garbage collector takes its children, then we take
- * what it leaves (disks outlive their StatefulSet), and only when nothing is left the anchor may go.
- * @returns true once nothing is left.
+ * One step of taking a deployment away: the anchor is deleted and its children with it, then comes the data (disks outlive
+ * their StatefulSet), and only when that is as it is to be the anchor may go.
  */
 export async function removeDeployment(
-  { api, traits }: ApplyGround,
+  ground: ApplyGround,
   deploymentId: string,
   namespaces: string[],
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<Removal> {
   const query = { labelSelector: selectorText(deploymentId) };
-  let isGone = true;
+  const removal: Removal = { isGone: true, because: null };
   for (const namespace of namespaces) {
-    const { items: anchors } = await api.list<Living>("ConfigMap", namespace, query, signal);
+    const { items: anchors } = await ground.api.list<Living>("ConfigMap", namespace, query, signal);
     for (const anchor of anchors) {
-      isGone = false;
-      if (anchor.metadata.deletionTimestamp === undefined) {
-        const options = { uid: anchor.metadata.uid, propagationPolicy: "Foreground" } as const;
-        await api.remove("ConfigMap", anchor.metadata, options, signal);
-        continue;
-      }
-      if (await hasChildren({ api, traits }, namespace, query, signal)) continue;
-      await removeRest(api, anchor, namespace, query, signal);
+      const { because } = await takeAway(ground, anchor, query, signal);
+      removal.isGone = false;
+      removal.because ??= because;
     }
   }
-  return isGone;
+  return removal;
 }
 
-async function hasChildren(
-  { api, traits }: Pick<ApplyGround, "api" | "traits">,
+async function takeAway(
+  ground: ApplyGround,
+  anchor: Living,
+  query: { labelSelector: string },
+  signal: AbortSignal,
+): Promise<Waiting> {
+  const policy = dataPolicyOf(anchor, ground.policy);
+  if (policy === null) {
+    const words = `The annotation ${dataAnnotation} of the ConfigMap ${anchor.metadata.name} is none of`;
+    return { because: `${words} ${dataPolicies.join(", ")}. Correct it, and the deletion goes on.` };
+  }
+  if (anchor.metadata.deletionTimestamp === undefined) await begin(ground, anchor, policy, signal);
+  else if (!(await removeChildren(ground, anchor.metadata.namespace, query, signal))) {
+    const waiting = await settleData({ ...ground, anchor, signal }, policy);
+    if (waiting !== null) return waiting;
+    await removeRest(ground, anchor, policy, signal);
+  }
+  return { because: null };
+}
+
+/**
+ * Where data stays, the Secret with its password has to: what an anchor leaves behind as orphans is nobody's, and what is not
+ * to stay we delete ourselves. The anchor says which way was taken, whatever the listener's own policy becomes meanwhile.
+ */
+async function begin({ api }: ApplyGround, { metadata }: Living, policy: DataPolicy, signal: AbortSignal) {
+  const isKept = policy !== "delete";
+  const note = { metadata: { annotations: { [dataAnnotation]: policy } } };
+  if (isKept) await api.patch("ConfigMap", metadata, note, signal);
+  const propagationPolicy = isKept ? "Orphan" : "Foreground";
+  await api.remove("ConfigMap", metadata, { uid: metadata.uid, propagationPolicy }, signal);
+}
+
+/** All but a database of an operator, which is data. @returns whether any is still there. */
+async function removeChildren(
+  { api, traits }: ApplyGround,
   namespace: string,
   query: { labelSelector: string },
   signal: AbortSignal,
 ): Promise<boolean> {
-  for (const kind of [...childKinds(traits), "Pod"]) {
-    const { items } = await api.list(kind, namespace, query, signal);
-    if (items.length > 0) return true;
+  let isAnyLeft = false;
+  for (const kind of childKinds(traits).filter((one) => one !== "Cluster")) {
+    const { items } = await api.list<Living>(kind, namespace, query, signal);
+    for (const { metadata } of items) {
+      isAnyLeft = true;
+      if (metadata.deletionTimestamp === undefined) await api.remove(kind, metadata, { uid: metadata.uid }, signal);
+    }
   }
-  return false;
+  return isAnyLeft || (await api.list("Pod", namespace, query, signal)).items.length > 0;
 }
 
-/** Disks first, and the finalizer only when they are gone: a name that is used again must not find old data. */
+/** Secrets, and the finalizer last of all. */
 async function removeRest(
-  api: ApplyGround["api"],
+  { api }: ApplyGround,
   anchor: Living,
-  namespace: string,
-  query: { labelSelector: string },
+  policy: DataPolicy,
   signal: AbortSignal,
 ): Promise<void> {
-  const { items: claims } = await api.list<Living>("PersistentVolumeClaim", namespace, query, signal);
-  for (const { metadata } of claims) {
-    if (metadata.deletionTimestamp === undefined) await api.remove("PersistentVolumeClaim", metadata, {}, signal);
-  }
-  if (claims.length > 0) return;
+  const { namespace } = anchor.metadata;
   const { slug, secrets } = readAnchor(anchor);
-  for (const name of [...(JSON.parse(secrets) as string[]), `${slug}-postgres`, `${slug}-redis`]) {
+  const ofData = policy === "delete" ? [`${slug}-postgres`] : [];
+  for (const name of [...(JSON.parse(secrets) as string[]), `${slug}-redis`, ...ofData]) {
     await api.remove("Secret", { namespace, name }, {}, signal);
   }
   const finalizers = (anchor.metadata.finalizers ?? []).filter((one) => one !== teardownFinalizer);

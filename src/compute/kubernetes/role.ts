@@ -12,6 +12,7 @@ export const listenerRules = [
   { apiGroups: [""], resources: ["configmaps/finalizers"], verbs: ["update"] },
   { apiGroups: [""], resources: ["secrets"], verbs: ["create", "delete"] },
   { apiGroups: [""], resources: ["persistentvolumeclaims"], verbs: ["get", "list", "watch", "patch", "delete"] },
+  { apiGroups: ["snapshot.storage.k8s.io"], resources: ["volumesnapshots"], verbs: ["get", "create"] },
   { apiGroups: [""], resources: ["pods", "events"], verbs: read },
   { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
   { apiGroups: ["metrics.k8s.io"], resources: ["pods"], verbs: ["get", "list"] },

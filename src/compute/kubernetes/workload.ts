@@ -25,6 +25,13 @@ export interface Workload {
 /** What is decided once per deployment and then kept: its data must not move because somebody installed an operator. */
 export type DatabaseMode = "external" | "cnpg" | "plain";
 
+/**
+ * What becomes of a database of ours when its deployment is deleted: it goes, it stays as its disk, or it stays as a
+ * snapshot of its disk.
+ */
+export const dataPolicies = ["delete", "retain", "snapshot"] as const;
+export type DataPolicy = (typeof dataPolicies)[number];
+
 /** How this cluster differs from a bare one. */
 export interface ClusterTraits {
   /** `metrics.k8s.io` is served: autoscaling has numbers to act on. */
@@ -32,6 +39,8 @@ export interface ClusterTraits {
   hasKeda: boolean;
   hasCnpg: boolean;
   hasGatewayApi: boolean;
+  /** Disks can be kept as a VolumeSnapshot. */
+  hasSnapshots: boolean;
   version: string;
 }
 
@@ -48,6 +57,10 @@ export interface ClusterPolicy {
   allowsNetworkVolumes: boolean;
   postgresImage: string;
   redisImage: string;
+  /** Unless an anchor says otherwise. */
+  dataPolicy: DataPolicy;
+  /** Of snapshots; null: the cluster's default. */
+  snapshotClass: string | null;
 }
 
 export interface Manifest {

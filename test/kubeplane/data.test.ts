@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import type { Living } from "../../src/compute/kubernetes/apply.ts";
+import { eventually } from "../eventually.ts";
+import { addDisk, define } from "./furniture.ts";
+import { newRun, openPlace, type Place, startWorld } from "./harness.ts";
+import { make } from "./plane.ts";
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+before(async () => {
+  world = await startWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+const soon = () => AbortSignal.timeout(30_000);
+
+/** With a database of its own, on a disk of ours. */
+async function deployed(place: Place): Promise<{ deployment_id: string; slug: string }> {
+  await addDisk(world.plane, `disk-${place.namespace}`);
+  return place.deployed(newRun(place, undefined, {}, {}));
+}
+
+const deleteIt = ({ controlPlane }: Place, deployment_id: string) =>
+  controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+
+const setStatus = (path: string, status: object) =>
+  world.plane.admin.call({ method: "PATCH", path: `${path}/status`, body: { status }, type: "merge", signal: soon() });
+
+const annotate = ({ namespace }: Place, name: string, policy: string) =>
+  world.plane.admin.patch(
+    "ConfigMap",
+    { namespace, name },
+    { metadata: { annotations: { "pierhead.dev/data": policy } } },
+    soon(),
+  );
+
+/** Everything of ours but data: nothing of it may be left, whatever the policy. */
+async function assertOnlyDataIsLeft(place: Place, slug: string): Promise<void> {
+  for (const kind of ["StatefulSet", "Deployment", "Service", "NetworkPolicy", "Pod", "ServiceAccount"]) {
+    const names = (await place.list(kind)).map(({ metadata }) => metadata.name);
+    assert.deepEqual(
+      names.filter((name) => name !== "default"),
+      [],
+      kind,
+    );
+  }
+  assert.equal(await place.get("ConfigMap", slug), null);
+}
+
+async function assertPasswordIsLeft(place: Place, slug: string): Promise<void> {
+  const secrets = await place.list("Secret");
+  assert.deepEqual(
+    secrets.map(({ metadata }) => [metadata.name, metadata.ownerReferences ?? []]),
+    [[`${slug}-postgres`, []]],
+    "nobody's: no garbage collector takes it",
+  );
+}
+
+suite("data of a deployment that is deleted", () => {
+  test("retain: disk and password stay, found by their label; all else goes. An annotation comes before the listener's policy", async () => {
+    await using place = await openPlace(world.plane, { dataPolicy: "delete" });
+    const { deployment_id, slug } = await deployed(place);
+    await annotate(place, slug, "keep");
+    deleteIt(place, deployment_id);
+    const { cause } = await place.reported(deployment_id, (report) => report.cause !== null);
+    assert.match(cause?.message ?? "", /none of delete, retain, snapshot/);
+    assert.ok(
+      await place.get("StatefulSet", `${slug}-postgres`),
+      "nothing is touched before it is known what is wanted",
+    );
+    await annotate(place, slug, "retain");
+    await place.reported(deployment_id, ({ deleted }) => deleted);
+    await assertOnlyDataIsLeft(place, slug);
+    await assertPasswordIsLeft(place, slug);
+    const [disk, ...others] = await place.list("PersistentVolumeClaim");
+    assert.equal(others.length, 0);
+    assert.equal(disk?.metadata.labels?.["pierhead.dev/retained"], "true");
+    assert.equal(disk?.metadata.labels?.["pierhead.dev/deployment-id"], deployment_id);
+    assert.deepEqual([disk?.metadata.deletionTimestamp, disk?.metadata.ownerReferences], [undefined, undefined]);
+  });
+
+  test("snapshot: a cluster that cannot says so and the disk waits; the disk goes only once its snapshot can be used", async () => {
+    await using place = await openPlace(world.plane, { dataPolicy: "snapshot", snapshotClass: "fast" });
+    const { deployment_id, slug } = await deployed(place);
+    deleteIt(place, deployment_id);
+    const cannot = await place.reported(deployment_id, (report) => report.cause !== null);
+    assert.match(cannot.cause?.message ?? "", /no VolumeSnapshot .*Install a snapshot controller/);
+    assert.deepEqual([await place.list("StatefulSet"), await place.list("Pod")], [[], []], "the agent is gone already");
+    const disk = `data-${slug}-postgres-0`;
+    await define(world.plane, "snapshot.storage.k8s.io", "v1", [{ kind: "VolumeSnapshot", plural: "volumesnapshots" }]);
+    const snapshot = () => place.get<Living & { spec: object }>("VolumeSnapshot", `${disk}-last`).catch(() => null);
+    const taken = await eventually(snapshot, (one) => one !== null, { timeoutMs: 90_000 });
+    assert.deepEqual(taken?.spec, { source: { persistentVolumeClaimName: disk }, volumeSnapshotClassName: "fast" });
+    const path = `/apis/snapshot.storage.k8s.io/v1/namespaces/${place.namespace}/volumesnapshots/${disk}-last`;
+    await setStatus(path, { readyToUse: false, error: { message: "the array is full" } });
+    await place.reported(deployment_id, ({ cause }) => /the array is full/.test(cause?.message ?? ""));
+    const held = await place.get("PersistentVolumeClaim", disk);
+    assert.ok(held !== null && held.metadata.deletionTimestamp === undefined);
+    await setStatus(path, { readyToUse: true, error: null });
+    await place.reported(deployment_id, ({ deleted }) => deleted);
+    await assertOnlyDataIsLeft(place, slug);
+    await assertPasswordIsLeft(place, slug);
+    assert.deepEqual(await place.list("PersistentVolumeClaim"), []);
+    assert.equal((await snapshot())?.metadata.labels?.["pierhead.dev/retained"], "true");
+  });
+
+  test("a database of CloudNativePG is put to sleep and stays; with a snapshot of each of its disks it goes", async () => {
+    await define(world.plane, "postgresql.cnpg.io", "v1", [{ kind: "Cluster", plural: "clusters" }]);
+    await using place = await openPlace(world.plane, { dataPolicy: "retain" });
+    await place.rediscovered(({ hasCnpg, hasSnapshots }) => hasCnpg && hasSnapshots);
+    const root = `/apis/postgresql.cnpg.io/v1/namespaces/${place.namespace}/clusters`;
+    const begin = async () => {
+      const deploying = place.deployed(newRun(place, undefined, { profile: "production" }, {}));
+      const cluster = await eventually(
+        async () => (await place.list("Cluster")).find((one) => one["status"] === undefined),
+        (one) => one !== undefined,
+        { timeoutMs: 60_000 },
+      );
+      await setStatus(`${root}/${cluster?.metadata.name}`, { readyInstances: 2 });
+      return deploying;
+    };
+    const kept = await begin();
+    deleteIt(place, kept.deployment_id);
+    await place.reported(kept.deployment_id, ({ deleted }) => deleted);
+    const cluster = await place.get("Cluster", `${kept.slug}-postgres`);
+    assert.equal(cluster?.metadata.annotations?.["cnpg.io/hibernation"], "on");
+    assert.deepEqual(cluster?.metadata.ownerReferences ?? [], []);
+    await assertOnlyDataIsLeft(place, kept.slug);
+
+    const { deployment_id, slug } = await begin();
+    const name = `${slug}-postgres`;
+    await make(world.plane.admin, `/api/v1/namespaces/${place.namespace}/persistentvolumeclaims`, {
+      metadata: { name: `${name}-1`, labels: { "cnpg.io/cluster": name } },
+      spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+    });
+    await annotate(place, slug, "snapshot");
+    deleteIt(place, deployment_id);
+    await eventually(
+      () => place.get("Cluster", name),
+      (one) => one?.metadata.annotations?.["cnpg.io/hibernation"] === "on",
+      { timeoutMs: 60_000 },
+    );
+    assert.deepEqual(await place.list("VolumeSnapshot"), [], "not while it writes");
+    await setStatus(`${root}/${name}`, { conditions: [{ type: "cnpg.io/hibernation", status: "True" }] });
+    const snapshots = `/apis/snapshot.storage.k8s.io/v1/namespaces/${place.namespace}/volumesnapshots`;
+    await eventually(
+      () => place.get("VolumeSnapshot", `${name}-1-last`),
+      (one) => one !== null,
+      { timeoutMs: 60_000 },
+    );
+    assert.ok(await place.get("Cluster", name));
+    await setStatus(`${snapshots}/${name}-1-last`, { readyToUse: true });
+    await place.reported(deployment_id, ({ deleted }) => deleted);
+    assert.equal(await place.get("Cluster", name), null);
+    assert.deepEqual(await place.list("PersistentVolumeClaim"), []);
+    await assertOnlyDataIsLeft(place, slug);
+  });
+});
