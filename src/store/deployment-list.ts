@@ -131,8 +131,11 @@ export function deploymentKeys(
   if (others.length === 0) return sql`select ${keys} from deployments d where ${all(inOrder)} ${cut}`;
   const end = limit + offset;
   const depth = walkRows + offset;
-  const found = [...inOrder, ...others, ...partsOf(tenantId, filter), ...tags.found];
-  const named = sql`select ${keys} from deployments d where ${all([...found, sql`d.name = ${exact}`])} union`;
+  const sought = [...partsOf(tenantId, filter), ...tags.found];
+  // Alone in a query of its own: else the index of the whole workspace is thought to be of help, and is read as well.
+  const found =
+    sought.length === 0 ? sql`deployments` : sql`(select d.* from deployments d where ${all(sought)} offset 0)`;
+  const named = sql`select ${keys} from deployments d where ${all([...inOrder, ...others, sql`d.name = ${exact}`])} union`;
   const walked = sql`
       select ${keys}, d.listener_id, d.agent_id, d.agent_environment from deployments d
        where ${all(inOrder)} order by ${sorted}`;
@@ -140,7 +143,7 @@ export function deploymentKeys(
     with met as materialized (
       select ${keys} from (${walked} limit ${depth}) d where ${all(others)} order by ${sorted} limit ${end}
     ), found as materialized (
-      select ${keys} from deployments d where ${all(found)}
+      select ${keys} from ${found} d where ${all([...inOrder, ...conditionsOf(filter)])}
          and (select count(*) from met) < ${end} and exists (${walked} limit 1 offset ${depth}) limit ${foundMax}
     ), further as materialized (
       select ${keys} from deployments d where ${all([...inOrder, ...others])}
@@ -196,10 +199,18 @@ function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
   return found;
 }
 
-/** Lets a part of a name be found by the index of such; one of a letter or two is in no index. */
+/**
+ * Lets a part of a name be found by the index of such; one of a letter or two is in no index. Groups of letters side by
+ * side, and the last one: those between say little more, and each is looked up for every name that the rarest leaves.
+ */
 function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): RawBuilder<unknown>[] {
   if ([...nameContains].length < 3) return [];
-  return [sql`name_parts(d.tenant_id, d.name) @> name_parts(${tenantId}::uuid, ${nameContains})`];
+  const last = sql`length(${nameContains}) - 2`;
+  return [
+    sql`name_parts(d.tenant_id, d.name) @> array(
+      select left(${tenantId}::text, 8) || substr(lower(${nameContains}), i, 3)
+        from (select generate_series(1, ${last}, 3) union select ${last}) at (i))`,
+  ];
 }
 
 /**

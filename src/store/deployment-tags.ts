@@ -77,7 +77,7 @@ async function lockValues(trx: Trx, tenantId: string, ids: string[]): Promise<Se
 export interface TagConditions {
   /** For one at hand: a look by its id. */
   fits: RawBuilder<unknown>[];
-  /** For finding: gives the ids of those that have the rarest tag. Written so that no plan can begin at the other end. */
+  /** For finding: begins with the ids of those that have the rarest tag, written so that no plan can begin elsewhere. */
   found: RawBuilder<unknown>[];
 }
 
@@ -104,12 +104,11 @@ export async function taggedWith(
   );
   if (rows.flatMap((row) => row.ids).length < ids.length) return undefined;
   const having = (row: { ids: string[] }) => sql`t.tag_value_id = any(${row.ids}::uuid[])`;
-  return {
-    fits: rows.map(
-      (row) => sql`(select true from deployment_tags t where t.deployment_id = d.id and ${having(row)} limit 1)`,
-    ),
-    found: rows
-      .slice(0, 1)
-      .map((row) => sql`d.id = any(array(select t.deployment_id from deployment_tags t where ${having(row)}))`),
-  };
+  const fits = rows.map(
+    (row) => sql`(select true from deployment_tags t where t.deployment_id = d.id and ${having(row)} limit 1)`,
+  );
+  const rarest = rows
+    .slice(0, 1)
+    .map((row) => sql`d.id = any(array(select t.deployment_id from deployment_tags t where ${having(row)}))`);
+  return { fits, found: [...rarest, ...fits.slice(1)] };
 }
