@@ -93,6 +93,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     logger,
     listenerId,
     metrics,
+    traces: null,
     events,
     settings: apiSettings,
     readiness: () => [],

@@ -21,7 +21,10 @@ export interface TestServer extends AsyncDisposable {
 export const sharedCacheDir = path.resolve("node_modules/.cache/pierhead");
 
 /** A whole Pierhead in this process, on a directory of its own; at the end its agents are stopped and the directory goes. */
-export async function startTestServer(environment: Record<string, string> = {}): Promise<TestServer> {
+export async function startTestServer(
+  environment: Record<string, string> = {},
+  { logger = createLogger("silent") } = {},
+): Promise<TestServer> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-server-"));
   const databaseTemplateDir = await templateDirectory();
   const start = (changed: Record<string, string> = {}) => {
@@ -34,7 +37,7 @@ export async function startTestServer(environment: Record<string, string> = {}):
       ...environment,
       ...changed,
     });
-    return startServer(config, { logger: createLogger("silent") });
+    return startServer(config, { logger });
   };
   let server = await start();
   const made = {

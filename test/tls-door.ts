@@ -6,6 +6,8 @@ import tls from "node:tls";
 export interface TlsDoor extends AsyncDisposable {
   /** As `https://127.0.0.1:port`. */
   url: string;
+  /** PEM, for a program that is to trust it, too. */
+  certificate: string;
 }
 
 /** HTTPS before a server of a test, under a certificate that this process trusts from now on. */
@@ -34,6 +36,7 @@ export async function startTlsDoor(target: string): Promise<TlsDoor> {
   await once(server, "listening");
   return {
     url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    certificate: cert,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
       server.close();

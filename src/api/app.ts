@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { OidcSettings } from "../auth/oidc.ts";
 import type { DeploymentDebug } from "../contract/debug.ts";
-import { errors } from "../contract/error.ts";
+import { errorHeader, errors } from "../contract/error.ts";
 import type { Mode, Region } from "../contract/info.ts";
 import { bodyBytesMax } from "../domain/limits.ts";
 import { modes } from "../domain/mode.ts";
@@ -15,12 +15,14 @@ import type { EventFeed } from "../store/event-feed.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { type Traces, traceFields } from "../telemetry/traces.ts";
 import { addConsole } from "./console.ts";
 import { addDocuments } from "./documents.ts";
 import { answerErrors, answerRefused } from "./errors.ts";
 import { createRewrite } from "./mount.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { parseQuery } from "./request-parts.ts";
+import { beginRequestSpan, endRequestSpan, spanOf } from "./request-span.ts";
 import { type Api, callerOf, createRoutes } from "./route.ts";
 import { addRoutes } from "./routes/all.ts";
 
@@ -67,6 +69,8 @@ export interface ApiDeps {
   sealer: Sealer;
   logger: Logger;
   metrics: Pick<Metrics, "requests" | "requestSeconds" | "eventStreams">;
+  /** null: nobody collects them. */
+  traces: Traces | null;
   /** What is committed, as it is; closed by who made it, which ends the streams. */
   events: EventFeed;
   /** The built-in listener. */
@@ -129,15 +133,16 @@ function sentId(header: string | string[] | undefined): string | undefined {
 }
 
 /** One log line and one count per request, when its answer is out or its client gone. Never the query: it may hold a signature. */
-function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps): void {
+function observeRequests(server: FastifyInstance, { logger, metrics, traces }: ApiDeps): void {
   server.addHook("onRequest", async (request, reply) => {
     reply.headers({ "x-request-id": request.id, "x-content-type-options": "nosniff", "cache-control": "no-store" });
     const beganMs = performance.now();
+    if (traces !== null && !probes.has(operationOf(request))) beginRequestSpan(traces, request, operationOf(request));
     reply.raw.once("close", () => observe(request, reply, performance.now() - beganMs));
   });
 
   function observe(request: FastifyRequest, reply: FastifyReply, durationMs: number): void {
-    const operation = request.routeOptions.config?.operation ?? "unknown";
+    const operation = operationOf(request);
     const status = reply.raw.writableEnded ? reply.statusCode : clientGone;
     metrics.requests.inc({ operation, status });
     // How long a stream was watched says nothing about how fast we answer.
@@ -145,9 +150,13 @@ function observeRequests(server: FastifyInstance, { logger, metrics }: ApiDeps):
     if (!isStream) metrics.requestSeconds.observe({ operation }, durationMs / 1_000);
     const level = probes.has(operation) ? "debug" : "info";
     const fields = { request_id: request.id, operation, verb: request.method, status, ...callerOf(request) };
-    logger[level]({ ...fields, duration_ms: Math.round(durationMs * 10) / 10 }, "request answered");
+    const line = { ...fields, duration_ms: Math.round(durationMs * 10) / 10 };
+    logger[level]({ ...line, ...traceFields(spanOf(request)) }, "request answered");
+    endRequestSpan(request, { status, ...callerOf(request), code: reply.getHeader(errorHeader) });
   }
 }
+
+const operationOf = (request: FastifyRequest) => request.routeOptions.config?.operation ?? "unknown";
 
 /** Written down for a client that left before its answer was out. */
 const clientGone = 499;

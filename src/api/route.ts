@@ -19,6 +19,7 @@ import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { compileRequest } from "./request-parts.ts";
+import { inRequestSpan } from "./request-span.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -183,7 +184,7 @@ function register<O extends Operation, P extends Caller | null>(
     onRequest: async (request) => {
       principals.set(request, await admit(request));
     },
-    handler: async (request, reply) => {
+    handler: inRequestSpan(api.deps.traces, async (request, reply) => {
       const principal = principals.get(request) as P;
       const parts = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
       reply.code(status);
@@ -203,7 +204,7 @@ function register<O extends Operation, P extends Caller | null>(
       if (isPage) return sendPage(reply, body as unknown as Page);
       if (operation.hasEtag) return send(request, reply, written(body));
       return schema === null ? reply.send() : body;
-    },
+    }),
   });
 }
 

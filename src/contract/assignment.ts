@@ -94,6 +94,9 @@ export const Assignment = Type.Object({
   target: nullable(RevisionRun),
   serving: nullable(RevisionRun),
   idle_after_ms: nullable(Type.Integer({ description: "Stop the last replica after this long without a request." })),
+  traceparent: Type.Optional(
+    Type.String({ description: "W3C Trace Context of the step that wrote it; only where traces are kept." }),
+  ),
 });
 export type Assignment = Static<typeof Assignment>;
 

@@ -5,6 +5,7 @@ import { Leadership } from "./leadership.ts";
 import { type Listener, type ListenerOptions, listenerOf } from "./listener.ts";
 import { LogCursors } from "./log-cursors.ts";
 import { Reporter, type Snapshot } from "./report.ts";
+import { RolloutSpans } from "./rollout-spans.ts";
 import { Secrets } from "./secrets.ts";
 import { LogShipper } from "./ship-logs.ts";
 import { MetricsShipper } from "./ship-metrics.ts";
@@ -30,7 +31,8 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
   const onStale = (error: Error) => leadership.lose(error);
   const secrets = new Secrets({ session: () => leadership.session, clock });
   const cursors = new LogCursors({ ...common, path: options.logCursorsPath ?? null });
-  const reporter = new Reporter({ ...common, onStored: (snapshot) => fleet.stored(snapshot), onStale });
+  const rollouts = new RolloutSpans(options.traces);
+  const reporter = new Reporter({ ...common, rollouts, onStored: (snapshot) => fleet.stored(snapshot), onStale });
   const shipper = new LogShipper({ ...common, logs: cluster, cursors, onStale });
   const fleet: ClusterFleet = new ClusterFleet({
     ...common,
@@ -68,7 +70,7 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
       metrics.follow(null);
       secrets.clear();
     },
-    onAssignments: (assignments) => fleet.assign(assignments),
+    onAssignments: (assignments) => fleet.assign(rollouts.assigned(assignments)),
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
     held: () => fleet.held(),
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),

@@ -4,6 +4,7 @@ import type { ListenerFacts } from "../contract/assignment.ts";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { Traces } from "../telemetry/traces.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { Fleet } from "./fleet.ts";
 import { Leadership } from "./leadership.ts";
@@ -11,6 +12,7 @@ import { LogCursors } from "./log-cursors.ts";
 import { Observer } from "./observer.ts";
 import { type OperationLimits, Operations } from "./operations.ts";
 import { Reporter, type Snapshot } from "./report.ts";
+import { RolloutSpans } from "./rollout-spans.ts";
 import { Scaler } from "./scaler.ts";
 import { Secrets } from "./secrets.ts";
 import { LogShipper } from "./ship-logs.ts";
@@ -22,6 +24,8 @@ export interface ListenerOptions {
   compute: Compute;
   traffic: Traffic;
   logger: Logger;
+  /** Default null: nobody collects them. */
+  traces?: Traces | null;
   /** This process, for the control plane's eyes: host and process id, say. */
   instanceId: string;
   /** Of Pierhead. */
@@ -122,10 +126,11 @@ function assemble(options: ListenerOptions) {
   const { compute, traffic, logger, client, instanceId, version, clock = systemClock } = options;
   const common = { clock, logger, onStale: (error: Error) => leadership.lose(error) };
   const sightings = new Sightings();
+  const rollouts = new RolloutSpans(options.traces);
   const look = () => observer.look();
   const secrets = new Secrets({ session: () => leadership.session, clock });
   const cursors = new LogCursors({ ...common, path: options.logCursorsPath ?? null });
-  const reporter = new Reporter({ ...common, onStored: (snapshot) => fleet.stored(snapshot) });
+  const reporter = new Reporter({ ...common, rollouts, onStored: (snapshot) => fleet.stored(snapshot) });
   const shipper = offersLogs(compute) ? new LogShipper({ ...common, logs: compute, cursors }) : null;
   const observer = new Observer({
     ...common,
@@ -142,8 +147,7 @@ function assemble(options: ListenerOptions) {
     ...common,
     compute,
     limits: { ...defaultLimits, ...options.limits },
-    secrets,
-    sightings,
+    ...{ secrets, rollouts, sightings },
     observationNumber: () => observer.number,
     readLastLines: async (replicaId) => shipper?.finish(replicaId),
     onEnd({ kind, replicaId, deploymentId }) {
@@ -179,7 +183,7 @@ function assemble(options: ListenerOptions) {
       scaler.stop();
       secrets.clear();
     },
-    onAssignments: (assignments) => fleet.assign(assignments),
+    onAssignments: (assignments) => fleet.assign(rollouts.assigned(assignments)),
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
     held: () => fleet.held(),
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),

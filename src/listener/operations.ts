@@ -1,9 +1,11 @@
 import { type Compute, offersPreparation, type ReplicaSpec, type ReplicaState } from "../compute/compute.ts";
 import type { Assignment, RevisionRun } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
+import type { Span } from "../telemetry/traces.ts";
 import { type Clock, doubledMs, sleep } from "./clock.ts";
 import { endedWithin, withDeadline } from "./deadline.ts";
 import { FairLimit } from "./fair-limit.ts";
+import type { RolloutSpans } from "./rollout-spans.ts";
 import { replicaEnvironment, type Secrets } from "./secrets.ts";
 import type { Sightings } from "./sightings.ts";
 
@@ -22,6 +24,14 @@ interface Running extends Operation {
   /** What the driver was asked, which may go on after this operation was given up. */
   asked: Promise<unknown>;
   ended: Promise<void>;
+}
+
+/** How a start is asked for. */
+interface Asked {
+  operation: Running;
+  isUrgent: boolean;
+  signal: AbortSignal;
+  span: Span | undefined;
 }
 
 export interface OperationLimits {
@@ -56,6 +66,7 @@ export class Operations {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #secrets: Secrets;
+  readonly #rollouts: RolloutSpans;
   readonly #sightings: Sightings;
   readonly #observationNumber: () => number;
   readonly #onEnd: (operation: Operation) => void;
@@ -72,6 +83,7 @@ export class Operations {
     logger: Logger;
     limits: OperationLimits;
     secrets: Secrets;
+    rollouts: RolloutSpans;
     sightings: Sightings;
     observationNumber: () => number;
     onEnd: (operation: Operation) => void;
@@ -81,6 +93,7 @@ export class Operations {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#secrets = options.secrets;
+    this.#rollouts = options.rollouts;
     this.#sightings = options.sightings;
     this.#observationNumber = options.observationNumber;
     this.#onEnd = options.onEnd;
@@ -108,29 +121,42 @@ export class Operations {
     { replicaId, isUrgent }: { replicaId: string; isUrgent: boolean },
   ): void {
     const deploymentId = assignment.deployment_id;
-    this.#run({ kind: "start", replicaId, deploymentId, revisionId: run.revision_id }, async (operation, signal) => {
-      const key = assignment.tenant_id;
-      let refusal: string | null = null;
-      try {
-        const spec = await this.#spec(assignment, run, replicaId, signal);
-        const give = await this.#starts.acquire({ key, isUrgent, signal });
-        this.#keepPlace(replicaId, give);
-        operation.startedAtMs = this.#clock.now();
-        const options = { clock: this.#clock, timeoutMs: run.start_timeout_ms, signal };
-        await withDeadline(options, (ending) => {
-          const asked = this.#compute.ensure(spec, ending);
-          operation.asked = asked;
-          return asked;
-        });
-      } catch (error) {
-        signal.throwIfAborted();
-        this.givePlaceBack(replicaId);
-        refusal = explain(error);
-        const fields = { deployment_id: deploymentId, replica_id: replicaId, error: refusal };
-        this.#logger.warn(fields, "replica could not be started");
-      }
+    const subject = { kind: "start", replicaId, deploymentId, revisionId: run.revision_id } as const;
+    this.#run(subject, async (operation, signal) => {
+      const refusal = await this.#rollouts.step("listener.start", subject, (span) =>
+        this.#ask(assignment, run, { operation, isUrgent, signal, span }),
+      );
       this.#sightings.expect(startingState(operation, this.#clock.now()), this.#observationNumber(), refusal);
     });
+  }
+
+  /** @returns why the driver would not start it, in words for the user; null: it does. */
+  async #ask(
+    assignment: Assignment,
+    run: RevisionRun,
+    { operation, isUrgent, signal, span }: Asked,
+  ): Promise<string | null> {
+    const { replicaId, deploymentId } = operation;
+    try {
+      const spec = await this.#spec(assignment, run, replicaId, signal);
+      const give = await this.#starts.acquire({ key: assignment.tenant_id, isUrgent, signal });
+      this.#keepPlace(replicaId, give);
+      operation.startedAtMs = this.#clock.now();
+      const options = { clock: this.#clock, timeoutMs: run.start_timeout_ms, signal };
+      await withDeadline(options, (ending) => {
+        const asked = this.#compute.ensure(spec, ending);
+        operation.asked = asked;
+        return asked;
+      });
+      return null;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.givePlaceBack(replicaId);
+      const fields = { deployment_id: deploymentId, replica_id: replicaId, error: explain(error) };
+      this.#logger.warn(fields, "replica could not be started");
+      span?.fail("StartRefused");
+      return fields.error;
+    }
   }
 
   remove(
@@ -168,7 +194,10 @@ export class Operations {
     const compute = this.#compute;
     if (!offersPreparation(compute)) return;
     const options = { clock: this.#clock, timeoutMs: prepareTimeoutMs, signal };
-    await withDeadline(options, (ending) => compute.prepare(spec, ending));
+    const subject = { deploymentId: assignment.deployment_id, revisionId: run.revision_id };
+    await this.#rollouts.step("listener.prepare", subject, () =>
+      withDeadline(options, (ending) => compute.prepare(spec, ending)),
+    );
   }
 
   /** Deletes local state, however often it takes. @throws the reason why this listener stopped acting. */

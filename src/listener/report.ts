@@ -3,6 +3,7 @@ import type { DeploymentReport } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, jitteredMs } from "./clock.ts";
 import { withDeadline } from "./deadline.ts";
+import { RolloutSpans } from "./rollout-spans.ts";
 
 export type Snapshot = Omit<DeploymentReport, "seq">;
 
@@ -33,6 +34,7 @@ export class Reporter {
   readonly #logger: Logger;
   readonly #onStored: (snapshot: Snapshot) => void;
   readonly #onStale: (error: StaleEpoch) => void;
+  readonly #rollouts: RolloutSpans;
   readonly #pending = new Map<string, Pending>();
   /** Those of the pending ones that somebody waits for. */
   readonly #urgent = new Set<string>();
@@ -53,11 +55,14 @@ export class Reporter {
     /** The control plane has this one; a newer one may be on its way. */
     onStored: (snapshot: Snapshot) => void;
     onStale: (error: StaleEpoch) => void;
+    /** Default: nothing is traced. */
+    rollouts?: RolloutSpans;
   }) {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#onStored = options.onStored;
     this.#onStale = options.onStale;
+    this.#rollouts = options.rollouts ?? new RolloutSpans();
   }
 
   get pendingCount(): number {
@@ -72,7 +77,10 @@ export class Reporter {
     this.#stored.clear();
     this.#signal.abort();
     this.#signal = new AbortController();
-    if (session === null) this.#forgetAll();
+    if (session === null) {
+      this.#forgetAll();
+      this.#rollouts.clear();
+    }
     if (this.#pending.size > 0) this.#sendWithin(urgentDelayMs);
   }
 
@@ -125,7 +133,9 @@ export class Reporter {
     const options = { clock: this.#clock, timeoutMs: reportTimeoutMs, signal };
     this.#isSending = true;
     try {
-      await withDeadline(options, (ending) => session.report({ reports }, ending));
+      await this.#rollouts.reporting(reports, () =>
+        withDeadline(options, (ending) => session.report({ reports }, ending)),
+      );
       if (!signal.aborted) this.#noteStored(batch);
     } catch (error) {
       if (!signal.aborted) this.#noteFailure(error, batch);
@@ -158,6 +168,7 @@ export class Reporter {
         this.#pending.delete(deploymentId);
         this.#urgent.delete(deploymentId);
       }
+      this.#rollouts.stored(snapshot);
       this.#onStored(snapshot);
     }
   }

@@ -8,6 +8,7 @@ import { type DeploymentSizes, effectiveSizes, shownDeploymentType } from "../do
 import type { Sizes } from "../domain/tiers.ts";
 import type { NewAssignment } from "../store/assignments.ts";
 import { joined } from "../store/joined.ts";
+import { activeSpan } from "../telemetry/traces.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "./deps.ts";
 
 /** Which revisions a listener should know of; null ids: none. */
@@ -34,6 +35,7 @@ export async function assignmentOf(
     return row === undefined ? null : runOf(row, settings);
   };
   const target = runFor(wish.targetRevisionId);
+  const span = activeSpan();
   return {
     deployment_id: deployment.deployment_id,
     tenant_id: deployment.tenant_id,
@@ -43,6 +45,7 @@ export async function assignmentOf(
     target,
     serving: wish.servingRevisionId === wish.targetRevisionId ? target : runFor(wish.servingRevisionId),
     idle_after_ms: target?.min_replicas === 0 ? settings.idleAfterMs : null,
+    ...(span && { traceparent: span.traceparent }),
   };
 }
 

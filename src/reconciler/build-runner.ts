@@ -12,7 +12,9 @@ import {
 import type { Db } from "../store/database.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { traceOfError } from "../telemetry/traces.ts";
 import { createBuildLog } from "./build-log.ts";
+import { inBuildSpan } from "./build-span.ts";
 import { Stagger } from "./places.ts";
 
 export interface BuildRunnerSettings {
@@ -113,11 +115,15 @@ export class BuildRunner {
   async #run(revision: BuildOf, request: BuildRequest, entry: { build: RunningBuild | null; isCancelled: boolean }) {
     const log = createBuildLog(this.#db, revision, this.#logger);
     try {
-      const result = await this.#build(revision, request, entry, log.write);
-      await log.close();
-      await this.#finish(revision, result);
+      await inBuildSpan(revision, log.write, async (onLine) => {
+        const result = await this.#build(revision, request, entry, onLine);
+        await log.close();
+        await this.#finish(revision, result);
+        return result;
+      });
     } catch (error) {
-      this.#logger.error({ revision_id: revision.id, error: explain(error) }, "build could not be recorded");
+      const ids = { revision_id: revision.id, ...traceOfError(error) };
+      this.#logger.error({ ...ids, error: explain(error) }, "build could not be recorded");
     } finally {
       this.#running.delete(revision.id);
     }

@@ -6,6 +6,7 @@ import type { TracingProjects } from "../integrations/tracing-projects.ts";
 import type { Db } from "../store/database.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { Traces } from "../telemetry/traces.ts";
 import type { BuildRunner } from "./build-runner.ts";
 import type { DatabaseServers } from "./databases.ts";
 import type { Places } from "./places.ts";
@@ -14,6 +15,8 @@ import type { Places } from "./places.ts";
 export interface ReconcilerDeps {
   db: Db;
   logger: Logger;
+  /** null: nobody collects them. */
+  traces: Traces | null;
   builds: BuildRunner;
   /** For calls to other servers: code hosts, databases of agents, the tracing back end. */
   outward: Places;

@@ -17,6 +17,7 @@ import {
 } from "../store/reconcile-queue.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
+import { traceOfError } from "../telemetry/traces.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import type { Outcome } from "./outcome.ts";
 import { reconcileDeployment } from "./reconcile.ts";
@@ -101,7 +102,8 @@ export class ReconcilerLoop {
       this.#metrics.passSeconds.observe(durationMs / 1_000);
     } catch (error) {
       this.#metrics.passes.inc({ outcome: "failed" });
-      const fields = { deployment_id: one.deploymentId, attempts: one.attempts, error: explain(error) };
+      const ids = { deployment_id: one.deploymentId, ...traceOfError(error) };
+      const fields = { ...ids, attempts: one.attempts, error: explain(error) };
       if (!this.#stopping.signal.aborted) logger.error(fields, "reconcile pass failed");
       const failure = { ...key, because: explain(error), durationMs: performance.now() - began };
       // When the database is away the lease runs out, and the deployment is claimed again.

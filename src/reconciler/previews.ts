@@ -16,6 +16,7 @@ import { openIntegration } from "../store/integrations.ts";
 import { dropPreview, findPreviewByName, findPreviewComment, listPreviews, notePreview } from "../store/previews.ts";
 import { openSecrets, sealSecrets } from "../store/secrets.ts";
 import { explain } from "../telemetry/log.ts";
+import { withTrace } from "../telemetry/traces.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { previewComment } from "./preview-comment.ts";
 import { contextOf, makeRevision } from "./push.ts";
@@ -60,11 +61,12 @@ async function take(
   step: PreviewStep,
   signal: AbortSignal,
 ): Promise<void> {
+  const ids = { deployment_id: parent.id, workspace_id: parent.tenant_id };
   switch (step.kind) {
     case "create":
-      return create(deps, parent, step.pull);
+      return withTrace(deps.traces, "reconcile.preview", ids, () => create(deps, parent, step.pull));
     case "update":
-      return update(deps, parent, step);
+      return withTrace(deps.traces, "reconcile.preview", ids, () => update(deps, parent, step));
     case "remove":
       return remove(deps, parent, step, signal);
   }

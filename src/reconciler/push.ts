@@ -7,6 +7,7 @@ import { beginReport } from "../store/commit-reports.ts";
 import type { Trx } from "../store/database.ts";
 import { currentOf, newRevision } from "../store/deployment-settings.ts";
 import { changeDeployment, type DeploymentRow, lockDeployment } from "../store/deployments.ts";
+import { withTrace } from "../telemetry/traces.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 
 /**
@@ -19,12 +20,16 @@ export async function makePushRevisions(
   commits: readonly string[],
   look: Look,
 ): Promise<void> {
-  await deps.db.transaction(async (trx) => {
-    const row = await lockDeployment(trx, tenantId, id);
-    if (row === undefined || isBeingDeleted(row.status)) return;
-    for (const commitSha of commits) await makeRevision(deps, trx, row, { commitSha, trigger: "push" });
-    await settleLook(trx, look);
-  });
+  const make = () =>
+    deps.db.transaction(async (trx) => {
+      const row = await lockDeployment(trx, tenantId, id);
+      if (row === undefined || isBeingDeleted(row.status)) return;
+      for (const commitSha of commits) await makeRevision(deps, trx, row, { commitSha, trigger: "push" });
+      await settleLook(trx, look);
+    });
+  // A push asks for its revisions as a request does: their trace begins here.
+  const attributes = { deployment_id: id, workspace_id: tenantId };
+  await (commits.length === 0 ? make() : withTrace(deps.traces, "reconcile.push", attributes, make));
   deps.db.reached(commits.length === 0 ? "branch looked at" : "push revisions made");
   if (commits.length === 0) return;
   deps.db.changes.wake();

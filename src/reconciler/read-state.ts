@@ -21,6 +21,7 @@ export async function readState(
       status: revision.status,
       deadlineAt: revision.deadline_at === null ? null : new Date(revision.deadline_at),
       hasArtifact: revision.has_artifact,
+      traceparent: revision.traceparent,
     })),
     builds: row.builds.map((build) => ({
       revisionId: build.revision_id,

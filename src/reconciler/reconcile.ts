@@ -1,5 +1,6 @@
 import type { ReconcilerDeps } from "./deps.ts";
 import type { Outcome } from "./outcome.ts";
+import { inPass } from "./pass-span.ts";
 import { planDeployment } from "./plan.ts";
 import { readState } from "./read-state.ts";
 import { perform } from "./steps.ts";
@@ -10,6 +11,8 @@ import { perform } from "./steps.ts";
  */
 const stepsMax = 8;
 
+type Read = NonNullable<Awaited<ReturnType<typeof readState>>>;
+
 /**
  * One level-triggered pass over one deployment: read everything, plan one step, do it, look again, until there is
  * nothing to do now. It is told which deployment, never what happened to it; calling it twice is always safe.
@@ -19,10 +22,18 @@ export async function reconcileDeployment(
   deploymentId: string,
   signal: AbortSignal,
 ): Promise<Outcome> {
+  const read = await readState(deps.db, deploymentId);
+  if (read === undefined) return gone;
+  return inPass(deps.traces, read.state, () => takeSteps(deps, read, signal));
+}
+
+const gone: Outcome = { kind: "converged", because: "the deployment is gone", isGone: true };
+
+async function takeSteps(deps: ReconcilerDeps, first: Read, signal: AbortSignal): Promise<Outcome> {
   let last = "nothing to do";
-  let read = await readState(deps.db, deploymentId);
+  let read: Read | undefined = first;
   for (let count = 0; count < stepsMax; count++) {
-    if (read === undefined) return { kind: "converged", because: "the deployment is gone", isGone: true };
+    if (read === undefined) return gone;
     const step = planDeployment(read.state, read.now);
     if (step.kind === "none") return { kind: "converged", because: last };
     if (step.kind === "wait") return { kind: "waiting", retryAt: step.until, because: step.because };
@@ -35,7 +46,7 @@ export async function reconcileDeployment(
       };
     }
     last = step.kind;
-    read = performed.state ? { ...read, state: performed.state } : await readState(deps.db, deploymentId);
+    read = performed.state ? { ...read, state: performed.state } : await readState(deps.db, read.state.id);
   }
   return { kind: "waiting", retryAt: new Date(0), because: "took its turn" };
 }

@@ -10,6 +10,8 @@ export interface RevisionFacts {
   deadlineAt: Date | null;
   /** An artifact or image is there: nothing to build. */
   hasArtifact: boolean;
+  /** Span that asked for it; null: it is not traced. */
+  traceparent: string | null;
 }
 
 export interface BuildFacts {

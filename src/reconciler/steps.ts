@@ -14,6 +14,7 @@ import { checkDatabase, provisionDatabase } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
 import { lookAtBranch } from "./look.ts";
+import { inStep, noteMove } from "./pass-span.ts";
 import { NoPlace } from "./places.ts";
 import type { Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
@@ -41,7 +42,7 @@ export async function perform(
   signal: AbortSignal,
 ): Promise<Performed> {
   try {
-    return await performStep(deps, state, step, signal);
+    return await inStep(deps.traces, state, step, () => performStep(deps, state, step, signal));
   } catch (error) {
     if (!(error instanceof NoPlace)) throw error;
     return { kind: "later", retryInMs: error.retryInMs, because: "many calls to other servers are under way" };
@@ -100,6 +101,7 @@ async function move(deps: ReconcilerDeps, state: DeploymentState, { revisionId, 
   const at = { id: revisionId, deploymentId: state.id };
   const isMoved = await moveRevision(deps.db, at, { ...step, deadlineAt, byPass: true });
   if (!isMoved) return done;
+  noteMove(step);
   const { artifact_id: artifactId } = step.set ?? {};
   const known = artifactId === undefined ? {} : { hasArtifact: artifactId !== null };
   return { kind: "done", state: afterMove(state, revisionId, { status: step.to, deadlineAt, ...known }) };

@@ -1,12 +1,11 @@
 import { hostname } from "node:os";
-import type { ListenerClient } from "../client/listener-client.ts";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api-server.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
 import { Elector } from "../compute/kubernetes/lease.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/workload.ts";
 import { createClusterListener } from "../listener/cluster-listener.ts";
-import type { Listener } from "../listener/listener.ts";
-import { explain, type Logger } from "../telemetry/log.ts";
+import type { Listener, ListenerOptions } from "../listener/listener.ts";
+import { explain } from "../telemetry/log.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
 export interface ClusterReplica {
@@ -18,7 +17,7 @@ export interface ClusterReplica {
 /** One of the replicas of a cluster's listener: waits for the lease, acts while it has it. */
 export async function startClusterReplica(
   config: ListenerConfig,
-  common: { client: ListenerClient; logger: Logger; version: string; logCursorsPath: string },
+  common: Pick<ListenerOptions, "client" | "logger" | "traces" | "version" | "logCursorsPath">,
 ): Promise<ClusterReplica> {
   const { logger } = common;
   const address = await findApiServer(

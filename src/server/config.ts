@@ -31,6 +31,7 @@ import {
   text,
   whole,
 } from "./setting.ts";
+import { tracesSettings } from "./traces.ts";
 
 const computeTypes = ["process", "docker", "simulated", "none"] as const;
 
@@ -217,6 +218,7 @@ export const settings = {
   ),
   ...dockerSettings,
   ...oidcSettings,
+  ...tracesSettings,
   buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline of one build."),
   deployTimeoutMs: whole(
     "PIERHEAD_DEPLOY_TIMEOUT_MS",

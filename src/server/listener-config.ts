@@ -3,6 +3,7 @@ import path from "node:path";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { directory, type Environment, flag, oneOf, optional, type Read, readSettings, text, whole } from "./setting.ts";
+import { tracesSettings } from "./traces.ts";
 
 /** Every variable that `pierhead listener` reads. */
 export const listenerSettings = {
@@ -96,6 +97,7 @@ export const listenerSettings = {
     "the cluster's default",
     "VolumeSnapshotClass of the snapshots that are kept.",
   ),
+  ...tracesSettings,
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
     ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],

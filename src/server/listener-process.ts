@@ -14,7 +14,8 @@ import { openCompute } from "./compute.ts";
 import { installationIdOf } from "./installation.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
-import { httpIdentify } from "./listener-transport.ts";
+import { httpIdentify, tracedSend } from "./listener-transport.ts";
+import { openTraces } from "./traces.ts";
 import { version } from "./version.ts";
 
 export interface ListenerProcess {
@@ -38,6 +39,9 @@ export async function startListenerProcess(
     const lock = await lockDirectory(path.join(config.dataDir, "listener.lock"), logger);
     closing.add("data directory", () => lock.release());
     const instanceId = await installationIdOf(config.dataDir);
+    const traces = await openTraces(config, { name: "pierhead-listener", instanceId, logger });
+    closing.add("traces", async () => traces?.close());
+    const send = tracedSend(httpSend(config.url, keyOf(config)), traces);
     const identify = httpIdentify(config.url);
     const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger, identify });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
@@ -46,8 +50,8 @@ export async function startListenerProcess(
     const url = await bind(server, config);
     closing.add("sockets", () => end(server));
     const common = {
-      client: createListenerClient(httpSend(config.url, keyOf(config)), httpStreams(config.url, keyOf(config))),
-      ...{ logger, version, instanceId },
+      client: createListenerClient(send, httpStreams(config.url, keyOf(config))),
+      ...{ logger, traces, version, instanceId },
       logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
     };
     if (config.compute === "kubernetes") {

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
 import type { Identified, Identify } from "../gateway/callers.ts";
+import { activeSpan, type Traces } from "../telemetry/traces.ts";
 
 /**
  * Carries the listener protocol inside the process: the same routes, checks and answers as over HTTP, without a socket.
@@ -17,6 +18,16 @@ export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
       ...(body === undefined ? {} : { payload: body as object }),
     });
     return { status: answer.statusCode, body: answer.payload === "" ? undefined : answer.json() };
+  };
+}
+
+/** What is sent within a span says so: the control plane goes on in the same trace. */
+export function tracedSend(send: Send, traces: Traces | null): Send {
+  if (traces === null) return send;
+  return (request) => {
+    const span = activeSpan();
+    if (span === undefined) return send(request);
+    return send({ ...request, headers: { ...request.headers, traceparent: span.traceparent } });
   };
 }
 

@@ -6,7 +6,8 @@ import type { Compute } from "../compute/compute.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { inProcessSend } from "./listener-transport.ts";
+import type { Traces } from "../telemetry/traces.ts";
+import { inProcessSend, tracedSend } from "./listener-transport.ts";
 import { version } from "./version.ts";
 
 export interface RunningListener {
@@ -33,18 +34,19 @@ export async function startListener(parts: {
   api: FastifyInstance;
   gateway: Gateway;
   logger: Logger;
+  traces: Traces | null;
   listenerKey: string;
   dataDir: string;
   scaleDownAfterMs: number;
   /** The session is taken over at once after a crash of the same installation (decision 0007). */
   installationId: string;
 }): Promise<RunningListener> {
-  const { compute, api, gateway, logger, listenerKey, dataDir } = parts;
+  const { compute, api, gateway, logger, traces, listenerKey, dataDir } = parts;
   const listener = createListener({
-    client: createListenerClient(inProcessSend(api, listenerKey)),
+    client: createListenerClient(tracedSend(inProcessSend(api, listenerKey), traces)),
     compute,
     traffic: gateway,
-    logger,
+    ...{ logger, traces },
     instanceId: parts.installationId,
     version,
     limits: compute.type === "simulated" ? simulatedLimits : {},

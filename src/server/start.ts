@@ -29,6 +29,7 @@ import { migrate } from "../store/migrate.ts";
 import { openSealer, type Sealer } from "../store/seal.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import type { Traces } from "../telemetry/traces.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
@@ -45,6 +46,7 @@ import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { inProcessIdentify } from "./listener-transport.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
+import { openTraces } from "./traces.ts";
 import { openTracing, type Tracing } from "./tracing.ts";
 import { version } from "./version.ts";
 
@@ -123,6 +125,8 @@ interface Ground {
   sealer: Sealer;
   databases: DatabaseServers | null;
   tracing: Tracing;
+  /** Of this server itself. */
+  traces: Traces | null;
   /** A text says why there is none. */
   registry: Registry | string;
   imageNames: ImageNames;
@@ -150,6 +154,10 @@ async function checkTemplates({ templatesDir }: Config): Promise<void> {
 async function openGround(config: Config, logger: Logger, closing: Closing): Promise<Ground> {
   await checkTemplates(config);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  const installationId = await installationIdOf(config.dataDir);
+  const traces = await openTraces(config, { name: "pierhead", instanceId: installationId, logger });
+  // First begun, last ended: it takes what the others still say.
+  closing.add("traces", async () => traces?.close());
   // Replicas, artifacts and state lie there: one server at a time, whichever database it uses.
   const lock = await lockDirectory(path.join(config.dataDir, "server.lock"), logger);
   closing.add("data directory", () => lock.release());
@@ -174,7 +182,6 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
       return config.publicUrl ?? this.own;
     },
   };
-  const installationId = await installationIdOf(config.dataDir);
   // Before anything is begun: what bears our name now was begun by a start that is gone.
   await takeOverLeases(db, installationId);
   const registry = openRegistry(config, { sealer, logger });
@@ -189,6 +196,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     imageNames,
     databases: databaseServers(config, { sealer, installationId, imageNames, closing }),
     tracing: openTracing(config),
+    traces,
     github: await openGithubApps(config, { db, sealer }),
     events: new EventFeed(db, logger),
     metrics: createMetrics(),
@@ -215,13 +223,14 @@ async function readMetrics(
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, registry, databases, tracing, github, logger, metrics, events } = ground;
+  const { config, db, sealer, registry, databases, tracing, traces, github, logger, metrics, events } = ground;
   const { installed, waitingFor } = ground;
   const api = await createApi({
     db,
     sealer,
     logger,
     metrics,
+    traces,
     events,
     listenerId: installed.listenerId,
     settings: apiSettings(ground),
@@ -238,7 +247,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 }
 
 async function startReconciler(ground: Ground, closing: Closing): Promise<void> {
-  const { config, logger, db, sealer, events, databases, imageNames, tracing, github, metrics } = ground;
+  const { config, logger, db, sealer, events, databases, imageNames, tracing, traces, github, metrics } = ground;
   const { address, installationId, owner } = ground;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
@@ -255,7 +264,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     builds,
     outward: new Places(outwardCallsMax),
     settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
-    ...{ sealer, github },
+    ...{ sealer, github, traces },
     databases,
     tracing: tracing.projects,
     images: config.compute === "docker" ? imageNames : null,
@@ -287,7 +296,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
 }
 
 async function startBuiltinListener(
-  { config, logger, imageNames, installed, installationId }: Ground,
+  { config, logger, traces, imageNames, installed, installationId }: Ground,
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
@@ -297,7 +306,7 @@ async function startBuiltinListener(
     compute,
     api,
     gateway,
-    logger,
+    ...{ logger, traces },
     listenerKey: installed.listenerKey,
     dataDir: config.dataDir,
     scaleDownAfterMs: config.scaleDownAfterMs,

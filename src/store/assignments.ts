@@ -13,6 +13,7 @@ export interface NewAssignment {
   target: RevisionRun | null;
   serving: RevisionRun | null;
   idle_after_ms: number | null;
+  traceparent?: string;
 }
 
 /** An assignment in place of the one of generation `seen` (0: of none). */
@@ -84,7 +85,7 @@ export async function readDesired(
     rv: number;
     generation: number;
     op: "apply" | "delete";
-    spec: Pick<Assignment, "slug" | "target" | "serving" | "idle_after_ms">;
+    spec: Pick<Assignment, "slug" | "target" | "serving" | "idle_after_ms" | "traceparent">;
   }>`
     select deployment_id, tenant_id, rv, generation, op, spec from assignments
      where listener_id = ${listenerId} and rv > ${page.after} order by rv limit ${page.limit}`.execute(db.kysely);

@@ -1,5 +1,6 @@
 import pg from "pg";
 import { explain, type Logger } from "../telemetry/log.ts";
+import { outsideSpans } from "../telemetry/traces.ts";
 import { outsideTransaction } from "./statement-pool.ts";
 
 /** Tells "look again" from those who wrote a change to those who follow changes. It carries nothing else. */
@@ -33,8 +34,8 @@ type Topic = keyof typeof channels;
 export function createChangeFeed(databaseUrl: string | undefined, logger: Logger): ChangeFeed {
   const listeners = { work: new Set<() => void>(), events: new Set<() => void>() };
   const tell = (topic: Topic) => {
-    if (topic === "work") for (const listener of listeners.work) outsideTransaction(listener);
-    for (const listener of listeners.events) outsideTransaction(listener);
+    const called = topic === "work" ? [...listeners.work, ...listeners.events] : listeners.events;
+    for (const listener of called) outsideSpans(() => outsideTransaction(listener));
   };
   const listen = (topic: Topic, listener: () => void) => {
     listeners[topic].add(listener);

@@ -3,6 +3,7 @@ import type { SourceKind } from "../contract/deployment.ts";
 import type { RevisionTrigger } from "../contract/revision.ts";
 import { databaseTimeoutMs, resolveTimeoutMs } from "../domain/limits.ts";
 import type { CurrentDeployment, RevisionSettings } from "../domain/settings.ts";
+import { activeSpan } from "../telemetry/traces.ts";
 import type { DeploymentRow } from "./deployments.ts";
 import type { NewRevision, RevisionRow } from "./revisions.ts";
 import type { Sealer } from "./seal.ts";
@@ -50,5 +51,6 @@ export function newRevision(
     triggered_by: made.trigger ?? (again === undefined ? "api" : "redeploy"),
     tracked_packages: settings.sourceRevisionConfig.tracked_packages,
     deadline_at: new Date(Date.now() + patienceMs),
+    traceparent: activeSpan()?.traceparent ?? null,
   };
 }

@@ -20,6 +20,7 @@ export interface DeploymentStateRow {
     status: RevisionStatus;
     deadline_at: string | null;
     has_artifact: boolean;
+    traceparent: string | null;
   }[];
   builds: {
     revision_id: string;
@@ -59,7 +60,7 @@ export const readDeploymentState = joined(async (db, ids: string[]): Promise<(De
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete, now() as now,
       coalesce((
         select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', r.deadline_at,
-                 'has_artifact', r.artifact_id is not null) order by r.seq)
+                 'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)
           from revisions r
          where r.deployment_id = d.id
            and ${isUnsettled("r")}

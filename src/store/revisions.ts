@@ -56,6 +56,8 @@ export interface NewRevision
   > {
   /** When CREATING counts as stuck. */
   deadline_at: Date;
+  /** Span that asked for it: what is done for it belongs to that trace. */
+  traceparent: string | null;
 }
 
 export const revisionColumns = sql.raw(
@@ -83,10 +85,10 @@ export function insertedRevision(source: string): RawBuilder<unknown> {
   return sql`
       insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
         source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
-        triggered_by, tracked_packages)
+        triggered_by, tracked_packages, traceparent)
       select r.id, s.tenant_id, s.deployment_id, 'CREATING', r.deadline_at, r.source, r.source_config,
              r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key,
-             r.redeploy_of, r.triggered_by, r.tracked_packages
+             r.redeploy_of, r.triggered_by, r.tracked_packages, r.traceparent
         from ${sql.table(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
 }
 

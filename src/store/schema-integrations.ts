@@ -1,7 +1,7 @@
 import type { ColumnType, Generated } from "kysely";
 import type { CodeHost } from "../contract/integration.ts";
 
-/** The tables of code hosts (migrations 0150 and later); see `schema.ts`. */
+/** The tables of code hosts (migrations 0150 and later) and of the tracing back end; see `schema.ts`. */
 export interface IntegrationTables {
   integrations: IntegrationTable;
   installation_links: InstallationLinkTable;
@@ -13,6 +13,7 @@ export interface IntegrationTables {
   git_settings: GitSettingTable;
   commit_reports: CommitReportTable;
   previews: PreviewTable;
+  tracing_projects: TracingProjectTable;
 }
 
 type Json<T = unknown> = ColumnType<T, string, string>;
@@ -127,4 +128,19 @@ interface PreviewTable {
   commented: string | null;
   attempts: Generated<number>;
   retry_at: Date | null;
+}
+
+interface TracingProjectTable {
+  id: string;
+  tenant_id: string;
+  name: string;
+  project: string;
+  deployment_id: string | null;
+  status: "wanted" | "ready";
+  external_id: string | null;
+  attempts: Generated<number>;
+  retry_at: Date | null;
+  last_error: string | null;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
 }

@@ -17,7 +17,6 @@ export interface Database extends OAuthTables, IntegrationTables {
   listeners: ListenerTable;
   data_keys: DataKeyTable;
   deployments: DeploymentTable;
-  tracing_projects: TracingProjectTable;
   secret_sets: SecretSetTable;
   artifacts: ArtifactTable;
   revisions: RevisionTable;
@@ -146,21 +145,6 @@ interface DeploymentTable {
   updated_at: Generated<Date>;
 }
 
-interface TracingProjectTable {
-  id: string;
-  tenant_id: string;
-  name: string;
-  project: string;
-  deployment_id: string | null;
-  status: "wanted" | "ready";
-  external_id: string | null;
-  attempts: Generated<number>;
-  retry_at: Date | null;
-  last_error: string | null;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-}
-
 interface SecretSetTable {
   id: string;
   tenant_id: string;
@@ -200,6 +184,7 @@ interface RevisionTable {
   triggered_by: Generated<RevisionTrigger>;
   image_version: string | null;
   tracked_packages: Json<string[] | null> | null;
+  traceparent: string | null;
   created_at: Generated<Date>;
   updated_at: Generated<Date>;
 }

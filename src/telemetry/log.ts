@@ -1,4 +1,5 @@
-import { type Logger, pino } from "pino";
+import { type DestinationStream, type Logger, pino } from "pino";
+import { activeSpan, traceFields } from "./traces.ts";
 
 export type { Logger };
 
@@ -7,19 +8,21 @@ export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
 /**
  * The program's own log: one JSON line an event on stderr, a constant lower-case message, everything that varies in
- * fields with their unit (`duration_ms`). Log ids, never objects that may hold a secret.
+ * fields with their unit (`duration_ms`), and the trace it was written in. Log ids, never objects that may hold a secret.
+ * @param destination default: stderr.
  */
-export function createLogger(level: LogLevel): Logger {
+export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
   return pino(
     {
       level,
       base: null,
       messageKey: "message",
       timestamp: pino.stdTimeFunctions.isoTime,
+      mixin: () => traceFields(activeSpan()),
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: ["*.token", "*.secret", "*.password", "*.api_key", "*.value"], censor: "**********" },
     },
-    pino.destination({ dest: 2, sync: true }),
+    destination ?? pino.destination({ dest: 2, sync: true }),
   );
 }
 

@@ -90,6 +90,7 @@ export async function startApiOn(
     sealer,
     logger: createLogger("silent"),
     metrics: createMetrics(),
+    traces: null,
     events: new EventFeed(db, createLogger("silent")),
     listenerId: await ensureBuiltinListener(db, "process"),
     settings: { ...defaultSettings, ...settings },

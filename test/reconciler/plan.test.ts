@@ -179,7 +179,7 @@ function world(given: Partial<DeploymentState>): DeploymentState {
 }
 
 function revision(id: string, status: RevisionStatus, deadlineAt: Date | null, hasArtifact: boolean): RevisionFacts {
-  return { id, status, deadlineAt, hasArtifact };
+  return { id, status, deadlineAt, hasArtifact, traceparent: null };
 }
 
 function* everyWorld(): Generator<DeploymentState> {

@@ -82,7 +82,7 @@ export class DeploymentRecord {
       isDeleteForced: this.isDeleteForced,
       unsettled: this.revisions
         .filter(({ status }) => !isFinal(status))
-        .map(({ id, status, deadlineAt, hasArtifact }) => ({ id, status, deadlineAt, hasArtifact })),
+        .map(({ id, status, deadlineAt, hasArtifact }) => ({ id, status, deadlineAt, hasArtifact, traceparent: null })),
       builds: builds.map((build) => ({ ...build, abandoned: build.status === "running" && build.leaseUntil < now })),
       assignment,
       observation: this.observation,

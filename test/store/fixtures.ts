@@ -32,6 +32,7 @@ export function newRevision(changed: Partial<NewRevision> = {}): NewRevision {
     triggered_by: "api",
     tracked_packages: null,
     deadline_at: new Date(Date.now() + 60_000),
+    traceparent: null,
     ...changed,
   };
 }

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { registerHooks } from "node:module";
+import { test } from "node:test";
+import { startCollector } from "../collector.ts";
+import { eventually } from "../eventually.ts";
+
+/** Modules of OpenTelemetry that anything in this process asked for. */
+const loaded = new Set<string>();
+registerHooks({
+  load(url, context, next) {
+    if (url.includes("@opentelemetry")) loaded.add(url);
+    return next(url, context);
+  },
+});
+
+/** The interfaces alone are loaded by the metrics library, too, which looks for a trace to name beside a sample. */
+const isMore = (url: string) => !url.includes("@opentelemetry/api/");
+
+test("without a collector nothing of OpenTelemetry is loaded and no revision has a trace; with one it is", async () => {
+  const { startTestServer } = await import("../server.ts");
+  await using collector = await startCollector();
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  const create = async (name: string) => {
+    const { client } = pierhead;
+    const made = await client.createDeployment({
+      body: {
+        ...{ name, source: "internal_template" },
+        source_config: { template_id: "node-server", deployment_type: "dev" },
+        source_revision_config: {},
+      },
+    });
+    const revisionId = made.latest_revision_id as string;
+    const { status } = await client.waitForRevision({ deployment_id: made.id, revision_id: revisionId });
+    assert.equal(status, "DEPLOYED");
+    const row = await pierhead.server.db.kysely
+      .selectFrom("revisions")
+      .select("traceparent")
+      .where("id", "=", revisionId)
+      .executeTakeFirstOrThrow();
+    return row.traceparent;
+  };
+  assert.equal(await create("untraced"), null);
+  assert.deepEqual([...loaded].filter(isMore), []);
+
+  await pierhead.restart({ PIERHEAD_TRACES_URL: collector.url });
+  assert.match((await create("traced")) ?? "none", /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
+  assert.ok([...loaded].some((url) => url.includes("@opentelemetry/sdk-trace")));
+  await eventually(
+    () => collector.spans.map(({ name }) => name),
+    (names) => names.includes("listener.rollout"),
+  );
+});
