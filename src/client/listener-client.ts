@@ -36,7 +36,8 @@ export type OpenStream = (
 export interface ListenerClient {
   /**
    * Makes this instance the one that acts for its listener.
-   * @throws CallRefused with `error` = `listener_busy` (409) while another instance holds the session.
+   * @throws CallRefused with `error` = `listener_busy` (409) while another instance holds the session, `listener_draining`
+   * while this listener is to change nothing.
    */
   openSession(request: SessionRequest, signal: AbortSignal): Promise<ListenerSession>;
 }
@@ -173,7 +174,7 @@ async function call<S extends TSchema>(send: Send, { timeoutMs, ...request }: Ca
   const ending = new AbortController();
   const end = () => ending.abort(request.signal.reason ?? new DOMException("no answer in time", "TimeoutError"));
   // Not AbortSignal.timeout: that of a call long answered would keep it in memory, and end it, 30 s later.
-  const timer = setTimeout(end, timeoutMs ?? callTimeoutMs);
+  const timer = setTimeout(end, timeoutMs ?? callTimeoutMs).unref();
   request.signal.addEventListener("abort", end, { once: true });
   if (request.signal.aborted) end();
   const answer = await send({ ...request, headers: request.headers ?? {}, signal: ending.signal }).finally(() => {

@@ -234,6 +234,10 @@ export const errors = {
     new ApiError("listenerBusy", 409, "Another instance of this listener holds the session.", {
       extra: { error: "listener_busy" },
     }),
+  listenerDraining: () =>
+    new ApiError("listenerDraining", 409, "This listener is to change nothing: its 'drain' is set.", {
+      extra: { error: "listener_draining" },
+    }),
   enrolled: () =>
     new ApiError(
       "enrolled",

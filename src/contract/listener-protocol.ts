@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { ListenerLogLevel } from "./listener.ts";
 import { nullable, timestamp, uuid } from "./schema.ts";
 
 /** Questions and small answers of `/dp/v1`; what is exchanged stands in `assignment.ts`. */
@@ -20,5 +21,9 @@ export const Heartbeat = Type.Object({
   key_ends_at: Type.Optional(
     nullable(timestamp(), "When the key that was shown ends, because there is a newer one; null: it has no end."),
   ),
+  drain: Type.Optional(
+    Type.Boolean({ description: "End the session and change nothing until a new one is let in: 409 until then." }),
+  ),
+  log_level: Type.Optional(nullable(ListenerLogLevel, "Log at this level; null: at your own.")),
 });
 export type Heartbeat = Static<typeof Heartbeat>;

@@ -9,6 +9,11 @@ export const ListenerComputeType = literals(["k8s"]);
 export const ListenerStatus = literals(["NEW", "CONNECTED", "DISCONNECTED"]);
 export type ListenerStatus = Static<typeof ListenerStatus>;
 
+export const ListenerLogLevel = literals(["debug", "info", "warn", "error"]);
+export type ListenerLogLevel = Static<typeof ListenerLogLevel>;
+
+const drain = "It ends its session and changes nothing in its cluster until this is taken back. What runs goes on.";
+
 const namespaces = "Namespaces it watches, of which a deployment chooses one; null: any.";
 
 /** A data plane of a workspace (contract 2.7). */
@@ -23,6 +28,8 @@ export const Listener = Type.Object(
     }),
     status: ListenerStatus,
     last_seen_at: nullable(timestamp()),
+    drain: Type.Boolean({ description: drain }),
+    log_level: nullable(ListenerLogLevel, "Of its program's log while it acts; null: as it was started."),
     created_at: timestamp(),
     updated_at: timestamp(),
   },
@@ -84,7 +91,15 @@ export type CreateListener = Static<typeof CreateListener>;
 
 /** L4. Null and absent leave a field as it is. */
 export const PatchListener = Type.Object(
-  { version: given(Type.String({ maxLength: 64 })), compute_config: given(ComputeConfigInput) },
+  {
+    version: given(Type.String({ maxLength: 64 })),
+    compute_config: given(ComputeConfigInput),
+    drain: given(Type.Boolean(), drain),
+    log_level: given(
+      literals(["own", "debug", "info", "warn", "error"]),
+      "Of its program's log while it acts; `own`: as it was started.",
+    ),
+  },
   { $id: "PatchListener", examples: [{ compute_config: { k8s_namespaces: ["agents", "staging"] } }] },
 );
 export type PatchListener = Static<typeof PatchListener>;

@@ -34,7 +34,7 @@ export const listenerProtocolOperations = {
     summary: "Become the one instance that acts for this listener",
     body: SessionRequest,
     response: { status: 201, schema: Session },
-    errors: ["listenerBusy", "protocolUnknown"],
+    errors: ["listenerBusy", "listenerDraining", "protocolUnknown"],
   }),
   closeListenerSession: operation("closeListenerSession", {
     ...protocol,

@@ -31,6 +31,11 @@ const vainStreamsMax = 2;
 /** What is held is compared this often: whatever both sides missed is found within this. */
 const inventoryMs = 600_000;
 
+/** The control plane wants nothing changed until it says otherwise. */
+class Draining extends Error {
+  override name = "Draining";
+}
+
 /** At the end nobody waits for a control plane that does not answer. */
 const farewellMs = 2_000;
 
@@ -70,6 +75,8 @@ export class Leadership {
   #heardAt: Moment | null = null;
   #isAnswered = true;
   #keyEndsAt: string | null = null;
+  #isDrained = false;
+  readonly #ownLogLevel: string;
   #isStreaming = false;
   #vainStreams = 0;
   #ended: Promise<void> = Promise.resolve();
@@ -96,6 +103,7 @@ export class Leadership {
     this.#client = options.client;
     this.#clock = options.clock;
     this.#logger = options.logger;
+    this.#ownLogLevel = options.logger.level;
     this.#request = options.request;
     this.#onGained = options.onGained;
     this.#onLost = options.onLost;
@@ -113,6 +121,11 @@ export class Leadership {
 
   get isListed(): boolean {
     return this.#isListed;
+  }
+
+  /** Told to change nothing: it stands by. */
+  get isDrained(): boolean {
+    return this.#isDrained;
   }
 
   get answeredAt(): Date | null {
@@ -151,9 +164,12 @@ export class Leadership {
     this.#stopping.abort(reason);
     this.lose(reason);
     await this.#ended;
-    if (session === null) return;
+    if (session !== null) await this.#sayGoodbye(session);
+  }
+
+  /** Without it the next instance waits for the lease to end. */
+  async #sayGoodbye(session: ListenerSession): Promise<void> {
     const options = { clock: this.#clock, timeoutMs: farewellMs, signal: new AbortController().signal };
-    // Without it the next instance waits for the lease to end.
     await withDeadline(options, (signal) => session.close(signal)).catch(() => {});
   }
 
@@ -165,11 +181,17 @@ export class Leadership {
         return this.#client.openSession(this.#request, ending);
       });
       this.#logger.info({ listener_id: session.listener_id, epoch: session.epoch }, "listener session opened");
+      this.#noteDrain(false);
       this.#lost = new AbortController();
       this.#session = session;
       this.#onGained(session);
       await this.#keep(session);
+      this.#logger.level = this.#ownLogLevel;
       signal.throwIfAborted();
+      if (this.#lost.signal.reason instanceof Draining) {
+        await this.#sayGoodbye(session);
+        continue;
+      }
       this.#logger.warn({ epoch: session.epoch, retry_ms: session.lease_ttl_s * 1_000 }, "another instance leads");
       // As long as that one is alive it renews its lease; taking it away from each other helps nobody.
       await sleep(this.#clock, session.lease_ttl_s * 1_000, signal);
@@ -181,7 +203,8 @@ export class Leadership {
     const { signal } = this.#lost;
     const end = (error: unknown) => {
       if (signal.aborted) return;
-      if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
+      if (error instanceof Draining) this.#noteDrain(true);
+      else if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
       this.lose(error as Error);
     };
     const tasks = [this.#follow(session, signal), this.#beat(session, signal), this.#compare(session, signal)];
@@ -265,17 +288,18 @@ export class Leadership {
       const beganAt = this.#moment();
       const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };
       try {
-        const { rv, key_ends_at: keyEndsAt = null } = await withDeadline(options, (ending) =>
-          session.heartbeat(ending),
-        );
+        const told = await withDeadline(options, (ending) => session.heartbeat(ending));
+        const { rv, key_ends_at: keyEndsAt = null, log_level: logLevel } = told;
         this.#noteKey(keyEndsAt);
+        this.#logger.level = logLevel ?? this.#ownLogLevel;
+        if (told.drain === true) throw new Draining("the control plane wants nothing changed");
         this.#noteAnswer();
         this.#noteHeard(beganAt);
         // The long poll hangs on a dead connection: it would have been answered otherwise.
         if (rv > beganAtRv && this.#rv === beganAtRv && this.#isListed) this.#poll.abort(new Error("there is news"));
       } catch (error) {
         signal.throwIfAborted();
-        if (error instanceof StaleEpoch) throw error;
+        if (error instanceof StaleEpoch || error instanceof Draining) throw error;
       }
     }
   }
@@ -313,10 +337,7 @@ export class Leadership {
           this.#poll = new AbortController();
           continue;
         }
-        this.#noteSilence(error);
-        const isBusy = error instanceof CallRefused && error.error === "listener_busy";
-        const bounds = isBusy ? busyBounds : retryBounds;
-        await sleep(this.#clock, jitteredMs(this.#clock, attempt, bounds), signal);
+        await sleep(this.#clock, jitteredMs(this.#clock, attempt, this.#noteRefusal(error)), signal);
       }
     }
   }
@@ -327,6 +348,12 @@ export class Leadership {
     this.#keyEndsAt = endsAt;
     if (endsAt === null) this.#logger.info("the newer key is in use");
     else this.#logger.warn({ ends_at: endsAt }, "the key of this listener ends, for there is a newer one");
+  }
+
+  #noteDrain(isDrained: boolean): void {
+    if (isDrained === this.#isDrained) return;
+    this.#isDrained = isDrained;
+    this.#logger.warn(isDrained ? "nothing is changed until the control plane says so" : "changes are made again");
   }
 
   #noteAnswer(): void {
@@ -343,6 +370,15 @@ export class Leadership {
     const wasSure = this.isSure;
     this.#heardAt = at;
     if (!wasSure && this.isSure) this.#onSure();
+  }
+
+  /** @returns how long to wait before the call is repeated. */
+  #noteRefusal(error: unknown): typeof retryBounds {
+    const refusal = error instanceof CallRefused ? error.error : null;
+    const isDrained = refusal === "listener_draining";
+    if (isDrained) this.#noteDrain(true);
+    else this.#noteSilence(error);
+    return isDrained || refusal === "listener_busy" ? busyBounds : retryBounds;
   }
 
   #noteSilence(error: unknown): void {

@@ -50,6 +50,8 @@ export interface ListenerHealth {
   isLeading: boolean;
   /** Every deployment the control plane knows was named at least once. */
   isListed: boolean;
+  /** Told to change nothing; it stands by. */
+  isDrained: boolean;
   deployments: number;
   reportsPending: number;
   /** When the control plane last answered; null: never. */
@@ -114,6 +116,7 @@ export function listenerOf(
     health: () => ({
       isLeading: leadership.session !== null,
       isListed: leadership.isListed,
+      isDrained: leadership.isDrained,
       deployments: fleet.size,
       reportsPending: reporter.pendingCount,
       answeredAt: leadership.answeredAt,

@@ -51,7 +51,10 @@ export async function startClusterReplica(
   const elector = new Elector(electing, { ...lease, holder: `${hostname()}-${process.pid}` }, { logger });
   const ended = elector.run(lead, stopping.signal);
   return {
-    isReady: () => leading === null || leading.health().isListed,
+    isReady() {
+      const health = leading?.health();
+      return health === undefined || health.isListed || health.isDrained;
+    },
     async stop() {
       stopping.abort(new Error("the listener stops"));
       await ended;

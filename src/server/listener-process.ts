@@ -67,7 +67,7 @@ export async function startListenerProcess(
       const listener = createListener({ ...common, compute, traffic: gateway, facts, limits, scaleDownAfterMs });
       listener.start();
       closing.add("listener", () => listener.stop());
-      isReady = () => listener.health().isListed;
+      isReady = () => listener.health().isListed || listener.health().isDrained;
     }
     logger.info({ url, control_plane: config.url, compute: config.compute, version }, "listener started");
     return { url, close: () => closing.run() };

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { ListenerFacts } from "../contract/assignment.ts";
 import { errors } from "../contract/error.ts";
+import type { ListenerLogLevel } from "../contract/listener.ts";
 import type { Db } from "./database.ts";
 import { joined } from "./joined.ts";
 
@@ -23,7 +24,7 @@ export async function ensureBuiltinListener(db: Db, computeType: string): Promis
 
 /**
  * Opens a session unless another instance holds a live one. The new epoch fences every older session out.
- * @throws ApiError 409 `listenerBusy` while another instance's lease runs.
+ * @throws ApiError 409 `listenerBusy` while another instance's lease runs; `listenerDraining`.
  */
 export async function openListenerSession(
   db: Db,
@@ -35,11 +36,14 @@ export async function openListenerSession(
        set epoch = epoch + 1, session_id = ${randomUUID()}, instance_id = ${request.instanceId}, version = ${request.version},
            facts = ${JSON.stringify(request.facts ?? {})}::jsonb,
            lease_until = now() + ${request.leaseMs} * interval '1 millisecond', last_seen_at = now(), updated_at = now()
-     where id = ${listenerId}
+     where id = ${listenerId} and not drain
        and (lease_until is null or lease_until < now() or instance_id = ${request.instanceId})
     returning session_id, epoch`.execute(db.kysely);
   const row = rows[0];
-  if (row === undefined) throw errors.listenerBusy();
+  if (row === undefined) {
+    const { drain } = await readListenerOrders(db, listenerId);
+    throw drain ? errors.listenerDraining() : errors.listenerBusy();
+  }
   db.reached("listener session opened");
   return { sessionId: row.session_id, listenerId, epoch: row.epoch };
 }
@@ -75,6 +79,16 @@ export async function closeListenerSession(db: Db, session: { listenerId: string
   await sql`update listeners set lease_until = null where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(
     db.kysely,
   );
+}
+
+/** What a listener is to know at each sign of life. `rv`: newest resource version of its assignments. */
+export async function readListenerOrders(
+  db: Db,
+  listenerId: string,
+): Promise<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }> {
+  const { rows } = await sql<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }>`
+    select rv, drain, log_level from listeners where id = ${listenerId}`.execute(db.kysely);
+  return rows[0] ?? { rv: 0, drain: false, log_level: null };
 }
 
 /** Newest resource version of a listener's assignments. */

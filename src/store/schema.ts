@@ -96,6 +96,8 @@ interface ListenerTable {
   instance_id: string | null;
   lease_until: Date | null;
   last_seen_at: Date | null;
+  drain: Generated<boolean>;
+  log_level: string | null;
   created_at: Generated<Date>;
   updated_at: Generated<Date>;
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { errors } from "../contract/error.ts";
+import type { ListenerLogLevel } from "../contract/listener.ts";
 import { changesBetween } from "../domain/audit.ts";
 import { checkNamespacesKept } from "../domain/listener-namespaces.ts";
 import { type AuditNote, audited } from "./audit.ts";
@@ -16,6 +17,8 @@ export interface ListenerRow {
   k8s_namespaces: string[] | null;
   lease_until: Date | null;
   last_seen_at: Date | null;
+  drain: boolean;
+  log_level: ListenerLogLevel | null;
   created_at: Date;
   updated_at: Date;
 }
@@ -34,7 +37,7 @@ interface NewKey {
 
 const columns = sql.raw(
   "l.id, l.tenant_id, l.version, l.compute_id, l.compute_config -> 'k8s_namespaces' as k8s_namespaces, l.lease_until, " +
-    "l.last_seen_at, l.created_at, l.updated_at",
+    "l.last_seen_at, l.drain, l.log_level, l.created_at, l.updated_at",
 );
 
 /** Oldest first, so that pages do not shift when one is added. */
@@ -100,26 +103,33 @@ export async function createListener(
   return (await findListener(db, owner.tenantId, id)) as ListenerRow;
 }
 
+export interface ListenerChange {
+  version: string | null;
+  k8sNamespaces: string[] | null;
+  drain: boolean | null;
+  logLevel: ListenerLogLevel | "own" | null;
+}
+
 /**
  * @param change null: unchanged.
  * @throws ApiError 404; 400 `invalidField` for a namespace in which agents run.
  */
-export async function changeListener(
-  db: Db,
-  owner: Owner,
-  id: string,
-  change: { version: string | null; k8sNamespaces: string[] | null },
-): Promise<ListenerRow> {
+export async function changeListener(db: Db, owner: Owner, id: string, change: ListenerChange): Promise<ListenerRow> {
   return db.transaction(async (trx) => {
     const before = await lockListener(trx, owner.tenantId, id);
     if (change.k8sNamespaces !== null) checkNamespacesKept(change.k8sNamespaces, await usedNamespaces(trx, id));
-    const { version, k8s_namespaces } = before;
-    const after = { version: change.version ?? version, k8s_namespaces: change.k8sNamespaces ?? k8s_namespaces };
-    const changes = changesBetween({ version, k8s_namespaces }, after);
+    const { version, k8s_namespaces, drain, log_level } = before;
+    const logLevel = change.logLevel === "own" ? null : (change.logLevel ?? log_level);
+    const after = {
+      ...{ version: change.version ?? version, k8s_namespaces: change.k8sNamespaces ?? k8s_namespaces },
+      ...{ drain: change.drain ?? drain, log_level: logLevel },
+    };
+    const changes = changesBetween({ version, k8s_namespaces, drain, log_level }, after);
     if (Object.keys(changes).length === 0) return before;
     await sql`
       with listener as (
-        update listeners set version = ${after.version}, compute_config = ${configOf(after.k8s_namespaces)}, updated_at = now()
+        update listeners set version = ${after.version}, compute_config = ${configOf(after.k8s_namespaces)},
+               drain = ${after.drain}, log_level = ${after.log_level}, updated_at = now()
          where id = ${id})
       ${auditedListener(owner, { id, computeId: before.compute_id }, { action: "listener.patch", changes })}`.execute(
       trx.kysely,

@@ -109,6 +109,24 @@ test("a heartbeat says when the key that is used ends, once there is a newer one
   assert.equal((await beat(listener_key)).key_ends_at, null, "the session goes on under the new key");
 });
 
+test("a heartbeat tells to drain and to log more; no session is opened until the first is taken back", async () => {
+  const { id, key, epoch } = await openListener();
+  const headers = { [epochHeader]: epoch };
+  const beat = async () => (await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key, headers })).body;
+  const patch = (payload: object) => t.ask({ method: "PATCH", url: `/v2/listeners/${id}`, payload });
+  const told = async () => (({ drain, log_level }) => [drain, log_level])(await beat());
+  assert.deepEqual(await told(), [false, null]);
+  await patch({ drain: true, log_level: "debug" });
+  assert.deepEqual(await told(), [true, "debug"]);
+  assert.equal((await t.ask({ method: "DELETE", url: "/dp/v1/sessions", key, headers })).status, 204);
+  const payload = { instance_id: "again", version: "1", protocols: [1], compute_type: "k8s" };
+  const open = () => t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
+  const refused = await open();
+  assert.deepEqual([refused.status, refused.body.error], [409, "listener_draining"]);
+  await patch({ drain: false });
+  assert.equal((await open()).status, 201);
+});
+
 test("a listener of a later version is understood: unknown fields are ignored, an unknown protocol is refused", async () => {
   await openListener({ colour: "green" });
   const { id } = (

@@ -49,6 +49,8 @@ test("a listener is registered, read, listed, changed and deleted", async () => 
       compute_config: { k8s_namespaces: ["agents", "more"] },
       status: "NEW",
       last_seen_at: null,
+      drain: false,
+      log_level: null,
       created_at: "",
       updated_at: "",
     },
@@ -62,6 +64,14 @@ test("a listener is registered, read, listed, changed and deleted", async () => 
   assert.deepEqual({ ...same.body, updated_at: "" }, { ...listener, updated_at: "" });
   const changed = await patch(listener.id, { version: "2", compute_config: { k8s_namespaces: ["other"] } });
   assert.deepEqual([changed.body.version, changed.body.compute_config], ["2", { k8s_namespaces: ["other"] }]);
+
+  const ordered = await patch(listener.id, { drain: true, log_level: "debug" });
+  assert.deepEqual([ordered.body.drain, ordered.body.log_level, ordered.body.version], [true, "debug", "2"]);
+  const kept = await patch(listener.id, { drain: null, version: "3" });
+  assert.deepEqual([kept.body.drain, kept.body.log_level], [true, "debug"]);
+  const own = await patch(listener.id, { drain: false, log_level: "own" });
+  assert.deepEqual([own.body.drain, own.body.log_level], [false, null]);
+  assert.equal((await patch(listener.id, { log_level: "loud" })).status, 422);
 
   assert.deepEqual([(await remove(listener.id)).status, (await remove(listener.id)).status], [204, 404]);
 });

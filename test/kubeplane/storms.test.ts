@@ -228,6 +228,29 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     controlPlane.isAway = false;
     await serves(place, deployment_id, next.revision_id);
   });
+
+  test("a listener that is to drain leaves its cluster as it is, drift included; what was asked for comes afterwards", async () => {
+    await using place = await openPlace(world.plane);
+    const { controlPlane, listener } = place;
+    const { deployment_id, slug } = await place.deployed(newRun(place));
+    controlPlane.orders = { drain: true };
+    await eventually(
+      () => listener.health().isDrained,
+      (isDrained) => isDrained,
+      { timeoutMs: 60_000 },
+    );
+    await misdirect(place, slug, "drained");
+    const next = newRun(place, "127.0.0.1:1/agent:2");
+    controlPlane.assign({ deployment_id, target: next });
+    const asked = () => controlPlane.calls.filter(({ path }) => path === "/dp/v1/sessions").length;
+    const before = asked();
+    await eventually(asked, (count) => count >= before + 2, { timeoutMs: 60_000 });
+    assert.equal(await misdirected(place, slug), "drained");
+    assert.equal((await place.get("Deployment", slug))?.metadata.generation, 1);
+    controlPlane.orders = {};
+    await serves(place, deployment_id, next.revision_id);
+    assert.equal(await misdirected(place, slug), undefined);
+  });
 });
 
 /** A call as the listener whose body never ends: it keeps the one seat that even an empty priority level has. */

@@ -43,6 +43,8 @@ export class ControlPlane {
   /** A stream says no more, and nobody is told. */
   isStreamStuck = false;
   isFollowing = true;
+  /** What heartbeats are answered with, besides. */
+  orders: { drain?: boolean; log_level?: "debug" | null } = {};
   onReports: (reports: DeploymentReport[], epoch: number) => void = () => {};
   /** Cursors below this one are answered with 410. */
   rvMin = 0;
@@ -131,13 +133,16 @@ export class ControlPlane {
   async #answer(method: string, url: URL, body: unknown): Promise<Answer> {
     switch (url.pathname) {
       case "/dp/v1/sessions":
+        if (method === "POST" && this.orders.drain === true) {
+          return { status: 409, body: { detail: "To be drained.", error: "listener_draining" } };
+        }
         return method === "DELETE" ? done : this.#openSession();
       case "/dp/v1/desired":
         return this.#answerDesired(url);
       case "/dp/v1/status":
         return this.#take(body as StatusBatch);
       case "/dp/v1/heartbeat":
-        return { status: 200, body: { rv: this.#rv } };
+        return { status: 200, body: { rv: this.#rv, ...this.orders } };
       case "/dp/v1/inventory":
         return this.#compare(body as Inventory);
       case "/dp/v1/logs":

@@ -10,6 +10,7 @@ import {
   checkEpoch,
   closeListenerSession,
   openListenerSession,
+  readListenerOrders,
   readListenerVersion,
   renewListenerSession,
 } from "../../store/listeners.ts";
@@ -73,8 +74,8 @@ function addSessionRoutes(api: Api): void {
   listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
     const session = sessionOf(principal, request);
     await renewListenerSession(db, session, listenerLeaseMs);
-    const rv = await readListenerVersion(db, session.listenerId);
-    return { rv, key_ends_at: principal.keyEndsAt?.toISOString() ?? null };
+    const orders = await readListenerOrders(db, session.listenerId);
+    return { ...orders, key_ends_at: principal.keyEndsAt?.toISOString() ?? null };
   });
 }
 

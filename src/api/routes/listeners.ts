@@ -49,7 +49,8 @@ export function addListenerRoutes(api: Api): void {
 
   route(api, operations.patchListener, async ({ principal, params, body }) => {
     await checkPlan(api, principal);
-    const change = { version: body.version ?? null, k8sNamespaces: namespacesIn(body) };
+    const { version = null, drain = null, log_level: logLevel = null } = body;
+    const change = { version, drain, logLevel, k8sNamespaces: namespacesIn(body) };
     return listenerOf(await changeListener(db, principal, params.listener_id, change));
   });
 
@@ -96,6 +97,8 @@ function listenerOf(row: ListenerRow): Listener {
     compute_config: { k8s_namespaces: row.k8s_namespaces },
     status: statusOf(row),
     last_seen_at: row.last_seen_at?.toISOString() ?? null,
+    drain: row.drain,
+    log_level: row.log_level,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };
