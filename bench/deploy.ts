@@ -197,8 +197,14 @@ export async function remove(api: Client, deploymentId: string): Promise<void> {
 }
 
 /** Tighter than any client polls: what is measured is the server, not the wait between two looks. */
-export async function settled(api: Client, deploymentId: string, revisionId: string, wanted: Revision["status"]) {
-  const end = Date.now() + settleTimeoutMs;
+export async function settled(
+  api: Client,
+  deploymentId: string,
+  revisionId: string,
+  wanted: Revision["status"],
+  timeoutMs = settleTimeoutMs,
+) {
+  const end = Date.now() + timeoutMs;
   for (;;) {
     const { status, status_message: message } = await api.getRevision({
       deployment_id: deploymentId,

@@ -65,13 +65,13 @@ async function fanOut({ size, install }: BenchRun, kind: DatabaseKind): Promise<
   }
 }
 
-interface Made {
+export interface Made {
   listenerId: string;
   key: string;
   epoch: string;
 }
 
-type Call = (request: {
+export type Call = (request: {
   method: "GET" | "POST";
   path: string;
   key: string;
@@ -80,7 +80,7 @@ type Call = (request: {
   signal?: AbortSignal;
 }) => Promise<unknown>;
 
-async function makeListener(call: Call, { adminKey: key }: Installation, index: number): Promise<Made> {
+export async function makeListener(call: Call, { adminKey: key }: Installation, index: number): Promise<Made> {
   const body = { compute_type: "k8s", compute_id: `cluster-${index}`, compute_config: {} };
   const made = (await call({ method: "POST", path: "/v2/listeners", key, body })) as {
     id: string;
@@ -122,7 +122,7 @@ async function follow(
   }
 }
 
-async function deploy(call: Call, { adminKey: key }: Installation, listenerId: string, index: number) {
+export async function deploy(call: Call, { adminKey: key }: Installation, listenerId: string, index: number) {
   const body = {
     name: `agent-${index}`,
     source: "external_docker",
@@ -153,7 +153,7 @@ async function inTurns<T>(count: number, make: (index: number) => Promise<T>): P
   return made;
 }
 
-function caller({ url }: BenchServer, agent: http.Agent): Call {
+export function caller({ url }: BenchServer, agent: http.Agent): Call {
   return ({ method, path, key, body, headers, signal }) =>
     new Promise((resolve, reject) => {
       const payload = body === undefined ? undefined : JSON.stringify(body);

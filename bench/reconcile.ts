@@ -26,6 +26,9 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   },
 };
 
+/** With fewer the memory that a rollout leaves behind is more than what settled ones need. */
+const settledMin = 10_000;
+
 const createsAtOnce = 16;
 const pgbenchClients = 8;
 const deployTimeoutMs = 600_000;
@@ -58,6 +61,7 @@ interface Idle {
   /** Of one core. */
   cpuPercent: number;
   queriesPerMinute: number;
+  rssBytes: number;
 }
 
 /**
@@ -126,6 +130,7 @@ async function measureIdle(server: BenchServer, idleMs: number): Promise<Idle> {
   return {
     cpuPercent: ((after.cpuMs - before.cpuMs) / tookMs) * 100,
     queriesPerMinute: ((after.queries - before.queries) / tookMs) * 60_000,
+    rssBytes: after.rssBytes,
   };
 }
 
@@ -169,6 +174,22 @@ function linesOf(
       ours: idle(many).queriesPerMinute,
       unit: "1/min",
       target: { ratioMax: 1.1 },
+    }),
+    benchLine({
+      goal: "G9",
+      name: `memory of the server and its simulated replicas, with ${plan.many} settled deployments against with ${plan.few}, ${on}`,
+      floor: idle(few).rssBytes / 1e6,
+      ours: idle(many).rssBytes / 1e6,
+      unit: "MB",
+      target: kind === "postgres" ? { oursMax: 200 } : "none",
+    }),
+    benchLine({
+      goal: "G9",
+      name: `the same for each settled deployment, ${on}`,
+      floor: null,
+      ours: Math.max(0, idle(many).rssBytes - idle(few).rssBytes) / 1_024 / (plan.many - plan.few),
+      unit: "kB",
+      target: plan.many < settledMin ? "none" : { oursMax: 5 },
     }),
   ];
 }

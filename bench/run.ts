@@ -1,6 +1,7 @@
 import { inspect, parseArgs } from "node:util";
 import { apiBench } from "./api.ts";
 import { backupBench } from "./backup.ts";
+import { buildsBench } from "./builds.ts";
 import { deployBench } from "./deploy.ts";
 import { dockerBench } from "./docker.ts";
 import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
@@ -8,6 +9,8 @@ import { gatewayBench } from "./gateway.ts";
 import { type BenchRun, startBenchRun } from "./installation.ts";
 import { type BenchLine, printLine } from "./line.ts";
 import { listenersBench } from "./listeners.ts";
+import { logsBench } from "./logs.ts";
+import { programBench } from "./program.ts";
 import { reconcileBench } from "./reconcile.ts";
 import { saveResults, tableOf } from "./report.ts";
 import { storeBench } from "./store.ts";
@@ -21,10 +24,13 @@ import { watchBench } from "./watch.ts";
 const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   api: apiBench,
   backup: backupBench,
+  builds: buildsBench,
   deploy: deployBench,
   docker: dockerBench,
   gateway: gatewayBench,
   listeners: listenersBench,
+  logs: logsBench,
+  program: programBench,
   reconcile: reconcileBench,
   store: storeBench,
   watch: watchBench,

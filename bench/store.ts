@@ -16,8 +16,8 @@ interface Plan {
 
 const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   small: {
-    postgres: { few: 1_000, many: 20_000, rounds: 1, askMs: 40, idleMs: 2_000 },
-    embedded: { few: 1_000, many: 5_000, rounds: 1, askMs: 40, idleMs: 2_000 },
+    postgres: { few: 1_000, many: 10_000, rounds: 1, askMs: 24, idleMs: 1_000 },
+    embedded: { few: 1_000, many: 5_000, rounds: 1, askMs: 24, idleMs: 1_000 },
   },
   full: {
     postgres: { few: 1_000, many: 1_000_000, rounds: 3, askMs: 400, idleMs: 120_000 },
@@ -27,7 +27,7 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
 };
 
 /** Questions asked before any is timed: code is compiled, statements are planned, pages are in memory. */
-const warmUpMs = { small: 100, full: 1_000 };
+const warmUpMs = { small: 24, full: 1_000 };
 
 /** Lists of very many deployments against the same of few, and what very many cost while nothing happens: G3, G4a. */
 export async function storeBench(run: BenchRun): Promise<BenchLine[]> {

@@ -47,10 +47,13 @@ export interface LogFilter {
   endAt: Date | null;
 }
 
-/** Appends lines in one statement, durable when it resolves; the deployment's tenant is added. */
+/** Appends lines, durable when it resolves; the deployment's tenant is added. */
 export async function appendLogEntries(db: Db, entries: NewLogEntry[]): Promise<void> {
   await append(db, entries, null);
 }
+
+/** The embedded database has one session: a batch of 1,000 lines would let everybody else wait for some 100 ms. */
+const embeddedLinesMax = 200;
 
 /** The same for lines from a data plane, of which only those of its own deployments are taken. */
 export async function appendReplicaLog(db: Db, listenerId: string, lines: ReplicaLogLine[]): Promise<void> {
@@ -69,6 +72,10 @@ export async function appendReplicaLog(db: Db, listenerId: string, lines: Replic
 }
 
 async function append(db: Db, entries: NewLogEntry[], listenerId: string | null): Promise<void> {
+  if (db.kind === "embedded" && entries.length > embeddedLinesMax) {
+    await append(db, entries.slice(0, embeddedLinesMax), listenerId);
+    return append(db, entries.slice(embeddedLinesMax), listenerId);
+  }
   if (entries.length === 0) return;
   const rows = entries.map((entry) => ({
     ...entry,
