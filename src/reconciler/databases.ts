@@ -20,6 +20,7 @@ import type { Sealer } from "../store/seal.ts";
 import { findSecretSet } from "../store/secrets.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerDeps } from "./deps.ts";
+import { noteMove } from "./pass-span.ts";
 import { NoPlace } from "./places.ts";
 import type { DeploymentState } from "./state.ts";
 import type { Performed } from "./steps.ts";
@@ -190,17 +191,14 @@ async function refuseLate(db: Db, state: DeploymentState, { reason, isFinal }: F
   );
   for (const revision of late) {
     if (revision.status !== "CREATING") continue;
-    await moveRevision(
-      db,
-      { id: revision.id, deploymentId: state.id },
-      {
-        from: "CREATING",
-        to: "CREATE_FAILED",
-        because: isFinal ? "the database cannot be made" : "deadline",
-        message: `The database could not be provisioned${isFinal ? "" : " in time"}: ${reason}`,
-        deadlineAt: null,
-      },
-    );
+    const failed = {
+      from: "CREATING",
+      to: "CREATE_FAILED",
+      because: isFinal ? "the database cannot be made" : "deadline",
+    } as const;
+    const message = `The database could not be provisioned${isFinal ? "" : " in time"}: ${reason}`;
+    const at = { id: revision.id, deploymentId: state.id };
+    if (await moveRevision(db, at, { ...failed, message, deadlineAt: null })) noteMove(failed);
   }
   const isWaitedFor = state.unsettled.length > late.length;
   return {

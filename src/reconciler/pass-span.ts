@@ -17,7 +17,7 @@ export function inPass(
   const ids = { deployment_id: id, revision_id: revision.id, workspace_id: tenantId };
   return inSpan(traces.begin("reconcile.pass", revision.traceparent, ids), async (span) => {
     const outcome = await act();
-    span.set({ outcome: outcome.kind, because: outcome.because });
+    span.set({ outcome: outcome.kind, because: ownWordsOf(outcome.because) });
     return outcome;
   });
 }
@@ -41,10 +41,13 @@ export function inStep(
       : traces.begin("reconcile.step", own, attributes);
   return inSpan(span, async () => {
     const performed = await act();
-    if (performed.kind === "later") span.set({ because: performed.because });
+    if (performed.kind === "later") span.set({ because: ownWordsOf(performed.because) });
     return performed;
   });
 }
+
+/** What stands behind a colon is what another program said, such as a database server: it may name anything. */
+const ownWordsOf = (because: string) => because.split(":", 1)[0];
 
 /** Says in the step's span where it moved its revision; a failure is marked with its cause. */
 export function noteMove({ from, to, because }: { from: RevisionStatus; to: RevisionStatus; because: string }): void {
