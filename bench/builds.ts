@@ -10,7 +10,7 @@ import { type BenchLine, benchLine, median } from "./line.ts";
 
 /** A cold build fetches everything from a package registry: `small` leaves it out. */
 const rounds = { small: 0, full: 3 };
-const again = { small: 2, full: 10 };
+const again = { small: 1, full: 10 };
 
 const example = "examples/hello-agent";
 

@@ -24,8 +24,8 @@ const words = ["billing", "support", "search", "triage", "intake", "review", "pl
 const groupsMax = 200;
 const pageRows = 100;
 
-/** Workspaces beside the one that is asked; together they have a tenth as many deployments. */
-const neighbours = 100;
+/** Workspaces beside the one that is asked, of a million deployments; together they have a tenth as many. */
+const neighboursMax = 100;
 
 /**
  * Settled deployments as an installation has them that has run for long: of `count` in the workspace, nine of ten run on
@@ -125,6 +125,7 @@ async function addNeighbours(
   { workspaceId, listenerId }: Owner,
   { count, groups }: { count: number; groups: number },
 ): Promise<void> {
+  const neighbours = Math.min(neighboursMax, Math.ceil(count / 1_000));
   const { rows } = await sql<{ id: string }>`
     insert into workspaces (id, organization_id, name)
     select gen_random_uuid(), w.organization_id, 'neighbour-' || n from workspaces w, generate_series(1, ${sql.lit(neighbours)}) n

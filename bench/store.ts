@@ -16,7 +16,7 @@ interface Plan {
 
 const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   small: {
-    postgres: { few: 1_000, many: 10_000, rounds: 1, askMs: 24, idleMs: 1_000 },
+    postgres: { few: 1_000, many: 5_000, rounds: 1, askMs: 24, idleMs: 1_000 },
     embedded: { few: 1_000, many: 5_000, rounds: 1, askMs: 24, idleMs: 1_000 },
   },
   full: {
