@@ -29,7 +29,7 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
 /** Questions asked before any is timed: code is compiled, statements are planned, pages are in memory. */
 const warmUpMs = { small: 24, full: 1_000 };
 
-/** Lists of very many deployments against the same of few, and what very many cost while nothing happens: G3, G4a. */
+/** Lists of very many deployments against the same of few, and what very many cost while nothing happens: G3, G4a, G9. */
 export async function storeBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   const kinds = run.size === "small" ? run.kinds.slice(0, 1) : run.kinds;
@@ -183,6 +183,7 @@ async function idleLines(sides: readonly [Side, Side], { plan, amount }: Names):
   const used = ended.map((usage, index) => ({
     cpuPercent: ((usage.cpuMs - (begun[index]?.cpuMs ?? 0)) / plan.idleMs) * 100,
     queries: ((usage.queries - (begun[index]?.queries ?? 0)) / plan.idleMs) * 60_000,
+    rssBytes: usage.rssBytes,
   }));
   const [few, many] = used as [(typeof used)[0], (typeof used)[0]];
   return [
@@ -201,6 +202,14 @@ async function idleLines(sides: readonly [Side, Side], { plan, amount }: Names):
       ours: many.queries,
       unit: "1/min",
       target: { ratioMax: 1.1 },
+    }),
+    benchLine({
+      goal: "G9",
+      name: `memory of the control plane for each settled deployment that the few do not have, ${amount}`,
+      floor: null,
+      ours: Math.max(0, many.rssBytes - few.rssBytes) / 1_024 / (plan.many - plan.few),
+      unit: "kB",
+      target: { oursMax: 5 },
     }),
   ];
 }
