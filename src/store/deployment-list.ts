@@ -89,6 +89,12 @@ export function deploymentPage(
   const wanted = filter.name === undefined ? filter.nameContains : undefined;
   const exact = order.by === undefined && order.direction === undefined ? wanted : undefined;
   const sorted = exact === undefined ? orderOf(order) : sql`(d.name = ${exact}) desc, ${orderOf(order)}`;
+  const { inOrder, others } = conditionsOn(tenantId, filter, page.tags);
+  if (others.length === 0 && page.offset === 0) {
+    return sql<DeploymentRow>`
+      select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
+       where ${all(inOrder)} order by ${sorted} limit ${page.limit}`;
+  }
   // Whole rows are put together for those of the page alone, not for those that are passed over.
   return sql<DeploymentRow>`
     select ${deploymentColumns} from (${deploymentKeys(tenantId, filter, { ...page, exact })}) page
@@ -126,8 +132,7 @@ export function deploymentKeys(
   const { limit, offset, order = {}, tags = noTags, exact } = page;
   const sorted = orderOf(order);
   const cut = sql`order by ${sorted} limit ${limit} offset ${offset}`;
-  const inOrder = [sql`d.tenant_id = ${tenantId}`, ...conditionsInOrder(tenantId, filter)];
-  const others = [...conditionsOf(filter), ...tags.fits];
+  const { inOrder, others } = conditionsOn(tenantId, filter, tags);
   if (others.length === 0) return sql`select ${keys} from deployments d where ${all(inOrder)} ${cut}`;
   const end = limit + offset;
   const depth = walkRows + offset;
@@ -151,6 +156,12 @@ export function deploymentKeys(
     )
     select * from (${exact === undefined ? sql`` : named} select * from met union select * from found union select * from further) d
      order by ${exact === undefined ? sql`` : sql`(d.name = ${exact}) desc,`} ${sorted} limit ${limit} offset ${offset}`;
+}
+
+/** Those that an index gives in the order of the page, and the others. */
+function conditionsOn(tenantId: string, filter: DeploymentFilter, tags = noTags) {
+  const inOrder = [sql`d.tenant_id = ${tenantId}`, ...conditionsInOrder(tenantId, filter)];
+  return { inOrder, others: [...conditionsOf(filter), ...tags.fits] };
 }
 
 const all = (conditions: readonly RawBuilder<unknown>[]) => sql.join(conditions, sql` and `);
