@@ -19,8 +19,8 @@ async function start() {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => {
       // A second one later does not wait for anything; at once it is the same Ctrl-C, which npm passes on too.
-      if (cancelled.signal.aborted && Date.now() - firstAt > 1_000) process.exit(130);
-      firstAt ||= Date.now();
+      if (cancelled.signal.aborted && performance.now() - firstAt > 1_000) process.exit(130);
+      firstAt ||= performance.now();
       cancelled.abort(new Error(signal));
     });
   }

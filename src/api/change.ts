@@ -83,7 +83,7 @@ export async function changeSettings(
     const secretSetId = secrets?.id ?? row.secret_set_id;
     const awaitsDatabase = row.status === "AWAITING_DATABASE";
     const { trigger } = request;
-    const made = { secretSetId, awaitsDatabase, ...(again && { again }), ...(trigger && { trigger }) };
+    const made = { now: db.now(), secretSetId, awaitsDatabase, ...(again && { again }), ...(trigger && { trigger }) };
     const revision = changed.revision === null ? null : newRevision(changed.revision, made);
     const change = changeOf(row, changed, request.plain);
     if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };

@@ -50,7 +50,7 @@ export async function createFromRequest(
     agent_environment: made.agent?.environment ?? null,
     secrets,
     revision: made.createsRevision
-      ? newRevision(made, { secretSetId: secrets?.id ?? null, awaitsDatabase: true })
+      ? newRevision(made, { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true })
       : null,
     tracing: { otherName: slugOf(made.name, id), isWanted: deps.tracing !== null },
     actor: principal.actor,

@@ -47,6 +47,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
   const workspaces = new Memo<WorkspaceRow>({ memoryMs, rowsMax, read: (id) => findWorkspace(db, id) });
   const touched = new WeakSet<ApiKeyRow>();
   const familiar = new Map<string, Buffer>();
+  const hasExpired = (row: ApiKeyRow) => row.expires_at !== null && row.expires_at <= db.now();
 
   function note(prefix: string, hash: Buffer): void {
     if (familiar.has(prefix)) return;
@@ -55,7 +56,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
   }
 
   function touch(row: ApiKeyRow): void {
-    const isRecent = row.last_used_at !== null && Date.now() - row.last_used_at.getTime() < touchIntervalMs;
+    const isRecent = row.last_used_at !== null && db.now().getTime() - row.last_used_at.getTime() < touchIntervalMs;
     if (isRecent || touched.has(row)) return;
     touched.add(row);
     touchApiKey(db, row.id).catch((error: unknown) => {
@@ -79,7 +80,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     async findSession(token) {
       const digest = digestOf(token);
       const row = await sessions.find(digest.toString("hex"));
-      const isOver = row === undefined || row.expires_at.getTime() <= Date.now();
+      const isOver = row === undefined || row.expires_at <= db.now();
       const holders: readonly Holder[] = isOver ? [] : row.holders;
       const valid = holders.filter((one) => isMember(one) || (one.revoked_at === null && !hasExpired(one)));
       if (valid.length === 0) {
@@ -90,7 +91,8 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
       for (const one of valid) if (!isMember(one)) touch(one);
       return valid;
     },
-    readServiceKey: (token) => (serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, Date.now())),
+    readServiceKey: (token) =>
+      serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, db.now().getTime()),
     isFamiliar(key) {
       const hash = familiar.get(prefixOf(key));
       return hash !== undefined && isKeyOf(key, hash);
@@ -103,5 +105,3 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     },
   };
 }
-
-const hasExpired = (row: ApiKeyRow) => row.expires_at !== null && row.expires_at.getTime() <= Date.now();

@@ -21,8 +21,8 @@ export class Memo<T> {
     // A unit holds a connection, the only one of the embedded database, and what others began to read may wait for it.
     if (currentUnit() !== undefined) return this.#options.read(key);
     const known = this.#entries.get(key);
-    if (known !== undefined && known.until > Date.now()) return known.row;
-    const entry = { row: this.#options.read(key), until: Date.now() + this.#options.memoryMs };
+    if (known !== undefined && known.until > performance.now()) return known.row;
+    const entry = { row: this.#options.read(key), until: performance.now() + this.#options.memoryMs };
     this.#keep(key, entry);
     const forget = () => {
       if (this.#entries.get(key) === entry) this.#entries.delete(key);

@@ -124,8 +124,8 @@ export class Oidc {
   /** What the provider says of itself; a failure is not remembered. */
   #server(): Promise<AuthorizationServer> {
     const known = this.#metadata;
-    if (known !== undefined && known.until > Date.now()) return known.read;
-    const made = { until: Date.now() + metadataLifeMs, read: this.#discover() };
+    if (known !== undefined && known.until > performance.now()) return known.read;
+    const made = { until: performance.now() + metadataLifeMs, read: this.#discover() };
     this.#metadata = made;
     made.read.catch(() => {
       if (this.#metadata === made) this.#metadata = undefined;

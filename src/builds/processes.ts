@@ -46,11 +46,11 @@ export async function killBuildProcesses(build: {
   const ticks = startedAtTicks(leader.pid);
   const isOurs = ticks === leader.startedAtTicks || (ticks === null && isSessionOurs);
   const root = isOurs ? leader.pid : null;
-  const end = Date.now() + killTimeoutMs;
+  const end = performance.now() + killTimeoutMs;
   for (;;) {
     const found = membersOf(await listProcesses(buildId), root).filter((pid) => pid !== sparePid);
     if (found.length === 0) return;
-    if (Date.now() > end) throw new Error(`processes ${found.join(", ")} of build ${buildId} cannot be killed`);
+    if (performance.now() > end) throw new Error(`processes ${found.join(", ")} of build ${buildId} cannot be killed`);
     for (const pid of found) kill(pid);
     await sleep(10);
   }

@@ -23,7 +23,7 @@ const redrawIntervalMs = 200;
 const stillRunningMs = 30_000;
 
 export function createSteps(terminal: Terminal, names: readonly string[]): Steps {
-  const startedAt = Date.now();
+  const startedAt = performance.now();
   const width = Math.max(...names.map((name) => name.length));
   let running: { name: string; startedAt: number; note: string; saidAt: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -31,7 +31,7 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
   const text = (mark: string) => {
     if (running === undefined) return "";
     const place = `${names.indexOf(running.name) + 1}/${names.length}`;
-    const time = duration(Date.now() - running.startedAt);
+    const time = duration(performance.now() - running.startedAt);
     // A line that wraps cannot be drawn over again.
     const room = Math.max(0, terminal.width() - place.length - width - time.length - 7);
     const note = running.note.slice(0, room).padEnd(Math.min(room, noteWidth));
@@ -40,8 +40,8 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
   const draw = () => {
     if (running === undefined) return;
     if (terminal.isLive) return terminal.draw(text(terminal.paintErr("cyan", "·")));
-    if (Date.now() - running.saidAt < stillRunningMs) return;
-    running.saidAt = Date.now();
+    if (performance.now() - running.saidAt < stillRunningMs) return;
+    running.saidAt = performance.now();
     terminal.say(text("·"));
   };
   const end = (mark: string) => {
@@ -59,7 +59,7 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
     begin(name) {
       if (running?.name === name) return;
       end(terminal.paintErr("green", "✓"));
-      running = { name, startedAt: Date.now(), note: "", saidAt: Date.now() };
+      running = { name, startedAt: performance.now(), note: "", saidAt: performance.now() };
       timer = setInterval(draw, redrawIntervalMs).unref();
       draw();
     },
@@ -69,6 +69,6 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
     finish: () => end(terminal.paintErr("green", "✓")),
     fail: () => end(terminal.paintErr("red", "✗")),
     close,
-    elapsedMs: () => Date.now() - startedAt,
+    elapsedMs: () => performance.now() - startedAt,
   };
 }

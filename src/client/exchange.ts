@@ -47,14 +47,14 @@ const backOffMs = 200;
  * @throws ApiFailure, ServerUnreachable; the signal's reason when it was aborted.
  */
 export async function exchange(transport: Transport, request: Exchange): Promise<unknown> {
-  const deadlineAt = Date.now() + request.deadlineMs;
+  const deadlineAt = performance.now() + request.deadlineMs;
   for (let attempt = 1; ; attempt += 1) {
     request.signal?.throwIfAborted();
     const answer = await attemptOnce(transport, request, attempt, deadlineAt);
     if ("value" in answer) return answer.value;
     const { failure, retryAfterMs } = answer;
     const pauseMs = retryAfterMs ?? backOffMs * 2 ** (attempt - 1) * (0.5 + Math.random() / 2);
-    if (!isPassing(failure) || attempt === attemptsMax || Date.now() + pauseMs >= deadlineAt) throw failure;
+    if (!isPassing(failure) || attempt === attemptsMax || performance.now() + pauseMs >= deadlineAt) throw failure;
     await pause(pauseMs, request.signal);
   }
 }
@@ -82,11 +82,11 @@ export async function openStream(
   const request = { verb: "GET", shownUrl: url };
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(), headDeadlineMs);
-  const startedAt = Date.now();
+  const startedAt = performance.now();
   const trace = (status: number | null, requestId: string | null) =>
     transport.onCall?.({
       ...{ verb: "GET", url, body: null, attempt: 1, status, requestId },
-      durationMs: Date.now() - startedAt,
+      durationMs: Math.round(performance.now() - startedAt),
     });
   try {
     const response = await transport.fetch(url, {
@@ -135,12 +135,20 @@ async function attemptOnce(
   deadlineAt: number,
 ): Promise<Attempt> {
   const { verb, shownUrl } = request;
-  const startedAt = Date.now();
-  const deadline = AbortSignal.timeout(Math.max(1, deadlineAt - startedAt));
+  const startedAt = performance.now();
+  const deadline = AbortSignal.timeout(Math.max(1, Math.ceil(deadlineAt - startedAt)));
   const signal = request.signal === undefined ? deadline : AbortSignal.any([request.signal, deadline]);
   const trace = (status: number | null, requestId: string | null) => {
     const body = request.body !== null && "json" in request.body ? request.body.json : null;
-    transport.onCall?.({ verb, url: shownUrl, body, attempt, status, durationMs: Date.now() - startedAt, requestId });
+    transport.onCall?.({
+      verb,
+      url: shownUrl,
+      body,
+      attempt,
+      status,
+      durationMs: Math.round(performance.now() - startedAt),
+      requestId,
+    });
   };
   try {
     const response = await transport.fetch(request.url, {

@@ -53,11 +53,11 @@ export async function* followLogs(
   let seen = new Set(newest.map(({ id }) => id));
   let from: { start_time?: string; offset?: string } = startingAt(newest.at(-1)?.timestamp ?? question.start_time);
   let canWatch = true;
-  for (let answeredAt = Date.now(); ; ) {
+  for (let answeredAt = performance.now(); ; ) {
     const ask = () => read({ ...question, ...from, order: "asc", limit: pageSize }, signal);
     const page = await patiently(ask, answeredAt);
     if (page !== undefined) {
-      answeredAt = Date.now();
+      answeredAt = performance.now();
       yield* page.logs.filter((entry) => !seen.has(entry.id));
       if (page.next_offset === null) return;
       seen = new Set([...(from.offset === undefined ? seen : []), ...page.logs.map(({ id }) => id)]);
@@ -134,7 +134,7 @@ async function patiently(read: () => Promise<LogPage>, answeredAt: number): Prom
   try {
     return await read();
   } catch (error) {
-    if (isPassing(error) && Date.now() - answeredAt < patienceMs) return undefined;
+    if (isPassing(error) && performance.now() - answeredAt < patienceMs) return undefined;
     throw error;
   }
 }

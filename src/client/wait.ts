@@ -79,19 +79,19 @@ async function look<T>(
   { timeoutMs = 1_800_000, signal }: WaitOptions,
   timedOut: () => Error,
 ): Promise<T> {
-  const deadlineAt = Date.now() + timeoutMs;
-  let answeredAt = Date.now();
+  const deadlineAt = performance.now() + timeoutMs;
+  let answeredAt = performance.now();
   let news: News | undefined;
   try {
     for (let intervalMs = intervalMinMs; ; intervalMs = Math.min(intervalMs * 1.5, intervalMaxMs)) {
       try {
         const found = await read();
         if (found !== undefined) return found;
-        answeredAt = Date.now();
+        answeredAt = performance.now();
       } catch (error) {
-        if (!isPassing(error) || Date.now() - answeredAt > patienceMs) throw error;
+        if (!isPassing(error) || performance.now() - answeredAt > patienceMs) throw error;
       }
-      const leftMs = deadlineAt - Date.now();
+      const leftMs = deadlineAt - performance.now();
       if (leftMs <= 0) throw timedOut();
       // Not before: what has ended already needs no watch.
       news ??= startNews(watch);

@@ -45,7 +45,7 @@ export async function* watchEvents(
   signal: AbortSignal = new AbortController().signal,
 ): AsyncGenerator<Watched, void, undefined> {
   let position: string | undefined;
-  let heardAt = Date.now();
+  let heardAt = performance.now();
   for (let failures = 0; ; failures += 1) {
     try {
       const { body } = await open(pathOf(question), position, signal);
@@ -56,13 +56,13 @@ export async function* watchEvents(
       )) {
         if (!isOpen) yield { kind: "open", position: id };
         isOpen = true;
-        [position, failures, heardAt] = [id, 0, Date.now()];
+        [position, failures, heardAt] = [id, 0, performance.now()];
         if (data !== "") yield watchedOf(type, data, id);
       }
     } catch (error) {
       signal.throwIfAborted();
       if (position !== undefined && isGone(error)) return;
-      if (isRefusal(error) || Date.now() - heardAt > patienceMs) throw error;
+      if (isRefusal(error) || performance.now() - heardAt > patienceMs) throw error;
     }
     await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** failures) * (0.5 + Math.random() / 2), signal);
   }

@@ -6,6 +6,14 @@ const answerTimeoutMs = 2_000;
 /** Enough for any `/info`; a health answer is read and thrown away. */
 const answerBytesMax = 64 * 1024;
 
+/**
+ * What is left of a start, of which a record says when it began: by the clock of the machine, as the server may be another
+ * one since. Never more than the whole of it, whatever has become of that clock.
+ */
+export function leftToStartMs({ startedAt, startTimeoutMs }: { startedAt: string; startTimeoutMs: number }): number {
+  return Math.min(startTimeoutMs, Date.parse(startedAt) + startTimeoutMs - Date.now());
+}
+
 /** One GET on the loopback. @returns undefined when nobody answered in time. */
 export async function get(
   port: number,

@@ -47,7 +47,7 @@ export class Exchange {
     this.upgrade = parts.upgrade;
     this.#tally = parts.tally;
     this.#tally.requests += 1;
-    this.#tally.lastRequestAtMs = Date.now();
+    this.#tally.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
     (this.upgrade?.socket ?? this.response).once("close", () => this.#end());
   }
 
@@ -118,7 +118,7 @@ export class Exchange {
     this.#isOver = true;
     clearTimeout(this.#deadline ?? undefined);
     if (!this.#isTunnel && this.response.headersSent) this.#tally.answered(this.response.statusCode);
-    this.#tally.lastRequestAtMs = Date.now();
+    this.#tally.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
     this.#upstream?.destroy();
     this.giveBack();
     if (this.upgrade === null) readOff(this.request);

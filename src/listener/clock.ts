@@ -21,6 +21,20 @@ export const systemClock: Clock = {
   random: Math.random,
 };
 
+/**
+ * The same moments, and evenly on from there when somebody sets the clock: what is remembered in memory, deadlines above all,
+ * is counted by it.
+ */
+export function evenly(clock: Clock): Clock {
+  const aheadMs = clock.now() - clock.monotonicMs();
+  return {
+    now: () => Math.round(clock.monotonicMs() + aheadMs),
+    monotonicMs: () => clock.monotonicMs(),
+    setTimeout: (run, delayMs) => clock.setTimeout(run, delayMs),
+    random: () => clock.random(),
+  };
+}
+
 /** @throws the reason of `signal`, at once. */
 export function sleep(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

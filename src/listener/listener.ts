@@ -5,7 +5,7 @@ import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import { type Clock, systemClock } from "./clock.ts";
+import { type Clock, evenly, systemClock } from "./clock.ts";
 import { Fleet } from "./fleet.ts";
 import { Leadership } from "./leadership.ts";
 import { LogCursors } from "./log-cursors.ts";
@@ -126,9 +126,12 @@ export function listenerOf(
 
 /** Ties the parts together. Each knows the others only by what it calls back. */
 function assemble(options: ListenerOptions) {
-  const { compute, traffic, logger, client, instanceId, version, clock = systemClock } = options;
+  const { compute, traffic, logger, client, instanceId, version } = options;
+  const wallClock = options.clock ?? systemClock;
+  const clock = evenly(wallClock);
   const common = { clock, logger, onStale: (error: Error) => leadership.lose(error) };
-  const sightings = new Sightings();
+  const watching = { ...common, clock: wallClock };
+  const sightings = new Sightings(() => wallClock.now() - clock.now());
   const rollouts = new RolloutSpans(options.traces);
   const look = () => observer.look();
   const secrets = new Secrets({ session: () => leadership.session, clock });
@@ -164,25 +167,21 @@ function assemble(options: ListenerOptions) {
   const mayAct = () => options.isComputeShared !== true || leadership.isSure;
   const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look, mayAct });
   const readUsage = offersMetrics(compute) ? (signal: AbortSignal) => compute.readUsage(signal) : null;
-  const metrics = new MetricsShipper({ ...common, readUsage, traffic, running: () => fleet.running() });
+  const metrics = new MetricsShipper({ ...watching, readUsage, traffic, running: () => fleet.running() });
   const scaler = new Scaler({ ...common, compute, fleet, holdMs: options.scaleDownAfterMs ?? scaleDownAfterMs });
   const leadership: Leadership = new Leadership({
-    ...common,
+    ...watching,
     client,
     request: { instance_id: instanceId, version, protocols: [1], compute_type: compute.type, ...options.facts },
     onGained(session) {
-      reporter.follow(session);
-      shipper?.follow(session);
-      metrics.follow(session);
+      for (const one of [reporter, shipper, metrics]) one?.follow(session);
       fleet.lead();
       scaler.start();
       look();
     },
     onLost(reason) {
       fleet.standBack(reason);
-      reporter.follow(null);
-      shipper?.follow(null);
-      metrics.follow(null);
+      for (const one of [reporter, shipper, metrics]) one?.follow(null);
       scaler.stop();
       secrets.clear();
     },

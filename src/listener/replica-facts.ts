@@ -13,7 +13,10 @@ export function replicaFacts(
 ): ReplicaFacts[] {
   const { sightings, operations, traffic } = known;
   const facts = new Map<string, ReplicaFacts>();
-  for (const state of sightings.of(deploymentId)) facts.set(state.replicaId, factsOf(state, traffic));
+  for (const state of sightings.of(deploymentId)) {
+    const startedAtMs = sightings.startedAtMs(state.replicaId);
+    facts.set(state.replicaId, factsOf(state, startedAtMs, traffic));
+  }
   for (const { replicaId, revisionId, kind, startedAtMs } of operations.of(deploymentId)) {
     const isBeingRemoved = kind === "remove";
     const seen = facts.get(replicaId);
@@ -33,9 +36,10 @@ export function replicaFacts(
 }
 
 function factsOf(
-  { startedAt, deploymentId: _, ...state }: ReplicaState,
+  { startedAt: _at, deploymentId: _, ...state }: ReplicaState,
+  startedAtMs: number | null,
   traffic: Pick<Traffic, "inFlight">,
 ): ReplicaFacts {
   const inFlight = traffic.inFlight(state.replicaId);
-  return { ...state, startedAtMs: startedAt.getTime(), isBeingRemoved: false, inFlight };
+  return { ...state, startedAtMs, isBeingRemoved: false, inFlight };
 }

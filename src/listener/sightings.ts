@@ -2,6 +2,8 @@ import type { ReplicaExit, ReplicaState } from "../compute/compute.ts";
 
 interface Sighting {
   state: ReplicaState;
+  /** When it began, by the even clock that deadlines are counted by; settled at the first sight. */
+  startedAtMs: number;
   /** Number of the observation that showed it last. */
   seenIn: number;
   /** Observations in a row that should have shown it and did not. */
@@ -27,6 +29,16 @@ export class Sightings {
   readonly #removed = new Map<string, number>();
   #lastStates: ReplicaState[] | null = null;
   #isUncertain = false;
+  readonly #aheadMs: () => number;
+
+  /** @param aheadMs how far the machine's clock, which drivers go by, is ahead of the even one. */
+  constructor(aheadMs: () => number = () => 0) {
+    this.#aheadMs = aheadMs;
+  }
+
+  startedAtMs(replicaId: string): number | null {
+    return this.#replicas.get(replicaId)?.startedAtMs ?? null;
+  }
 
   of(deploymentId: string): ReplicaState[] {
     return Array.from(this.#deployments.get(deploymentId)?.values() ?? [], ({ state }) => state);
@@ -39,7 +51,8 @@ export class Sightings {
   /** A replica was started during or before observation `number`; with `refusal`, the engine said that it was not. */
   expect(state: ReplicaState, number: number, refusal: string | null): void {
     if (!this.#replicas.has(state.replicaId)) {
-      this.#add({ state, seenIn: 0, missed: 0, sinceNumber: number, refusal });
+      const startedAtMs = state.startedAt.getTime();
+      this.#add({ state, startedAtMs, seenIn: 0, missed: 0, sinceNumber: number, refusal });
     }
     this.#isUncertain = true;
   }
@@ -83,7 +96,8 @@ export class Sightings {
       const removedDuring = this.#removed.get(state.replicaId);
       if (removedDuring !== undefined && number <= removedDuring) return undefined;
       changed.add(state.deploymentId);
-      return this.#add({ state, seenIn: 0, missed: 0, sinceNumber: 0, refusal: null });
+      const startedAtMs = state.startedAt.getTime() - this.#aheadMs();
+      return this.#add({ state, startedAtMs, seenIn: 0, missed: 0, sinceNumber: 0, refusal: null });
     }
     known.missed = 0;
     known.refusal = null;

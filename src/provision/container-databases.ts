@@ -136,7 +136,7 @@ async function start(
   signal: AbortSignal,
   ask: (address: { host: string; port: number }) => Promise<void>,
 ): Promise<void> {
-  const end = Date.now() + startTimeoutMs;
+  const end = performance.now() + startTimeoutMs;
   try {
     const address = await containers.ensure(container, signal);
     for (;;) {
@@ -144,7 +144,7 @@ async function start(
       if (failure === undefined) return;
       const complaint = await containers.complaint(container.name);
       if (complaint !== null) throw new Error(`it does not stay up: ${complaint || "it says nothing"}`);
-      if (Date.now() >= end) throw new Error(`it does not answer yet: ${failure}`);
+      if (performance.now() >= end) throw new Error(`it does not answer yet: ${failure}`);
       await sleep(tryAgainMs, undefined, { signal });
     }
   } catch (error) {

@@ -186,9 +186,7 @@ function serverOf(
 
 /** Tried again for as long as the deployment is there; a revision that waited too long fails with the reason. */
 async function refuseLate(db: Db, state: DeploymentState, { reason, isFinal }: Failure): Promise<Performed> {
-  const late = state.unsettled.filter(
-    ({ deadlineAt }) => isFinal || (deadlineAt !== null && deadlineAt.getTime() <= Date.now()),
-  );
+  const late = state.unsettled.filter(({ deadlineAt }) => isFinal || (deadlineAt !== null && deadlineAt <= db.now()));
   for (const revision of late) {
     if (revision.status !== "CREATING") continue;
     const failed = {

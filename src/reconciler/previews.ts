@@ -33,7 +33,7 @@ export async function lookAtPulls(deps: ReconcilerDeps, parent: DeploymentRow, s
   if (settings === null && known.length === 0) return;
   const pulls = settings === null ? [] : await deps.outward.hold(() => openPulls(deps, parent, signal));
   let problem: unknown;
-  for (const step of planPreviews(pulls, known, settings, new Date())) {
+  for (const step of planPreviews(pulls, known, settings, deps.db.now())) {
     try {
       await take(deps, parent, step, signal);
     } catch (error) {
@@ -100,7 +100,7 @@ async function createChild(
   const slug = slugOf(name, id);
   const revision = newRevision(
     { ...settings, sourceConfig, sourceRevisionConfig },
-    { secretSetId: secrets?.id ?? null, awaitsDatabase: true, trigger: "pull_request" },
+    { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true, trigger: "pull_request" },
   );
   await createDeployment(deps.db, {
     ...{ ...owner, name, slug, source: parent.source, listener_id: parent.listener_id, agents_url: parent.agents_url },

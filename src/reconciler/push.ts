@@ -48,7 +48,8 @@ export async function makeRevision(
   const { revision: settings, sourceRevisionConfig } = applyPush(followed, contextOf(deps));
   if (settings === null) throw new Error("a push makes a revision");
   const config = { ...settings.sourceRevisionConfig, repo_commit_sha: commitSha };
-  const facts = { secretSetId: row.secret_set_id, awaitsDatabase: row.status === "AWAITING_DATABASE", trigger };
+  const awaitsDatabase = row.status === "AWAITING_DATABASE";
+  const facts = { now: deps.db.now(), secretSetId: row.secret_set_id, awaitsDatabase, trigger };
   const revision = newRevision({ ...settings, sourceRevisionConfig: config }, facts);
   await changeDeployment(trx, row, {
     change: { source_revision_config: sourceRevisionConfig },

@@ -114,6 +114,8 @@ async function resolveGit(
       });
       return { ok: true, source: { kind: "git", ...found } };
     } catch (error) {
+      // Stopped with this server: the next one goes on.
+      signal.throwIfAborted();
       if (!(error instanceof GitFailure)) throw error;
       const mayPass = error.reason === "Unreachable" || error.reason === "Timeout";
       if (!mayPass || attempt === gitAttemptsMax) return { ok: false, message: error.message };

@@ -245,7 +245,7 @@ async function beginBuild(
     timeoutMs: settings.buildTimeoutMs,
     diskBytesMax: buildDiskBytesMax,
   };
-  const deadlineAt = new Date(Date.now() + settings.buildTimeoutMs + overrunMs);
+  const deadlineAt = new Date(deps.db.now().getTime() + settings.buildTimeoutMs + overrunMs);
   const of = { id: revisionId, deploymentId: state.id, tenantId: state.tenantId };
   const isBegun = await builds.begin(of, request, deadlineAt);
   return isBegun ? done : { kind: "later", retryInMs: 500, because: "another server builds it" };
@@ -285,5 +285,5 @@ function deadlineOf(deps: ReconcilerDeps, status: string): Date | null {
     DEPLOYING: deps.settings.deployTimeoutMs + overrunMs,
   };
   const limit = limits[status];
-  return limit === undefined ? null : new Date(Date.now() + limit);
+  return limit === undefined ? null : new Date(deps.db.now().getTime() + limit);
 }

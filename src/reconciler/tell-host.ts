@@ -53,7 +53,7 @@ async function tellReport(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
     logger.info({ deployment_id: row.id, error: explain(error) }, "the code host was not told of a revision");
-    await failReport(db, report.revision_id, { retryAt: retryAt(error, report.attempts) });
+    await failReport(db, report.revision_id, { retryAt: retryAt(db.now(), error, report.attempts) });
   }
 }
 
@@ -149,7 +149,7 @@ async function tellComment(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
     logger.info({ deployment_id: row.id, error: explain(error) }, "a pull request was not told of its preview");
-    await failComment(db, row.id, { retryAt: retryAt(error, comment.attempts), commented });
+    await failComment(db, row.id, { retryAt: retryAt(db.now(), error, comment.attempts), commented });
   }
 }
 
@@ -188,9 +188,9 @@ export async function appApi(
 }
 
 /** null: not again. */
-function retryAt({ reason, retryAfterMs }: HostFailure, attempts: number): Date | null {
+function retryAt(now: Date, { reason, retryAfterMs }: HostFailure, attempts: number): Date | null {
   const isHopeless = reason === "refused" || reason === "missing" || attempts >= attemptsMax;
   return isHopeless
     ? null
-    : new Date(Date.now() + Math.max(retryAfterMs, Math.min(retryMinMs * 2 ** attempts, backOffMaxMs)));
+    : new Date(now.getTime() + Math.max(retryAfterMs, Math.min(retryMinMs * 2 ** attempts, backOffMaxMs)));
 }

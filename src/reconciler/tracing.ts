@@ -28,7 +28,7 @@ export async function createTracingProject(
   } catch (error) {
     if (!(error instanceof TracingFailure)) throw error;
     const { message } = error;
-    const retryAt = new Date(Date.now() + Math.min(backOffMinMs * 2 ** row.attempts, backOffMaxMs));
+    const retryAt = new Date(db.now().getTime() + Math.min(backOffMinMs * 2 ** row.attempts, backOffMaxMs));
     await noteTracingFailure(db, state.id, { message, retryAt });
     logger.warn({ deployment_id: state.id, attempts: row.attempts + 1, error: message }, "tracing project not made");
   }

@@ -31,7 +31,7 @@ export class RegistryDoor {
   readonly #options: DoorOptions;
   #writes = 0;
   /** A push may go on that began before this process did. */
-  #lastWriteAtMs = Date.now();
+  #lastWriteAtMs = performance.now();
   readonly #agents = {
     "http:": new Agent({ keepAlive: true, maxSockets: 32 }),
     "https:": new TlsAgent({ keepAlive: true, maxSockets: 32 }),
@@ -55,7 +55,7 @@ export class RegistryDoor {
 
   /** How long nobody has pushed; 0 while somebody does. */
   get quietForMs(): number {
-    return this.#writes > 0 ? 0 : Date.now() - this.#lastWriteAtMs;
+    return this.#writes > 0 ? 0 : performance.now() - this.#lastWriteAtMs;
   }
 
   close(): void {
@@ -75,7 +75,7 @@ export class RegistryDoor {
     this.#writes += 1;
     await this.#pass(asked, response, target).finally(() => {
       this.#writes -= 1;
-      this.#lastWriteAtMs = Date.now();
+      this.#lastWriteAtMs = performance.now();
     });
   }
 

@@ -65,9 +65,9 @@ export class RegistryLogin {
 
   /** @returns null: a user name and password will do. */
   #service(): Promise<TokenService | null> {
-    if (this.#asked === undefined || this.#asked.untilMs < Date.now()) {
+    if (this.#asked === undefined || this.#asked.untilMs < performance.now()) {
       const found = this.#discover();
-      this.#asked = { found, untilMs: Date.now() + challengeKeptMs };
+      this.#asked = { found, untilMs: performance.now() + challengeKeptMs };
       found.catch(() => {
         this.#asked = undefined;
       });
@@ -85,10 +85,10 @@ export class RegistryLogin {
   async #token(service: TokenService, scopes: string[]): Promise<string> {
     const key = scopes.join(" ");
     const kept = this.#tokens.get(key);
-    if (kept !== undefined && kept.untilMs > Date.now()) return kept.token;
+    if (kept !== undefined && kept.untilMs > performance.now()) return kept.token;
     const { token, expiresInS } = await this.#askToken(service, scopes);
     if (this.#tokens.size >= tokensMax) this.#tokens.clear();
-    this.#tokens.set(key, { token, untilMs: Date.now() + expiresInS * 1000 - tokenMarginMs });
+    this.#tokens.set(key, { token, untilMs: performance.now() + expiresInS * 1000 - tokenMarginMs });
     return token;
   }
 

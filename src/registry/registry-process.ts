@@ -166,9 +166,9 @@ export class RegistryProcess {
     if (text === "") return;
     const left = JSON.parse(text) as ProcessIdentity;
     signalProcess(left, "SIGTERM");
-    const end = Date.now() + endTimeoutMs;
+    const end = performance.now() + endTimeoutMs;
     while (isRunning(left)) {
-      if (Date.now() > end) signalProcess(left, "SIGKILL");
+      if (performance.now() > end) signalProcess(left, "SIGKILL");
       await sleep(50);
     }
   }
@@ -185,8 +185,8 @@ function keepLastWords(child: ChildProcess): () => string {
 
 /** @returns null once it answers, else why it is given up. */
 async function answers(port: number): Promise<string | null> {
-  const end = Date.now() + startTimeoutMs;
-  while (Date.now() < end) {
+  const end = performance.now() + startTimeoutMs;
+  while (performance.now() < end) {
     const isThere = await fetch(`http://127.0.0.1:${port}/v2/`).then(
       ({ ok }) => ok,
       () => false,

@@ -105,7 +105,7 @@ async function ensureAdminKey(
   const { wantedKey: wanted, organizationId, workspaceId } = about;
   const minted = mintApiKey(wanted);
   const found = await findApiKeyByPrefix(db, minted.prefix);
-  if (wanted !== undefined && found !== undefined && isUsable(found, minted.hash)) {
+  if (wanted !== undefined && found !== undefined && isUsable(found, minted.hash, db.now())) {
     await makeOperator(db, found);
     return { adminKey: wanted, isNewKey: false, workspaceId: found.workspace_id ?? workspaceId };
   }
@@ -127,8 +127,8 @@ async function ensureAdminKey(
   return { adminKey: made.key, isNewKey: true, workspaceId };
 }
 
-function isUsable(known: ApiKeyRow, hash: Buffer): boolean {
-  const hasExpired = known.expires_at !== null && known.expires_at.getTime() <= Date.now();
+function isUsable(known: ApiKeyRow, hash: Buffer, now: Date): boolean {
+  const hasExpired = known.expires_at !== null && known.expires_at <= now;
   return known.hash.equals(hash) && known.revoked_at === null && !hasExpired && known.role === "admin";
 }
 

@@ -61,8 +61,8 @@ export async function startListener(parts: {
   };
   return {
     async routed() {
-      const end = Date.now() + routedTimeoutMs;
-      while (Date.now() < end) {
+      const end = performance.now() + routedTimeoutMs;
+      while (performance.now() < end) {
         const { isListed, deployments } = listener.health();
         const routes = Object.values(gateway.health().routes).reduce((sum, count) => sum + count, 0);
         if (isListed && routes >= deployments) return;

@@ -95,7 +95,7 @@ async function readChanges(db: Db, cursor: number, gaps: number[]): Promise<Chan
 
 /** Strikes out what was found, and remembers the numbers that were jumped over. @returns the new cursor. */
 function noteGaps(gaps: Map<number, number>, found: Change[], cursor: number): number {
-  const now = Date.now();
+  const now = performance.now();
   for (const { id } of found) {
     gaps.delete(id);
     for (let missing = cursor + 1; missing < id && gaps.size < gapsMax; missing += 1) gaps.set(missing, now);

@@ -48,7 +48,7 @@ export async function createDeployment(
   made: NewDeployment,
   keep: (row: DeploymentRow) => KeptAnswer | null = () => null,
 ): Promise<DeploymentRow> {
-  const row = newRow(made);
+  const row = newRow(made, db.now());
   const answer = keep(row);
   try {
     if (!(await insertDeployment(db, { made, row, answer, isChecked: false }))) {
@@ -79,8 +79,10 @@ export async function createDeployment(
 }
 
 /** Known before it is written, so that its answer can be kept in the same statement: hence a time of ours. */
-function newRow({ secrets, revision, tracing: _tracing, actor: _actor, ...made }: NewDeployment): DeploymentRow {
-  const now = new Date();
+function newRow(
+  { secrets, revision, tracing: _tracing, actor: _actor, ...made }: NewDeployment,
+  now: Date,
+): DeploymentRow {
   return {
     ...made,
     display_name: null,

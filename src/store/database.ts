@@ -6,8 +6,10 @@ import type { Logger } from "../telemetry/log.ts";
 import { afterCommit, currentUnit, runUnit } from "./atomic-unit.ts";
 import { type ChangeFeed, createChangeFeed } from "./change-feed.ts";
 import { columnParsers } from "./column-parsers.ts";
+import { askClock, type DatabaseClock } from "./database-clock.ts";
 import { DatabaseUnusable, isConflict, sqlState } from "./database-errors.ts";
 import { type EmbeddedEngine, openEmbeddedEngine } from "./embedded/engine.ts";
+import { followClock } from "./embedded/steady-clock.ts";
 import { startUpkeep } from "./embedded/upkeep.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import { LogSignal } from "./log-signal.ts";
@@ -43,6 +45,8 @@ export interface Db {
   atomically<T>(act: () => Promise<T>): Promise<T>;
   /** Does it when what is under way is committed: at once outside of `atomically`. */
   afterCommit(act: () => void): void;
+  /** The database's own time, which this server's clock says nothing of. */
+  now(): Date;
   /** Says that a step is durable; tests kill the process at chosen ones. */
   reached(point: FaultPoint): void;
   /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
@@ -108,14 +112,17 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   );
   pool.on("error", (error) => logger.warn({ error: error.message }, "an idle database connection ended"));
   const changes = createChangeFeed(databaseUrl, logger);
-  const db = assemble(pool, engine, changes, options);
+  const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statementPool(pool) }) });
   try {
-    if (engine === undefined) await checkServerVersion(db);
+    if (engine === undefined) await checkServerVersion(kysely);
+    const clock = engine === undefined ? await askClock(kysely) : followClock(engine.clock, kysely, logger);
+    return assemble({ pool, engine, changes, clock, kysely }, options);
   } catch (error) {
-    await db.close();
+    await changes.close();
+    await pool.end();
+    await engine?.close();
     throw error;
   }
-  return db;
 }
 
 /** @param constraint narrows the answer to one unique constraint or index, by name. */
@@ -130,18 +137,21 @@ export function isForeignKeyViolation(error: unknown, constraint?: string): bool
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
-function assemble(
-  pool: pg.Pool,
-  engine: EmbeddedEngine | undefined,
-  changes: ChangeFeed,
-  options: DatabaseOptions,
-): Db {
-  const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statementPool(pool) }) });
+interface Parts {
+  pool: pg.Pool;
+  engine: EmbeddedEngine | undefined;
+  changes: ChangeFeed;
+  clock: DatabaseClock;
+  kysely: Kysely<Database>;
+}
+
+function assemble({ pool, engine, changes, clock, kysely }: Parts, options: DatabaseOptions): Db {
   const stopUpkeep = engine === undefined ? undefined : startUpkeep(kysely, options.logger);
   let closing: Promise<void> | undefined;
   const close = async () => {
     logSignal.close();
     await changes.close();
+    await clock.stop();
     await stopUpkeep?.();
     await pool.end();
     await engine?.close();
@@ -170,6 +180,7 @@ function assemble(
     get logSignal() {
       return logSignal;
     },
+    now: () => clock.now(),
     reached: (point) => afterCommit(() => options.onReached?.(point)),
     close: () => {
       closing ??= close();
@@ -230,10 +241,10 @@ function embeddedConfig(engine: EmbeddedEngine): pg.PoolConfig {
   };
 }
 
-async function checkServerVersion(db: Db): Promise<void> {
+async function checkServerVersion(kysely: Kysely<Database>): Promise<void> {
   const { rows } = await sql<{ version: number; text: string }>`
     select current_setting('server_version_num')::int as version, current_setting('server_version') as text`.execute(
-    db.kysely,
+    kysely,
   );
   const [found] = rows;
   if (found === undefined || found.version < serverVersionMin) {

@@ -33,7 +33,13 @@ export function currentOf(
 /** The row of a revision that runs these settings; with `again` it runs that revision's artifact, if there still is one. */
 export function newRevision(
   settings: RevisionSettings,
-  made: { secretSetId: string | null; awaitsDatabase: boolean; again?: RevisionRow; trigger?: RevisionTrigger },
+  made: {
+    now: Date;
+    secretSetId: string | null;
+    awaitsDatabase: boolean;
+    again?: RevisionRow;
+    trigger?: RevisionTrigger;
+  },
 ): NewRevision {
   const { again } = made;
   const patienceMs = resolveTimeoutMs + (made.awaitsDatabase ? databaseTimeoutMs : 0);
@@ -50,7 +56,7 @@ export function newRevision(
     sizes: settings.sizes,
     triggered_by: made.trigger ?? (again === undefined ? "api" : "redeploy"),
     tracked_packages: settings.sourceRevisionConfig.tracked_packages,
-    deadline_at: new Date(Date.now() + patienceMs),
+    deadline_at: new Date(made.now.getTime() + patienceMs),
     traceparent: activeSpan()?.traceparent ?? null,
   };
 }

@@ -189,7 +189,7 @@ export class EventFeed {
   async #look(order: EventOrder<EventRow>): Promise<EventRow[]> {
     const limit = order.heldCount < heldMax ? pageMax : 0;
     const rows = await readNewEvents(this.#db, { above: order.highest, numbers: order.gaps, limit });
-    return order.add(rows, Date.now());
+    return order.add(rows, performance.now());
   }
 
   #giveOut(events: readonly EventRow[]): void {

@@ -101,7 +101,7 @@ export async function createGithubAppLink(
   { keyId, ...link }: GithubAppLink & { keyId: string },
 ): Promise<{ state: string; expiresAt: Date }> {
   const state = randomBytes(32).toString("base64url");
-  const expiresAt = new Date(Date.now() + linkLifeMs);
+  const expiresAt = new Date(db.now().getTime() + linkLifeMs);
   await sql`
     with old as (delete from github_app_links where expires_at < now())
     insert into github_app_links (state_digest, key_id, organization_id, actor, url, account, name, is_public, expires_at)

@@ -115,7 +115,10 @@ export class WebhookWorker {
     const claimed = limit > 0 ? await claimDeliveries(db, worker) : [];
     for (const row of Map.groupBy(claimed, ({ webhookId }) => webhookId).values()) this.#begin(row);
     const dueAt = claimed.length < limit ? await nextDeliveryAt(db) : null;
-    return { leastMs: restMs, mostMs: dueAt === null ? lookMs : Math.min(lookMs, dueAt.getTime() - Date.now()) };
+    return {
+      leastMs: restMs,
+      mostMs: dueAt === null ? lookMs : Math.min(lookMs, dueAt.getTime() - db.now().getTime()),
+    };
   }
 
   async #rest({ leastMs, mostMs }: Rest, woken: Promise<void>): Promise<void> {
@@ -141,11 +144,11 @@ export class WebhookWorker {
   async #sendRow(row: ClaimedDelivery[]): Promise<void> {
     const { db, sealer, logger, settings } = this.#deps;
     const signal = this.#stopping.signal;
-    const endAt = Date.now() + rowPatienceMs;
+    const endAt = performance.now() + rowPatienceMs;
     let sent = 0;
     try {
       for (const delivery of row) {
-        if (Date.now() > endAt) break;
+        if (performance.now() > endAt) break;
         sent += 1;
         const isDelivered = await this.#settle(delivery, await attempt({ sealer, ...settings }, delivery, signal));
         if (!isDelivered && delivery.attempts < orderedAttemptsMax) break;

@@ -36,6 +36,15 @@ export async function findGivenUp(db: pg.Client): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** Others that failed, for whoever looks for the reason. */
+export async function findFailures(db: pg.Client): Promise<string[]> {
+  const { rows } = await db.query(
+    `select r.id, r.status, r.status_message, b.attempts, b.owner from revisions r left join builds b on b.revision_id = r.id
+      where r.status not in ('DEPLOYED', 'SKIPPED') and not (r.${isGivenUp.replace(" and status", " and r.status")}) limit 5`,
+  );
+  return rows.map((row) => JSON.stringify(row));
+}
+
 const isGivenUp = "status = 'BUILD_FAILED' and status_message like 'The server that ran this build died%'";
 
 /** What must be 0 once all have settled: lost, done twice, not serving. */

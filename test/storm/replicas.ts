@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { ApiFailure, type Client, createClient } from "../../src/client/client.ts";
 import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
+import { deploymentLeaseMs } from "../../src/domain/limits.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { simulatedLimits } from "../../src/server/listener.ts";
@@ -18,7 +19,15 @@ import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { startBalancer } from "./balancer.ts";
 import { keys, ListenerProcess, type Replica, startHarm, startReplicas } from "./fleet.ts";
 import { openRecordingCompute, type RecordingCompute } from "./recording-compute.ts";
-import { countLeft, countWrong, findGivenUp, updatedOf, waitUntilGone, waitUntilSettled } from "./replica-counts.ts";
+import {
+  countLeft,
+  countWrong,
+  findFailures,
+  findGivenUp,
+  updatedOf,
+  waitUntilGone,
+  waitUntilSettled,
+} from "./replica-counts.ts";
 
 export interface ReplicaStorm {
   replicas: number;
@@ -119,6 +128,7 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
     Object.assign(counts, await countWrong(world.db, world.accepted));
     const givenUp = new Set(await findGivenUp(world.db));
     say(`${givenUp.size} builds were given up, as their servers died three times`);
+    for (const failure of await findFailures(world.db)) say(failure);
     world.agents = world.agents.filter(({ id }) => !givenUp.has(id));
     Object.assign(counts, await countSilent(world, listener.url));
     await deleteAll(world);
@@ -135,7 +145,10 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
     (count) => count === 0,
     { what: "no simulated replica" },
   );
-  counts["lost changes that a resync found"] = await corrections(replicas);
+  const found = await corrections(replicas);
+  // Who stood still for longer than a lease goes on with passes that others have ended: its own resync is the first to see.
+  if (storm.freezeMs < deploymentLeaseMs) counts["lost changes that a resync found"] = found;
+  else say(`${found} changes were found by a resync`);
   // Directories of artifacts that a killed server left go when it starts again.
   for (const replica of replicas) await replica.restart();
   const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];

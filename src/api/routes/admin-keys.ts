@@ -30,19 +30,19 @@ export function addApiKeyRoutes(api: Api): void {
       inactive: query.include_inactive,
     };
     const rows = await listApiKeys(db, principal.reach, filter, query);
-    return { resources: rows.map(apiKeyOf), offset: query.offset + rows.length };
+    return { resources: rows.map((row) => apiKeyOf(row, db.now())), offset: query.offset + rows.length };
   });
 
   adminRoute(api, operations.createApiKey, async ({ principal, body }) => {
     const { key, ...minted } = mintApiKey();
     const row = await createApiKey(db, { ...minted, ...(await wantedKey(db, principal, body)) }, principal.actor);
-    return { ...apiKeyOf(row), key };
+    return { ...apiKeyOf(row, db.now()), key };
   });
 
   adminRoute(api, operations.getApiKey, async ({ principal, params }) => {
     const row = await findApiKey(db, principal.reach, params.api_key_id);
     if (row === undefined) throw errors.apiKeyNotFound(params.api_key_id);
-    return apiKeyOf(row);
+    return apiKeyOf(row, db.now());
   });
 
   adminRoute(api, operations.revokeApiKey, async ({ principal, params }) => {
@@ -61,7 +61,7 @@ async function wantedKey(db: Db, principal: Administrator, body: CreateApiKey): 
   if ((body.role === "listener") !== (typeof body.listener_id === "string")) {
     throw errors.invalidSetting("listener_id", "is needed by the role 'listener', and by no other.");
   }
-  const common = { name: body.name, role: body.role, listenerId: null, expiresAt: expiryOf(body) };
+  const common = { name: body.name, role: body.role, listenerId: null, expiresAt: expiryOf(body, db.now()) };
   if (scope === "workspace") return { ...common, ...(await inWorkspace(db, principal, body)) };
   if (typeof body.workspace_id === "string") {
     throw errors.invalidSetting("workspace_id", `does not go with the scope '${scope}'.`);
@@ -88,16 +88,16 @@ async function inWorkspace(db: Db, principal: Administrator, body: CreateApiKey)
   return { ...place, listenerId: listener.id };
 }
 
-function expiryOf({ expires_at: text }: CreateApiKey): Date | null {
+function expiryOf({ expires_at: text }: CreateApiKey, now: Date): Date | null {
   if (typeof text !== "string") return null;
   const expiresAt = new Date(text);
-  if (expiresAt.getTime() <= Date.now()) throw errors.invalidSetting("expires_at", "must be a moment to come.");
+  if (expiresAt <= now) throw errors.invalidSetting("expires_at", "must be a moment to come.");
   return expiresAt;
 }
 
 /** Never the key, nor its digest. */
-function apiKeyOf(row: ApiKeyRow): ApiKey {
-  const hasExpired = row.expires_at !== null && row.expires_at.getTime() <= Date.now();
+function apiKeyOf(row: ApiKeyRow, now: Date): ApiKey {
+  const hasExpired = row.expires_at !== null && row.expires_at <= now;
   return {
     id: row.id,
     name: row.name,

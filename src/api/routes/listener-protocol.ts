@@ -152,11 +152,11 @@ async function waitForDesired(
   query: { after: number; wait: number },
   signal: AbortSignal,
 ): Promise<Awaited<ReturnType<typeof readDesired>>> {
-  const end = Date.now() + query.wait * 1_000;
+  const end = performance.now() + query.wait * 1_000;
   for (;;) {
-    const wake = bell.wait({ listenerId, after: query.after }, signal, Math.max(0, end - Date.now()));
+    const wake = bell.wait({ listenerId, after: query.after }, signal, Math.max(0, end - performance.now()));
     const page = await readDesired(db, listenerId, { after: query.after, limit: pageMax });
-    if (page.items.length > 0 || Date.now() >= end || signal.aborted) {
+    if (page.items.length > 0 || performance.now() >= end || signal.aborted) {
       wake.cancel();
       return page;
     }

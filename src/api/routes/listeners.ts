@@ -25,7 +25,7 @@ export function addListenerRoutes(api: Api): void {
   route(api, operations.listListeners, async ({ principal, query }) => {
     await checkPlan(api, principal);
     const rows = await listListeners(db, principal.tenantId, query);
-    return { resources: rows.map(listenerOf), offset: query.offset + rows.length };
+    return { resources: rows.map((row) => listenerOf(row, db.now())), offset: query.offset + rows.length };
   });
 
   route(api, operations.createListener, async ({ principal, body }) => {
@@ -37,21 +37,21 @@ export function addListenerRoutes(api: Api): void {
       version: body.version ?? null,
       key,
     });
-    return { ...listenerOf(row), listener_key: key.key };
+    return { ...listenerOf(row, db.now()), listener_key: key.key };
   });
 
   route(api, operations.getListener, async ({ principal, params }) => {
     await checkPlan(api, principal);
     const row = await findListener(db, principal.tenantId, params.listener_id);
     if (row === undefined) throw errors.listenerNotFound(params.listener_id);
-    return listenerOf(row);
+    return listenerOf(row, db.now());
   });
 
   route(api, operations.patchListener, async ({ principal, params, body }) => {
     await checkPlan(api, principal);
     const { version = null, drain = null, log_level: logLevel = null } = body;
     const change = { version, drain, logLevel, k8sNamespaces: namespacesIn(body) };
-    return listenerOf(await changeListener(db, principal, params.listener_id, change));
+    return listenerOf(await changeListener(db, principal, params.listener_id, change), db.now());
   });
 
   route(api, operations.deleteListener, async ({ principal, params }) => {
@@ -88,14 +88,14 @@ function namespacesIn(body: {
   return sent === null ? null : checkNamespaces(sent);
 }
 
-function listenerOf(row: ListenerRow): Listener {
+function listenerOf(row: ListenerRow, now: Date): Listener {
   return {
     id: row.id,
     version: row.version,
     compute_type: "k8s",
     compute_id: row.compute_id,
     compute_config: { k8s_namespaces: row.k8s_namespaces },
-    status: statusOf(row),
+    status: statusOf(row, now),
     last_seen_at: row.last_seen_at?.toISOString() ?? null,
     drain: row.drain,
     log_level: row.log_level,
@@ -104,7 +104,7 @@ function listenerOf(row: ListenerRow): Listener {
   };
 }
 
-function statusOf({ last_seen_at: seenAt, lease_until: leaseUntil }: ListenerRow): ListenerStatus {
+function statusOf({ last_seen_at: seenAt, lease_until: leaseUntil }: ListenerRow, now: Date): ListenerStatus {
   if (seenAt === null) return "NEW";
-  return leaseUntil !== null && leaseUntil.getTime() > Date.now() ? "CONNECTED" : "DISCONNECTED";
+  return leaseUntil !== null && leaseUntil > now ? "CONNECTED" : "DISCONNECTED";
 }

@@ -64,7 +64,7 @@ export function addOidcRoutes(api: Api): void {
         return failed(`${email} is not a member here. Ask an administrator to add that address to the members.`);
       }
       const token = mintSessionToken();
-      const expiresAt = new Date(Date.now() + memberSessionHours * 3_600_000);
+      const expiresAt = new Date(db.now().getTime() + memberSessionHours * 3_600_000);
       await createMemberSession(db, { tokenHash: digestOf(token), memberships, email, expiresAt });
       setCookie(signInCookieText(home(), "", 0));
       setCookie(sessionCookieText(token, expiresAt, home().startsWith("https:")));

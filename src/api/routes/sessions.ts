@@ -34,7 +34,9 @@ export function addSessionRoutes(api: Api): void {
     );
     const key = (await findApiKey(db, everything, keyId)) as ApiKeyRow;
     const token = mintSessionToken();
-    const expiresAt = new Date(Math.min(Date.now() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity));
+    const expiresAt = new Date(
+      Math.min(db.now().getTime() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity),
+    );
     await createSession(db, { tokenHash: digestOf(token), key, expiresAt }, actor);
     setCookie(cookieOf(request, token, expiresAt));
     return sessionOf(db, key, expiresAt);

@@ -23,7 +23,7 @@ export function addUploadRoutes(api: Api): void {
     const deployment = await readDeployment(db, principal, params.deployment_id);
     if (!takesUploads.has(deployment.source)) throw errors.uploadNotApplicable(deployment.source);
     if (isBeingDeleted(deployment.status)) throw errors.beingDeleted(deployment.id);
-    const expiresAt = new Date(Date.now() + uploadUrlLifeMs);
+    const expiresAt = new Date(db.now().getTime() + uploadUrlLifeMs);
     const upload = await beginUpload(db, { id: deployment.id, tenantId: principal.tenantId }, expiresAt);
     const query = new URLSearchParams({
       expires_at: expiresAt.toISOString(),
@@ -44,7 +44,7 @@ export function addUploadRoutes(api: Api): void {
     });
     openRoute({ ...api, server: scope }, operations.putUpload, async ({ params, query, request, signal }) => {
       const signed = { id: params.upload_id, expiresAt: new Date(query.expires_at) };
-      const isValid = isSignedUpload(sealer, signed, query.signature) && signed.expiresAt.getTime() > Date.now();
+      const isValid = isSignedUpload(sealer, signed, query.signature) && signed.expiresAt > db.now();
       const upload = isValid ? await findUpload(db, params.upload_id) : undefined;
       if (upload === undefined) throw errors.uploadUrlInvalid();
       return takeUpload(api.deps, upload, request, signal);

@@ -54,7 +54,7 @@ export async function freshToken(deps: OAuthDeps, provider: ProviderRow, row: To
 }
 
 async function refreshInTurn(deps: OAuthDeps, provider: ProviderRow, { tenant_id, id }: TokenRow): Promise<Fresh> {
-  const end = Date.now() + leaseMs;
+  const end = performance.now() + leaseMs;
   for (;;) {
     const row = await findToken(deps.db, tenant_id, id);
     if (row === undefined || row.is_dead) return undefined;
@@ -63,7 +63,7 @@ async function refreshInTurn(deps: OAuthDeps, provider: ProviderRow, { tenant_id
     if (secrets.refreshToken === null || !isIssuedBy(row, provider)) return undefined;
     if (await claimRefresh(deps.db, row, { owner: deps.owner, leaseMs }))
       return refresh(deps, provider, { row, secrets });
-    if (Date.now() >= end)
+    if (performance.now() >= end)
       throw new OAuthFailure("unavailable", "refresh_busy", "Another server is still refreshing it.");
     await sleep(lookIntervalMs);
   }

@@ -29,12 +29,12 @@ export class Underway {
 
 /** Stores what must not be lost: tries again while the database is away. @throws the last error. */
 export async function storeFirmly<T>(store: () => Promise<T>, timeoutMs: number = storeTimeoutMs): Promise<T> {
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   for (;;) {
     try {
       return await store();
     } catch (error) {
-      if (error instanceof OAuthFailure || error instanceof SealError || Date.now() >= end) throw error;
+      if (error instanceof OAuthFailure || error instanceof SealError || performance.now() >= end) throw error;
       await sleep(500);
     }
   }

@@ -24,13 +24,13 @@ export async function waitForRequest(
   const { authId, signal } = asked;
   if (!uuidForm.test(authId)) return notFound;
   const waitMs = Math.min(Math.max(asked.timeoutS, 0), waitSecondsMax) * 1_000;
-  const end = Date.now() + waitMs;
+  const end = performance.now() + waitMs;
   for (;;) {
     const request = await findAuthRequest(deps.db, authId);
     if (request === undefined || !isOf(request, caller)) return notFound;
     const answer = await answerOf(deps, request);
     if (answer !== undefined) return answer;
-    const leftMs = end - Date.now();
+    const leftMs = end - performance.now();
     if (leftMs <= 0 || signal.aborted) return { status: waitMs === 0 ? "pending" : "timeout", token: null };
     await nextEnd(authId, Math.min(leftMs, lookIntervalMs), signal);
   }

@@ -88,9 +88,9 @@ async function waitUntilConnected(
   client: Client,
   { authId, providerId, who, timeoutMs }: { authId: string; providerId: string; who: string; timeoutMs: number },
 ): Promise<void> {
-  const endAt = Date.now() + timeoutMs;
+  const endAt = performance.now() + timeoutMs;
   for (;;) {
-    const leftS = (endAt - Date.now()) / 1_000;
+    const leftS = (endAt - performance.now()) / 1_000;
     const timeout = Math.max(0, Math.min(holdS, leftS));
     const { status } = await client.waitForAuth({ auth_id: authId, timeout }, { signal: session.signal });
     if (status === "completed") return;

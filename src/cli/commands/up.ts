@@ -15,7 +15,7 @@ export interface UpOptions {
 /** Runs the server in this process until Ctrl-C or a termination signal. */
 export async function up(session: Session, _: string[], options: UpOptions): Promise<void> {
   const { terminal, context, signal } = session;
-  const startedAt = Date.now();
+  const startedAt = performance.now();
   const environment = environmentOf(session, options);
   terminal.say("Starting Pierhead ...");
   const server = await context
@@ -31,7 +31,7 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
     () => server.url,
   );
   terminal.say(
-    `${terminal.paintErr("green", "Ready")} in ${duration(Date.now() - startedAt)}. Stop with Ctrl-C; agents ${options.stopAgentsOnExit ? "stop too" : "go on"}.`,
+    `${terminal.paintErr("green", "Ready")} in ${duration(performance.now() - startedAt)}. Stop with Ctrl-C; agents ${options.stopAgentsOnExit ? "stop too" : "go on"}.`,
   );
   terminal.say(`  Console   ${server.url}`);
   terminal.say(`  Key       in ${credentialsFile}; commands on this machine use it\n  Next      pierhead deploy DIR`);

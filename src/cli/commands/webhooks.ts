@@ -134,13 +134,13 @@ const attemptPatienceMs = 20_000;
 /** Waits for the attempt that was asked for, and shows how it went. */
 async function showAttempt(session: Session, sent: WebhookDelivery): Promise<void> {
   const client = await session.client();
-  const endAt = Date.now() + attemptPatienceMs;
+  const endAt = performance.now() + attemptPatienceMs;
   for (;;) {
     const page = { webhook_id: sent.webhook_id, page_size: 100 };
     const { items } = await client.listWebhookDeliveries(page, { signal: session.signal });
     const delivery = items.find(({ id }) => id === sent.id) ?? sent;
     const isOver = delivery.attempts > 0 && (delivery.response_status !== null || delivery.error !== null);
-    if (!isOver && Date.now() < endAt) {
+    if (!isOver && performance.now() < endAt) {
       await new Promise((resolve) => setTimeout(resolve, 200));
       continue;
     }

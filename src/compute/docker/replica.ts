@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaState } from "../compute.ts";
 import { explainExit, lost, type Verdict } from "../exit-cause.ts";
-import { get, readServerVersion } from "../health.ts";
+import { get, leftToStartMs, readServerVersion } from "../health.ts";
 import { replicaState } from "../replica-state.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 import { readLastLines } from "./container-log.ts";
@@ -153,7 +153,7 @@ export class Replica {
 
   async #waitUntilReady(): Promise<void> {
     const { record } = this;
-    const end = Date.parse(record.startedAt) + record.startTimeoutMs;
+    const end = performance.now() + leftToStartMs(record);
     let intervalMs = probeIntervalMs.first;
     let lastStatus: number | null = null;
     while (this.#phase === "starting" && this.#ending === undefined) {
@@ -162,8 +162,8 @@ export class Replica {
       // A port that was free again may be another's by now: the answer counts while this very container runs.
       if (isHealthy && (await this.#isRunning())) return this.#becomeReady();
       lastStatus = answer?.status ?? lastStatus;
-      if (Date.now() >= end) return this.#end(notHealthy(record, lastStatus));
-      const pauseMs = Math.min(intervalMs, Math.max(1, end - Date.now()));
+      if (performance.now() >= end) return this.#end(notHealthy(record, lastStatus));
+      const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
       await Promise.race([sleep(pauseMs, undefined, { signal: this.#ground.life }), this.#ended.promise]);
       intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
     }

@@ -56,7 +56,7 @@ export async function hardenPersistence(serverModule: string): Promise<void> {
 
   FileSystemPersistence.prototype.schedulePersist = function () {
     const writing = writingOf(this);
-    const now = Date.now();
+    const now = performance.now();
     writing.changedAt ??= now;
     const latest = writing.changedAt + Math.max(unwrittenMs, writing.lastWriteMs * pausePerWrite);
     clearTimeout(this.flushTimeout);
@@ -73,10 +73,10 @@ export async function hardenPersistence(serverModule: string): Promise<void> {
     clearTimeout(this.flushTimeout);
     const write = async () => {
       if (this.data == null || this.filepath === null) return;
-      const begin = Date.now();
+      const begin = performance.now();
       writing.changedAt = undefined;
       await replaceFile(this.filepath, serialize(this.data));
-      writing.lastWriteMs = Date.now() - begin;
+      writing.lastWriteMs = performance.now() - begin;
     };
     const written = writing.turn.then(write);
     writing.turn = written.catch(() => {});

@@ -156,11 +156,11 @@ async function drain(
     drainTimeoutMs,
   }: { port: string; config: LanggraphConfig; exchanges: Exchanges; drainTimeoutMs: number },
 ): Promise<never> {
-  const end = Date.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - lastWordsMs);
+  const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - lastWordsMs);
   try {
-    while (Date.now() < end && (await isBusy(port, config, exchanges))) await sleep(100);
-    const lastWordsEnd = Date.now() + lastWordsMs;
-    while (Date.now() < lastWordsEnd && exchanges.open > 0) await sleep(20);
+    while (performance.now() < end && (await isBusy(port, config, exchanges))) await sleep(100);
+    const lastWordsEnd = performance.now() + lastWordsMs;
+    while (performance.now() < lastWordsEnd && exchanges.open > 0) await sleep(20);
     await server.cleanup();
   } catch (error) {
     console.error(`error: pierhead: the state may not have been written: ${describe(error)}`);

@@ -77,11 +77,11 @@ const killTimeoutMs = 10_000;
  * @throws Error naming the pids that did not go.
  */
 export async function killProcesses(replica: ReplicaProcesses): Promise<void> {
-  const end = Date.now() + killTimeoutMs;
+  const end = performance.now() + killTimeoutMs;
   for (;;) {
     const found = await findProcesses(replica);
     if (found.length === 0) return;
-    if (Date.now() > end) throw new Error(`processes ${found.join(", ")} cannot be killed`);
+    if (performance.now() > end) throw new Error(`processes ${found.join(", ")} cannot be killed`);
     signalAll(found, "SIGKILL");
     await sleep(10);
   }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../compute.ts";
 import { explainExit, lost, type Verdict } from "../exit-cause.ts";
+import { leftToStartMs } from "../health.ts";
 import { readJson, writeJson } from "../json-file.ts";
 import { replicaState } from "../replica-state.ts";
 import {
@@ -238,7 +239,7 @@ export class Replica {
   /** @returns why it was ended without becoming ready; undefined when it is ready, or has ended by itself */
   async #waitUntilReady(): Promise<Verdict | undefined> {
     const { record, files } = this;
-    const end = Date.parse(record.startedAt) + record.startTimeoutMs;
+    const end = performance.now() + leftToStartMs(record);
     let intervalMs = probeIntervalMs.first;
     while (this.#phase === "starting" && !this.#hasEnded) {
       // Not to have been able to look is no answer, and the deadline counts on.
@@ -248,12 +249,12 @@ export class Replica {
         await this.#becomeReady(found);
         break;
       }
-      const isLate = Date.now() >= end;
+      const isLate = performance.now() >= end;
       if (found === "foreign" || isLate) {
         await this.#killAll();
         return found === "foreign" ? portTaken(record.port) : notHealthy(record);
       }
-      const pauseMs = Math.min(intervalMs, Math.max(1, end - Date.now()));
+      const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
       await Promise.race([this.#pause(pauseMs), this.#ending.promise]);
       intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
     }
@@ -308,13 +309,13 @@ export class Replica {
   }
 
   async #stop(graceMs: number): Promise<void> {
-    const end = Date.now() + graceMs;
+    const end = performance.now() + graceMs;
     if (this.#phase !== "exited") {
       this.#phase = "stopping";
       await this.#starting?.catch(() => {}); // a second try under way: what it starts has to go, too
       // The first process only: it decides in which order its own children end.
       signalProcess(this.record.process, "SIGTERM");
-      while (isRunning(this.record.process) && Date.now() < end) await this.#pause(endIntervalMs);
+      while (isRunning(this.record.process) && performance.now() < end) await this.#pause(endIntervalMs);
       if (!isRunning(this.record.process)) await this.#endOrphans(end);
       await this.#killAll();
       this.#end({ exitCode: null, signal: null });
@@ -326,7 +327,7 @@ export class Replica {
   /** Children of a first process that went without them, such as a shell: they get the same signal and the same grace. */
   async #endOrphans(end: number): Promise<void> {
     const asked = new Set<number>();
-    while (Date.now() < end) {
+    while (performance.now() < end) {
       const left = await findProcesses(this.#processes());
       if (left.length === 0) return;
       signalAll(

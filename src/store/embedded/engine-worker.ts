@@ -3,6 +3,7 @@ import { PGlite } from "@electric-sql/pglite";
 import { NodeFS } from "@electric-sql/pglite/nodefs";
 import { DurableFiles, durableStartParams } from "./durable-files.ts";
 import type { FromWorker, ToWorker, WorkerSettings } from "./protocol.ts";
+import { SteadyClock } from "./steady-clock.ts";
 
 /**
  * The thread PostgreSQL runs in: takes bytes of its protocol, gives back bytes, one message at a time. A statement blocks
@@ -11,6 +12,9 @@ import type { FromWorker, ToWorker, WorkerSettings } from "./protocol.ts";
 const settings = workerData as WorkerSettings;
 const port = parentPort;
 if (port === null) throw new Error("engine-worker runs as a worker thread only");
+// Where PostgreSQL gets the time from, in this thread alone.
+const clock = new SteadyClock(settings.clock);
+Date.now = () => clock.nowMs();
 const fsyncs = new Int32Array(settings.fsyncs);
 
 const say = (message: FromWorker) => port.postMessage(message, message.kind === "bytes" ? [message.bytes.buffer] : []);

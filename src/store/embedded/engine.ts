@@ -6,6 +6,7 @@ import { Bridge, type Exchange } from "./bridge.ts";
 import { lockDirectory } from "./directory-lock.ts";
 import { prepareDirectory } from "./prepare-directory.ts";
 import type { FromWorker, ToWorker, WorkerSettings } from "./protocol.ts";
+import { SteadyClock } from "./steady-clock.ts";
 
 export interface EngineOptions {
   directory: string;
@@ -22,6 +23,8 @@ export interface EmbeddedEngine {
   connect(): Bridge;
   /** How often the worker has forced data to the disk. */
   readonly fsyncs: number;
+  /** What time it is there. */
+  readonly clock: SteadyClock;
   /** Thread of the worker, which changes when it is reopened. */
   readonly threadId: number | undefined;
   /** Ends the worker thread as a crash would: the next connection reopens the database. */
@@ -61,6 +64,7 @@ class WorkerEngine implements EmbeddedEngine {
   readonly #options: EngineOptions;
   readonly #release: () => Promise<void>;
   readonly #fsyncs = new SharedArrayBuffer(4);
+  readonly clock = new SteadyClock();
   readonly #bridges = new Set<Bridge>();
   #running: Running | undefined;
   #connections = 0;
@@ -123,7 +127,7 @@ class WorkerEngine implements EmbeddedEngine {
 
   #startWorker(): Running {
     const { directory, durable } = this.#options;
-    const workerData: WorkerSettings = { directory, durable, fsyncs: this.#fsyncs };
+    const workerData: WorkerSettings = { directory, durable, fsyncs: this.#fsyncs, clock: this.clock.shared };
     // The same extension as this file: .ts when run from the sources, .js when built.
     const file = new URL(`./engine-worker${path.extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, { workerData, execArgv: [], name: "embedded database" });

@@ -4,6 +4,8 @@ export interface WorkerSettings {
   durable: boolean;
   /** One shared 32-bit counter of fsyncs. */
   fsyncs: SharedArrayBuffer;
+  /** Of a SteadyClock. */
+  clock: SharedArrayBuffer;
 }
 
 export type ToWorker =

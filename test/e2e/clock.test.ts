@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { type Client, createClient } from "../../src/client/client.ts";
+import type { Deployment } from "../../src/contract/deployment.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { templateDirectory } from "../database.ts";
+import { eventually } from "../eventually.ts";
+import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../fake-time.ts";
+import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { sharedCacheDir } from "../server.ts";
+import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
+
+const timeoutMs = 180_000;
+const hourS = 3_600;
+
+/** Seconds from the machine's clock, one after the other: an hour forward, two back, a day and an hour forward, right again. */
+const jumps = [hourS, -hourS, 24 * hourS, 0];
+
+/** A build long enough that the clock is set while it runs. */
+const slowly = {
+  ...nodeAgent("x"),
+  "pierhead.json": JSON.stringify({
+    build: ["node", "-e", "setTimeout(() => {}, 3000)"],
+    start: ["node", "server.js"],
+  }),
+};
+
+interface Clockwork {
+  server: ServerProcess;
+  api: Client;
+  set(offsetS: number): Promise<void>;
+}
+
+async function withClockwork(
+  { library, databaseUrl }: { library: string; databaseUrl?: string },
+  act: (world: Clockwork) => Promise<void>,
+): Promise<void> {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-clock-"));
+  const file = path.join(directory, "offset");
+  const set = (offsetS: number) => writeFile(file, `${offsetS < 0 ? "" : "+"}${offsetS}`);
+  try {
+    await set(0);
+    const server = (await startServerProcess(path.join(directory, "data"), {
+      ...{ PORT: "0", PIERHEAD_CACHE_DIR: sharedCacheDir, PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory() },
+      ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }),
+      ...fakeTimeEnvironment(library, file),
+    })) as ServerProcess;
+    const api = createClient({ baseUrl: server.url, apiKey: server.apiKey });
+    try {
+      await act({ server, api, set });
+    } finally {
+      try {
+        await deleteAll(api);
+      } finally {
+        await server.stop();
+      }
+    }
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** Agents outlive their server. */
+async function deleteAll(api: Client): Promise<void> {
+  for await (const { id } of api.all("listDeployments", {})) await api.deleteDeployment({ deployment_id: id });
+  await eventually(
+    async () => (await api.listDeployments()).resources.length,
+    (left) => left === 0,
+    { timeoutMs, what: "no deployment" },
+  );
+}
+
+const create = (api: Client, name: string, repoUrl: string, ref: string): Promise<Deployment> =>
+  api.createDeployment({
+    body: {
+      ...{ name, source: "github" },
+      source_config: { repo_url: repoUrl, build_on_push: false, deployment_type: "dev" },
+      source_revision_config: { repo_ref: ref, langgraph_config_path: "pierhead.json" },
+    },
+  });
+
+async function jumpUnderDeploys({ server, api, set }: Clockwork): Promise<void> {
+  await using repository = await createAgentRepository(nodeAgent("one"));
+  const serving = await create(api, "serving", repository.url, "main");
+  const first = { deployment_id: serving.id, revision_id: serving.latest_revision_id as string };
+  assert.equal((await api.waitForRevision(first, { timeoutMs })).status, "DEPLOYED");
+  const session = await startSession(server);
+  const made = [serving];
+  for (const [index, offsetS] of jumps.entries()) {
+    // A commit each: of one, one build would be used again.
+    const ref = await repository.commit({ ...slowly, "turn.txt": String(index) });
+    const deployment = await create(api, `agent-${index}`, repository.url, ref);
+    made.push(deployment);
+    const ids = { deployment_id: deployment.id, revision_id: deployment.latest_revision_id as string };
+    await eventually(
+      () => api.getRevision(ids),
+      ({ status }) => status !== "CREATING" && status !== "QUEUED" && status !== "AWAITING_BUILD",
+      { timeoutMs, what: "a build under way" },
+    );
+    await set(offsetS);
+    const { status, status_message: message } = await api.waitForRevision(ids, { timeoutMs });
+    assert.equal(status, "DEPLOYED", `after ${offsetS} s: ${message}`);
+    await onceEach(api, deployment.id);
+    assert.equal((await fetch(`${server.url}${new URL(serving.url ?? "").pathname}/version`)).status, 200);
+    assert.equal(await session(), 200, "who signed in still is");
+  }
+  await pagesHold(api, made);
+}
+
+/** Each step of the only revision was taken once: no lease ran out and no deadline fired under it. */
+async function onceEach(api: Client, id: string): Promise<void> {
+  const { events } = await api.listEvents({ deployment_ids: [id], order: "asc", limit: 1_000 });
+  const moves = events.flatMap(({ type, data }) => (type === "revision.status" ? [String(data["to"])] : []));
+  assert.deepEqual(moves.toSorted(), [...new Set(moves)].toSorted());
+  const { resources } = await api.listRevisions({ deployment_id: id });
+  assert.equal(resources.length, 1);
+}
+
+/** Whatever times they bear, one page after the other names each of them once. */
+async function pagesHold(api: Client, made: Deployment[]): Promise<void> {
+  for (const sort_by of ["created_at", "updated_at", "name"] as const) {
+    const seen: string[] = [];
+    for (let offset = 0; ; offset += 2) {
+      const { resources } = await api.listDeployments({ sort_by, limit: 2, offset });
+      seen.push(...resources.map(({ id }) => id));
+      if (resources.length < 2) break;
+    }
+    assert.deepEqual(seen.toSorted(), made.map(({ id }) => id).toSorted(), sort_by);
+  }
+}
+
+/** @returns what asks with the cookie of a browser. */
+async function startSession({ url, apiKey }: ServerProcess): Promise<() => Promise<number>> {
+  const fromConsole = { "x-pierhead-console": "1" };
+  const headers = { ...fromConsole, "content-type": "application/json" };
+  const body = JSON.stringify({ api_key: apiKey });
+  const opened = await fetch(`${url}/v2/session`, { method: "POST", headers, body });
+  assert.equal(opened.status, 200);
+  const cookie = opened.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+  return async () => (await fetch(`${url}/v2/deployments`, { headers: { ...fromConsole, cookie } })).status;
+}
+
+test("the clock of the machine is set under deploys: nothing is overdue, done twice, signed out or left out of a list", async (context) => {
+  const library = findFakeTime();
+  if (library === undefined) return context.skip(fakeTimeSkipped);
+  await withClockwork({ library }, jumpUnderDeploys);
+});
+
+test("the clock of a server is set that shares its PostgreSQL with others: the same", async (context) => {
+  const library = findFakeTime();
+  if (library === undefined) return context.skip(fakeTimeSkipped);
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  try {
+    await withClockwork({ library, databaseUrl: postgres.url }, jumpUnderDeploys);
+  } finally {
+    await postgres.stop();
+  }
+});
