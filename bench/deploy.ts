@@ -2,8 +2,6 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,6 +9,7 @@ import { type Client, createClient } from "../src/client/client.ts";
 import type { Revision } from "../src/contract/revision.ts";
 import { isFinal } from "../src/domain/revision-status.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../test/agent-repository.ts";
+import { freePort } from "../test/free-port.ts";
 import { toBeEnded } from "./endings.ts";
 import type { BenchRun, DatabaseKind } from "./installation.ts";
 import { type BenchLine, benchLine, median, percentile } from "./line.ts";
@@ -258,13 +257,4 @@ async function takeExitTime(exits: string): Promise<number> {
     await rm(path.join(exits, name));
   }
   return Math.min(...times);
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

@@ -1,12 +1,33 @@
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 
-/** A port of 127.0.0.1 that nobody listens on at this moment. */
+/**
+ * Below those that a system gives to who asks for any (Linux: from 32768 on), so that no connection and no other server
+ * takes it before the one it is for listens there.
+ */
+const ports = { from: 20_000, to: 32_000 };
+
+const given = new Set<number>();
+
+/** A port of 127.0.0.1 that nobody listens on. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = randomInt(ports.from, ports.to);
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    await once(server.listen(port, "127.0.0.1"), "listening");
+    server.close();
+    await once(server, "close");
+    return true;
+  } catch {
+    return false;
+  }
 }

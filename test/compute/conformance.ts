@@ -100,7 +100,8 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       const exited = await reaches(spec, "exited");
       assert.equal(exited.exit?.reason, "Exited");
       assert.equal(exited.exit.exitCode, 3);
-      assert.equal(exited.exit.lastLines.at(-1), broken);
+      // An engine may take what two streams say in the same millisecond in either order.
+      assert.ok(exited.exit.lastLines.slice(-2).includes(broken), exited.exit.lastLines.join());
       assert.ok(exited.exit.lastLines.length <= 30);
       assert.ok(exited.exit.message.length > 20);
       assert.equal(exited.address, undefined);
