@@ -12,8 +12,8 @@ import { copyPrograms, importRoot } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 /**
- * `node test/docker/suite.ts test/docker/own-image.ts`: builds `deploy/Dockerfile` as it was committed last, and runs what
- * comes of it. Not part of the suite: it installs all packages anew, which takes minutes and the registry of this machine's npm.
+ * `npm run test:docker -- test/docker/own-image.ts`: builds `deploy/Dockerfile` as it was committed last, and runs what comes
+ * of it. Apart from the suite, as it installs all packages anew, which takes a minute and the registry of this machine's npm.
  */
 
 const base = "pierhead-test/base:24";
