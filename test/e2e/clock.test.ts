@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { type Client, createClient } from "../../src/client/client.ts";
+import { ApiFailure, type Client, createClient } from "../../src/client/client.ts";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { templateDirectory } from "../database.ts";
@@ -63,14 +63,17 @@ async function withClockwork(
   }
 }
 
-/** Agents outlive their server. */
+/** Agents outlive their server. Lists leave out what is being deleted; it is found until its agent is gone. */
 async function deleteAll(api: Client): Promise<void> {
-  for await (const { id } of api.all("listDeployments", {})) await api.deleteDeployment({ deployment_id: id });
-  await eventually(
-    async () => (await api.listDeployments()).resources.length,
-    (left) => left === 0,
-    { timeoutMs, what: "no deployment" },
-  );
+  for (const { id } of (await api.listDeployments()).resources) {
+    await api.deleteDeployment({ deployment_id: id });
+    const isGone = () =>
+      api.getDeployment({ deployment_id: id }).then(
+        () => false,
+        (error: unknown) => error instanceof ApiFailure && error.status === 404,
+      );
+    await eventually(isGone, (gone) => gone, { timeoutMs, what: "the end of a deployment" });
+  }
 }
 
 const create = (api: Client, name: string, repoUrl: string, ref: string): Promise<Deployment> =>
