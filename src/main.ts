@@ -46,16 +46,14 @@ async function start() {
 
 /**
  * `pierhead list` ends after 89 ms instead of 119. Where this user alone writes: whoever could put code there would be
- * obeyed. Node goes on without it where that cannot be written.
+ * obeyed. Who has no home, or one that cannot be written, goes on without it.
  */
 async function keepCompiledCode() {
-  const [{ enableCompileCache }, { homedir }, path] = await Promise.all([
-    import("node:module"),
-    import("node:os"),
-    import("node:path"),
-  ]);
-  const caches = process.env["XDG_CACHE_HOME"] || path.join(homedir(), ".cache");
-  enableCompileCache(path.join(caches, "pierhead", "compiled"));
+  const { HOME, XDG_CACHE_HOME } = process.env;
+  const caches = XDG_CACHE_HOME || (HOME && `${HOME}/.cache`);
+  if (!caches) return;
+  const { enableCompileCache } = await import("node:module");
+  enableCompileCache(`${caches}/pierhead/compiled`);
 }
 
 /** The server is heavy: only `up` loads it. */

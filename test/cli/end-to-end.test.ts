@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
+import { promisify } from "node:util";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import type { Revision } from "../../src/contract/revision.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { templateDirectory } from "../database.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 import { createDirectory, type RunOptions, runCli } from "./run-cli.ts";
+
+const run = promisify(execFile);
 
 /** The command line against a whole server whose replicas are simulated: everything but the agents is real. */
 let server: TestServer;
@@ -227,4 +231,13 @@ test("the program itself: up answers when ready, serves the other commands, and 
   }
   assert.equal(await up.ended, 0, up.said.stderr);
   assert.match(up.said.stderr, /Stopped\./);
+});
+
+test("the program keeps its compiled code below the user's own cache; without a home it runs all the same", async () => {
+  await using home = await createDirectory();
+  const help = (env: NodeJS.ProcessEnv) => run(process.execPath, ["src/main.ts", "--help"], { env });
+  assert.match((await help({ HOME: home.directory })).stdout, /Usage: pierhead/);
+  assert.equal((await readdir(path.join(home.directory, ".cache/pierhead/compiled"))).length, 1);
+  assert.match((await help({ TMPDIR: home.directory })).stdout, /Usage: pierhead/);
+  assert.deepEqual(await readdir(home.directory), [".cache"]);
 });
