@@ -154,13 +154,14 @@ async function checkTemplates({ templatesDir }: Config): Promise<void> {
 async function openGround(config: Config, logger: Logger, closing: Closing): Promise<Ground> {
   await checkTemplates(config);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  const installationId = await installationIdOf(config.dataDir);
-  const traces = await openTraces(config, { name: "pierhead", instanceId: installationId, logger });
-  // First begun, last ended: it takes what the others still say.
-  closing.add("traces", async () => traces?.close());
   // Replicas, artifacts and state lie there: one server at a time, whichever database it uses.
   const lock = await lockDirectory(path.join(config.dataDir, "server.lock"), logger);
   closing.add("data directory", () => lock.release());
+  // Within the lock: of two servers that start at once, one alone names the installation.
+  const installationId = await installationIdOf(config.dataDir);
+  const traces = await openTraces(config, { name: "pierhead", instanceId: installationId, logger });
+  // Ends after all that follows: it takes what the others still say.
+  closing.add("traces", async () => traces?.close());
   const db = await openDatabase({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,
