@@ -65,12 +65,15 @@ export async function startDockerd(flags: string[] = [], pool = addressPool()): 
   const socket = path.join(directory, "docker.sock");
   const host = `unix://${socket}`;
   const place = ["data-root", "exec-root", "pidfile"].flatMap((name) => [`--${name}`, path.join(directory, name)]);
-  const args = [...place, "--host", host, "--default-address-pool", pool, ...flags];
-  let daemon = await launch(args, host, directory);
+  const args = [...place, "--host", host, ...flags];
+  let daemon = await launch([...args, "--default-address-pool", pool], host, directory);
   return {
     host,
     async restart() {
       await end(daemon);
+      // Without the pool: an engine that has one and finds its default network of before removes the bridge `docker0`,
+      // whatever its own bridge is called, and with it the network of another engine's builds. Networks that are there
+      // keep their addresses.
       daemon = await launch(args, host, directory);
     },
     async stop() {
