@@ -19,7 +19,7 @@ const consoleBuild = spawn(process.execPath, ["console/build.mjs", path.join(dra
 const consoleBuilt = new Promise((resolve) => consoleBuild.once("exit", resolve));
 runOrExit(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", "--outDir", draft]);
 
-for (const file of globSync("**/*.{sql,json,py}", { cwd: path.join(root, "src") })) {
+for (const file of globSync("**/*.{sql,json,py,mjs}", { cwd: path.join(root, "src") })) {
   mkdirSync(path.dirname(path.join(draft, file)), { recursive: true });
   copyFileSync(path.join(root, "src", file), path.join(draft, file));
 }

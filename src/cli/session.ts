@@ -1,6 +1,7 @@
 import { type CallTrace, type Client, createClient } from "../client/client.ts";
 import { type Connection, type ConnectionOptions, findConnection } from "./connection.ts";
 import type { CliContext } from "./context.ts";
+import { lightSend } from "./light-send.ts";
 import { maskSecrets } from "./mask.ts";
 import type { Terminal } from "./terminal.ts";
 import { duration } from "./text.ts";
@@ -48,7 +49,7 @@ export function createSession(context: CliContext, terminal: Terminal, options: 
     async client(userId) {
       const { url, apiKey, workspaceId } = await connection();
       const onCall = options.verbose ? { onCall: (call: CallTrace) => terminal.say(showCall(call, terminal)) } : {};
-      const made = { baseUrl: url, apiKey, workspaceId, ...onCall };
+      const made = { baseUrl: url, apiKey, workspaceId, send: lightSend(context.env), ...onCall };
       if (userId !== undefined) return createClient({ ...made, userId });
       client ??= createClient(made);
       return client;

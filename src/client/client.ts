@@ -2,14 +2,14 @@ import type { LogEntry } from "../contract/log.ts";
 import type { Revision } from "../contract/revision.ts";
 import type { UploadReceipt } from "../contract/upload.ts";
 import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
-import { type CallTrace, exchange, openStream, type StreamRequest, type Transport } from "./exchange.ts";
+import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest, type Transport } from "./exchange.ts";
 import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
 import { readPages } from "./pages.ts";
 import { type ClientOperations, type Route, routes } from "./routes.ts";
 import { type WaitOptions, waitForDeletion, waitForRevision } from "./wait.ts";
 import { type OpenStream, type Watched, type WatchQuestion, watchEvents } from "./watch.ts";
 
-export type { CallTrace } from "./exchange.ts";
+export type { Answer, CallTrace, SendOnce } from "./exchange.ts";
 // biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
 export { ApiFailure, isRefusal, ServerUnreachable, WaitTimeout } from "./failure.ts";
 export type { FollowLogs, FollowOptions } from "./follow.ts";
@@ -26,6 +26,8 @@ export interface ClientOptions {
   /** For which of your users the calls of the OAuth service are; absent: for the key itself. */
   userId?: string | undefined;
   fetch?: typeof fetch;
+  /** In place of `fetch`, for everything that is no stream. */
+  send?: SendOnce;
   /** Told about every try of every call. */
   onCall?: (call: CallTrace) => void;
 }
@@ -85,7 +87,8 @@ const backupDeadlineMs = 600_000;
  */
 export function createClient(options: ClientOptions): Client {
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
-  const transport = { fetch: options.fetch ?? globalThis.fetch.bind(globalThis), onCall: options.onCall };
+  const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+  const transport = { fetch, send: options.send ?? fetch, onCall: options.onCall };
   const identity = identityHeaders(options);
 
   const send = (route: Route, path: string, body: unknown, call: CallOptions = {}) =>

@@ -30,8 +30,24 @@ export interface Exchange {
   signal: AbortSignal | undefined;
 }
 
+/** What a call needs of `fetch` when its answer is read as a whole. */
+export type SendOnce = (
+  url: string,
+  request: {
+    method: string;
+    headers: Record<string, string>;
+    body?: string | Blob;
+    redirect: "manual";
+    signal: AbortSignal;
+  },
+) => Promise<Answer>;
+
+export type Answer = Pick<Response, "ok" | "status" | "statusText" | "text"> & { headers: Pick<Headers, "get"> };
+
 export interface Transport {
   fetch: typeof fetch;
+  /** For everything that is no stream. */
+  send: SendOnce;
   onCall: ((call: CallTrace) => void) | undefined;
 }
 
@@ -151,7 +167,7 @@ async function attemptOnce(
     });
   };
   try {
-    const response = await transport.fetch(request.url, {
+    const response = await transport.send(request.url, {
       method: verb,
       headers: request.headers,
       redirect: "manual",
@@ -174,7 +190,7 @@ async function attemptOnce(
 
 function readAnswer(
   request: Pick<Exchange, "verb" | "shownUrl">,
-  response: Response,
+  response: Answer,
   text: string,
   requestId: string | null,
 ): Attempt {
@@ -199,7 +215,7 @@ function parse(text: string): unknown {
   }
 }
 
-function explainAnswer(response: Response, body: unknown): Pick<ApiFailure, "detail" | "items"> {
+function explainAnswer(response: Answer, body: unknown): Pick<ApiFailure, "detail" | "items"> {
   const { detail } = typeof body === "object" && body !== null ? (body as { detail?: unknown }) : {};
   if (typeof detail === "string") return { detail, items: null };
   if (Array.isArray(detail)) {
@@ -214,7 +230,7 @@ function explainAnswer(response: Response, body: unknown): Pick<ApiFailure, "det
 }
 
 /** Seconds, or a date (RFC 9110 10.2.3). */
-function retryAfterMs(response: Response): number | null {
+function retryAfterMs(response: Answer): number | null {
   const value = response.headers.get("retry-after");
   if (value === null) return null;
   const seconds = Number(value);

@@ -118,6 +118,8 @@ interface Entry {
   stopped?: Promise<void>;
 }
 
+const nothingNext = () => {};
+
 /** The replicas themselves; outlives the drivers opened on it. */
 export class SimulatedWorld {
   readonly watchers = new Set<() => void>();
@@ -167,7 +169,7 @@ export class SimulatedWorld {
         startedAt: new Date(this.#clock.now()),
         limits: { memory: limit, cpu: limit },
       },
-      cancelNext: () => {},
+      cancelNext: nothingNext,
     };
     this.#entries.set(replicaId, entry);
     this.#snapshot = undefined;
@@ -228,6 +230,7 @@ export class SimulatedWorld {
     const told = env["SIMULATE_EXIT_AFTER_MS"];
     const leftMs =
       told !== undefined ? Number(told) : lifetimeMs !== null && this.#drawLifetimeMs(replicaId, lifetimeMs);
+    entry.cancelNext = nothingNext;
     if (leftMs !== false) entry.cancelNext = this.#clock.setTimeout(() => this.#exit(entry, crashed), leftMs);
   }
 

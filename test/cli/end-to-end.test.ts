@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
@@ -220,6 +220,11 @@ test("the program itself: up answers when ready, serves the other commands, and 
     const { url, workspace_id: workspaceId } = JSON.parse(up.said.stdout) as { url: string; workspace_id: string };
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
     assert.match(workspaceId, /^[0-9a-f-]{36}$/);
+    if (process.platform === "linux") {
+      const environment = await readFile(`/proc/${up.child.pid}/environ`, "latin1");
+      assert.match(environment, /(^|\0)MALLOC_TRIM_THRESHOLD_=\d+\0/, "freed memory is given back");
+      assert.match(await readFile(`/proc/${up.child.pid}/cmdline`, "latin1"), /\0--max-semi-space-size=\d+\0/);
+    }
     const list = start("list", "--json");
     assert.equal(await list.ended, 0, list.said.stderr);
     assert.deepEqual(JSON.parse(list.said.stdout), { deployments: [], has_more: false });
@@ -231,6 +236,7 @@ test("the program itself: up answers when ready, serves the other commands, and 
   }
   assert.equal(await up.ended, 0, up.said.stderr);
   assert.match(up.said.stderr, /Stopped\./);
+  assert.doesNotMatch(up.said.stderr, /warning/i);
 });
 
 test("the program keeps its compiled code below the user's own cache; without a home it runs all the same", async () => {

@@ -148,7 +148,7 @@ describe("process compute: the life of a replica", () => {
   });
 
   test("a gate that is told half of what to start ends without a word of it", async () => {
-    const gate = fileURLToPath(new URL("../../src/compute/process/gate.ts", import.meta.url));
+    const gate = fileURLToPath(new URL("../../src/compute/process/gate.mjs", import.meta.url));
     for (const text of ["", '{"argv":["node"],"env":{"TOKEN":"hu']) {
       const waiting = spawn(process.execPath, [gate], { stdio: ["ignore", "pipe", "pipe", "pipe"], detached: true });
       const said: Buffer[] = [];

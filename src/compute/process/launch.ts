@@ -6,7 +6,6 @@ import { fileURLToPath } from "node:url";
 import type { Artifact, StartPlan } from "../../contract/assignment.ts";
 import type { ReplicaSpec } from "../compute.ts";
 import { writeJson } from "../json-file.ts";
-import type { Go } from "./gate.ts";
 import type { LaunchOptions } from "./langgraph-js-shim.ts";
 import { pythonLaunch } from "./langgraph-python-launch.ts";
 import { dataDirIdVariable, identify, type ProcessIdentity, replicaIdVariable } from "./processes.ts";
@@ -69,6 +68,13 @@ function checkEnvironment(env: Record<string, string>): void {
   }
 }
 
+/** What `gate.mjs` is told to become. */
+export interface Go {
+  argv: string[];
+  cwd: string;
+  env: Record<string, string>;
+}
+
 /** A gate that waits, in its own session. */
 export interface Gate {
   child: ChildProcess;
@@ -86,7 +92,7 @@ export interface Gate {
 export async function spawnGate(place: LaunchPlace, files: ReplicaFiles, replicaId: string): Promise<Gate> {
   const outputs = ["stdout", "stderr"].map((name) => openSync(path.join(files.directory, `${name}.log`), "a", 0o600));
   try {
-    const child = spawn(place.nodePath, [ownProgram("gate")], {
+    const child = spawn(place.nodePath, [ownProgram("gate.mjs")], {
       cwd: files.directory,
       detached: true,
       stdio: ["ignore", outputs[0], outputs[1], "pipe"],

@@ -32,8 +32,11 @@ async function probePort(
   if (port === null) return "silent";
   const answer = await get(port, healthPath);
   if (answer === undefined) return "silent";
-  const owner = await whoListens(port, processes);
+  const isHealthy = answer.status === 200;
+  const [owner, serverVersion] = await Promise.all([
+    whoListens(port, processes),
+    isHealthy ? readServerVersion(port) : null,
+  ]);
   if (owner !== "replica") return owner === "foreign" ? "foreign" : "silent";
-  if (answer.status !== 200) return "silent";
-  return { host: "127.0.0.1", port, serverVersion: await readServerVersion(port) };
+  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
 }

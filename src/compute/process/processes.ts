@@ -95,6 +95,11 @@ export async function whoListens(port: number, replica: ReplicaProcesses): Promi
   if (process.platform !== "linux") return "replica";
   const inode = await listenerInode(port);
   if (inode === undefined) return "nobody";
+  // Nearly always its first process: then the other processes of the machine need not be read.
+  const { leader } = replica;
+  if (leader !== undefined && isRunning(leader) && (await holdsSocket(leader.pid, inode)) && isRunning(leader)) {
+    return "replica";
+  }
   for (const pid of await findProcesses(replica)) if (await holdsSocket(pid, inode)) return "replica";
   // It may have changed hands while we looked through the replica's processes.
   return (await listenerInode(port)) === inode ? "foreign" : "nobody";

@@ -49,8 +49,11 @@ export interface ReplicaGround extends LaunchPlace {
   look(): void;
 }
 
-/** A fresh start is looked at often, for it is ready within a second; a slow one costs less. */
-const probeIntervalMs = { first: 50, max: 250, growth: 1.2 };
+/**
+ * A start is looked at again after an eighth of the time it has taken: it is seen that much late at most, and a second of it
+ * costs some twenty looks of 0.5 ms, which a connection that is refused takes.
+ */
+const probeIntervalMs = { min: 15, max: 250, share: 1 / 8 };
 
 /** How often we look whether a process that is to end has ended. */
 const endIntervalMs = 20;
@@ -239,8 +242,8 @@ export class Replica {
   /** @returns why it was ended without becoming ready; undefined when it is ready, or has ended by itself */
   async #waitUntilReady(): Promise<Verdict | undefined> {
     const { record, files } = this;
-    const end = performance.now() + leftToStartMs(record);
-    let intervalMs = probeIntervalMs.first;
+    const began = performance.now();
+    const end = began + leftToStartMs(record);
     while (this.#phase === "starting" && !this.#hasEnded) {
       // Not to have been able to look is no answer, and the deadline counts on.
       const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
@@ -254,9 +257,10 @@ export class Replica {
         await this.#killAll();
         return found === "foreign" ? portTaken(record.port) : notHealthy(record);
       }
+      const { min, max, share } = probeIntervalMs;
+      const intervalMs = Math.min(max, Math.max(min, (performance.now() - began) * share));
       const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
       await Promise.race([this.#pause(pauseMs), this.#ending.promise]);
-      intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
     }
     return undefined;
   }

@@ -8,37 +8,41 @@ import path from "node:path";
  * While it waits, the server writes down pid and start time and puts the process into its cgroup, so no code of an
  * agent runs unrecorded or unlimited. When the server dies first, the descriptor ends without a word, and so do we:
  * nothing is left over. Environment and arguments come over the descriptor, so that they begin exactly as given.
+ *
+ * Plain JavaScript: run from the sources, taking types away would cost each start of a replica 50 ms.
  */
-export interface Go {
-  argv: string[];
-  cwd: string;
-  env: Record<string, string>;
-}
 
 const go = readGo();
 if (go === undefined) process.exit(0);
 try {
   process.chdir(go.cwd);
-  const program = findProgram(go.argv[0] ?? "", go.env["PATH"] ?? "");
+  const program = findProgram(go.argv[0] ?? "", go.env.PATH ?? "");
   if (process.execve === undefined) throw new Error("this system cannot replace a process by a program");
   process.execve(program, go.argv, go.env);
 } catch (error) {
   // Prefix and exit code as in start-failure.ts, which this program does not import: it has to be light.
-  console.error(`pierhead: cannot start ${go.argv[0]}: ${(error as Error).message}`);
+  console.error(`pierhead: cannot start ${go.argv[0]}: ${/** @type {Error} */ (error).message}`);
   process.exit(127);
 }
 
-/** @returns undefined when the server has died before it had said everything: what is missing cannot be started */
-function readGo(): Go | undefined {
+/**
+ * @returns {import("./launch.ts").Go | undefined} undefined when the server has died before it had said everything: what is
+ * missing cannot be started
+ */
+function readGo() {
   try {
-    return JSON.parse(readFileSync(3, "utf8")) as Go;
+    return JSON.parse(readFileSync(3, "utf8"));
   } catch {
     return undefined;
   }
 }
 
-/** execve aborts us when the program is not there, so it is looked up as execvp(3) would. */
-function findProgram(name: string, searchPath: string): string {
+/**
+ * execve aborts us when the program is not there, so it is looked up as execvp(3) would.
+ * @param {string} name
+ * @param {string} searchPath
+ */
+function findProgram(name, searchPath) {
   const places = name.includes("/") ? [""] : searchPath.split(path.delimiter);
   for (const place of places) {
     const file = path.resolve(place, name);
@@ -47,7 +51,8 @@ function findProgram(name: string, searchPath: string): string {
   throw new Error(name.includes("/") ? "no such program" : "no such program in PATH");
 }
 
-function isProgram(file: string): boolean {
+/** @param {string} file */
+function isProgram(file) {
   try {
     accessSync(file, constants.X_OK);
     return statSync(file).isFile();
