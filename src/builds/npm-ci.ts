@@ -1,7 +1,8 @@
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
-import { execa } from "execa";
+import { promisify } from "node:util";
 import { explain } from "../telemetry/log.ts";
 import { nodeMajor } from "./artifact.ts";
 import type { Command } from "./command-line.ts";
@@ -70,9 +71,12 @@ export function dependsOnLockOnly(manifest: string, lock: string): boolean {
 /** cp(1) is five times as fast as node:fs for many small files, and shares blocks where the file system can. */
 async function copy({ env, signal }: BuildContext, from: string, to: string): Promise<boolean> {
   const unfinished = `${to}.unfinished-${process.pid}`;
-  const { failed } = await execa("cp", ["-RP", "--", from, unfinished], { env, extendEnv: false, reject: false });
+  const isCopied = await promisify(execFile)("cp", ["-RP", "--", from, unfinished], { env }).then(
+    () => true,
+    () => false,
+  );
   signal.throwIfAborted();
-  if (!failed) await rename(unfinished, to).catch(() => {}); // another build was faster
+  if (isCopied) await rename(unfinished, to).catch(() => {}); // another build was faster
   await rm(unfinished, { recursive: true, force: true });
   return exists(to);
 }

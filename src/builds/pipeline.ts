@@ -5,7 +5,6 @@ import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArt
 import type { BuildRequest, BuildResult } from "./build.ts";
 import { type Command, parseCommandLine } from "./command-line.ts";
 import { BuildFailure, tooLarge } from "./failure.ts";
-import { makeImage, storeManifest } from "./image/image-pipeline.ts";
 import { isUsable } from "./image/kept-image.ts";
 import { isFileInside } from "./inside.ts";
 import { installCommand } from "./install.ts";
@@ -34,6 +33,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context.sourceDir, context.signal));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
   if (wanted.kind === "image") {
+    const { makeImage, storeManifest } = await import("./image/image-pipeline.ts");
     const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));
     await steps.run("Store the artifact", () => storeManifest(request, artifact));
     return { ok: true, artifact, cached: false, steps: steps.done };

@@ -86,10 +86,14 @@ function advice(reason: GitFailureReason, { repoUrl, credential }: GitRemote): s
 const sshWords =
   /Permission denied|Host key verification|kex_exchange|Connection (refused|timed out|closed)|resolve host/i;
 
+/** The cause stands in a line of its own, before those that say what could not go on. */
+const diskWords = /No space left on device|Disk quota exceeded/;
+
 /** The line that says most: git's own fatal one, or else the last, without the prefixes git gives it. */
 function lastWords(stderr: string): string {
   const lines = stderr.split("\n").filter((line) => line.trim() !== "");
   const line =
+    lines.find((said) => diskWords.test(said)) ??
     lines.find((said) => sshWords.test(said) && !said.startsWith("fatal: ")) ??
     lines.findLast((said) => said.startsWith("fatal: ") && !said.startsWith("fatal: Could not read from")) ??
     lines.at(-1);

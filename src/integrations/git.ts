@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { GitFailure, type GitRemote } from "./git-failure.ts";
 import { type Git, withGit } from "./git-program.ts";
@@ -20,6 +20,8 @@ export async function resolveRef({ ref, ...remote }: GitRemote & { ref: string }
   const isTagRef = ref.startsWith("refs/tags/");
   if (!isRefName(name)) throw notFound(`'${ref.slice(0, 200)}' cannot be the name of a branch, a tag or a commit.`);
   return withGit(remote, async (git) => {
+    const exact = /^[0-9a-f]{40}$/.test(ref) ? await findFullId(git, ref) : undefined;
+    if (exact !== undefined) return exact;
     const found = await listRefs(git, name);
     const branch = found.get(`refs/heads/${name}`);
     if (branch !== undefined && !isTagRef) return { commitSha: branch, refKind: "branch" };
@@ -76,6 +78,32 @@ async function listRefs(git: Git, name: string): Promise<Map<string, string>> {
 }
 
 /**
+ * What a full commit id means, found by one run of git in place of four: the commit, and a branch of that very name, are
+ * fetched together. A branch takes nothing but commits, so what arrives under `found` is one.
+ * @returns undefined when the host does not give it so, or it is no commit: asking step by step tells why
+ */
+async function findFullId(git: Git, hex: string): Promise<ResolvedRef | undefined> {
+  const gitDir = path.join(git.scratchDir, "full-id");
+  const branches = path.join(gitDir, "refs", "heads");
+  await Promise.all([mkdir(path.join(gitDir, "objects"), { recursive: true }), mkdir(branches, { recursive: true })]);
+  // gitrepository-layout(5): these two, objects/ and refs/ are a repository.
+  await writeFile(path.join(gitDir, "HEAD"), "ref: refs/heads/none\n");
+  await writeFile(path.join(gitDir, "config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n");
+  // A pattern that nothing fits is no failure, as a name would be.
+  const wanted = [`+${hex}:refs/heads/found`, `+refs/heads/${hex}*:refs/heads/${hex}*`];
+  try {
+    await git.run([...fetchFor(gitDir), "--depth=1", "--filter=tree:0", "--", git.url, ...wanted]);
+  } catch (error) {
+    if (!isNoAnswer(error)) throw error;
+    return undefined;
+  }
+  const read = (name: string) => readFile(path.join(branches, name), "utf8").catch(() => "");
+  const [branch, commit] = (await Promise.all([read(hex), read("found")])).map((text) => text.trim());
+  if (branch) return { commitSha: branch, refKind: "branch" };
+  return commit === hex ? { commitSha: hex, refKind: "commit" } : undefined;
+}
+
+/**
  * A commit that no ref needs to point at. A full id is asked for directly; a short one needs all commits (without their
  * files, where the host can leave them out) to know that it is unique.
  */
@@ -98,13 +126,17 @@ async function fetchOne(git: Git, gitDir: string, commitSha: string, options: st
   try {
     await git.run([...fetchFor(gitDir), "--depth=1", ...options, "--", git.url, commitSha]);
   } catch (error) {
-    if (!(error instanceof GitFailure) || !["RefNotFound", "GitFailed"].includes(error.reason)) throw error;
+    if (!isNoAnswer(error)) throw error;
     await fetchAll(git, gitDir, options);
     await git.run([`--git-dir=${gitDir}`, "cat-file", "-e", `${commitSha}^{commit}`]).catch(() => {
       throw notFound(`The repository has no commit ${commitSha}. It may have been removed by a forced push.`);
     });
   }
 }
+
+/** The host was reached and does not give what was asked for, or not so. */
+const isNoAnswer = (error: unknown) =>
+  error instanceof GitFailure && ["RefNotFound", "GitFailed"].includes(error.reason);
 
 async function fetchAll(git: Git, gitDir: string, options: string[]): Promise<void> {
   await git.run([

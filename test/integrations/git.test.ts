@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { fetchCommit, resolveRef } from "../../src/integrations/git.ts";
-import { GitFailure, type GitRemote } from "../../src/integrations/git-failure.ts";
+import { explainGit, GitFailure, type GitRemote } from "../../src/integrations/git-failure.ts";
 import { gitRepository, scratch } from "../builds/fixtures.ts";
 import { gitHttpServer } from "./git-http-server.ts";
 
@@ -66,6 +66,22 @@ test("a branch whose name looks like a commit is a branch", async () => {
   const commitSha = await repository.commit({ "a.txt": "1" });
   await repository.git("branch", "deadbeef");
   assert.deepEqual(await resolveRef({ ...local(place.dir), ref: "deadbeef" }), { commitSha, refKind: "branch" });
+  const second = await repository.commit({ "a.txt": "2" });
+  await repository.git("update-ref", `refs/heads/${commitSha}`, second);
+  await repository.git("update-ref", `refs/heads/${second}x`, commitSha);
+  assert.deepEqual(await resolveRef({ ...local(place.dir), ref: commitSha }), { commitSha: second, refKind: "branch" });
+  assert.deepEqual(await resolveRef({ ...local(place.dir), ref: second }), { commitSha: second, refKind: "commit" });
+});
+
+test("a full id that is no commit is taken for the commit it leads to, or refused", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(place.dir);
+  const commitSha = await repository.commit({ "a.txt": "1" });
+  await repository.git("tag", "--annotate", "heavy", "--message=heavy");
+  const idOf = async (what: string) => (await repository.git("rev-parse", what)).trim();
+  const resolve = (ref: string) => resolveRef({ ...local(place.dir), ref });
+  assert.deepEqual(await resolve(await idOf("heavy")), { commitSha, refKind: "commit" });
+  assert.equal((await failureOf(resolve(await idOf("HEAD:a.txt")))).reason, "RefNotFound");
 });
 
 test("an unknown ref says what there is instead", async () => {
@@ -359,3 +375,15 @@ function processesThatShow(secret: string): string[] {
 }
 
 const gitDirectories = async () => (await readdir(tmpdir())).filter((name) => name.startsWith("pierhead-git-"));
+
+test("of a full disk git's message names it, whatever else it could not go on with", () => {
+  const stderr = `remote: Enumerating objects
+error: file write error: No space left on device
+fatal: unable to write loose object file
+error: unpack-objects failed
+`;
+  const remote = { repoUrl: "https://127.0.0.1:1/acme/bot", credential: null, allowLocal: false };
+  const more = { allowPrivateNetwork: false, signal: new AbortController().signal, timeoutMs: 1_000 };
+  const { message } = explainGit({ stderr, exitCode: 128, signal: null }, { ...remote, ...more });
+  assert.match(message, /git failed for .*No space left on device/);
+});

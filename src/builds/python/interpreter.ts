@@ -1,5 +1,4 @@
 import { realpath } from "node:fs/promises";
-import { execa } from "execa";
 import { findProgram } from "../environment.ts";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../run-command.ts";
@@ -61,6 +60,8 @@ async function probe({ env, signal }: BuildContext, program: string) {
     "import json,sys;from importlib.util import find_spec as f;" +
     "print(json.dumps([sys.version_info[:3],sys.executable,bool(f('venv') and f('ensurepip'))]))";
   const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: probeTimeoutMs } as const;
+  // A build that needs no Python does not load it.
+  const { execa } = await import("execa");
   const { failed, stdout } = await execa(program, ["-I", "-c", script], { ...options, cancelSignal: signal });
   signal.throwIfAborted();
   if (failed) return null;

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { execa } from "execa";
 import { artifactManifestName } from "../artifact.ts";
 import { findProgram } from "../environment.ts";
 import { BuildFailure } from "../failure.ts";
@@ -157,6 +156,7 @@ async function moveTo({ env, signal }: BuildContext, draft: string, directory: s
     if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
     const near = `${directory}.unfinished`;
     await rm(near, { recursive: true, force: true });
+    const { execa } = await import("execa");
     await execa("cp", ["-RP", "--", draft, near], { env, extendEnv: false, cancelSignal: signal });
     await rename(near, directory);
   }
