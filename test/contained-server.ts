@@ -9,5 +9,7 @@ if (args[0] === "--postgres") {
   args.shift();
   process.env["DATABASE_URL"] = (await startPostgresServer({ durable: true }))?.url;
 }
+// Else the program would begin itself once more to have it set, and that is this file.
+process.env["MALLOC_TRIM_THRESHOLD_"] ??= "";
 process.argv.splice(2, Number.POSITIVE_INFINITY, ...args);
 await import("../src/main.ts");

@@ -27,8 +27,11 @@ export interface PostgresServer {
 export async function startPostgresServer({
   durable = false,
   port,
+  environment = {},
 }: {
   durable?: boolean;
+  /** More than what this process has. */
+  environment?: Record<string, string>;
   /** Listens on 127.0.0.1 as well, where everybody needs a password. */
   port?: number;
 } = {}): Promise<PostgresServer | undefined> {
@@ -52,7 +55,8 @@ export async function startPostgresServer({
     "max_connections=300",
     ...(port === undefined ? ["listen_addresses="] : ["listen_addresses=127.0.0.1", `port=${port}`]),
   ];
-  const spawnAgain = () => spawnServer(path.join(binaries, "postgres"), { directory, data, settings, user });
+  const spawnAgain = () =>
+    spawnServer(path.join(binaries, "postgres"), { directory, data, settings, user, environment });
   let server = spawnAgain();
   const socketPort = port === undefined ? "" : `:${port}`;
   const url = `postgresql://postgres@${encodeURIComponent(directory)}${socketPort}/postgres`;
@@ -117,14 +121,26 @@ function spawnServer(
     data,
     settings,
     user,
-  }: { directory: string; data: string; settings: string[]; user: object | undefined },
+    environment,
+  }: {
+    directory: string;
+    data: string;
+    settings: string[];
+    user: object | undefined;
+    environment: Record<string, string>;
+  },
 ): ChildProcess {
   const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
   // When a test process is killed, its server must go too: the kernel sends the signal. Only Linux has this.
   const setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].find((file) => existsSync(file));
   const [program, programArgs] =
     setpriv === undefined ? [postgres, args] : [setpriv, ["--pdeathsig", "QUIT", "--", postgres, ...args]];
-  return spawn(program, programArgs, { ...user, cwd: directory, stdio: "ignore" });
+  return spawn(program, programArgs, {
+    ...user,
+    env: { ...process.env, ...environment },
+    cwd: directory,
+    stdio: "ignore",
+  });
 }
 
 /** PostgreSQL refuses to run as root: as the user its package made, or else as nobody. */

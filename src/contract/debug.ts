@@ -17,7 +17,6 @@ export const DeploymentDebug = Type.Object(
     ),
     lease: nullable(freeObject(), "Worker that may act on it now, and until when."),
     assignment: nullable(freeObject(), "What its listener was told."),
-    change_cursor: nullable(Type.Integer(), "Number of the newest change that announced this deployment."),
   },
   { $id: "DeploymentDebug" },
 );

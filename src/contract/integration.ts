@@ -93,7 +93,7 @@ export const PickerPath = Type.Object({
 export const PickerSelection = Type.Object(
   {
     action: literals(["ATTACH", "INSTALL_NEW"], { description: "Use one of them, or install the App elsewhere." }),
-    installation_id: given(Type.Integer(), "Which one; with ATTACH."),
+    installation_id: given(Type.Integer({ maximum: Number.MAX_SAFE_INTEGER }), "Which one; with ATTACH."),
   },
   { $id: "PickerSelection", examples: [{ action: "ATTACH", installation_id: 41 }] },
 );
@@ -106,7 +106,7 @@ export const PickerRedirect = Type.Object(
 /** The installation of an App that was installed from the host's own pages. */
 export const AttachInstallation = Type.Object(
   {
-    installation_id: Type.Integer({ minimum: 1, examples: [41] }),
+    installation_id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, examples: [41] }),
     workspace_id: uuid("Workspace that is to use it."),
   },
   { $id: "AttachInstallation" },

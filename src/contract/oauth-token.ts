@@ -97,7 +97,7 @@ export const CallbackQuery = Type.Object({
 export const SetupQuery = Type.Object({
   ...CallbackQuery.properties,
   setup_action: Type.Optional(Type.String({ description: "install, update or request." })),
-  installation_id: Type.Optional(Type.Integer({ description: "Of the GitHub App." })),
+  installation_id: Type.Optional(Type.Integer({ maximum: Number.MAX_SAFE_INTEGER, description: "Of the GitHub App." })),
 });
 
 export const FinishAuthRequest = Type.Object(

@@ -8,10 +8,15 @@ export const pageSizeDefault = 20;
 export const SortOrder = literals(["asc", "desc"]);
 export type SortOrder = Static<typeof SortOrder>;
 
-/** Query pieces of an offset list; spread them into the query object. */
+/** Query pieces of an offset list; spread them into the query object. PostgreSQL takes no offset of 1e50. */
 export const offsetQuery = {
   limit: Type.Integer({ minimum: 1, maximum: pageSizeMax, default: pageSizeDefault, description: "Items per page." }),
-  offset: Type.Integer({ minimum: 0, default: 0, description: "Items to skip: the `offset` of the page before." }),
+  offset: Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    default: 0,
+    description: "Items to skip: the `offset` of the page before.",
+  }),
 };
 
 /** Query pieces of a cursor list. */

@@ -43,12 +43,15 @@ export const defaultLimits: GatewayLimits = {
 
 /**
  * For `http.createServer` of whoever listens for the gateway: node's strict parser, its default header size (16 KiB,
- * else 431), and 5 minutes for a request to come in whole (25 MiB at 90 kB/s). Answers and WebSockets have no limit here.
+ * else 431), 20 s for the headers (else 408), and 5 minutes for a request to come in whole (25 MiB at 90 kB/s). Answers and
+ * WebSockets have no limit here.
  */
 export const gatewayServerOptions: ServerOptions = {
   insecureHTTPParser: false,
   requireHostHeader: true,
-  headersTimeout: 60_000,
+  headersTimeout: 20_000,
+  // Who is late is noticed that much later.
+  connectionsCheckingInterval: 5_000,
   requestTimeout: 300_000,
   noDelay: true,
 };

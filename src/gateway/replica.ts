@@ -6,11 +6,12 @@ type Target = Route["targets"][number];
 /** One target of a route: its connections and how many requests are under way to it. */
 export class Replica {
   readonly id: string;
-  readonly agent: Agent;
   host: string;
   port: number;
+  #agent: Agent | undefined;
   #inFlight = 0;
   #isRouted = true;
+  readonly #idleSocketMs: number;
   readonly #onGone: () => void;
   readonly #idleCalls = new Set<() => void>();
 
@@ -23,8 +24,14 @@ export class Replica {
     this.id = target.replicaId;
     this.host = target.host;
     this.port = target.port;
-    this.agent = new Agent({ keepAlive: true, scheduling: "lifo", timeout: idleSocketMs });
+    this.#idleSocketMs = idleSocketMs;
     this.#onGone = onGone;
+  }
+
+  /** Made for the first request: an agent of Node's is 1.5 kB, and most of ten thousand replicas are asked nothing. */
+  get agent(): Agent {
+    this.#agent ??= new Agent({ keepAlive: true, scheduling: "lifo", timeout: this.#idleSocketMs });
+    return this.#agent;
   }
 
   get inFlight(): number {
@@ -49,7 +56,7 @@ export class Replica {
 
   #leaveWhenGone(): void {
     if (this.#isRouted || this.#inFlight > 0) return;
-    this.agent.destroy();
+    this.#agent?.destroy();
     this.#onGone();
   }
 

@@ -10,6 +10,9 @@ export interface Clock {
   random(): number;
 }
 
+/** Cancels nothing. Kept in place of what cancels a timer that is over: that would keep the timer. */
+export const nothingDue = (): void => {};
+
 export const systemClock: Clock = {
   now: Date.now,
   monotonicMs: () => performance.now(),

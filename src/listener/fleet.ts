@@ -2,9 +2,9 @@ import type { Assignment } from "../contract/assignment.ts";
 import type { Scale } from "../domain/scaling.ts";
 import type { Route, Traffic } from "../gateway/route.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, nothingDue } from "./clock.ts";
 import type { Operations } from "./operations.ts";
-import { type Action, replicaBounds } from "./pass.ts";
+import { type Action, replicaBounds, withOneRun } from "./pass.ts";
 import { PassQueue } from "./pass-queue.ts";
 import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
@@ -143,7 +143,7 @@ export class Fleet {
       const member = this.#member(assignment.deployment_id);
       if (member.assignment !== null && assignment.generation < member.assignment.generation) continue;
       if (member.assignment === null) member.memory = emptyMemory;
-      member.assignment = assignment;
+      member.assignment = withOneRun(assignment);
       if (member.preparation?.revisionId !== assignment.target?.revision_id) member.preparation = null;
       if (assignment.op === "apply") member.state = "kept";
       this.#mark(member.deploymentId);
@@ -226,7 +226,7 @@ export class Fleet {
       preparation: null,
       state: "kept",
       drains: new Map(),
-      cancelWake: () => {},
+      cancelWake: nothingDue,
     };
     this.#members.set(deploymentId, member);
     return member;
@@ -382,6 +382,7 @@ export class Fleet {
 
   #wakeAt(member: Member, wakeAtMs: number | null): void {
     member.cancelWake();
+    member.cancelWake = nothingDue;
     if (wakeAtMs === null) return;
     const delayMs = Math.max(0, wakeAtMs - this.#clock.now());
     member.cancelWake = this.#clock.setTimeout(() => this.#mark(member.deploymentId), delayMs);

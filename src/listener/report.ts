@@ -12,8 +12,11 @@ interface Pending {
   text: string;
 }
 
-/** What somebody waits for goes out after this long: enough to join what happens in the same moment. */
+/** What somebody waits for goes out at once, and after this long when a call has just ended: a busy moment is few calls. */
 const urgentDelayMs = 15;
+
+/** Enough to join what is put in one turn. */
+const sameMomentMs = 1;
 
 /** Everything else: a replica more or less, a restart counted. */
 const ordinaryDelayMs = 1_000;
@@ -46,6 +49,7 @@ export class Reporter {
   #failures = 0;
   #batchSize = batchMax;
   #isSending = false;
+  #sentAtMs = 0;
   #dueAtMs: number | null = null;
   #cancelDue = () => {};
 
@@ -81,7 +85,7 @@ export class Reporter {
       this.#forgetAll();
       this.#rollouts.clear();
     }
-    if (this.#pending.size > 0) this.#sendWithin(urgentDelayMs);
+    if (this.#pending.size > 0) this.#sendWithin(this.#urgentDelayMs());
   }
 
   put(snapshot: Snapshot): void {
@@ -92,7 +96,7 @@ export class Reporter {
     this.#pending.set(deploymentId, { snapshot, text });
     const isUrgent = known === undefined || urgentPartOf(JSON.parse(known)) !== urgentPartOf(snapshot);
     if (isUrgent) this.#urgent.add(deploymentId);
-    this.#sendWithin(isUrgent ? urgentDelayMs : ordinaryDelayMs);
+    this.#sendWithin(isUrgent ? this.#urgentDelayMs() : ordinaryDelayMs);
   }
 
   /** Nothing is to be said about a deployment any more. */
@@ -141,6 +145,7 @@ export class Reporter {
       if (!signal.aborted) this.#noteFailure(error, batch);
     }
     this.#isSending = false;
+    this.#sentAtMs = this.#clock.now();
     if (this.#pending.size > 0) this.#sendWithin(this.#nextDelayMs());
   }
 
@@ -151,10 +156,14 @@ export class Reporter {
     return [...urgent, ...others.slice(0, this.#batchSize - urgent.length)];
   }
 
+  #urgentDelayMs(): number {
+    return Math.max(sameMomentMs, this.#sentAtMs + urgentDelayMs - this.#clock.now());
+  }
+
   #nextDelayMs(): number {
     if (this.#failures > 0) return jitteredMs(this.#clock, this.#failures, retryBounds);
     if (this.#pending.size >= batchMax) return 0;
-    return this.#urgent.size > 0 ? urgentDelayMs : ordinaryDelayMs;
+    return this.#urgent.size > 0 ? this.#urgentDelayMs() : ordinaryDelayMs;
   }
 
   #noteStored(batch: Pending[]): void {

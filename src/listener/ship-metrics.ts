@@ -23,9 +23,9 @@ const jitterMaxMs = 20_000;
 const lookTimeoutMs = 10_000;
 const sendTimeoutMs = 30_000;
 
-/** The protocol's limit of one call; and an hour of 100 deployments that is kept while the control plane is away. */
+/** The protocol's limit of one call; and an hour of 100 deployments that is kept while the control plane is away, or one look. */
 const batchMax = 1_000;
-const unsentMax = 6_000;
+const unsentMin = 6_000;
 
 type Used = ReplicaUsage | ReplicaLoad;
 
@@ -41,11 +41,19 @@ export interface MetricsOptions {
   intervalMs?: number;
 }
 
+/** The part of its counters that a sample is made of: the rest of ten thousand would be held for a minute to no end. */
+interface Shipped {
+  requests: number;
+  errors: number;
+  latencies: readonly number[];
+}
+
 /** What counters showed when they were last looked at. */
 interface Before {
   atMs: number;
   cpuSeconds: Map<string, number>;
-  traffic: Map<string, TrafficCounts>;
+  /** Of those that ever had a request. */
+  traffic: Map<string, Shipped>;
   restarts: Map<string, number>;
 }
 
@@ -102,7 +110,7 @@ export class MetricsShipper {
       cpuSeconds: new Map(
         usage?.flatMap((one) => ("cpuSeconds" in one ? [[one.replicaId, one.cpuSeconds] as const] : [])),
       ),
-      traffic: new Map(traffic.counts().map((counts) => [counts.deploymentId, counts])),
+      traffic: shippedOf(traffic.counts()),
       restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
     };
     const before = this.#before;
@@ -110,7 +118,7 @@ export class MetricsShipper {
     if (before === null || now.atMs <= before.atMs) return;
     const usageOf = usage && new Map(usage.map((one) => [one.replicaId, one]));
     const samples = running.map((deployment) => sampleOf(deployment, { before, now, usageOf }));
-    this.#unsent = [...this.#unsent, ...samples].slice(-unsentMax);
+    this.#unsent = [...this.#unsent, ...samples].slice(-Math.max(unsentMin, samples.length));
   }
 
   async #send(signal: AbortSignal): Promise<void> {
@@ -149,23 +157,27 @@ function sampleOf(
   };
 }
 
+/** Errors are what clients saw as a failure of the agent or of its deployment: statuses, and answers that broke off. */
+function shippedOf(all: TrafficCounts[]): Map<string, Shipped> {
+  const shipped = new Map<string, Shipped>();
+  for (const { deploymentId, requests, answers, failures, latency } of all) {
+    if (requests === 0) continue;
+    shipped.set(deploymentId, { requests, errors: answers["5xx"] + failures.cut, latencies: latency.counts });
+  }
+  return shipped;
+}
+
 /** Counters of a route that was taken away and set again begin anew. */
 function trafficBetween(
-  earlier: TrafficCounts | undefined,
-  later: TrafficCounts | undefined,
+  earlier: Shipped | undefined,
+  later: Shipped = noTraffic,
 ): Pick<MetricSample, "requests" | "errors" | "latency_counts"> {
-  const base = earlier !== undefined && later !== undefined && earlier.requests <= later.requests ? earlier : undefined;
+  const base = earlier !== undefined && earlier.requests <= later.requests ? earlier : noTraffic;
   return {
-    requests: (later?.requests ?? 0) - (base?.requests ?? 0),
-    errors: errorsOf(later) - errorsOf(base),
-    latency_counts: (later?.latency.counts ?? emptyHistogram).map(
-      (count, bucket) => count - (base?.latency.counts[bucket] ?? 0),
-    ),
+    requests: later.requests - base.requests,
+    errors: later.errors - base.errors,
+    latency_counts: later.latencies.map((count, bucket) => count - (base.latencies[bucket] ?? 0)),
   };
 }
 
-const emptyHistogram: readonly number[] = new Array(latencyBoundsMs.length + 1).fill(0);
-
-/** What clients saw as a failure of the agent or of its deployment: statuses, and answers that broke off. */
-const errorsOf = (counts: TrafficCounts | undefined): number =>
-  counts === undefined ? 0 : counts.answers["5xx"] + counts.failures.cut;
+const noTraffic: Shipped = { requests: 0, errors: 0, latencies: new Array(latencyBoundsMs.length + 1).fill(0) };

@@ -1,13 +1,18 @@
+import { randomUUID } from "node:crypto";
 import type { BuildLine } from "../builds/build.ts";
 import type { Db } from "../store/database.ts";
 import { appendLogEntries, type NewLogEntry } from "../store/log-entries.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
+import { tryAgain } from "./again.ts";
 
 /** Lines wait at most this long before they are durable: a watcher who polls each second sees them at once. */
 const flushDelayMs = 100;
 
 /** One statement carries at most this many lines: 500 x 64 KiB at worst stays below the message limit of PostgreSQL. */
 const batchMax = 500;
+
+/** After this long without a database the lines are given up, and the build ends without them. */
+const databaseAwayMs = 30_000;
 
 /** Durable log of one build. Lines are written in order, in batches; `close` resolves when the last one is stored. */
 export function createBuildLog(
@@ -18,6 +23,8 @@ export function createBuildLog(
   const waiting: NewLogEntry[] = [];
   let timer: NodeJS.Timeout | undefined;
   let flushed: Promise<void> = Promise.resolve();
+  const run = randomUUID();
+  let count = 0;
 
   const flush = () => {
     timer = undefined;
@@ -25,7 +32,7 @@ export function createBuildLog(
       while (waiting.length > 0) {
         const batch = waiting.splice(0, batchMax);
         // Losing log lines must not fail a build: the database being away for a moment is not the user's fault.
-        await appendLogEntries(db, batch).catch((error: unknown) =>
+        await tryAgain(() => appendLogEntries(db, batch), { forMs: databaseAwayMs }).catch((error: unknown) =>
           logger.warn({ revision_id: revision.id, lines: batch.length, error: explain(error) }, "build log lines lost"),
         );
       }
@@ -34,6 +41,7 @@ export function createBuildLog(
 
   return {
     write(line) {
+      count += 1;
       waiting.push({
         deployment_id: revision.deploymentId,
         revision_id: revision.id,
@@ -43,7 +51,7 @@ export function createBuildLog(
         level: line.level,
         logged_at: line.timestamp,
         message: line.message,
-        line_key: null,
+        line_key: `${run}/${count}`,
       });
       timer ??= setTimeout(flush, flushDelayMs);
     },

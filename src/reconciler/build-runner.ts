@@ -13,6 +13,7 @@ import type { Db } from "../store/database.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { traceOfError } from "../telemetry/traces.ts";
+import { tryAgain } from "./again.ts";
 import { createBuildLog } from "./build-log.ts";
 import { inBuildSpan } from "./build-span.ts";
 import { Stagger } from "./places.ts";
@@ -159,7 +160,9 @@ export class BuildRunner {
     const stored = result.ok
       ? { failure: null, artifact: result.artifact }
       : { failure: result.message, artifact: null };
-    const isOurs = await finishBuild(this.#db, revision.id, { owner, status, result: stored });
+    const end = { owner, status, result: stored } as const;
+    // Once the lease has run out somebody else may have it: then it is not ours, and written down nowhere.
+    const isOurs = await tryAgain(() => finishBuild(this.#db, revision.id, end), { forMs: this.#settings.leaseMs });
     if (isOurs) this.#ended.inc({ outcome: status });
     this.#logger.info({ revision_id: revision.id, outcome: isOurs ? status : "taken over" }, "build ended");
   }

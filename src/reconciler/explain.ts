@@ -18,12 +18,10 @@ export async function explainDeployment(db: Db, deploymentId: string): Promise<D
     attempts: number | null;
     lease_owner: string | null;
     lease_until: Date | null;
-    change_cursor: number | null;
     observed_at: Date | null;
     listener: { compute_type: string; last_seen_at: string | null };
   }>`
     select q.outcomes, q.run_at, q.attempts, q.lease_owner, q.lease_until, o.observed_at,
-           (select max(c.id) from deployment_changes c where c.deployment_id = d.id) as change_cursor,
            (select json_build_object('compute_type', l.compute_type, 'last_seen_at', l.last_seen_at)
               from listeners l where l.id = d.listener_id) as listener
       from deployments d
@@ -64,7 +62,6 @@ export async function explainDeployment(db: Db, deploymentId: string): Promise<D
       attempts: row.attempts ?? 0,
     },
     assignment: state.assignment && { ...state.assignment },
-    change_cursor: row.change_cursor,
   };
 }
 

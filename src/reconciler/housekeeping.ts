@@ -3,7 +3,6 @@ import { metricsRetentionDays } from "../contract/metrics.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax, signInFinishTimeoutMs } from "../domain/limits.ts";
 import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
 import { trimHostDeliveries } from "../store/branch-watches.ts";
-import { trimChanges } from "../store/changes.ts";
 import type { Db } from "../store/database.ts";
 import { noteUnusedDeployments } from "../store/deployment-use.ts";
 import { trimAnswers } from "../store/idempotency-keys.ts";
@@ -53,7 +52,6 @@ type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 
 /** What lies in the database; one server at a time sees to it. */
 const sharedChores: Record<string, Chore> = {
-  changes: ({ db }) => trimChanges(db),
   "kept answers": ({ db }) => trimAnswers(db),
   events: ({ db, settings }, signal) => trimOlder(db, "events", { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
@@ -108,7 +106,7 @@ export class Housekeeping {
 
   /** What a server that died was about to remove; before builds begin, so that none of them has a claim on it. */
   async sweepLeft(): Promise<void> {
-    await this.#doAll({ "left artifacts": (deps, signal) => sweepArtifacts(deps, signal, 0) });
+    await this.#doAll({ "left artifacts": (deps, signal) => sweepArtifacts(deps, signal, anyAge) });
   }
 
   /** One round of everything. Another server may be at the database's part: then only our own disk is tidied. */
@@ -149,6 +147,9 @@ export class Housekeeping {
 
 /** A build that found its artifact in place may not have noted it yet: directories younger than this stay. */
 const artifactAgeMinMs = 3_600_000;
+
+/** Also those that seem to be of later: somebody may have set the clock back. */
+const anyAge = Number.NEGATIVE_INFINITY;
 
 /** Directories of artifacts that no row names: of deployments that are gone, of revisions that were superseded. */
 async function sweepArtifacts(

@@ -18,6 +18,7 @@ import {
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import { traceOfError } from "../telemetry/traces.ts";
+import { tryAgain } from "./again.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import type { Outcome } from "./outcome.ts";
 import { reconcileDeployment } from "./reconcile.ts";
@@ -92,7 +93,7 @@ export class ReconcilerLoop {
   async #pass(one: Claim): Promise<void> {
     const { db, logger } = this.#deps;
     const began = performance.now();
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(passTimeoutMs)]);
+    const { signal, letGo } = this.#passSignal();
     const key = { deploymentId: one.deploymentId, owner: this.#settings.owner, generation: one.generation };
     try {
       const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
@@ -106,12 +107,28 @@ export class ReconcilerLoop {
       const fields = { ...ids, attempts: one.attempts, error: explain(error) };
       if (!this.#stopping.signal.aborted) logger.error(fields, "reconcile pass failed");
       const failure = { ...key, because: explain(error), durationMs: performance.now() - began };
-      // When the database is away the lease runs out, and the deployment is claimed again.
-      await failPass(db, failure).catch(() => false);
+      // A database that was away for a moment is told then; after one that stays away, the lease has run out.
+      const end = { forMs: deploymentLeaseMs, signal: this.#stopping.signal };
+      await tryAgain(() => failPass(db, failure), end).catch(() => false);
     } finally {
+      letGo();
       this.#running.delete(one.deploymentId);
       this.#look();
     }
+  }
+
+  /** Not AbortSignal.timeout: that of a pass long ended would keep it in memory, and fire, 90 s later. */
+  #passSignal(): { signal: AbortSignal; letGo: () => void } {
+    const ending = new AbortController();
+    const stopping = this.#stopping.signal;
+    const end = () => ending.abort(stopping.reason ?? new DOMException("the pass took too long", "TimeoutError"));
+    const timer = setTimeout(end, passTimeoutMs);
+    stopping.addEventListener("abort", end, { once: true });
+    const letGo = () => {
+      clearTimeout(timer);
+      stopping.removeEventListener("abort", end);
+    };
+    return { signal: ending.signal, letGo };
   }
 
   async #settle(key: Omit<Claim, "attempts"> & { owner: string }, outcome: Outcome, durationMs: number): Promise<void> {

@@ -6,11 +6,11 @@ import { applyPush } from "../domain/patch.ts";
 import { type OpenPull, type PreviewStep, planPreviews } from "../domain/preview-plan.ts";
 import { listOpenPulls, repositoryPath } from "../integrations/github-pulls.ts";
 import { HostFailure } from "../integrations/host-failure.ts";
-import { announceChange } from "../store/changes.ts";
 import { beginReport } from "../store/commit-reports.ts";
 import { createDeployment } from "../store/create-deployment.ts";
 import { currentOf, newRevision } from "../store/deployment-settings.ts";
 import { type DeploymentRow, findDeployment, lockDeployment, requestDelete } from "../store/deployments.ts";
+import { makeDue } from "../store/due.ts";
 import { findGitSettings } from "../store/git-settings.ts";
 import { openIntegration } from "../store/integrations.ts";
 import { dropPreview, findPreviewByName, findPreviewComment, listPreviews, notePreview } from "../store/previews.ts";
@@ -80,7 +80,7 @@ async function create(deps: ReconcilerDeps, parent: DeploymentRow, pull: OpenPul
   const { number, headSha } = pull;
   await notePreview(deps.db, { parentId: parent.id, number, tenantId: parent.tenant_id, deploymentId: made, headSha });
   // Its passes so far knew of nobody to tell.
-  await announceChange(deps.db, { id: made, tenantId: parent.tenant_id });
+  await makeDue(deps.db, made);
 }
 
 async function createChild(

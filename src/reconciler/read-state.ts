@@ -8,6 +8,8 @@ export async function readState(
   db: Db,
   deploymentId: string,
 ): Promise<{ state: DeploymentState; now: Date } | undefined> {
+  // Taken first: deadlines that move with a clock that is set meanwhile are later than it, never before.
+  const now = db.now();
   const row = await readDeploymentState(db, deploymentId);
   if (row === undefined) return undefined;
   const state: DeploymentState = {
@@ -26,7 +28,7 @@ export async function readState(
     builds: row.builds.map((build) => ({
       revisionId: build.revision_id,
       status: build.status,
-      abandoned: build.abandoned,
+      abandoned: build.status === "running" && new Date(build.lease_until) < now,
       leaseUntil: new Date(build.lease_until),
       attempts: build.attempts,
       failure: build.failure,
@@ -50,7 +52,7 @@ export async function readState(
       isTold: row.host.reports.length > 0 || row.host.comment !== null,
     },
   };
-  return { state, now: row.now };
+  return { state, now };
 }
 
 /** The first moment at which the host can be told something that it does not know. */

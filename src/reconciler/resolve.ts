@@ -140,7 +140,7 @@ async function sayNothingToBuild({ db }: ReconcilerDeps, revision: RevisionRow):
     replica_id: null,
     stream: "pierhead",
     level: "INFO",
-    logged_at: new Date(),
+    logged_at: db.now(),
     message: "This source was built before: its artifact is used again.",
     line_key: `nothing to build for ${revision.id}`,
   } as const;

@@ -140,7 +140,7 @@ export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: stri
     await sql`lock table api_keys in share row exclusive mode`.execute(trx.kysely);
     const key = await findApiKey(trx, reach, id);
     if (key === undefined || key.revoked_at !== null) return key !== undefined;
-    if (key.role === "admin" && !(await hasSuccessor(trx, key))) throw errors.lastAdminKey(scopeOf(key));
+    if (key.role === "admin" && !(await hasSuccessor(trx, key, db.now()))) throw errors.lastAdminKey(scopeOf(key));
     const { organization_id: organizationId, workspace_id: workspaceId, name } = key;
     const subject = { organizationId, workspaceId: key.is_operator ? null : workspaceId, id, name };
     await sql`
@@ -153,8 +153,8 @@ export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: stri
 }
 
 /** Is there another key that can do all that this one can, within its organization (an operator's: anywhere)? */
-async function hasSuccessor(trx: Trx, key: ApiKeyRow): Promise<boolean> {
-  if (key.expires_at !== null && key.expires_at.getTime() <= Date.now()) return true;
+async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolean> {
+  if (key.expires_at !== null && key.expires_at <= now) return true;
   const { rows } = await sql`
     select 1 from api_keys
      where id <> ${key.id} and role = 'admin' and revoked_at is null and (expires_at is null or expires_at > now())

@@ -19,11 +19,12 @@ export interface BackupManifest {
 /** What a backup leaves out: what concerns one moment or one process, and what is made anew. */
 const leftOut: Record<string, string> = {
   schema_migrations: "the manifest names them",
-  deployment_changes: "wakes servers that run",
+  deployment_changes: "of no use any more; the next version drops it",
   github_app_links: "pages that people have open",
   idempotency_keys: "answers to requests of the last day",
   installation_links: "pages that people have open",
   leases: "of processes",
+  clock: "of the database's machine",
   metric_minutes: "charts of the last days, by far the most rows",
   oauth_requests: "sign-ins under way",
   picker_sessions: "pages that people have open",

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { FollowedBranch } from "../contract/git-settings.ts";
-import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
+import { madeDue } from "./due.ts";
 
 export interface BranchWatch {
   repo_key: string;
@@ -124,8 +124,8 @@ async function makeLookDue(
        where w.repo_key = any(${[...repoKeys]}::text[]) and w.ref = ${branch} and d.id = w.deployment_id
          and (${integration === null} or (w.tenant_id = ${integration?.tenantId ?? null}::uuid
               and d.source_config ->> 'integration_id' = ${integration?.id ?? null}::text))
-      returning w.deployment_id, w.tenant_id
-    ), ${announced("told")}
+      returning w.deployment_id
+    ), ${madeDue("told")}
     select deployment_id from told`.execute(trx.kysely);
   return rows.length;
 }

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { announced } from "./changes.ts";
 import type { Db } from "./database.ts";
+import { madeDue } from "./due.ts";
 import { countedBuild } from "./quotas.ts";
 
 /** What a build left in the row; the failure text becomes `status_message`. */
@@ -53,7 +53,7 @@ export async function claimBuild(
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, id, 'revision.status',
              '{"from":"AWAITING_BUILD","to":"BUILDING","because":"a build slot is free"}'::jsonb from moved
-    ), ${announced("moved")}
+    ), ${madeDue("moved")}
     select b.pid, b.pid_started as "pidStarted" from claimed c left join before b on b.revision_id = c.revision_id`.execute(
     db.kysely,
   );
@@ -101,7 +101,7 @@ export async function finishBuild(
       select f.deployment_id, r.tenant_id, f.started_at, now() as ended_at
         from finished f join revisions r on r.id = f.revision_id
     ), usage as (${countedBuild("known")}
-    ), ${announced("known")}
+    ), ${madeDue("known")}
     select deployment_id from known`.execute(db.kysely);
   if (rows.length === 0) return false;
   db.reached(end.status === "cancelled" ? "build cancelled" : "build finished");
@@ -128,9 +128,8 @@ export async function releaseBuilds(db: Db, owner: string): Promise<void> {
   await sql`
     with released as (
       update builds set lease_until = now() - interval '1 second', pid = null, pid_started = null, attempts = attempts - 1
-       where owner = ${owner} and status = 'running' returning revision_id, deployment_id
-    ), known as (select x.deployment_id, r.tenant_id from released x join revisions r on r.id = x.revision_id
-    ), ${announced("known")}
+       where owner = ${owner} and status = 'running' returning deployment_id
+    ), ${madeDue("released")}
     select 1`.execute(db.kysely);
 }
 

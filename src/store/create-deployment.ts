@@ -5,10 +5,10 @@ import { nameOfAgent } from "../domain/names.ts";
 import { replicasOf } from "../domain/sizes.ts";
 import { tracingProjectId } from "../domain/tracing.ts";
 import { type AuditNote, auditColumns, auditedRows } from "./audit.ts";
-import { announced } from "./changes.ts";
 import type { Db } from "./database.ts";
 import { isForeignKeyViolation, isUniqueViolation } from "./database.ts";
 import type { DeploymentRow } from "./deployments.ts";
+import { madeDue } from "./due.ts";
 import { answerColumns, insertedAnswers, type KeptAnswer } from "./idempotency-keys.ts";
 import { joined } from "./joined.ts";
 import { checkNewDeployment, hasQuotas } from "./quotas.ts";
@@ -36,8 +36,8 @@ export interface NewDeployment
 }
 
 /**
- * Writes a deployment, its first revision, secrets, event, audit row and change in one statement: one commit, one fsync,
- * shared with those that are made at the same time.
+ * Writes a deployment, its first revision, secrets, event, audit row and place in the queue in one statement: one commit,
+ * one fsync, shared with those that are made at the same time.
  * In a workspace with quotas they are checked before, in the same transaction.
  * @param keep makes the answer that the same request gets when it is sent again; written in that statement too.
  * @returns the row as it was written; it may have moved on since.
@@ -154,7 +154,7 @@ const insertDeployment = joined(async (db, inserts: Insert[]): Promise<boolean[]
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, (revision ->> 'id')::uuid, 'deployment.created', '{}' from made
     ), audit as (${auditedRows("made")}
-    ), ${announced("deployment")}
+    ), ${madeDue("deployment")}
     select deployment_id from deployment`.execute(db.kysely);
   const written = new Set(rows.map((row) => row.deployment_id));
   return inserts.map(({ made }) => written.has(made.id));

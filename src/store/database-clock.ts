@@ -1,6 +1,8 @@
 import { performance } from "node:perf_hooks";
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import { explain, type Logger } from "../telemetry/log.ts";
 import type { Database } from "./schema.ts";
+import { jumpMinMs, moveSpans } from "./spans.ts";
 
 /**
  * What the database's `now()` answers, without asking. Deadlines, leases and expiries go by it alone: the clocks of several
@@ -11,29 +13,77 @@ export interface DatabaseClock {
   stop(): Promise<void>;
 }
 
-/** Two quartz clocks drift apart by a few milliseconds in this time. */
-const askIntervalMs = 30_000;
+const lookIntervalMs = 1_000;
 
-/** Of PostgreSQL: asked now and then; in between it goes on as time does, whatever this machine's clock says. */
-export async function askClock(kysely: Kysely<Database>): Promise<DatabaseClock> {
-  let aheadMs = 0;
-  const ask = async () => {
-    const beganMs = performance.now();
-    const { rows } = await sql<{ at: Date }>`select clock_timestamp() as at`.execute(kysely);
-    const tookMs = performance.now() - beganMs;
-    aheadMs = (rows[0] as { at: Date }).at.getTime() - beganMs - tookMs / 2;
+/** An answer that took longer says too little of when it was given. */
+const answerMsMax = 1_000;
+
+/**
+ * Of PostgreSQL: looked at each second; in between it goes on as time does, whatever this machine's clock says. When
+ * somebody sets the clock of PostgreSQL's machine, every deadline and lease moves with it, once, whichever server comes
+ * first; until then no server claims a deployment, because what the database says is not what it believes.
+ */
+export async function followDatabase(kysely: Kysely<Database>, logger: Logger): Promise<DatabaseClock> {
+  let { aheadMs } = await readClock(kysely, sql`null`);
+  let markMs: number | null = null;
+  let isSeenBack = false;
+  const look = async () => {
+    const seen = await readClock(kysely, sql`(select mark from clock)`);
+    if (seen.tookMs > answerMsMax) return;
+    const byMs = Math.round(seen.aheadMs - aheadMs);
+    // Nobody who has just come knows whether the others have moved them.
+    const isMoved = markMs === null || seen.markMs !== markMs;
+    if (!isMoved && Math.abs(byMs) >= jumpMinMs) {
+      // Passes under way, here and elsewhere, end before deadlines are set back to what would have passed for them.
+      if (byMs < 0 && !isSeenBack) {
+        isSeenBack = true;
+        return;
+      }
+      logger.warn({ seconds: Math.round(byMs / 1_000) }, "the clock of the database's machine was set");
+      seen.markMs = await moveOnce(kysely, byMs, seen);
+    }
+    isSeenBack = false;
+    ({ aheadMs, markMs } = seen);
   };
-  await ask();
-  let asking = Promise.resolve();
+  let looking: Promise<void> | undefined;
   const timer = setInterval(() => {
-    // The database is away: what is known goes on.
-    asking = ask().catch(() => {});
-  }, askIntervalMs).unref();
+    // The database is away, or its tables are being made: what is known goes on, and it is looked at again.
+    looking ??= look()
+      .catch((error: unknown) => logger.debug({ error: explain(error) }, "the clock of the database was not followed"))
+      .finally(() => {
+        looking = undefined;
+      });
+  }, lookIntervalMs).unref();
   return {
     now: () => new Date(performance.now() + aheadMs),
     async stop() {
       clearInterval(timer);
-      await asking;
+      await looking;
     },
   };
+}
+
+async function readClock(kysely: Kysely<Database>, mark: RawBuilder<Date | null>) {
+  const beganMs = performance.now();
+  const { rows } = await sql<{ at: Date; mark: Date | null }>`
+    select clock_timestamp() as at, ${mark} as mark`.execute(kysely);
+  const tookMs = performance.now() - beganMs;
+  const { at, mark: found } = rows[0] as { at: Date; mark: Date | null };
+  return { aheadMs: at.getTime() - beganMs - tookMs / 2, tookMs, markMs: found?.getTime() ?? null };
+}
+
+/** @returns the mark as it is then, or as it was when another server came first. */
+async function moveOnce(
+  kysely: Kysely<Database>,
+  byMs: number,
+  { markMs, aheadMs }: { markMs: number | null; aheadMs: number },
+): Promise<number | null> {
+  if (markMs === null) return null;
+  return kysely.transaction().execute(async (trx) => {
+    const { rows } = await sql`select 1 from clock where mark = ${new Date(markMs)} for update`.execute(trx);
+    if (rows.length === 0) return markMs;
+    const now = new Date(performance.now() + aheadMs);
+    await moveSpans(trx, byMs, now);
+    return markMs + byMs;
+  });
 }

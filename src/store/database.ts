@@ -6,7 +6,7 @@ import type { Logger } from "../telemetry/log.ts";
 import { afterCommit, currentUnit, runUnit } from "./atomic-unit.ts";
 import { type ChangeFeed, createChangeFeed } from "./change-feed.ts";
 import { columnParsers } from "./column-parsers.ts";
-import { askClock, type DatabaseClock } from "./database-clock.ts";
+import { type DatabaseClock, followDatabase } from "./database-clock.ts";
 import { DatabaseUnusable, isConflict, sqlState } from "./database-errors.ts";
 import { type EmbeddedEngine, openEmbeddedEngine } from "./embedded/engine.ts";
 import { followClock } from "./embedded/steady-clock.ts";
@@ -26,7 +26,7 @@ export interface Db {
   readonly kind: "embedded" | "postgres";
   /** The engine behind it, for those who watch it; undefined on PostgreSQL. */
   readonly engine: EmbeddedEngine | undefined;
-  /** Wakes those who follow changes; call it after the commit. */
+  /** Wakes those who look for what changed; call it after the commit. */
   readonly changes: ChangeFeed;
   /** Wakes those who tail logs; whoever appends lines does that. */
   readonly logSignal: LogSignal;
@@ -115,7 +115,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statementPool(pool) }) });
   try {
     if (engine === undefined) await checkServerVersion(kysely);
-    const clock = engine === undefined ? await askClock(kysely) : followClock(engine.clock, kysely, logger);
+    const clock =
+      engine === undefined ? await followDatabase(kysely, logger) : followClock(engine.clock, kysely, logger);
     return assemble({ pool, engine, changes, clock, kysely }, options);
   } catch (error) {
     await changes.close();

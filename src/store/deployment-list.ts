@@ -34,28 +34,28 @@ export interface DeploymentOrder {
 /** Columns of each order as they mostly are wanted. Each is an index of its own, which is read backwards for the other way. */
 const orders: Record<DeploymentSort, readonly (readonly [column: string, direction: SortOrder])[]> = {
   created_at: [
-    ["d.created_at", "desc"],
-    ["d.seq", "desc"],
+    ["created_at", "desc"],
+    ["seq", "desc"],
   ],
   updated_at: [
-    ["d.updated_at", "desc"],
-    ["d.seq", "desc"],
+    ["updated_at", "desc"],
+    ["seq", "desc"],
   ],
-  name: [["d.name", "asc"]],
+  name: [["name", "asc"]],
   status: [
-    ["d.status", "asc"],
-    ["d.created_at", "desc"],
-    ["d.seq", "desc"],
+    ["status", "asc"],
+    ["created_at", "desc"],
+    ["seq", "desc"],
   ],
 };
 
 /** One way and its exact reverse. */
-function orderOf({ by = "created_at", direction }: DeploymentOrder): RawBuilder<unknown> {
+function orderOf({ by = "created_at", direction }: DeploymentOrder, table = "d"): RawBuilder<unknown> {
   const columns = orders[by];
   const isTurned = direction !== undefined && direction !== columns[0]?.[1];
   const parts = columns.map(([column, usual]) => {
     const isDescending = (usual === "desc") !== isTurned;
-    return sql`${sql.ref(column)} ${isDescending ? sql`desc` : sql`asc`}`;
+    return sql`${sql.ref(`${table}.${column}`)} ${isDescending ? sql`desc` : sql`asc`}`;
   });
   return sql.join(parts);
 }
@@ -102,6 +102,12 @@ export function deploymentPage(
      order by ${sorted}`;
 }
 
+/** The one tag that is all that is asked for, in the order that an index of tags has. */
+function loneTag({ tagValueIds = [], ...others }: DeploymentFilter, { by = "created_at" }: DeploymentOrder) {
+  const isAlone = tagValueIds.length === 1 && Object.values(others).every((value) => value === undefined);
+  return isAlone && by === "created_at" ? tagValueIds[0] : undefined;
+}
+
 /** What a list can be ordered by. */
 const keys = sql.raw("d.id, d.seq, d.name, d.status, d.created_at, d.updated_at");
 
@@ -133,6 +139,12 @@ export function deploymentKeys(
   const sorted = orderOf(order);
   const cut = sql`order by ${sorted} limit ${limit} offset ${offset}`;
   const { inOrder, others } = conditionsOn(tenantId, filter, tags);
+  const lone = loneTag(filter, order);
+  if (lone !== undefined) {
+    return sql`
+      select ${keys} from deployment_tags t join deployments d on d.id = t.deployment_id
+       where t.tag_value_id = ${lone} and ${all(inOrder)} order by ${orderOf(order, "t")} limit ${limit} offset ${offset}`;
+  }
   if (others.length === 0) return sql`select ${keys} from deployments d where ${all(inOrder)} ${cut}`;
   const end = limit + offset;
   const depth = walkRows + offset;
@@ -142,7 +154,7 @@ export function deploymentKeys(
     sought.length === 0 ? sql`deployments` : sql`(select d.* from deployments d where ${all(sought)} offset 0)`;
   const named = sql`select ${keys} from deployments d where ${all([...inOrder, ...others, sql`d.name = ${exact}`])} union`;
   const walked = sql`
-      select ${keys}, d.listener_id, d.agent_id, d.agent_environment from deployments d
+      select ${keys}, d.listener_id from deployments d
        where ${all(inOrder)} order by ${sorted}`;
   return sql`
     with met as materialized (
@@ -177,7 +189,7 @@ export async function countFreeDeployments(db: Db, organizationId: string): Prom
 
 /** What an index gives in the order that most pages have, or what fits a handful. */
 function conditionsInOrder(tenantId: string, filter: DeploymentFilter): RawBuilder<unknown>[] {
-  const { name, status, ids, imageVersion, deploymentType, address, agentId } = filter;
+  const { name, status, ids, imageVersion, deploymentType, address, agentId, agentEnvironment } = filter;
   const found: RawBuilder<unknown>[] = [];
   if (name !== undefined) found.push(sql`d.name = ${name}`);
   if (status !== undefined) found.push(sql`d.status = ${status}`);
@@ -192,20 +204,20 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): RawBuild
   }
   if (address !== undefined) found.push(isAt(tenantId, address));
   if (agentId !== undefined) found.push(sql`d.agent_id = ${agentId}`);
+  // Only with an agent there is an environment of one: so said, that index is of use.
+  if (agentEnvironment !== undefined) {
+    found.push(sql`d.agent_id is not null and d.agent_environment = ${agentEnvironment}`);
+  }
   return found;
 }
 
 /** What cannot be read off in the order of the page. */
 function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
-  const { nameContains, isRemote, agentEnvironment } = filter;
+  const { nameContains, isRemote } = filter;
   const found: RawBuilder<unknown>[] = [];
   if (nameContains !== undefined) found.push(sql`strpos(lower(d.name), lower(${nameContains})) > 0`);
   if (isRemote !== undefined) {
     found.push(sql`d.listener_id in (select l.id from listeners l where l.builtin = ${!isRemote})`);
-  }
-  // Only with an agent there is an environment of one: so said, that index is of use.
-  if (agentEnvironment !== undefined) {
-    found.push(sql`d.agent_id is not null and d.agent_environment = ${agentEnvironment}`);
   }
   return found;
 }

@@ -3,6 +3,7 @@ import type { DeploymentReport } from "../contract/assignment.ts";
 import type { DeploymentStatus } from "../contract/deployment.ts";
 import type { RevisionStatus } from "../contract/revision.ts";
 import type { CommitState } from "../domain/commit-report.ts";
+import { buildTimeoutMs } from "../domain/limits.ts";
 import type { Db } from "./database.ts";
 import { joined } from "./joined.ts";
 import { isUnsettled } from "./revisions.ts";
@@ -14,7 +15,6 @@ export interface DeploymentStateRow {
   status: DeploymentStatus;
   active_revision_id: string | null;
   force_delete: boolean;
-  now: Date;
   unsettled: {
     id: string;
     status: RevisionStatus;
@@ -25,7 +25,6 @@ export interface DeploymentStateRow {
   builds: {
     revision_id: string;
     status: "running" | "succeeded" | "failed" | "cancelled";
-    abandoned: boolean;
     lease_until: string;
     attempts: number;
     failure: string | null;
@@ -54,12 +53,19 @@ export interface DeploymentStateRow {
   } | null;
 }
 
+/**
+ * A deadline before the step began was written by a server that had not seen yet, for a second at most, that somebody had set
+ * the database's clock. The longest step, a build, has as long as the one that is given then.
+ */
+const deadline = sql`case when r.deadline_at < r.status_since
+  then r.status_since + ${sql.lit(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
+
 /** @returns undefined when the deployment is gone. */
 export const readDeploymentState = joined(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await sql<DeploymentStateRow>`
-    select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete, now() as now,
+    select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
       coalesce((
-        select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', r.deadline_at,
+        select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', ${deadline},
                  'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)
           from revisions r
          where r.deployment_id = d.id
@@ -67,7 +73,7 @@ export const readDeploymentState = joined(async (db, ids: string[]): Promise<(De
       ), '[]'::json) as unsettled,
       coalesce((
         select json_agg(json_build_object('revision_id', b.revision_id, 'status', b.status, 'lease_until', b.lease_until,
-                 'abandoned', b.status = 'running' and b.lease_until < now(), 'attempts', b.attempts,
+                 'attempts', b.attempts,
                  'failure', b.result ->> 'failure'))
           from revisions r join builds b on b.revision_id = r.id
          where r.deployment_id = d.id and (b.status = 'running' or r.status = 'BUILDING')

@@ -9,8 +9,8 @@ import type {
 } from "../contract/deployment.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
-import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
+import { madeDue } from "./due.ts";
 import { joined } from "./joined.ts";
 import { insertedRevision, isUnsettled, type NewRevision } from "./revisions.ts";
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "./secrets.ts";
@@ -145,7 +145,7 @@ export async function changeDeployment(
       select tenant_id, deployment_id, ${revision?.id ?? null}::uuid, ${event.kind}, ${JSON.stringify(event.data)}
         from deployment
     ), audit as (${auditedDeployment("deployment", made.audit)}
-    ), ${announced("deployment")}
+    ), ${madeDue("deployment")}
     select deployment_id from deployment`.execute(trx.kysely);
 }
 
@@ -184,7 +184,7 @@ export async function requestDelete(
       select tenant_id, deployment_id, id, 'revision.status',
              '{"from": null, "to": "INTERRUPTED", "because": "the deployment was deleted"}'::jsonb from interrupted
     ), audit as (${auditedDeployment("deployment", deleteNote(options))}
-    ), ${announced("deployment")}
+    ), ${madeDue("deployment")}
     select deployment_id from deployment`.execute(db.kysely);
   if (rows.length === 0) return false;
   db.reached("delete requested");
@@ -226,7 +226,7 @@ const joinedMoves = joined(async (db, moves: Move[]): Promise<boolean[]> => {
       insert into events (tenant_id, deployment_id, kind, data)
       select tenant_id, deployment_id, 'deployment.status', jsonb_build_object('from', "from", 'to', "to")
         from moved order by deployment_id
-    ), ${announced("moved", { unless: "by_pass" })}
+    ), ${madeDue("moved", { unless: "by_pass" })}
     select n from moved`.execute(db.kysely);
   const moved = new Set(rows.map(({ n }) => n));
   return moves.map((_, n) => moved.has(n));
@@ -241,8 +241,6 @@ export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> 
     ), event as (
       insert into events (tenant_id, deployment_id, kind, data)
       select tenant_id, deployment_id, 'deployment.deleted', jsonb_build_object('name', name) from gone
-    ), change as (
-      insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from gone
     ), assignment as (delete from assignments a using gone g where a.deployment_id = g.deployment_id
     ), observation as (delete from observations o using gone g where o.deployment_id = g.deployment_id
     ), queued as (delete from reconcile_queue q using gone g where q.deployment_id = g.deployment_id)

@@ -3,8 +3,8 @@ import { sql } from "kysely";
 import type { GitSettings as Shown } from "../contract/git-settings.ts";
 import { changesBetween } from "../domain/audit.ts";
 import { auditedDeployment } from "./audit.ts";
-import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
+import { madeDue } from "./due.ts";
 
 export type GitSettings = Omit<Shown, "followed">;
 
@@ -40,7 +40,7 @@ export async function changeGitSettings(
                updated_at = now()
         returning deployment_id, tenant_id
       ), audit as (${auditedDeployment("settings", note)}
-      ), ${announced("settings")}
+      ), ${madeDue("settings")}
       select 1`.execute(trx.kysely);
     return after;
   });

@@ -10,16 +10,20 @@ import { failInterrupted } from "./oauth-requests.ts";
 export async function takeOverLeases(db: Db, installation: string): Promise<void> {
   const mine = `${installation}:`;
   await sql`
-    with passes as (
-      update reconcile_queue set lease_owner = null, lease_until = null, run_at = now()
-       where lease_owner is not null and starts_with(lease_owner, ${mine})
+    with left_builds as (
+      update builds set lease_until = least(lease_until, now() - interval '1 second')
+       where status = 'running' and starts_with(owner, ${mine}) returning deployment_id
+    ), passes as (
+      update reconcile_queue
+         set run_at = now(), lease_owner = case when starts_with(lease_owner, ${mine}) then null else lease_owner end,
+             lease_until = case when starts_with(lease_owner, ${mine}) then null else lease_until end
+       where starts_with(lease_owner, ${mine}) or deployment_id in (select deployment_id from left_builds)
     ), refreshes as (
       update oauth_tokens set refresh_until = null where refresh_until is not null and starts_with(refresh_owner, ${mine})
     ), deliveries as (
       update webhook_deliveries set lease_owner = null, lease_until = null
        where lease_owner is not null and starts_with(lease_owner, ${mine})
     )
-    update builds set lease_until = least(lease_until, now() - interval '1 second')
-     where status = 'running' and starts_with(owner, ${mine})`.execute(db.kysely);
+    select 1`.execute(db.kysely);
   await failInterrupted(db, { owner: mine });
 }

@@ -94,10 +94,13 @@ async function append(db: Db, entries: NewLogEntry[], listenerId: string | null)
   db.logSignal.tell(new Set(entries.map((entry) => entry.deployment_id)));
 }
 
-/** A line whose time cannot be read is as old as its arrival. */
+const yearMax = 9_999;
+
+/** A line whose time cannot be read, or is beyond what a database takes, is as old as its arrival. */
 function timeOf(text: string): Date {
   const time = new Date(text);
-  return Number.isNaN(time.getTime()) ? new Date() : time;
+  const year = time.getUTCFullYear();
+  return year >= 1 && year <= yearMax ? time : new Date();
 }
 
 function levelOf(text: string): LogLevelName {

@@ -16,8 +16,6 @@ export async function moveFound(db: Db, found: RawBuilder<unknown>): Promise<num
     ), event as (
       insert into events (tenant_id, deployment_id, kind, data)
       select tenant_id, deployment_id, 'deployment.status', jsonb_build_object('from', old, 'to', next) from moved
-    ), change as (
-      insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from moved
     )
     select deployment_id from moved`.execute(db.kysely);
   if (rows.length > 0) db.changes.wake();

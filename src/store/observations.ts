@@ -1,13 +1,13 @@
 import { sql } from "kysely";
 import type { DeploymentReport } from "../contract/assignment.ts";
-import { announced } from "./changes.ts";
 import type { Db } from "./database.ts";
+import { madeDue } from "./due.ts";
 import { isUnsettled } from "./revisions.ts";
 
 /**
  * Stores full snapshots from one listener session. A snapshot of an older session or with an older number is dropped, as
  * is one for a deployment that is not this listener's. One statement for the batch. A report makes its deployment due
- * when a pass waits for it: a start that still goes on, or news of a settled deployment, is a change but no work.
+ * when a pass waits for it: a start that still goes on, or news of a settled deployment, is no work.
  * @returns how many were news.
  */
 export async function storeReports(
@@ -30,11 +30,11 @@ export async function storeReports(
        where (observations.epoch, observations.seq) < (excluded.epoch, excluded.seq)
       returning deployment_id, report
     ), known as (
-      select d.id as deployment_id, d.tenant_id,
+      select d.id as deployment_id,
              s.report ->> 'target_phase' = 'starting' or (d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and not exists (
                select from revisions r where r.deployment_id = d.id and ${isUnsettled("r")})) as is_expected
         from stored s join deployments d on d.id = s.deployment_id
-    ), ${announced("known", { unless: "is_expected" })}
+    ), ${madeDue("known", { unless: "is_expected" })}
     select deployment_id from stored`.execute(db.kysely);
   if (rows.length > 0) {
     db.reached("report stored");

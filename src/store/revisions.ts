@@ -5,8 +5,8 @@ import { canMoveRevision } from "../domain/revision-status.ts";
 import type { Sizes } from "../domain/tiers.ts";
 import { assigned, assignmentColumns, type NewAssignment } from "./assignments.ts";
 import { type AuditNote, auditColumns, auditedRows } from "./audit.ts";
-import { announced } from "./changes.ts";
 import type { Db, Trx } from "./database.ts";
+import { madeDue } from "./due.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import { joined } from "./joined.ts";
 
@@ -212,7 +212,7 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
       union all
       select a.deployment_id, a.tenant_id, a.listener_id, a.op, jsonb_set(a.spec, '{serving}', a.spec -> 'target')
         from moved m join assignments a on a.deployment_id = m.deployment_id where m.proven
-    ), ${assigned("wish")}, ${announced("moved", { unless: "by_pass" })}
+    ), ${assigned("wish")}, ${madeDue("moved", { unless: "by_pass" })}
     select n from moved`.execute(db.kysely);
   const moved = new Set(rows.map(({ n }) => n));
   return moves.map((_, n) => moved.has(n));
@@ -230,8 +230,7 @@ export async function skipRevisions(db: Db, revisionIds: string[], supersededBy:
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, id, 'revision.status',
              ${JSON.stringify({ from: "QUEUED", to: "SKIPPED", because: "superseded" })} from moved
-    ), change as (
-      insert into deployment_changes (tenant_id, deployment_id) select distinct tenant_id, deployment_id from moved)
+    )
     select 1`.execute(db.kysely);
   db.reached("revisions skipped");
   db.changes.wakeWatchers();

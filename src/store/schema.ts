@@ -31,6 +31,7 @@ export interface Database extends OAuthTables, IntegrationTables {
   deployment_changes: DeploymentChangeTable;
   reconcile_queue: ReconcileQueueTable;
   leases: LeaseTable;
+  clock: ClockTable;
   log_entries: LogEntryTable;
   metric_minutes: MetricMinuteTable;
   events: EventTable;
@@ -259,6 +260,7 @@ interface ObservationTable {
   observed_at: Generated<Date>;
 }
 
+/** Of no use any more; the version before writes it, and the next one drops it (docs/decisions/0045). */
 interface DeploymentChangeTable {
   id: GeneratedAlways<number>;
   tenant_id: string;
@@ -274,6 +276,10 @@ interface ReconcileQueueTable {
   lease_owner: string | null;
   lease_until: Date | null;
   outcomes: GeneratedJson;
+}
+
+interface ClockTable {
+  mark: Date;
 }
 
 interface LeaseTable {
@@ -348,6 +354,9 @@ interface TagValueTable {
 interface DeploymentTagTable {
   deployment_id: string;
   tag_value_id: string;
+  /** Of the deployment, written by the database. */
+  created_at: Generated<Date>;
+  seq: Generated<number>;
 }
 
 interface QuotaTable {

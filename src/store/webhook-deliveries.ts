@@ -254,7 +254,7 @@ interface Owner {
  */
 export async function addTestDelivery(db: Db, owner: Owner, webhookId: string): Promise<DeliveryRow> {
   const id = randomUUID();
-  const timestamp = new Date().toISOString();
+  const timestamp = db.now().toISOString();
   const text = JSON.stringify({ type: "webhook.test", timestamp, data: { webhook_id: webhookId } });
   return db.transaction(async (trx) => {
     const webhook = await lockEnabled(trx, owner, webhookId);

@@ -173,7 +173,7 @@ export async function deleteWebhook(db: Db, owner: Owner, id: string): Promise<v
  */
 export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner, id: string): Promise<string> {
   const secret = newSecret();
-  const until = new Date(Date.now() + secretGraceMs).toISOString();
+  const until = new Date(db.now().getTime() + secretGraceMs).toISOString();
   await db.transaction(async (trx) => {
     const row = await lockWebhook(trx, owner.tenantId, id);
     const { url, keys } = openSealed(sealer, row);
@@ -188,9 +188,9 @@ export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner,
 }
 
 /** What a message needs: where it goes, and the secrets that sign now, newest first. */
-export function openWebhook(sealer: Sealer, row: SealedRow): { url: string; secrets: string[] } {
+export function openWebhook(sealer: Sealer, row: SealedRow, now: Date): { url: string; secrets: string[] } {
   const { url, keys } = openSealed(sealer, row);
-  const isGood = ({ until }: SigningKey) => until === null || new Date(until).getTime() > Date.now();
+  const isGood = ({ until }: SigningKey) => until === null || new Date(until) > now;
   return { url, secrets: keys.filter(isGood).map(({ secret }) => secret) };
 }
 

@@ -10,12 +10,20 @@ export interface Attempt extends AttemptResult {
   retryAfterMs: number;
 }
 
+interface Sender {
+  sealer: Sealer;
+  /** By the database's clock: a receiver refuses messages that are signed minutes away from its own time. */
+  now: Date;
+  allowPrivateNetwork: boolean;
+  version: string;
+}
+
 /**
  * Sends a message once. Whatever comes back, or does not, is a result.
  * @throws the signal's reason when it is aborted: then nobody knows whether the receiver got it.
  */
 export async function attempt(
-  { sealer, allowPrivateNetwork, version }: { sealer: Sealer; allowPrivateNetwork: boolean; version: string },
+  { sealer, now, allowPrivateNetwork, version }: Sender,
   delivery: ClaimedDelivery,
   signal: AbortSignal,
 ): Promise<Attempt> {
@@ -25,8 +33,12 @@ export async function attempt(
     durationMs: performance.now() - began,
     ...known,
   });
-  const { url, secrets } = openWebhook(sealer, { ...delivery, id: delivery.webhookId, tenant_id: delivery.tenantId });
-  const message = { id: delivery.id, timestamp: Math.floor(Date.now() / 1_000), body: delivery.payload };
+  const { url, secrets } = openWebhook(
+    sealer,
+    { ...delivery, id: delivery.webhookId, tenant_id: delivery.tenantId },
+    now,
+  );
+  const message = { id: delivery.id, timestamp: Math.floor(now.getTime() / 1_000), body: delivery.payload };
   const headers = {
     "content-type": "application/json",
     "user-agent": `pierhead/${version}`,

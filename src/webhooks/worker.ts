@@ -150,7 +150,8 @@ export class WebhookWorker {
       for (const delivery of row) {
         if (performance.now() > endAt) break;
         sent += 1;
-        const isDelivered = await this.#settle(delivery, await attempt({ sealer, ...settings }, delivery, signal));
+        const sender = { sealer, now: db.now(), ...settings };
+        const isDelivered = await this.#settle(delivery, await attempt(sender, delivery, signal));
         if (!isDelivered && delivery.attempts < orderedAttemptsMax) break;
       }
       const rest = row.slice(sent).map(({ id }) => id);

@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import { pino } from "pino";
 import { type Db, openDatabase } from "../../src/store/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { disguises } from "../canary.ts";
 import { eachDatabase } from "../database.ts";
 import { findBinaries } from "../postgres-server.ts";
 import { type AuthWorld, authWorldOf, canary } from "./auth-world.ts";
@@ -27,14 +28,6 @@ async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string
     sql<{ row: string }>`select one::text as row from ${sql.table(name)} one`.execute(db.kysely),
   );
   return (await Promise.all(dumps)).flatMap(({ rows }) => rows.map(({ row }) => row)).join("\n");
-}
-
-/** The ways in which a text could stand there without being sealed. */
-function disguises(text: string): string[] {
-  // Of base64, wherever it begins, the part that depends on nothing around it; eight letters are no accident.
-  const shifted = [0, 1, 2].map((pad) => Buffer.from(`${"x".repeat(pad)}${text}`).toString("base64"));
-  const inner = shifted.map((one, pad) => one.slice(pad === 0 ? 0 : 4, one.endsWith("=") ? -4 : undefined));
-  return [text, Buffer.from(text).toString("hex"), ...inner.filter(({ length }) => length >= 8)];
 }
 
 /** All that can happen to tokens, with a canary in all that is secret. @returns everything anybody was told of it. */

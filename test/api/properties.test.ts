@@ -7,6 +7,7 @@ import { readTimestamp } from "../../src/api/timestamp-text.ts";
 import { readUuid } from "../../src/api/uuid-text.ts";
 import { compileValidator, type Validated } from "../../src/api/validate.ts";
 import { CreateDeployment, ListDeploymentsQuery, PatchDeployment } from "../../src/contract/deployment.ts";
+import { operations } from "../../src/contract/operations.ts";
 
 const validators = [CreateDeployment, PatchDeployment].map((schema) => compileValidator(schema, "body"));
 const validateQuery = compileValidator(ListDeploymentsQuery, "query");
@@ -115,4 +116,20 @@ test("a timestamp that was read reads as itself, and every text ends with a mome
     ),
     { numRuns: 1_000 },
   );
+});
+
+test("no query takes a number that a database does not", () => {
+  const queries = Object.values(operations).flatMap(({ id, query }) => (query === null ? [] : [{ id, query }]));
+  assert.ok(queries.length > 10);
+  for (const { id, query } of queries) {
+    for (const [name, field] of Object.entries((query as unknown as typeof ListDeploymentsQuery).properties)) {
+      const { type } = field as { type?: string };
+      if (type !== "integer") continue;
+      const { problems } = compileValidator(query, "query")(parseQuery(`${name}=1e50`));
+      assert.ok(
+        problems.some(({ loc }) => loc[1] === name),
+        `${id}: ${name}`,
+      );
+    }
+  }
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { templateDirectory } from "../database.ts";
 import { eventually } from "../eventually.ts";
 import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../fake-time.ts";
-import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { findBinaries, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { sharedCacheDir } from "../server.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
 
@@ -35,32 +35,29 @@ interface Clockwork {
 }
 
 async function withClockwork(
-  { library, databaseUrl }: { library: string; databaseUrl?: string },
+  { library, postgres }: { library: string; postgres?: "right" | "set" },
   act: (world: Clockwork) => Promise<void>,
 ): Promise<void> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-clock-"));
+  // PostgreSQL runs as a user of its own.
+  await chmod(directory, 0o711);
   const file = path.join(directory, "offset");
   const set = (offsetS: number) => writeFile(file, `${offsetS < 0 ? "" : "+"}${offsetS}`);
-  try {
-    await set(0);
-    const server = (await startServerProcess(path.join(directory, "data"), {
-      ...{ PORT: "0", PIERHEAD_CACHE_DIR: sharedCacheDir, PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory() },
-      ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }),
-      ...fakeTimeEnvironment(library, file),
-    })) as ServerProcess;
-    const api = createClient({ baseUrl: server.url, apiKey: server.apiKey });
-    try {
-      await act({ server, api, set });
-    } finally {
-      try {
-        await deleteAll(api);
-      } finally {
-        await server.stop();
-      }
-    }
-  } finally {
-    await rm(directory, { recursive: true, force: true });
-  }
+  await using stop = new AsyncDisposableStack();
+  stop.defer(() => rm(directory, { recursive: true, force: true }));
+  await set(0);
+  const faked = fakeTimeEnvironment(library, file);
+  const database = postgres && (await startPostgresServer(postgres === "set" ? { environment: faked } : {}));
+  stop.defer(async () => database?.stop());
+  const server = (await startServerProcess(path.join(directory, "data"), {
+    ...{ PORT: "0", PIERHEAD_CACHE_DIR: sharedCacheDir, PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory() },
+    ...(database && { DATABASE_URL: database.url }),
+    ...(postgres !== "set" && faked),
+  })) as ServerProcess;
+  stop.defer(() => server.stop());
+  const api = createClient({ baseUrl: server.url, apiKey: server.apiKey });
+  stop.defer(() => deleteAll(api));
+  await act({ server, api, set });
 }
 
 /** Agents outlive their server. Lists leave out what is being deleted; it is found until its agent is gone. */
@@ -155,11 +152,13 @@ test("the clock of the machine is set under deploys: nothing is overdue, done tw
 test("the clock of a server is set that shares its PostgreSQL with others: the same", async (context) => {
   const library = findFakeTime();
   if (library === undefined) return context.skip(fakeTimeSkipped);
-  const postgres = await startPostgresServer();
-  if (postgres === undefined) return context.skip(postgresSkipped);
-  try {
-    await withClockwork({ library, databaseUrl: postgres.url }, jumpUnderDeploys);
-  } finally {
-    await postgres.stop();
-  }
+  if (findBinaries() === undefined) return context.skip(postgresSkipped);
+  await withClockwork({ library, postgres: "right" }, jumpUnderDeploys);
+});
+
+test("the clock of PostgreSQL's own machine is set: the same", async (context) => {
+  const library = findFakeTime();
+  if (library === undefined) return context.skip(fakeTimeSkipped);
+  if (findBinaries() === undefined) return context.skip(postgresSkipped);
+  await withClockwork({ library, postgres: "set" }, jumpUnderDeploys);
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import type { Deployment } from "../../src/contract/deployment.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { startTestServer, type TestServer } from "../server.ts";
@@ -108,6 +109,44 @@ test("a database that stands still for ten seconds delays what it is asked, and 
     await creating.stop();
     assert.deepEqual(creating.refused, []);
     await settledAll(pierhead, creating.accepted);
+  } finally {
+    await postgres.stop();
+  }
+});
+
+test("a build whose end nobody can write down, as PostgreSQL dies at that moment, is not done again and keeps its log", async (context) => {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  try {
+    await using pierhead = await startTestServer({ DATABASE_URL: postgres.url });
+    const build = "console.log('built at ' + process.pid); setTimeout(() => console.log('at its end'), 1500)";
+    const manifest = JSON.stringify({ build: ["node", "-e", build], start: ["node", "server.js"] });
+    await using repository = await createAgentRepository({ ...nodeAgent("one"), "pierhead.json": manifest });
+    const { client } = pierhead;
+    const { id, latest_revision_id } = await client.createDeployment({
+      body: {
+        name: "built-once",
+        source: "github",
+        source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+        source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+      },
+    });
+    const ids = { deployment_id: id, revision_id: latest_revision_id as string };
+    const lines = async () =>
+      (await client.getRevisionLogs({ ...ids, type: "build" })).logs.map(({ message }) => message);
+    await eventually(lines, (all) => all.some((line) => /^built at/.test(line)), { timeoutMs: 120_000 });
+    await new Promise((resolve) => setTimeout(resolve, 1_300));
+    await postgres.crash();
+    const revision = await eventually(
+      () => client.getRevision(ids),
+      ({ status }) => /DEPLOYED|FAILED/.test(status),
+      {
+        timeoutMs: 120_000,
+      },
+    );
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    const marked = (await lines()).filter((line) => /^built at|^at its end/.test(line));
+    assert.equal(marked.length, 2, marked.join("\n"));
   } finally {
     await postgres.stop();
   }

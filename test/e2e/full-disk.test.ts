@@ -147,7 +147,7 @@ async function check(args: string[]): Promise<void> {
     const { status, status_message: message } = await api.waitForRevision(revision, { timeoutMs });
     assert.ok(isFinal(status));
     if (status === "DEPLOYED") assert.equal(await versionOf(server, made.id), "two");
-    else assert.match(message ?? "", /disk|space/, `${status} says why`);
+    else assert.match(message ?? "", /disk|space/, `${status}: ${message}`);
   }
   assert.equal(await deploy(server, id, "main"), "DEPLOYED", "without a restart");
   assert.equal(await versionOf(server, id), "two");

@@ -14,8 +14,12 @@ export interface Answer {
 const answerTimeoutMs = 60_000;
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
-/** Sends a request as it is wanted. @returns undefined when there was none: the server hung up, or we did. */
-export async function exchange(origin: URL, wanted: Wanted): Promise<Answer | undefined> {
+/**
+ * Sends a request as it is wanted; once more when the connection was kept from another request and ended as this one went
+ * out, which the protocol allows (RFC 9112, section 9.3.1). @returns undefined when there was no answer: the server hung up,
+ * or we did.
+ */
+export async function exchange(origin: URL, wanted: Wanted, isAgain = false): Promise<Answer | undefined> {
   const isPlain = /^[\x21-\x7e]+$/.test(wanted.path) && plainVerbs.has(wanted.verb);
   if (!isPlain || wanted.transport === "raw") return rawExchange(origin, wanted);
   return new Promise((resolve, reject) => {
@@ -33,6 +37,7 @@ export async function exchange(origin: URL, wanted: Wanted): Promise<Answer | un
       clearTimeout(late);
       // Whoever breaks off, or sends more than is read, is hung up on.
       if (transport !== "whole" || (body?.length ?? 0) > 1_000_000) resolve(undefined);
+      else if (sent.reusedSocket && !isAgain) exchange(origin, wanted, true).then(resolve, reject);
       else reject(error);
     });
     write(sent, body, transport);

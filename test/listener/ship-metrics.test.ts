@@ -56,6 +56,15 @@ test("a sample is what happened since the last look; a control plane that was aw
   site.shipper.close();
 });
 
+test("however many deployments there are, each has a sample of every look", async () => {
+  const site = await startShipping();
+  site.others = Array.from({ length: 10_000 }, () => ({ deploymentId: randomUUID(), replicaIds: [], restarts: 0 }));
+  await site.clock.pass(roundMs);
+  const told = new Set(site.controlPlane.samples.map(({ deployment_id }) => deployment_id));
+  assert.equal(told.size, 10_001);
+  site.shipper.close();
+});
+
 test("a listener that no longer acts says nothing more", async () => {
   const site = await startShipping();
   await site.clock.pass(roundMs);
@@ -99,7 +108,8 @@ async function startShipping() {
   const used = (): (ReplicaUsage | ReplicaLoad)[] | null => [
     { replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 },
   ];
-  const site = { clock, controlPlane, deployment, traffic, cpuSeconds: 5, used };
+  const others: RunningDeployment[] = [];
+  const site = { clock, controlPlane, deployment, others, traffic, cpuSeconds: 5, used };
   const counts = (): TrafficCounts[] => [
     { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...traffic.read() },
   ];
@@ -108,7 +118,7 @@ async function startShipping() {
     traffic: { counts },
     clock,
     logger: createLogger("silent"),
-    running: () => [{ ...deployment }],
+    running: () => [{ ...deployment }, ...site.others],
     onStale: () => assert.fail("stale"),
   });
   shipper.follow(session);

@@ -32,8 +32,14 @@ interface Sample {
   atMs: number;
   rssMib: number;
   openFiles: number;
+  /** Its tables: not the log of changes, of which it keeps up to a bound. */
   databaseMib: number;
+  /** Of the embedded database; 0: PostgreSQL looks after its own. */
+  walMib: number;
 }
+
+/** Upkeep writes a checkpoint after 64 MiB, looked at once a minute; files of the log are kept for use again until then. */
+const walMibMax = 200;
 
 /**
  * How much higher the lowest value of the last quarter may be than that of the quarter before, as a share. The lowest of
@@ -77,9 +83,9 @@ async function soak({ url, apiKey, child }: ServerProcess): Promise<Sample[]> {
     const atMs = performance.now() - beganAt;
     if (atMs < (samples.length * endMs) / samplesWanted) continue;
     samples.push({ atMs, ...(await look(child.pid as number)) });
-    const { rssMib, openFiles, databaseMib } = samples.at(-1) as Sample;
+    const { rssMib, openFiles, databaseMib, walMib } = samples.at(-1) as Sample;
     console.log(
-      `${(atMs / 60_000).toFixed(1)} min, ${round + 1} deploys: ${rssMib} MiB, ${openFiles} files, database ${databaseMib} MiB`,
+      `${(atMs / 60_000).toFixed(1)} min, ${round + 1} deploys: ${rssMib} MiB, ${openFiles} files, database ${databaseMib} MiB, its log ${walMib} MiB`,
     );
   }
   return samples;
@@ -114,12 +120,14 @@ async function live(client: Client): Promise<string> {
 async function look(pid: number): Promise<Omit<Sample, "atMs">> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   const rssKib = Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]);
+  const mibOf = (bytes: number) => Math.round(bytes / 2 ** 20);
+  const directory = path.join(dataDir, "database");
+  const walBytes = postgres === undefined ? await sizeOf(path.join(directory, "pg_wal")) : 0;
   return {
     rssMib: Math.round(rssKib / 1024),
     openFiles: (await readdir(`/proc/${pid}/fd`)).length,
-    databaseMib: Math.round(
-      (await (postgres === undefined ? sizeOf(path.join(dataDir, "database")) : askSize(postgres.url))) / 2 ** 20,
-    ),
+    databaseMib: mibOf(postgres === undefined ? (await sizeOf(directory)) - walBytes : await askSize(postgres.url)),
+    walMib: mibOf(walBytes),
   };
 }
 
@@ -158,6 +166,9 @@ function report(samples: Sample[]): boolean {
     if (!holds) failed += 1;
     console.log(`${holds ? "ok    " : "FAILED"} ${name}: ${before} in the third quarter, ${last} in the last`);
   }
-  console.log(`${3 - failed} passed, ${failed} failed`);
+  const walMib = Math.max(...samples.map((sample) => sample.walMib));
+  if (walMib > walMibMax) failed += 1;
+  console.log(`${walMib > walMibMax ? "FAILED" : "ok    "} walMib: ${walMib} at most, ${walMibMax} allowed`);
+  console.log(`${4 - failed} passed, ${failed} failed`);
   return failed === 0;
 }

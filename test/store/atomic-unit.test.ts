@@ -1,20 +1,22 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { announceChange } from "../../src/store/changes.ts";
 import type { Db } from "../../src/store/database.ts";
+import { makeDue } from "../../src/store/due.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
 
-const tenantId = randomUUID();
-const announce = (db: Db) => announceChange(db, { id: randomUUID(), tenantId });
+const announce = (db: Db) => makeDue(db, randomUUID());
 
 async function count(db: Db): Promise<number> {
-  const { rows } = await sql<{ count: number }>`select count(*) as count from deployment_changes`.execute(db.kysely);
+  const { rows } = await sql<{ count: number }>`select count(*) as count from reconcile_queue`.execute(db.kysely);
   return rows[0]?.count ?? Number.NaN;
 }
 
-/** Once it listens to other servers a database wakes everybody for what it may have missed: that is awaited here. */
+/**
+ * Once it listens to other servers a database wakes everybody for what it may have missed: that is awaited here. The two come in
+ * the order they were sent, so a word to those alone who follow events says that it is over.
+ */
 async function isListening(db: Db): Promise<void> {
   if (db.kind === "embedded") return;
   const listening = async () =>
@@ -25,16 +27,25 @@ async function isListening(db: Db): Promise<void> {
       )
     ).rows.length;
   await eventually(listening, (count) => count > 0);
-  const heard = new Promise<void>((resolve) => db.changes.onWake(resolve));
-  await sql`notify pierhead_changes`.execute(db.kysely);
-  await heard;
-  await new Promise(setImmediate);
+  let isWork = false;
+  const heard = Promise.withResolvers<void>();
+  const stopWork = db.changes.onWake(() => {
+    isWork = true;
+  });
+  const stopEvents = db.changes.onEvents(() => {
+    if (!isWork) heard.resolve();
+    isWork = false;
+  });
+  await sql`notify pierhead_events`.execute(db.kysely);
+  await heard.promise;
+  stopWork();
+  stopEvents();
 }
 
 eachDatabase("a unit commits everything that was sent while it ran, or nothing of it", async (db) => {
   const act = async () => {
     await announce(db);
-    await db.transaction((trx) => announceChange(trx, { id: randomUUID(), tenantId }));
+    await db.transaction((trx) => makeDue(trx, randomUUID()));
     await db.atomically(() => announce(db));
     assert.equal(await count(db), 3);
   };

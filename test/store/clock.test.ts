@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { spans } from "../../src/store/embedded/steady-clock.ts";
 import { acquireLease } from "../../src/store/leases.ts";
+import { spans } from "../../src/store/spans.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
 

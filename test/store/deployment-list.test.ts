@@ -15,13 +15,20 @@ eachDatabase(
   "a page of 12,000 deployments is read off an index in every order, both ways: nothing is sorted",
   async (db) => {
     const world = await manyDeployments(db);
-    for (const by of DeploymentSort.enum) {
+    const [common] = await tagDeployments(db, world.tenantId);
+    const asked: [DeploymentFilter, DeploymentSort][] = [
+      ...DeploymentSort.enum.map((by): [DeploymentFilter, DeploymentSort] => [{}, by]),
+      [{ tagValueIds: [common] }, "created_at"],
+      [{ agentEnvironment: "production" }, "created_at"],
+    ];
+    for (const [filter, by] of asked) {
       for (const direction of SortOrder.enum) {
-        const page = deploymentKeys(world.tenantId, {}, { limit: 50, offset: 0, order: { by, direction } });
+        const page = deploymentKeys(world.tenantId, filter, { limit: 50, offset: 0, order: { by, direction } });
         const { rows } = await sql<Record<"QUERY PLAN", string>>`explain ${page}`.execute(db.kysely);
         const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
-        assert.match(plan, /Index (Only )?Scan/, `${by} ${direction}\n${plan}`);
-        assert.ok(!plan.includes("Sort"), `${by} ${direction}\n${plan}`);
+        const what = `${JSON.stringify(filter)} ${by} ${direction}\n${plan}`;
+        assert.match(plan, /Index (Only )?Scan/, what);
+        assert.ok(!plan.includes("Sort"), what);
       }
     }
   },
@@ -49,6 +56,9 @@ eachDatabase("a page has what fits its filter, however many fit and wherever the
     [{ isRemote: false, nameContains: "9-x" }, sql`name like '%9-x%'`],
     [{ isRemote: true }, sql`false`],
     [{ agentEnvironment: "staging" }, sql`false`],
+    [{ agentEnvironment: "production" }, sql`seq % 100 = 1`],
+    [{ agentEnvironment: "production", nameContains: "-old-" }, sql`seq % 100 = 1 and name like '%-old-%'`],
+    [{ tagValueIds: [common], agentEnvironment: "production" }, sql`seq % 300 = 201`],
     [{ deploymentType: "dev", nameContains: "-old-1177" }, sql`name like '%-old-1177%'`],
   ];
   for (const [filter, condition] of cases) {
@@ -71,7 +81,7 @@ eachDatabase("a page has what fits its filter, however many fit and wherever the
   }
 });
 
-/** All in an own workspace; of `agent-old-<n>-x`, the newest 1,500 are `agent-new-<n>-x`. */
+/** All in an own workspace; of `agent-old-<n>-x`, the newest 1,500 are `agent-new-<n>-x`. One of 100 is an agent's. */
 async function manyDeployments(db: Db): Promise<World> {
   const world = await makeWorld(db);
   const one = newDeployment(world);
@@ -89,6 +99,9 @@ async function manyDeployments(db: Db): Promise<World> {
            now() - (n * 7919 % ${deployments}) * interval '1 second', ${copied}
       from deployments, generate_series(${deployments}, 2, -1) n where id = ${one.id}`.execute(db.kysely);
   await sql`delete from deployments where id = ${one.id}`.execute(db.kysely);
+  await sql`
+    update deployments set agent_id = gen_random_uuid(), agent_environment = 'production'
+     where tenant_id = ${world.tenantId} and seq % 100 = 1`.execute(db.kysely);
   await sql`analyze deployments`.execute(db.kysely);
   return world;
 }
@@ -107,5 +120,7 @@ async function tagDeployments(db: Db, tenantId: string): Promise<[string, string
     );
     return id;
   };
-  return [await add("common", 3), await add("rare", 1_000)];
+  const values: [string, string] = [await add("common", 3), await add("rare", 1_000)];
+  await sql`analyze deployment_tags`.execute(db.kysely);
+  return values;
 }

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { claimBuild } from "../../src/store/builds.ts";
+import { takeOverLeases } from "../../src/store/installation.ts";
 import { acquireLease, releaseLease, renewLease } from "../../src/store/leases.ts";
+import { claim, enqueue, settlePass } from "../../src/store/reconcile-queue.ts";
 import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const leaseMs = 60_000;
 
@@ -30,3 +34,35 @@ eachDatabase("a lease that ran out can be taken, and its old owner learns so at 
   assert.equal(await renewLease(db, { name: "sweep", owner: "old", leaseMs }), false);
   assert.equal(await acquireLease(db, { name: "sweep", owner: "old", leaseMs }), false);
 });
+
+eachDatabase(
+  "what a server did when it died is due at once when it starts again, and what others do is theirs",
+  async (db) => {
+    const world = await makeWorld(db);
+    const inAnHour = new Date(db.now().getTime() + 3_600_000);
+    const building = async (owner: string) => {
+      const { id: deploymentId, revisionId } = await makeDeployment(db, world);
+      await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
+      await claimBuild(db, { id: revisionId, deploymentId }, { owner, leaseMs, deadlineAt: inAnHour });
+      await sql`delete from reconcile_queue where deployment_id = ${deploymentId}`.execute(db.kysely);
+      await enqueue(db, deploymentId, { runAt: inAnHour });
+      return deploymentId;
+    };
+    const passing = async (owner: string) => {
+      const { id } = await makeDeployment(db, world);
+      const [held] = await claim(db, { owner, limit: 1, leaseMs });
+      assert.equal(held?.deploymentId, id);
+      return { id, held };
+    };
+    const mine = [await building("dead:1"), (await passing("dead:1")).id];
+    const others = [await building("alive:1")];
+    const { id, held } = await passing("alive:1");
+    await takeOverLeases(db, "dead");
+    const due = await claim(db, { owner: "dead:2", limit: 10, leaseMs });
+    assert.deepEqual(due.map(({ deploymentId }) => deploymentId).sort(), mine.sort());
+    assert.ok(!due.some(({ deploymentId }) => others.includes(deploymentId)));
+    const outcome = { kind: "converged", because: "all is there", durationMs: 1 };
+    const key = { deploymentId: id, owner: "alive:1", generation: held.generation };
+    assert.equal(await settlePass(db, { ...key, outcome, retryAt: null }), true, "who lives ends its own");
+  },
+);

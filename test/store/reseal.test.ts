@@ -100,7 +100,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
       (await findDeploymentDatabase(db, by, deployment))?.password,
       openProviderSecret(by, (await findProvider(db, organizationId, "one")) as typeof provider),
       openToken(by, (await findToken(db, tenantId, tokenId)) as TokenRow).accessToken,
-      openWebhook(by, found),
+      openWebhook(by, found, new Date()),
       (await openIntegration(db, by, { tenantId, id: integration.id }))?.secrets.token,
       (await findGithubApp(db, by))?.open(),
     ];
@@ -202,6 +202,6 @@ eachDatabase("the address of a webhook is sealed, also one that an early version
   assert.deepEqual(await origins(), [{ origin: "https://chat.example" }]);
   assert.equal((await read()).url, "https://chat.example/services/T0/secret");
   const stored = await db.transaction((trx) => lockWebhook(trx, tenantId, webhookId));
-  assert.deepEqual(openWebhook(sealer, stored).secrets, ["s"]);
+  assert.deepEqual(openWebhook(sealer, stored, new Date()).secrets, ["s"]);
   sealer.close();
 });

@@ -7,6 +7,7 @@ import { mintApiKey } from "../../src/auth/api-key.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
+import type { Clocks } from "./skewed-clocks.ts";
 
 /** What all replicas of a control plane share. */
 export const keys = {
@@ -19,6 +20,8 @@ export const keys = {
 export class Replica {
   readonly dataDir: string;
   readonly url: string;
+  /** Directory of the sources that its next start runs. */
+  program = ".";
   readonly #environment: Record<string, string>;
   #server: ServerProcess | undefined;
 
@@ -34,18 +37,13 @@ export class Replica {
   }
 
   async start(): Promise<void> {
-    this.#server = await startServerProcess(this.dataDir, this.#environment);
+    this.#server = await startServerProcess(this.dataDir, this.#environment, { program: this.program });
   }
 
-  async kill(): Promise<void> {
-    this.server.child.kill("SIGKILL");
+  /** It ends, cleanly or at once, and another one begins. */
+  async restart(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    this.server.child.kill(signal);
     await this.server.ended;
-    await this.start();
-  }
-
-  /** As after a deploy of the control plane: it ends cleanly, and another one begins. */
-  async restart(): Promise<void> {
-    await this.server.stop();
     await this.start();
   }
 
@@ -55,20 +53,36 @@ export class Replica {
   }
 }
 
-/** `count` replicas on one database, each ready. */
-export async function startReplicas(directory: string, count: number, databaseUrl: string): Promise<Replica[]> {
+export interface ReplicasWanted {
+  directory: string;
+  count: number;
+  databaseUrl: string;
+  program?: string;
+  environment?: Record<string, string>;
+  /** Another clock for each of them. */
+  clocks?: Clocks;
+}
+
+/** Replicas on one database, each ready. */
+export async function startReplicas(wanted: ReplicasWanted): Promise<Replica[]> {
   const environment = {
-    DATABASE_URL: databaseUrl,
+    DATABASE_URL: wanted.databaseUrl,
     PIERHEAD_COMPUTE: "none",
     PIERHEAD_ADMIN_KEY: keys.admin,
     PIERHEAD_LISTENER_KEY: keys.listener,
     PIERHEAD_MASTER_KEY: keys.master,
     PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"),
     PIERHEAD_DRAIN_TIMEOUT_MS: "5000",
+    ...wanted.environment,
   };
   const replicas: Replica[] = [];
-  for (let index = 1; index <= count; index += 1) {
-    replicas.push(new Replica(path.join(directory, `replica-${index}`), await freePort(), environment));
+  for (let index = 1; index <= wanted.count; index += 1) {
+    const replica = new Replica(path.join(wanted.directory, `replica-${index}`), await freePort(), {
+      ...environment,
+      ...(await wanted.clocks?.next()),
+    });
+    replica.program = wanted.program ?? ".";
+    replicas.push(replica);
   }
   // All at once on an empty database, as a cluster starts them.
   await Promise.all(replicas.map((replica) => replica.start()));
@@ -79,14 +93,17 @@ export async function startReplicas(directory: string, count: number, databaseUr
 export class ListenerProcess {
   readonly dataDir: string;
   readonly url: string;
+  /** Directory of the sources that its next start runs. */
+  program = ".";
   readonly #environment: Record<string, string>;
   #child: ChildProcess | undefined;
   #output = "";
 
-  constructor(dataDir: string, port: number, controlPlaneUrl: string) {
+  constructor(dataDir: string, port: number, controlPlaneUrl: string, environment: Record<string, string> = {}) {
     this.dataDir = dataDir;
     this.url = `http://127.0.0.1:${port}`;
     this.#environment = {
+      ...environment,
       PORT: String(port),
       PIERHEAD_URL: controlPlaneUrl,
       PIERHEAD_LISTENER_KEY: keys.listener,
@@ -99,7 +116,7 @@ export class ListenerProcess {
   async start(): Promise<void> {
     await mkdir(this.dataDir, { recursive: true });
     const env = { ...process.env, NO_COLOR: "1", ...this.#environment };
-    const args = [path.resolve("src/main.ts"), "listener"];
+    const args = [path.resolve(this.program, "src/main.ts"), "listener"];
     const child = spawn(process.execPath, args, { env, stdio: ["ignore", "ignore", "pipe"] });
     child.stderr?.on("data", (chunk: Buffer) => {
       this.#output = (this.#output + chunk.toString()).slice(-20_000);
@@ -158,7 +175,7 @@ export function startHarm(
       await replica.restart();
       counts.restarts += 1;
     } else {
-      await replica.kill();
+      await replica.restart("SIGKILL");
       counts.kills += 1;
     }
     if (turn % 3 === 1) {

@@ -1,8 +1,12 @@
-import type { Compute, ReplicaSpec } from "../../src/compute/compute.ts";
-import { openSimulatedCompute } from "../../src/compute/simulated.ts";
+import type { ReplicaSpec } from "../../src/compute/compute.ts";
+import {
+  openSimulatedCompute,
+  type SimulatedCompute,
+  type SimulatedWorldOptions,
+} from "../../src/compute/simulated.ts";
 
 /** A simulated driver that remembers what it was told to start, and what of it should not have been. */
-export interface RecordingCompute extends Compute {
+export interface RecordingCompute extends SimulatedCompute {
   /** Revisions that were ever started. */
   readonly started: ReadonlyMap<string, ReadonlySet<string>>;
   /** Starts of what runs under another name, though nothing of it had died, and of what had been ended. */
@@ -15,8 +19,8 @@ export interface RecordingCompute extends Compute {
  * In this world nothing dies by itself and every deployment has one replica: a second start of a revision is work done
  * twice, by whoever decided it.
  */
-export function openRecordingCompute(seed: number): RecordingCompute {
-  const compute = openSimulatedCompute({ seed });
+export function openRecordingCompute(options: SimulatedWorldOptions): RecordingCompute {
+  const compute = openSimulatedCompute(options);
   const started = new Map<string, Set<string>>();
   const wrong: string[] = [];
   const ended = new Set<string>();

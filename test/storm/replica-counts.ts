@@ -100,6 +100,12 @@ export async function countLeft(db: pg.Client, dataDirs: string[]): Promise<Reco
     left[`rows left in ${table}`] = await counted(db, table);
   }
   left["leases of servers that are gone"] = await counted(db, "leases where lease_until > now()");
+  return { ...left, ...(await countLeftOnDisk(dataDirs)) };
+}
+
+/** The same of directories and processes. */
+export async function countLeftOnDisk(dataDirs: string[]): Promise<Record<string, number>> {
+  const left: Record<string, number> = {};
   for (const name of ["replicas", "state", "builds", "artifacts", "uploads"]) {
     left[`entries left in ${name}/`] = await settled(() => entries(dataDirs, name));
   }

@@ -1,19 +1,13 @@
-import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { writeFileSync } from "node:fs";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { ApiFailure, type Client, createClient } from "../../src/client/client.ts";
-import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
+import { type Client, createClient } from "../../src/client/client.ts";
 import { deploymentLeaseMs } from "../../src/domain/limits.ts";
-import { createGateway } from "../../src/gateway/gateway.ts";
-import { createListener, type Listener } from "../../src/listener/listener.ts";
-import { simulatedLimits } from "../../src/server/listener.ts";
-import { httpIdentify } from "../../src/server/listener-transport.ts";
-import { createLogger } from "../../src/telemetry/log.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
+import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../fake-time.ts";
 import { freePort } from "../free-port.ts";
 import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { startBalancer } from "./balancer.ts";
@@ -28,6 +22,9 @@ import {
   waitUntilGone,
   waitUntilSettled,
 } from "./replica-counts.ts";
+import { startSimulatedListener } from "./simulated-listener.ts";
+import { Clocks } from "./skewed-clocks.ts";
+import { inLanes, judge, surely } from "./surely.ts";
 
 export interface ReplicaStorm {
   replicas: number;
@@ -37,13 +34,11 @@ export interface ReplicaStorm {
   agents: number;
   /** Longest time that a replica stands still; leases last 30 s. */
   freezeMs: number;
+  /** How far the clocks of replicas and listener are from the right time, one ahead and one behind; 0: not at all. */
+  skewMinutes: number;
+  /** How far the clock of PostgreSQL is set, forward and back again; 0: never. */
+  jumpMinutes: number;
 }
-
-/** Calls under way at a time. */
-const lanesMax = 24;
-
-/** Nobody answers while the last replica that works is being killed too: then a call is made again, under its own name. */
-const triesMax = 60;
 
 /** Between one harm and the next of its kind. */
 const pauseMs = 2_000;
@@ -64,12 +59,24 @@ interface World {
  * Afterwards everything is counted. @returns how many of the counts were as they must be, and how many were not.
  */
 export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: number; failed: number }> {
-  const postgres = await startPostgresServer();
-  if (postgres === undefined) {
-    console.log(postgresSkipped);
+  const library = findFakeTime();
+  const [isSkewed, isSet] = [storm.skewMinutes !== 0, storm.jumpMinutes !== 0];
+  if (library === undefined && (isSkewed || isSet)) {
+    console.log(fakeTimeSkipped);
     return { passed: 0, failed: 0 };
   }
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-replicas-"));
+  // PostgreSQL runs as a user of its own.
+  await chmod(directory, 0o711);
+  const databaseClock = path.join(directory, "clock");
+  await writeFile(databaseClock, "+0");
+  const environment = isSet ? fakeTimeEnvironment(library as string, databaseClock) : {};
+  const postgres = await startPostgresServer({ environment });
+  if (postgres === undefined) {
+    await rm(directory, { recursive: true });
+    console.log(postgresSkipped);
+    return { passed: 0, failed: 0 };
+  }
   const db = new pg.Client({ connectionString: postgres.url });
   const stop = new AsyncDisposableStack();
   stop.defer(() => rm(directory, { recursive: true, force: true }));
@@ -77,20 +84,27 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
   try {
     await db.connect();
     stop.defer(() => db.end());
-    const replicas = await startReplicas(directory, storm.replicas, postgres.url);
+    const { skewMinutes } = storm;
+    const clocks = isSkewed && library !== undefined ? new Clocks({ directory, library, skewMinutes }) : undefined;
+    const { replicas: count } = storm;
+    const replicas = await startReplicas({ directory, count, databaseUrl: postgres.url, ...(clocks && { clocks }) });
     for (const replica of replicas) stop.defer(() => replica.server.stop());
     const balancer = stop.use(await startBalancer(replicas.map(({ url }) => url)));
-    const listener = new ListenerProcess(path.join(directory, "listener"), await freePort(), balancer.url);
+    const listenerDir = path.join(directory, "listener");
+    const listener = new ListenerProcess(listenerDir, await freePort(), balancer.url, await clocks?.next());
     await listener.start();
     stop.defer(() => listener.end("SIGTERM"));
+    const others = await clocks?.countOthers([...replicas, listener].map(({ url }) => `${url}/ok`));
+    if (others) throw new Error(`${others} clocks are not as they were set`);
     const api = createClient({ baseUrl: balancer.url, apiKey: keys.admin });
     const { id, listener_key: key } = await api.createListener({
       body: { compute_type: "k8s", compute_id: "simulated", compute_config: {} },
     });
-    const compute = openRecordingCompute(1);
+    const compute = openRecordingCompute({ seed: 1 });
     const simulated = startSimulatedListener(compute, balancer.url, key as string);
     stop.defer(() => simulated.stop());
     const repository = stop.use(await createAgentRepository());
+    if (isSet) stop.use(setClock(databaseClock, storm.jumpMinutes));
     const world = { api, db, compute, agents: [], accepted: new Map(), listenerId: id, repository };
     return await liveThrough(world, storm, replicas, listener);
   } finally {
@@ -98,19 +112,14 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
   }
 }
 
-function startSimulatedListener(compute: RecordingCompute, url: string, key: string): Listener {
-  const logger = createLogger("silent");
-  const gateway = createGateway({
-    ...{ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger },
-    identify: httpIdentify(url),
-  });
-  const client = createListenerClient(httpSend(url, key), httpStreams(url, key));
-  const listener = createListener({
-    ...{ client, compute, traffic: gateway, logger, version: "storm", instanceId: "storm" },
-    limits: simulatedLimits,
-  });
-  listener.start();
-  return listener;
+/** Forward and back, with time between for servers to see it. */
+function setClock(file: string, minutes: number): Disposable {
+  let isAhead = false;
+  const timer = setInterval(() => {
+    isAhead = !isAhead;
+    writeFileSync(file, `+${isAhead ? minutes * 60 : 0}`);
+  }, 6_000);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 
 async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[], listener: ListenerProcess) {
@@ -154,15 +163,6 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
   const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];
   Object.assign(counts, await countLeft(world.db, dataDirs));
   return judge(counts);
-}
-
-function judge(counts: Record<string, number>) {
-  let failed = 0;
-  for (const [what, count] of Object.entries(counts)) {
-    if (count !== 0) failed += 1;
-    console.log(`${count === 0 ? "ok  " : "FAIL"} ${count} ${what}`);
-  }
-  return { passed: Object.keys(counts).length - failed, failed };
 }
 
 async function createAll(world: World, storm: ReplicaStorm): Promise<void> {
@@ -243,27 +243,4 @@ async function corrections(replicas: Replica[]): Promise<number> {
     sum += Number(/^pierhead_resync_corrections_total (\d+)/m.exec(text)?.[1] ?? Number.NaN);
   }
   return sum;
-}
-
-/** A call that is made until it is answered, each time under the same key: it is done once. */
-async function surely<T>(act: (idempotencyKey: string) => Promise<T>): Promise<T> {
-  const key = randomUUID();
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await act(key);
-    } catch (error) {
-      const isPassing = !(error instanceof ApiFailure) || error.status >= 500;
-      if (!isPassing || tries === triesMax) throw error;
-      await sleep(500);
-    }
-  }
-}
-
-async function inLanes(work: (() => Promise<unknown>)[]): Promise<void> {
-  const left = work.values();
-  await Promise.all(
-    Array.from({ length: lanesMax }, async () => {
-      for (const one of left) await one();
-    }),
-  );
 }

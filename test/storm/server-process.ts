@@ -21,23 +21,26 @@ const readyTimeoutMs = 180_000;
 
 /**
  * Starts `pierhead up` on a data directory and waits until it is ready.
+ * @param program directory of the sources to run: this tree by default.
+ * @param onLog gets all that it writes to its two streams.
  * @returns undefined when it died before: the fault point of a start was reached.
  */
 export async function startServerProcess(
   dataDir: string,
   environment: Record<string, string>,
+  { program = ".", onLog }: { program?: string; onLog?: (chunk: Buffer) => void } = {},
 ): Promise<ServerProcess | undefined> {
-  const child = spawn(process.execPath, [path.resolve("src/main.ts"), "up"], {
+  const child = spawn(process.execPath, [path.resolve(program, "src/main.ts"), "up"], {
     env: {
       ...process.env,
-
       PIERHEAD_DATA_DIR: dataDir,
       PIERHEAD_LOG_LEVEL: "warn",
       NO_COLOR: "1",
       ...environment,
     },
-    stdio: ["ignore", "ignore", "pipe"],
+    stdio: ["ignore", onLog === undefined ? "ignore" : "pipe", "pipe"],
   });
+  for (const stream of [child.stdout, child.stderr]) if (onLog !== undefined) stream?.on("data", onLog);
   let output = "";
   child.stderr?.on("data", (chunk: Buffer) => {
     output = (output + chunk.toString()).slice(-20_000);

@@ -17,7 +17,7 @@ export function addLogRoutes(api: Api): void {
 
   route(api, operations.getRevisionLogs, async ({ principal, params, query }) => {
     const revision = await readRevision(db, principal, params);
-    return readPage(db, streamOf(revision, query.type), { ...query, cursor: query.offset });
+    return readPage(db, streamOf(db, revision, query.type), { ...query, cursor: query.offset });
   });
 
   route(api, operations.getDeploymentLogs, async ({ principal, params, query }) => {
@@ -35,7 +35,7 @@ export function addLogRoutes(api: Api): void {
 
   const ofRevision = async (call: Call<typeof operations.readBuildLogs, Principal>, kind: Kind) => {
     const revision = await readRevision(db, call.principal, call.params);
-    return readPage(db, streamOf(revision, kind), wishOf(call.body));
+    return readPage(db, streamOf(db, revision, kind), wishOf(call.body));
   };
   route(api, operations.readBuildLogs, (call) => ofRevision(call, "build"));
   route(api, operations.readRevisionDeployLogs, (call) => ofRevision(call, "deploy"));
@@ -56,8 +56,9 @@ interface Stream {
   hasEnded: boolean;
 }
 
-function streamOf(revision: RevisionRow, kind: Kind): Stream {
-  return { deploymentId: revision.deployment_id, revisionId: revision.id, kind, hasEnded: hasEnded(revision, kind) };
+function streamOf(db: Db, revision: RevisionRow, kind: Kind): Stream {
+  const { deployment_id: deploymentId, id: revisionId } = revision;
+  return { deploymentId, revisionId, kind, hasEnded: hasEnded(revision, kind, db.now()) };
 }
 
 /** The next revision may write into it at any time. */
@@ -76,13 +77,13 @@ async function namedStream(
 ): Promise<Stream> {
   const { deployment_id, revision_id } = named;
   if (revision_id === undefined) return wholeStream((await readDeployment(db, principal, deployment_id)).id, kind);
-  return streamOf(await readRevision(db, principal, { deployment_id, revision_id }), kind);
+  return streamOf(db, await readRevision(db, principal, { deployment_id, revision_id }), kind);
 }
 
 /** A build's lines are stored before the revision moves on; replicas write as long as they run, and a little longer. */
-function hasEnded({ status, status_since: since }: RevisionRow, kind: Kind): boolean {
+function hasEnded({ status, status_since: since }: RevisionRow, kind: Kind, now: Date): boolean {
   if (kind === "build") return isFinal(status) || status === "AWAITING_DEPLOY" || status === "DEPLOYING";
-  return isFinal(status) && status !== "DEPLOYED" && Date.now() - since.getTime() > lastLinesMs;
+  return isFinal(status) && status !== "DEPLOYED" && now.getTime() - since.getTime() > lastLinesMs;
 }
 
 /** Lines of a failed replica arrive in batches after the report of its end. */

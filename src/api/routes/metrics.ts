@@ -12,7 +12,7 @@ export function addMetricsRoutes(api: Api): void {
   const { db } = api.deps;
   route(api, operations.readMetrics, async ({ principal, params, query }) => {
     const { id } = await readDeployment(db, principal, params.deployment_id);
-    const to = query.end_time ? new Date(query.end_time) : new Date();
+    const to = query.end_time ? new Date(query.end_time) : db.now();
     const from = query.start_time ? new Date(query.start_time) : new Date(to.getTime() - hourMs);
     const { step_s: stepS } = query;
     const points = (to.getTime() - from.getTime()) / 1_000 / stepS;

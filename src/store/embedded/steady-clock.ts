@@ -1,7 +1,8 @@
-import { type Kysely, sql } from "kysely";
+import type { Kysely } from "kysely";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import type { DatabaseClock } from "../database-clock.ts";
 import type { Database } from "../schema.ts";
+import { jumpMinMs, moveSpans } from "../spans.ts";
 
 /**
  * The clock of the embedded database: it goes on evenly when somebody sets the machine's, as a fresh clock of a network or
@@ -37,24 +38,6 @@ const evenMs = () => process.hrtime.bigint() / 1_000_000n;
 
 const lookIntervalMs = 1_000;
 
-/** More than what a busy second or a correction by NTP makes: somebody has set the clock. */
-const jumpMinMs = 2_000;
-
-/** Moments that are so far from now, not ones of a calendar: they move with the clock. A test compares it with the tables. */
-export const spans: Readonly<Record<string, readonly string[]>> = {
-  revisions: ["deadline_at"],
-  builds: ["lease_until"],
-  reconcile_queue: ["run_at", "lease_until"],
-  leases: ["lease_until"],
-  listeners: ["lease_until", "last_seen_at"],
-  webhook_deliveries: ["next_attempt_at", "lease_until"],
-  tracing_projects: ["retry_at"],
-  oauth_tokens: ["refresh_until"],
-  branch_watches: ["look_at"],
-  commit_reports: ["retry_at"],
-  previews: ["retry_at"],
-};
-
 /**
  * Lets the database's clock follow the machine's. A jump takes along every deadline and lease, so that what was to happen in
  * a minute happens in a minute: forward before the clock and backward after it, for in between they may only be late.
@@ -66,7 +49,7 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
     if (Math.abs(byMs) < jumpMinMs) return clock.add(byMs);
     logger.warn({ seconds: Math.round(byMs / 1_000) }, "the clock of this machine was set");
     if (byMs < 0) clock.add(byMs);
-    await moveSpans(kysely, byMs);
+    await moveSpans(kysely, byMs, new Date());
     if (byMs > 0) clock.add(byMs);
   };
   const timer = setInterval(() => {
@@ -81,16 +64,4 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
       await following;
     },
   };
-}
-
-async function moveSpans(kysely: Kysely<Database>, byMs: number): Promise<void> {
-  const moves = Object.entries(spans).map(([table, columns]) => {
-    const moved = columns.map(
-      (column) => sql`${sql.ref(column)} = ${sql.ref(column)} + ${byMs} * interval '1 millisecond'`,
-    );
-    const set = columns.map((column) => sql`${sql.ref(column)} is not null`);
-    return sql`${sql.ref(`${table}_moved`)} as (
-      update ${sql.table(table)} set ${sql.join(moved)} where ${sql.join(set, sql` or `)})`;
-  });
-  await sql`with ${sql.join(moves)} select 1`.execute(kysely);
 }

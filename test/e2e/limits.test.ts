@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { after, test } from "node:test";
+import { errorHeader } from "../../src/contract/error.ts";
+import { createAgentRepository } from "../agent-repository.ts";
+import { startTestServer } from "../server.ts";
+import { deploymentNowhere } from "../things.ts";
+
+interface Limit {
+  what: string;
+  /** In bytes, seconds, or as it is. */
+  max: number;
+  status: number;
+  code: string | null;
+}
+
+const units: Record<string, number> = { KiB: 2 ** 10, MiB: 2 ** 20 };
+
+/** The table of docs/limits.md. */
+async function readTable(): Promise<Limit[]> {
+  const rows = (await readFile("docs/limits.md", "utf8")).matchAll(
+    /^\| (.+?) \| (\d+) ?(\S*) \| (\d+) ?(?:`(\w+)`)? \|$/gm,
+  );
+  return [...rows].map(([, what = "", number, unit = "", status, code]) => ({
+    ...{ what, max: Number(number) * (units[unit] ?? 1) },
+    ...{ status: Number(status), code: code ?? null },
+  }));
+}
+
+interface Told {
+  status: number;
+  code: string | null;
+}
+
+/** Goes up to a limit, or one step beyond it. */
+type Probe = (size: number) => Promise<Told>;
+
+const pierhead = await startTestServer({ PIERHEAD_RATE_LIMIT: "1000000" });
+after(() => pierhead[Symbol.asyncDispose]());
+
+async function ask(verb: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
+  const answer = await fetch(new URL(path, pierhead.url), {
+    method: verb,
+    headers: { "x-api-key": pierhead.apiKey, "content-type": "application/json", ...headers },
+    ...(body !== undefined && { body: body instanceof Blob || typeof body === "string" ? body : JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  const read = (): any => JSON.parse(text);
+  return { status: answer.status, code: answer.headers.get(errorHeader), text, read };
+}
+
+const create = (changed: object) =>
+  ask("POST", "/v2/deployments", { ...deploymentNowhere, name: randomUUID(), ...changed });
+
+/** The last of so many calls. */
+async function repeated(count: number, act: (index: number) => Promise<Told>): Promise<Told> {
+  for (let index = 1; index < count; index += 1) assert.ok((await act(index)).status < 300, `${index} of ${count}`);
+  return act(count);
+}
+
+/** What is made for a probe goes again, so that each starts from none. */
+async function emptied(path: string, field = "id"): Promise<void> {
+  for (;;) {
+    const { resources } = (await ask("GET", `${path}?limit=100`)).read();
+    if (resources.length === 0) return;
+    for (const one of resources) await ask("DELETE", `${path}/${one[field]}`);
+  }
+}
+
+const tag = async () => (await ask("POST", "/v2/admin/tags", { name: randomUUID() })).read().id as string;
+const tagValue = async (id: string) => {
+  const made = await ask("POST", `/v2/admin/tags/${id}/values`, { name: randomUUID() });
+  return { ...made, id: made.status < 300 ? (made.read().id as string) : "" };
+};
+
+/** A text of exactly so many bytes that is a create but for its size. */
+function paddedBody(size: number): string {
+  const text = JSON.stringify({ ...deploymentNowhere, name: randomUUID() });
+  return text.padEnd(size, " ");
+}
+
+const probes: Record<string, Probe> = {
+  "body of a request to the API": (size) => ask("POST", "/v2/deployments", paddedBody(size)),
+  "an uploaded archive": async (size) => {
+    const body = { name: randomUUID(), source: "internal_source", source_config: {}, source_revision_config: {} };
+    const { id } = (await ask("POST", "/v2/deployments", body)).read();
+    const { upload_url } = (await ask("POST", `/v2/deployments/${id}/upload-url`)).read();
+    const told = await ask("PUT", upload_url, new Blob([new Uint8Array(size)]), { "content-type": "application/gzip" });
+    // Read to its end, and found to be no archive.
+    return told.code === "uploadBroken" ? { status: 200, code: null } : told;
+  },
+  "body of a request to an agent": async (size) => ask("POST", await agentUrl(), new Blob([new Uint8Array(size)])),
+  "path, names and values of headers of a request, all together": (size) => rawRequest(size),
+  "time for the headers of a request to arrive": async (seconds) => (seconds === slowS ? inTime : tooLate),
+  "items of a page": (count) => ask("GET", `/v2/deployments?limit=${count}`),
+  "lines of a page of a log": async (count) => {
+    const { id } = (await create({})).read();
+    return ask("GET", `/v2/deployments/${id}/logs?type=deploy&limit=${count}`);
+  },
+  "deployments deleted by one call": async (count) => {
+    const ids = Array.from({ length: count }, () => randomUUID());
+    const told = await ask("DELETE", `/v2/deployments?deployment_ids=${ids.join()}`);
+    // That none of them is there is told of each.
+    return told.status === 422 ? told : { status: 200, code: null };
+  },
+  "name of a deployment": (length) => create({ name: randomUUID().padEnd(length, "x") }),
+  "`Idempotency-Key`": (length) => {
+    const headers = { "idempotency-key": randomUUID().padEnd(length, "x") };
+    return ask("POST", "/v2/deployments", { ...deploymentNowhere, name: randomUUID() }, headers);
+  },
+  "secrets of a deployment, names and values together": (bytes) =>
+    create({ secrets: [{ name: "KEY", value: "x".repeat(bytes - "KEY".length) }] }),
+  "name of a secret": (length) => create({ secrets: [{ name: "K".repeat(length), value: "x" }] }),
+  "replicas of a deployment (`max_scale`)": (count) => {
+    const image = { source: "external_docker", source_config: { resource_spec: { max_scale: count } } };
+    return create({ ...image, source_revision_config: { image_uri: "registry.invalid/agent:1" } });
+  },
+  "tags of a workspace": async (count) => {
+    await emptied("/v2/admin/tags");
+    return repeated(count, () => ask("POST", "/v2/admin/tags", { name: randomUUID() }));
+  },
+  "values of a tag": async (count) => {
+    await emptied("/v2/admin/tags");
+    const id = await tag();
+    return repeated(count, () => tagValue(id));
+  },
+  "tags on a deployment": async (count) => {
+    await emptied("/v2/admin/tags");
+    const id = await tag();
+    const tag_value_ids: string[] = [];
+    for (let made = 0; made < count; made += 1) tag_value_ids.push((await tagValue(id)).id);
+    const deployment = (await create({})).read();
+    return ask("PUT", `/v2/admin/deployments/${deployment.id}/tags`, { tag_value_ids });
+  },
+  "webhooks of a workspace": async (count) => {
+    await emptied("/v2/webhooks");
+    return repeated(count, () => ask("POST", "/v2/webhooks", { url: "https://hooks.invalid/" }));
+  },
+  "integrations of a workspace": async (count) => {
+    await emptied("/v2/integrations");
+    const body = { host: "gitlab", url: "https://git.invalid/acme", token: "glpat-0123456789" };
+    return repeated(count, () => ask("POST", "/v2/integrations", { ...body, name: randomUUID() }));
+  },
+};
+
+/** What is written to a socket at once, and after a while. @returns the status of the answer. */
+async function exchange(text: string, later?: { afterMs: number; text: string }): Promise<Told> {
+  const { hostname, port } = new URL(pierhead.url);
+  const socket = connect(Number(port), hostname, () => socket.write(text));
+  const timer = later && setTimeout(() => socket.write(later.text), later.afterMs);
+  try {
+    for await (const chunk of socket) {
+      const [, status] = /^HTTP\/1\.1 (\d+)/.exec(chunk.toString()) ?? [];
+      return { status: Number(status), code: null };
+    }
+    return { status: 0, code: null };
+  } finally {
+    clearTimeout(timer);
+    socket.destroy();
+  }
+}
+
+/** With path, names and values of exactly so many bytes. */
+function rawRequest(size: number): Promise<Told> {
+  const others = "/ok" + "host" + "x" + "x-padding";
+  return exchange(`GET /ok HTTP/1.1\r\nhost: x\r\nx-padding: ${"x".repeat(size - others.length)}\r\n\r\n`);
+}
+
+/** Of an agent that answers whatever it is asked. */
+async function deployAgent(): Promise<string> {
+  const repository = await createAgentRepository();
+  const { id, latest_revision_id } = await pierhead.client.createDeployment({
+    body: {
+      ...{ name: randomUUID(), source: "github" },
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  await pierhead.client.waitForRevision({ deployment_id: id, revision_id: latest_revision_id as string });
+  await repository[Symbol.asyncDispose]();
+  return (await pierhead.client.getDeployment({ deployment_id: id })).url as string;
+}
+
+let deployed: Promise<string> | undefined;
+const agentUrl = (): Promise<string> => {
+  deployed ??= deployAgent();
+  return deployed;
+};
+
+const table = await readTable();
+
+/** Begun before the others, as they take that long: one arrives in time, one never does. */
+const slowS = table.find(({ what }) => what.startsWith("time for the headers"))?.max ?? 0;
+const late = "GET /ok HTTP/1.1\r\nhost: x\r\n";
+const inTime = exchange(late, { afterMs: (slowS * 1_000) / 2, text: "\r\n" });
+const tooLate = exchange(late);
+
+test("every documented limit is known here, and the other way round", () => {
+  assert.deepEqual(table.map(({ what }) => what).sort(), Object.keys(probes).sort());
+});
+
+for (const { what, max, status, code } of table) {
+  test(`what is documented of "${what}" holds: ${max} pass, one more is answered ${status}`, async () => {
+    const probe = probes[what] as Probe;
+    const within = await probe(max);
+    assert.ok(within.status >= 200 && within.status < 300, `${max}: ${within.status}`);
+    const beyond = await probe(max + 1);
+    assert.equal(beyond.status, status);
+    if (code !== null) assert.equal(beyond.code, code);
+  });
+}

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { tmpdir } from "node:os";
+import { sql } from "kysely";
+import pg from "pg";
+import { openDatabase } from "../../src/store/database.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
+
+const logger = createLogger("silent");
+
+eachDatabase("a wake reaches who listens here, and no one who stopped", async (db) => {
+  const heard: string[] = [];
+  const stopFirst = db.changes.onWake(() => heard.push("first"));
+  const stopSecond = db.changes.onWake(() => heard.push("second"));
+  db.changes.wake();
+  stopFirst();
+  db.changes.wake();
+  stopSecond();
+  db.changes.wake();
+  assert.deepEqual(heard, ["first", "second", "second"]);
+});
+
+eachDatabase(
+  "a wake reaches other servers, even after their connection was lost, and does not come back",
+  async (db, { databaseUrl }) => {
+    const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), logger, poolMax: 2 });
+    try {
+      let [here, there] = [0, 0];
+      db.changes.onWake(() => (here += 1));
+      other.changes.onWake(() => (there += 1));
+      const wakeUntilHeard = () =>
+        eventually(
+          () => {
+            db.changes.wake();
+            here -= 1;
+            return there;
+          },
+          (heard) => heard > 0,
+        );
+      await wakeUntilHeard();
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity
+                 where application_name = 'pierhead changes' and datname = current_database()`.execute(db.kysely);
+      here = 0;
+      there = 0;
+      await eventually(
+        () => Math.min(here, there),
+        (heard) => heard > 0,
+        { what: "a wake of both after they reconnected" },
+      );
+      here = 0;
+      there = 0;
+      await wakeUntilHeard();
+      assert.equal(here, 0, "a server does not hear its own wakes from the database");
+    } finally {
+      await other.close();
+    }
+  },
+  { kinds: ["postgres"] },
+);
+
+eachDatabase(
+  "a storm of wakes is a few notifications, and the last one is never swallowed",
+  async (db, { databaseUrl }) => {
+    const ear = new pg.Client({ connectionString: databaseUrl });
+    let heard = 0;
+    ear.on("notification", () => (heard += 1));
+    await ear.connect();
+    await ear.query("listen pierhead_changes");
+    await eventually(
+      () => {
+        db.changes.wake();
+        return heard;
+      },
+      (count) => count > 0,
+    );
+    await quiet(() => heard);
+    heard = 0;
+    const began = performance.now();
+    for (let i = 0; i < 5_000; i += 1) {
+      db.changes.wake();
+      if (i % 100 === 0) await new Promise(setImmediate);
+    }
+    const stormMs = performance.now() - began;
+    await eventually(
+      () => heard,
+      (count) => count > 0,
+    );
+    await quiet(() => heard);
+    assert.ok(heard <= stormMs / 19 + 2, `${heard} notifications in ${stormMs} ms`);
+    await ear.end();
+  },
+  { kinds: ["postgres"] },
+);
+
+/** Resolves once a count has stood still for a while. */
+async function quiet(read: () => number): Promise<void> {
+  let [last, since] = [read(), Date.now()];
+  await eventually(
+    () => {
+      if (read() !== last) [last, since] = [read(), Date.now()];
+      return Date.now() - since;
+    },
+    (stillMs) => stillMs > 300,
+  );
+}

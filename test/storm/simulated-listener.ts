@@ -1,0 +1,23 @@
+import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
+import type { Compute } from "../../src/compute/compute.ts";
+import { createGateway } from "../../src/gateway/gateway.ts";
+import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { simulatedLimits } from "../../src/server/listener.ts";
+import { httpIdentify } from "../../src/server/listener-transport.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+
+/** A listener of this process on simulated compute, which outlives every server it is told by. */
+export function startSimulatedListener(compute: Compute, url: string, key: string): Listener {
+  const logger = createLogger("silent");
+  const gateway = createGateway({
+    ...{ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger },
+    identify: httpIdentify(url),
+  });
+  const client = createListenerClient(httpSend(url, key), httpStreams(url, key));
+  const listener = createListener({
+    ...{ client, compute, traffic: gateway, logger, version: "storm", instanceId: "storm" },
+    limits: simulatedLimits,
+  });
+  listener.start();
+  return listener;
+}

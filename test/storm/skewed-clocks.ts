@@ -1,0 +1,36 @@
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { fakeTimeEnvironment } from "../fake-time.ts";
+
+/** Clocks that differ from each other: so far ahead, so far behind, right, and so on. */
+export class Clocks {
+  readonly #directory: string;
+  readonly #library: string;
+  readonly #skewS: number;
+  /** Seconds from the right time, one for each program. */
+  readonly #offsetsS: number[] = [];
+
+  constructor(options: { directory: string; library: string; skewMinutes: number }) {
+    this.#directory = options.directory;
+    this.#library = options.library;
+    this.#skewS = options.skewMinutes * 60;
+  }
+
+  /** The environment of the next program. */
+  async next(): Promise<Record<string, string>> {
+    const turn = this.#offsetsS.length;
+    const offsetS = [this.#skewS, -this.#skewS, 0][turn % 3] as number;
+    const file = path.join(this.#directory, `clock-${turn}`);
+    this.#offsetsS.push(offsetS);
+    await writeFile(file, `${offsetS < 0 ? "" : "+"}${offsetS}`);
+    return fakeTimeEnvironment(this.#library, file);
+  }
+
+  /** Servers, in the order of their environments, that do not live in the time they were given. */
+  async countOthers(urls: string[]): Promise<number> {
+    const seen = await Promise.all(urls.map(async (url) => Date.parse((await fetch(url)).headers.get("date") ?? "")));
+    // The header has whole seconds, and the answer takes a moment.
+    return seen.filter((at, index) => !(Math.abs(at - Date.now() - (this.#offsetsS[index] ?? 0) * 1_000) < 30_000))
+      .length;
+  }
+}

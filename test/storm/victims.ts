@@ -1,0 +1,209 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { type Client, createClient } from "../../src/client/client.ts";
+import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { freePort } from "../free-port.ts";
+import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { keys, ListenerProcess, type Replica, startReplicas } from "./fleet.ts";
+import { countLeft } from "./replica-counts.ts";
+import { inLanes, judge, surely } from "./surely.ts";
+
+/** How many agents there are; each deploy is of the next one. */
+const agentsMax = 4;
+
+/** On a machine that does other things too; it measures nothing. How long it took is said. */
+const settleTimeoutMs = 240_000;
+
+interface World {
+  /** Above all data directories: other programs of this machine that bear the same marks are none of ours. */
+  home: string;
+  api: Client;
+  databaseUrl: string;
+  postgres: PostgresServer;
+  replica: Replica;
+  listener: ListenerProcess;
+  repository: AgentRepository;
+  agents: Agent[];
+}
+
+interface Agent {
+  id: string;
+  /** What its active revision answers. */
+  version: string;
+}
+
+/** Kills one of its kind at once, and brings back what nobody else would. */
+type Victim = (world: World) => Promise<void>;
+
+const victims: Record<string, Victim> = {
+  "an agent": (world) => killOne(world, "PIERHEAD_REPLICA_ID"),
+  "a build": (world) => killOne(world, "PIERHEAD_BUILD_ID"),
+  "the listener": async ({ listener }) => {
+    await listener.end("SIGKILL");
+    await listener.start();
+  },
+  "the server": ({ replica }) => replica.restart("SIGKILL"),
+  PostgreSQL: ({ postgres }) => postgres.crash(),
+};
+
+/**
+ * Each of the programs that a deploy needs is killed in the middle of one, `times` each, on a server with PostgreSQL and a
+ * listener of its own. After each death all must come to serve again: what was deployed, or what was before it.
+ * @returns how many deaths and counts were as they must be, and how many were not.
+ */
+export async function stormVictims(times: number): Promise<{ passed: number; failed: number }> {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) {
+    console.log(postgresSkipped);
+    return { passed: 0, failed: 0 };
+  }
+  await using stop = new AsyncDisposableStack();
+  const home = await mkdtemp(path.join(tmpdir(), "pierhead-victims-"));
+  stop.defer(() => rm(home, { recursive: true, force: true }));
+  stop.defer(() => postgres.stop());
+  const [replica] = await startReplicas({ directory: home, count: 1, databaseUrl: postgres.url });
+  if (replica === undefined) throw new Error("no server");
+  stop.defer(() => replica.server.stop());
+  const listener = new ListenerProcess(path.join(home, "listener"), await freePort(), replica.url);
+  await listener.start();
+  stop.defer(() => listener.end("SIGTERM"));
+  const repository = stop.use(await createAgentRepository());
+  const api = createClient({ baseUrl: replica.url, apiKey: keys.admin });
+  const world = { home, api, databaseUrl: postgres.url, postgres, replica, listener, repository, agents: [] };
+  await createAgents(world);
+  const deaths = await killAll(world, times);
+  const left = judge(await countAfter(world));
+  return { passed: deaths.passed + left.passed, failed: deaths.failed + left.failed };
+}
+
+async function createAgents(world: World): Promise<void> {
+  for (let index = 0; index < agentsMax; index += 1) {
+    const version = `agent-${index}`;
+    const ref = await world.repository.commit(slowly(version));
+    const body = {
+      ...{ name: version, source: "github" as const },
+      source_config: { repo_url: world.repository.url, build_on_push: false, deployment_type: "dev" as const },
+      source_revision_config: { repo_ref: ref, langgraph_config_path: "pierhead.json" },
+    };
+    const { id } = await world.api.createDeployment({ body });
+    world.agents.push({ id, version });
+  }
+  for (const agent of world.agents) await settledRevision(world, agent);
+  await allServe(world);
+}
+
+/** With a build that takes a moment, so that it can be met. */
+function slowly(version: string): Record<string, string> {
+  const build = ["node", "-e", "setTimeout(() => {}, 700)"];
+  return { ...nodeAgent(version), "pierhead.json": JSON.stringify({ build, start: ["node", "server.js"] }) };
+}
+
+async function killAll(world: World, times: number) {
+  const counts = { passed: 0, failed: 0 };
+  for (const [name, kill] of Object.entries(victims)) {
+    const tookMs: number[] = [];
+    for (let time = 0; time < times; time += 1) {
+      try {
+        tookMs.push(await dieOnce(world, kill, `${name.replaceAll(" ", "-")}-${time}`, (time * 397) % 1_500));
+        counts.passed += 1;
+      } catch (error) {
+        counts.failed += 1;
+        console.log(`FAIL ${name} was killed, time ${time + 1}: ${error instanceof Error ? error.stack : error}`);
+      }
+    }
+    const [median, most] = [0.5, 1].map(
+      (share) => tookMs.toSorted((a, b) => a - b)[Math.ceil(share * tookMs.length) - 1],
+    );
+    console.log(`${name} was killed ${times} times; all served again after ${median} ms, ${most} ms at most`);
+  }
+  return counts;
+}
+
+/** A deploy of one agent, and a death `afterMs` later. @returns how long it then took until all was settled, in ms. */
+async function dieOnce(world: World, kill: Victim, version: string, afterMs: number): Promise<number> {
+  const agent = world.agents[Math.floor(Math.random() * world.agents.length)] as Agent;
+  const ref = await world.repository.commit(slowly(version));
+  const body = { source_revision_config: { repo_ref: ref } };
+  await surely((idempotencyKey) => world.api.patchDeployment({ deployment_id: agent.id, body }, { idempotencyKey }));
+  await new Promise((resolve) => setTimeout(resolve, afterMs));
+  await kill(world);
+  const began = performance.now();
+  const status = await settledRevision(world, agent);
+  if (status === "DEPLOYED") agent.version = version;
+  await allServe(world);
+  return Math.round(performance.now() - began);
+}
+
+/** @returns DEPLOYED, or how it failed: with a reason, else it throws. */
+async function settledRevision({ api }: World, { id }: Agent): Promise<string> {
+  const { status, status_message: why } = (await eventually(
+    () => surely(async () => (await api.listRevisions({ deployment_id: id, limit: 1 })).resources[0]),
+    (revision) => revision !== undefined && /DEPLOYED|FAILED/.test(revision.status),
+    { timeoutMs: settleTimeoutMs, what: "the revision" },
+  )) as { status: string; status_message: string | null };
+  if (status !== "DEPLOYED" && (why ?? "").length < 10) throw new Error(`${status} without a reason: ${why}`);
+  return status;
+}
+
+/** Each agent answers through the gateway of its listener, as its active revision. */
+async function allServe({ agents, listener, api }: World): Promise<void> {
+  for (const { id, version } of agents) {
+    const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
+    const address = `${listener.url}${new URL(url ?? "").pathname}/version`;
+    const answers = () => fetch(address).then((answer) => answer.text(), String);
+    await eventually(answers, (text) => text.includes(`"${version}"`), { timeoutMs: settleTimeoutMs, what: version });
+  }
+}
+
+/** Kills any process of this storm that carries a mark; waits until there is one. */
+async function killOne({ home }: World, mark: string): Promise<void> {
+  const found = async () => {
+    const pids = (await readdir("/proc")).filter((pid) => /^\d+$/.test(pid));
+    const marked = await Promise.all(
+      pids.map(async (pid) => ((await isMarked(pid, { home, mark })) ? [Number(pid)] : [])),
+    );
+    return marked.flat();
+  };
+  const pids = await eventually(found, ({ length }) => length > 0, {
+    timeoutMs: 60_000,
+    what: `a process with ${mark}`,
+  });
+  const pid = pids[Math.floor(Math.random() * pids.length)] as number;
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It ended in between, by itself.
+  }
+}
+
+async function isMarked(pid: string, { home, mark }: { home: string; mark: string }): Promise<boolean> {
+  const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+  return environment.includes(home) && environment.split("\0").some((one) => one.startsWith(`${mark}=`));
+}
+
+/** What is there more than it should be: while all serve, and after all is deleted. */
+async function countAfter({ api, agents, databaseUrl, replica, listener }: World): Promise<Record<string, number>> {
+  const db = new pg.Client({ connectionString: databaseUrl });
+  await db.connect();
+  try {
+    const { rows } = await db.query(`select count(*)::int as count from (select 1 from events
+      where kind = 'revision.status' group by revision_id, data ->> 'from', data ->> 'to' having count(*) > 1) twice`);
+    await inLanes(
+      agents.map(
+        ({ id }) =>
+          () =>
+            surely(() => api.deleteDeployment({ deployment_id: id })),
+      ),
+    );
+    for (const { id } of agents) await api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs });
+    // Directories of builds that a killed server left go when it starts again.
+    await replica.restart();
+    const left = await countLeft(db, [replica.dataDir, listener.dataDir]);
+    return { "moves that were made twice": rows[0].count, ...left };
+  } finally {
+    await db.end();
+  }
+}

@@ -1,0 +1,65 @@
+import path from "node:path";
+import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
+import { freePort } from "../free-port.ts";
+import { startPostgresServer } from "../postgres-server.ts";
+import { startBalancer } from "../storm/balancer.ts";
+import { keys, ListenerProcess, Replica, startReplicas } from "../storm/fleet.ts";
+import type { Program } from "./programs.ts";
+
+/** A Pierhead whose program is replaced. */
+export interface Installation {
+  /** Of its API. */
+  url: string;
+  /** Where its agents are called. */
+  agentsUrl: string;
+  dataDirs: string[];
+  replicas: Replica[];
+  /** Runs its agents where the replicas do not. */
+  listener: ListenerProcess | null;
+}
+
+/** Where agents wait for their gates, nothing but the gates must end the wait; builds that wait must not keep others away. */
+const patience = {
+  PIERHEAD_DRAIN_TIMEOUT_MS: "600000",
+  PIERHEAD_BUILD_CONCURRENCY: "32",
+  PIERHEAD_RATE_LIMIT: "0",
+};
+
+/** One server on the embedded database, as on a laptop: its agents are its own. */
+export async function startOneServer(stop: AsyncDisposableStack, directory: string, { directory: program }: Program) {
+  const cacheDir = path.resolve("node_modules/.cache/pierhead");
+  await ensureTemplate(cacheDir);
+  const replica = new Replica(path.join(directory, "server"), await freePort(), {
+    ...patience,
+    PIERHEAD_ADMIN_KEY: keys.admin,
+    PIERHEAD_COMPUTE: "process",
+    PIERHEAD_CACHE_DIR: cacheDir,
+    PIERHEAD_DATABASE_TEMPLATE_DIR: cacheDir,
+  });
+  replica.program = program;
+  await replica.start();
+  stop.defer(() => replica.server.stop());
+  const { url, dataDir } = replica;
+  return { url, agentsUrl: url, dataDirs: [dataDir], replicas: [replica], listener: null } satisfies Installation;
+}
+
+/** Two control planes on one PostgreSQL behind a load balancer, and a listener. @returns null where there is no PostgreSQL. */
+export async function startTwoReplicas(
+  stop: AsyncDisposableStack,
+  directory: string,
+  { directory: program }: Program,
+): Promise<Installation | null> {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return null;
+  stop.defer(() => postgres.stop());
+  const wanted = { directory, count: 2, databaseUrl: postgres.url, program, environment: patience };
+  const replicas = await startReplicas(wanted);
+  for (const replica of replicas) stop.defer(() => replica.server.stop());
+  const { url } = stop.use(await startBalancer(replicas.map((replica) => replica.url)));
+  const listener = new ListenerProcess(path.join(directory, "listener"), await freePort(), url);
+  listener.program = program;
+  await listener.start();
+  stop.defer(() => listener.end("SIGTERM"));
+  const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];
+  return { url, agentsUrl: listener.url, dataDirs, replicas, listener };
+}

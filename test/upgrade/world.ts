@@ -1,0 +1,166 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "../../src/client/client.ts";
+import type { AgentRepository } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
+import { inLanes, surely } from "../storm/surely.ts";
+import type { Gates } from "./held-agent.ts";
+import type { HeldCompute } from "./held-compute.ts";
+import type { Installation } from "./installation.ts";
+
+/** Settling measures nothing. */
+export const settleTimeoutMs = 600_000;
+
+/** What was asked for, and what must therefore be there. */
+export interface World {
+  api: Client;
+  installation: Installation;
+  compute: HeldCompute;
+  gates: Gates;
+  repository: AgentRepository;
+  listenerId: string;
+  /** Revisions of every deployment that was accepted, as they were answered, oldest first. */
+  accepted: Map<string, string[]>;
+  /** On simulated compute, from the beginning. */
+  simulated: string[];
+  /** On process compute, built from git. */
+  agents: Agent[];
+  /** An agent that is updated and rolled back now and then. */
+  mover: Agent | null;
+  /** How often each version of an agent must have been started by now. */
+  starts: Map<string, number>;
+}
+
+export interface Agent {
+  id: string;
+  name: string;
+  /** Of the process that answers now. */
+  pid: number;
+}
+
+export async function createSimulated({ api, accepted, listenerId }: World, name: string): Promise<string> {
+  const body = {
+    ...{ name, source: "external_docker" as const, source_config: { listener_id: listenerId } },
+    source_revision_config: { image_uri: "registry.invalid/agent:1" },
+  };
+  const made = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  accepted.set(made.id, [made.latest_revision_id as string]);
+  return made.id;
+}
+
+export async function createAgent(world: World, name: string, held: { end?: string } = {}): Promise<Agent> {
+  const { api, accepted, repository } = world;
+  const version = `${name}.0`;
+  const body = {
+    ...{ name, source: "github" as const },
+    source_config: { repo_url: repository.url, build_on_push: false, deployment_type: "dev" as const },
+    source_revision_config: {
+      repo_ref: await repository.commit(world.gates.agent(version, held)),
+      langgraph_config_path: "pierhead.json",
+    },
+  };
+  const made = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  accepted.set(made.id, [made.latest_revision_id as string]);
+  world.starts.set(version, 1);
+  return { id: made.id, name, pid: 0 };
+}
+
+/** Another image, or another commit. */
+export async function update({ api, accepted }: World, id: string, to: { image_uri: string } | { repo_ref: string }) {
+  const body = { source_revision_config: to };
+  const { latest_revision_id: revision } = await surely((idempotencyKey) =>
+    api.patchDeployment({ deployment_id: id, body }, { idempotencyKey }),
+  );
+  accepted.get(id)?.push(revision as string);
+}
+
+/** Back to its first revision. */
+export async function rollBack({ api, accepted }: World, id: string): Promise<void> {
+  const revisions = accepted.get(id) as string[];
+  const ids = { deployment_id: id, revision_id: revisions[0] as string };
+  const { latest_revision_id: revision } = await surely((idempotencyKey) =>
+    api.redeployRevision(ids, { idempotencyKey }),
+  );
+  revisions.push(revision as string);
+}
+
+export async function remove({ api, accepted }: World, ids: string[]): Promise<void> {
+  await inLanes(
+    ids.map((id) => () => surely((idempotencyKey) => api.deleteDeployment({ deployment_id: id }, { idempotencyKey }))),
+  );
+  for (const id of ids) {
+    await surely(() => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));
+    accepted.delete(id);
+  }
+}
+
+export async function waitForStatus({ api, accepted }: World, ids: string[], status: string): Promise<void> {
+  for (const id of ids) {
+    await eventually(
+      () => surely(() => api.getRevision({ deployment_id: id, revision_id: accepted.get(id)?.at(-1) as string })),
+      (revision) => revision.status === status,
+      { timeoutMs: settleTimeoutMs, what: `${status} of ${id}` },
+    );
+  }
+}
+
+/** Where the gateway answers for it. */
+export async function pathOf({ api }: World, { id }: Agent): Promise<string> {
+  const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
+  return new URL(url ?? "").pathname;
+}
+
+/** The process that answers for an agent, through the gateway. */
+export async function findPid(world: World, agent: Agent): Promise<number> {
+  const { name } = agent;
+  const address = `${world.installation.agentsUrl}${await pathOf(world, agent)}/version`;
+  const answer = await eventually(
+    () => fetch(address).then((response) => response.text(), String),
+    (text) => text.includes(`"${name}.`),
+    { what: `an answer of ${name}`, timeoutMs: settleTimeoutMs },
+  );
+  return (JSON.parse(answer) as { pid: number }).pid;
+}
+
+/** Deployments that are made one after the other, whoever answers. */
+export function createAlways(world: World, prefix: string) {
+  const stopping = new AbortController();
+  let count = 0;
+  const working = (async () => {
+    while (!stopping.signal.aborted) {
+      await createSimulated(world, `${prefix}-${count}`);
+      count += 1;
+      await sleep(50);
+    }
+  })();
+  // Whoever stops it is told.
+  working.catch(() => {});
+  return async (): Promise<number> => {
+    stopping.abort();
+    await working;
+    return count;
+  };
+}
+
+/** Requests to agents, one after the other. @returns what ends it and says how many were made, and failed. */
+export function askAlways({ installation }: World, paths: string[]) {
+  const stopping = new AbortController();
+  const counts = { asked: 0, failed: 0 };
+  const working = (async () => {
+    while (!stopping.signal.aborted) {
+      for (const path of paths) {
+        const isAnswered = await fetch(`${installation.agentsUrl}${path}/version`).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+        counts.asked += 1;
+        if (!isAnswered) counts.failed += 1;
+      }
+      await sleep(20);
+    }
+  })();
+  return async () => {
+    stopping.abort();
+    await working;
+    return counts;
+  };
+}
