@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { bootstrap } from "../src/server/bootstrap.ts";
 import { readConfig } from "../src/server/config.ts";
+import { serverNodeFlags } from "../src/server/node-flags.ts";
 import { type Db, openDatabase } from "../src/store/database.ts";
 import { ensureTemplate } from "../src/store/embedded/prepare-directory.ts";
 import { readOrCreateMasterKey } from "../src/store/master-key.ts";
@@ -50,6 +51,8 @@ export interface BenchServer {
   url: string;
   port: number;
   usage(): Promise<Usage>;
+  /** Resident bytes after a garbage collection, which costs it CPU. */
+  memory(): Promise<number>;
   /** First row of a query that the server runs on its own database. */
   row<T>(text: string): Promise<T>;
   /** The server writes events itself: so many a second, as many as it can, or to read each back at once (milliseconds). */
@@ -161,6 +164,7 @@ async function startServerProcess(
   const logFile = path.join(dataDir, "server.log");
   const log = openSync(logFile, "a");
   const child = fork(fileURLToPath(new URL("server-process.ts", import.meta.url)), [role], {
+    execArgv: [...process.execArgv, ...serverNodeFlags],
     env: { ...process.env, DATABASE_URL: undefined, ...environment },
     stdio: ["ignore", log, log, "ipc"],
   });
@@ -174,6 +178,7 @@ async function startServerProcess(
     url,
     port: Number(new URL(url).port),
     usage: () => ask<Usage>(child, { ask: "usage" }),
+    memory: () => ask<number>(child, { ask: "memory" }),
     row: <T>(text: string) => ask<T>(child, { ask: "row", text }),
     writeEvents: (count, perS) => ask(child, { ask: "writeEvents", tenantId, count, perS }),
     writeManyEvents: (count) => ask(child, { ask: "writeManyEvents", tenantId, count }),

@@ -33,11 +33,11 @@ async function fanOut({ size, install }: BenchRun, kind: DatabaseKind): Promise<
     const made = await inTurns(count, (index) => makeListener(call, installation, index));
     // Sessions and keys are in memory, code is compiled, statements are planned: what comes on top is what waiting costs.
     await inTurns(warmUp.questions, (index) => askOnce(call, made[index % warmUp.listeners] as Made));
-    const before = await server.usage();
+    const beforeBytes = await server.memory();
     const arrivals = new Map<string, { atMs: number; listenerId: string }>();
     for (const one of made) void follow({ agent, server }, one, stopping.signal, arrivals);
     await sleep(3_000);
-    const waiting = await server.usage();
+    const waitingBytes = await server.memory();
     const latenciesMs: number[] = [];
     let astray = 0;
     for (let sample = 0; sample < samples[size]; sample += 1) {
@@ -48,7 +48,7 @@ async function fanOut({ size, install }: BenchRun, kind: DatabaseKind): Promise<
       if (arrival.listenerId !== listenerId) astray += 1;
       await sleep(1_000 / perS);
     }
-    const each = (waiting.rssBytes - before.rssBytes) / 1_024 / count;
+    const each = (waitingBytes - beforeBytes) / 1_024 / count;
     const where = `with ${count} listeners, on ${kind}`;
     const line = (name: string, ours: number, unit: string, oursMax: number) =>
       benchLine({ goal: "G8", name: `${name} ${where}`, floor: null, ours, unit, target: { oursMax } });

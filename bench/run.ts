@@ -7,6 +7,7 @@ import { dockerBench } from "./docker.ts";
 import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
 import { gatewayBench } from "./gateway.ts";
 import { type BenchRun, startBenchRun } from "./installation.ts";
+import { isolationBench } from "./isolation.ts";
 import { type BenchLine, printLine } from "./line.ts";
 import { listenersBench } from "./listeners.ts";
 import { logsBench } from "./logs.ts";
@@ -28,6 +29,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   deploy: deployBench,
   docker: dockerBench,
   gateway: gatewayBench,
+  isolation: isolationBench,
   listeners: listenersBench,
   logs: logsBench,
   program: programBench,

@@ -79,7 +79,7 @@ export function moveStatements(ids: { deployment: string; revision: string }): S
       ), event as (
         insert into events (tenant_id, deployment_id, kind, data)
         select tenant_id, deployment_id, 'deployment.status', $2::jsonb from moved
-      ) insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from moved`,
+      ) select deployment_id from moved`,
     values: [{ sql: ids.deployment }, { constant: '{"from":"AWAITING_DATABASE","to":"READY"}' }],
   };
   const revision = ways.map(
@@ -90,7 +90,7 @@ export function moveStatements(ids: { deployment: string; revision: string }): S
       ), event as (
         insert into events (tenant_id, deployment_id, revision_id, kind, data)
         select tenant_id, deployment_id, id, 'revision.status', $4::jsonb from moved
-      ) insert into deployment_changes (tenant_id, deployment_id) select tenant_id, deployment_id from moved`,
+      ) select deployment_id from moved`,
       values: [
         { constant: to },
         { sql: ids.revision },

@@ -177,13 +177,15 @@ async function ask({ installation, server }: Side, path: string, durationMs: num
 
 /** Both at the same time. One minute has a resync in it. */
 async function idleLines(sides: readonly [Side, Side], { plan, amount }: Names): Promise<BenchLine[]> {
+  await Promise.all(sides.map(({ server }) => server.memory()));
   const begun = await Promise.all(sides.map(({ server }) => server.usage()));
   await sleep(plan.idleMs);
   const ended = await Promise.all(sides.map(({ server }) => server.usage()));
+  const rssBytes = await Promise.all(sides.map(({ server }) => server.memory()));
   const used = ended.map((usage, index) => ({
     cpuPercent: ((usage.cpuMs - (begun[index]?.cpuMs ?? 0)) / plan.idleMs) * 100,
     queries: ((usage.queries - (begun[index]?.queries ?? 0)) / plan.idleMs) * 60_000,
-    rssBytes: usage.rssBytes,
+    rssBytes: rssBytes[index] as number,
   }));
   const [few, many] = used as [(typeof used)[0], (typeof used)[0]];
   return [
