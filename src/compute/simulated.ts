@@ -112,13 +112,17 @@ export function openSimulatedCompute(options: SimulatedWorldOptions | { world: S
 
 interface Entry {
   state: ReplicaState;
-  spec: ReplicaSpec;
+  /** All that is kept of what it was started with: of ten thousand, the environment alone would be 20 MB. */
+  told: { start: string | undefined; cause: string | undefined; exitAfterMs: string | undefined };
   /** Cancels what was going to happen next to this replica. */
   cancelNext: () => void;
   stopped?: Promise<void>;
 }
 
 const nothingNext = () => {};
+
+const limit = "not enforced: a simulated replica uses nothing";
+const limits = { memory: limit, cpu: limit };
 
 /** The replicas themselves; outlives the drivers opened on it. */
 export class SimulatedWorld {
@@ -157,23 +161,22 @@ export class SimulatedWorld {
 
   start(spec: ReplicaSpec): void {
     if (this.#entries.has(spec.replicaId)) return;
-    const { replicaId, deploymentId, revisionId } = spec;
-    const limit = "not enforced: a simulated replica uses nothing";
+    const { replicaId, deploymentId, revisionId, env } = spec;
     const entry: Entry = {
-      spec,
+      told: { start: env["SIMULATE_START"], cause: env["SIMULATE_CAUSE"], exitAfterMs: env["SIMULATE_EXIT_AFTER_MS"] },
       state: {
         replicaId,
         deploymentId,
         revisionId,
         phase: "starting",
         startedAt: new Date(this.#clock.now()),
-        limits: { memory: limit, cpu: limit },
+        limits,
       },
       cancelNext: nothingNext,
     };
     this.#entries.set(replicaId, entry);
     this.#snapshot = undefined;
-    this.#planStart(entry);
+    this.#planStart(entry, spec.startTimeoutMs);
   }
 
   /** Ends a running replica as if it had died by itself: what a test tells the world to do. */
@@ -204,13 +207,13 @@ export class SimulatedWorld {
     return entry.stopped;
   }
 
-  #planStart(entry: Entry): void {
-    const { replicaId, startTimeoutMs, env } = entry.spec;
-    const fate = env["SIMULATE_START"] ?? this.#drawFate(replicaId);
+  #planStart(entry: Entry, startTimeoutMs: number): void {
+    const { replicaId } = entry.state;
+    const fate = entry.told.start ?? this.#drawFate(replicaId);
     const delayMs = fate === "hang" ? startTimeoutMs : this.#drawMs(this.#faults.startDelayMs, `start ${replicaId}`);
     entry.cancelNext = this.#clock.setTimeout(
       () => {
-        if (fate === "exit") this.#exit(entry, brokenStart(env["SIMULATE_CAUSE"]));
+        if (fate === "exit") this.#exit(entry, brokenStart(entry.told.cause));
         else if (fate === "hang" || delayMs >= startTimeoutMs) this.#exit(entry, notHealthy(startTimeoutMs));
         else this.#becomeReady(entry);
       },
@@ -225,11 +228,12 @@ export class SimulatedWorld {
 
   #becomeReady(entry: Entry): void {
     this.#change(entry, { phase: "ready", address: this.#address, serverVersion: "simulated" });
-    const { replicaId, env } = entry.spec;
     const { lifetimeMs } = this.#faults;
-    const told = env["SIMULATE_EXIT_AFTER_MS"];
+    const { exitAfterMs } = entry.told;
     const leftMs =
-      told !== undefined ? Number(told) : lifetimeMs !== null && this.#drawLifetimeMs(replicaId, lifetimeMs);
+      exitAfterMs !== undefined
+        ? Number(exitAfterMs)
+        : lifetimeMs !== null && this.#drawLifetimeMs(entry.state.replicaId, lifetimeMs);
     entry.cancelNext = nothingNext;
     if (leftMs !== false) entry.cancelNext = this.#clock.setTimeout(() => this.#exit(entry, crashed), leftMs);
   }
@@ -243,7 +247,7 @@ export class SimulatedWorld {
   #change(entry: Entry, change: Partial<ReplicaState>, isNews = true): void {
     entry.state = { ...entry.state, ...change };
     this.#snapshot = undefined;
-    if (!isNews || this.#isAnnouncing || this.happens("changeIsLost", entry.spec.replicaId)) return;
+    if (!isNews || this.#isAnnouncing || this.happens("changeIsLost", entry.state.replicaId)) return;
     this.#isAnnouncing = true;
     // A thousand starts of one moment are one look.
     queueMicrotask(() => {

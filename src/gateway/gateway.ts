@@ -152,7 +152,7 @@ class HttpGateway implements Gateway {
   }
 
   lastRequestAt(slug: string): Date | null {
-    const at = this.#deployments.get(slug)?.tally.lastRequestAtMs ?? null;
+    const at = this.#deployments.get(slug)?.lastRequestAtMs ?? null;
     return at === null ? null : new Date(at);
   }
 
@@ -185,17 +185,17 @@ class HttpGateway implements Gateway {
       waiting: 0,
       unknown: this.#unknown,
     };
-    for (const { route, tally, line } of this.#deployments.values()) {
+    for (const { route, inFlight, waiting } of this.#deployments.values()) {
       health.routes[route.state] += 1;
-      health.inFlight += tally.inFlight;
-      health.waiting += line.length;
+      health.inFlight += inFlight;
+      health.waiting += waiting;
     }
     return health;
   }
 
   async close({ graceMs } = { graceMs: 0 }): Promise<void> {
     this.#isClosing = true;
-    for (const { line } of this.#deployments.values()) line.dismiss((waiter) => waiter.refuse(refusals.stopping()));
+    for (const deployment of this.#deployments.values()) deployment.refuseWaiting(refusals.stopping());
     if (this.#exchanges.size > 0 && graceMs > 0) await this.#idle(graceMs);
     for (const exchange of this.#exchanges) {
       if (!exchange.isSettled) exchange.breakOff();

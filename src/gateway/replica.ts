@@ -13,7 +13,7 @@ export class Replica {
   #isRouted = true;
   readonly #idleSocketMs: number;
   readonly #onGone: () => void;
-  readonly #idleCalls = new Set<() => void>();
+  #idleCalls: Set<() => void> | undefined;
 
   /**
    * `idleSocketMs` bounds how long an unused connection is kept. It must be shorter than the agent server's own limit
@@ -50,7 +50,7 @@ export class Replica {
   end(): void {
     this.#inFlight -= 1;
     if (this.#inFlight > 0) return;
-    for (const call of [...this.#idleCalls]) call();
+    for (const call of [...(this.#idleCalls ?? [])]) call();
     this.#leaveWhenGone();
   }
 
@@ -68,7 +68,7 @@ export class Replica {
       const settle = (act: () => void) => () => {
         clearTimeout(timer);
         signal.removeEventListener("abort", onAbort);
-        this.#idleCalls.delete(onIdle);
+        this.#idleCalls?.delete(onIdle);
         act();
       };
       const onIdle = settle(() => resolve(true));
@@ -78,6 +78,7 @@ export class Replica {
         timeoutMs,
       );
       signal.addEventListener("abort", onAbort);
+      this.#idleCalls ??= new Set();
       this.#idleCalls.add(onIdle);
     });
   }

@@ -24,7 +24,7 @@ interface Member {
   route: Route | null;
   preparation: Preparation | null;
   state: Facts["state"];
-  readonly drains: Map<string, AbortController>;
+  drains: Map<string, AbortController> | null;
   cancelWake: () => void;
 }
 
@@ -225,7 +225,7 @@ export class Fleet {
       route: null,
       preparation: null,
       state: "kept",
-      drains: new Map(),
+      drains: null,
       cancelWake: nothingDue,
     };
     this.#members.set(deploymentId, member);
@@ -234,8 +234,7 @@ export class Fleet {
 
   #letGo(member: Member): void {
     member.cancelWake();
-    for (const drain of member.drains.values()) drain.abort();
-    member.drains.clear();
+    for (const drain of member.drains?.values() ?? []) drain.abort();
   }
 
   #drop(member: Member): void {
@@ -337,7 +336,7 @@ export class Fleet {
     const { deploymentId, assignment } = member;
     const replica = this.#replicasOf(deploymentId).find((facts) => facts.replicaId === replicaId);
     if (replica === undefined) return;
-    member.drains.get(replicaId)?.abort();
+    member.drains?.get(replicaId)?.abort();
     const { revisionId } = replica;
     this.#logger.debug({ deployment_id: deploymentId, replica_id: replicaId, because }, "replica is being removed");
     this.#operations.remove({ replicaId, deploymentId, revisionId, tenantId: assignment?.tenant_id ?? "" }, action);
@@ -357,15 +356,17 @@ export class Fleet {
     if (member.preparation === preparation) this.#mark(member.deploymentId);
   }
 
-  async #awaitDrain({ drains, deploymentId }: Member, action: Action & { kind: "awaitDrain" }): Promise<void> {
+  async #awaitDrain(member: Member, action: Action & { kind: "awaitDrain" }): Promise<void> {
     const { replicaId, timeoutMs } = action;
+    member.drains ??= new Map();
+    const { drains } = member;
     if (drains.has(replicaId)) return;
     const drain = new AbortController();
     drains.set(replicaId, drain);
     // Aborted: whoever did it no longer waits.
     await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
     if (drains.get(replicaId) === drain) drains.delete(replicaId);
-    if (!drain.signal.aborted) this.#mark(deploymentId);
+    if (!drain.signal.aborted) this.#mark(member.deploymentId);
   }
 
   async #removeState(member: Member): Promise<void> {
