@@ -9,7 +9,7 @@ export async function eventually<T>(
   holds: (state: T) => boolean,
   options: { timeoutMs?: number; what?: string } = {},
 ): Promise<T> {
-  const { timeoutMs = 30_000, what = "the state" } = options;
+  const { timeoutMs = 120_000, what = "the state" } = options;
   const end = Date.now() + timeoutMs;
   for (;;) {
     const state = await read();
