@@ -5,8 +5,8 @@ import { mintApiKey } from "../../src/auth/api-key.ts";
 import { eventually } from "../eventually.ts";
 import { startApi } from "./harness.ts";
 
-/** Slow enough that no token comes back while a test runs, unless it waits for it. */
-const t = await startApi({ rateLimit: { perS: 0.5, burst: 6 } });
+/** One in 10 s: none comes back while a test runs on a machine that is busy, unless it waits for it. */
+const t = await startApi({ rateLimit: { perS: 0.1, burst: 6 } });
 const list = (key: string) => t.ask({ url: "/v2/deployments", key });
 
 test("a key that asked for too much is told when to come again, and then may; no other key notices", async () => {
@@ -19,7 +19,7 @@ test("a key that asked for too much is told when to come again, and then may; no
   );
   const refused = answers[6];
   const retryAfterS = Number(refused?.headers["retry-after"]);
-  assert.ok(retryAfterS >= 1 && retryAfterS <= 2);
+  assert.ok(retryAfterS >= 1 && retryAfterS <= 10);
   assert.deepEqual(refused?.body, { detail: `Too many requests. Try again in ${retryAfterS} s.` });
   assert.equal((await list(modest)).status, 200);
   await eventually(

@@ -21,6 +21,8 @@ export interface RunOptions {
   startServer?: StartServer;
   /** Sees stderr while it is written. */
   onStderr?: (text: string) => void;
+  /** Sees stdout while it is written. */
+  onStdout?: (text: string) => void;
 }
 
 /** One run of the command line in this process, with streams that remember. */
@@ -30,7 +32,8 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
     const writable: Writable & { isTTY?: boolean } = new Writable({
       write(chunk, _, done) {
         written[name] += String(chunk);
-        if (name === "stderr") options.onStderr?.(written.stderr);
+        const seen = name === "stderr" ? options.onStderr : options.onStdout;
+        seen?.(written[name]);
         done();
       },
     });

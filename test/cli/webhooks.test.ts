@@ -105,9 +105,12 @@ test("events are shown oldest first, of one deployment or all, and followed unti
   assert.match(lines.at(-1) ?? "", /revision\.status DEPLOYING -> DEPLOYED \(/);
   assert.match((await done(["events", "--types", "deployment.created"])).stdout, /timeline/);
   const abort = new AbortController();
-  let isEnded = false;
+  let [isEnded, shown] = [false, 0];
   const following = runCli(["events", id, "-f", "-n", "1", "--json", "--data-dir", server.dataDir], {
     signal: abort.signal,
+    onStdout: (text) => {
+      shown = text.split("\n").filter((line) => line.includes('"deployment.changed"')).length;
+    },
   });
   void following.then(() => {
     isEnded = true;
@@ -115,16 +118,12 @@ test("events are shown oldest first, of one deployment or all, and followed unti
   await eventually(
     async () => {
       await server.client.patchDeployment({ deployment_id: id, body: { display_name: String(Math.random()) } });
-      return server.server.db.kysely
-        .selectFrom("events")
-        .select("id")
-        .where("kind", "=", "deployment.changed")
-        .execute();
+      return shown;
     },
-    ({ length }) => length > 5,
+    // One of them may have been there before.
+    (lines) => lines > 2,
   );
   assert.equal(isEnded, false);
   abort.abort(new Error("Ctrl-C"));
-  const { stdout } = await following;
-  assert.ok(stdout.split("\n").filter((line) => line.includes('"deployment.changed"')).length > 0);
+  assert.equal((await following).code, 0);
 });

@@ -238,7 +238,7 @@ describe("process compute: the life of a replica", () => {
     const state = await world.start(spec);
     await ask(state, "/stubborn");
     const { pid } = await pidOf(spec);
-    const removal = world.remove(spec, 300);
+    const removal = world.remove(spec, 3_000);
     await world.reaches(spec, "stopping");
     await removal;
     assert.equal(identify(pid), undefined);

@@ -196,7 +196,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
       (left) => left.length === 0,
       { what: "the build's container leaves" },
     );
-    const late = await failed(files, { timeoutMs: 8_000 });
+    const late = await failed(files, { timeoutMs: 20_000 });
     assert.equal(late.reason, "Timeout");
     await eventually(
       () => ours("/containers/json"),

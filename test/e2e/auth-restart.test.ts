@@ -83,9 +83,9 @@ test("a server that dies while it takes a code to the provider says so, and the 
   provider.answer();
   await page;
   const beganAtMs = Date.now();
-  const { status } = await clientOf("alice").waitForAuth({ auth_id: authId, timeout: 20 });
+  const { status } = await clientOf("alice").waitForAuth({ auth_id: authId, timeout: 60 }, { deadlineMs: 90_000 });
   assert.equal(status, "not_found");
-  assert.ok(Date.now() - beganAtMs < 15_000, "nobody waits for what cannot come");
+  assert.ok(Date.now() - beganAtMs < 45_000, "nobody waits for what cannot come");
   assert.deepEqual(await events("alice"), [["flow_failed", "interrupted"]]);
   as.answer = honest;
   const again = await begin("alice");

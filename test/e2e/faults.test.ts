@@ -4,19 +4,27 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { sql } from "kysely";
 import type { Revision } from "../../src/contract/revision.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 
-/** Deadlines short enough for a test; what they bound here would hang for ever. */
-const shortDeadlines = { PIERHEAD_BUILD_TIMEOUT_MS: "4000", PIERHEAD_DEPLOY_TIMEOUT_MS: "4000" };
+/** Deadlines short enough for a test, of what would hang for ever. All else has the time that a busy machine may need. */
+const hastyBuild = { PIERHEAD_BUILD_TIMEOUT_MS: "4000" };
+const hastyDeploy = { PIERHEAD_DEPLOY_TIMEOUT_MS: "4000" };
 
 const start = (argv: string[]) => JSON.stringify({ start: argv });
 const build = (argv: string[]) => JSON.stringify({ build: argv, start: ["node", "server.js"] });
 
 /** Each ends in its status within its deadline, says what to do, leaks nothing, and the old revision keeps serving. */
-const broken: { name: string; files: Record<string, string>; status: Revision["status"]; message: RegExp }[] = [
+const broken: {
+  name: string;
+  files: Record<string, string>;
+  status: Revision["status"];
+  message: RegExp;
+  deadlines?: Record<string, string>;
+}[] = [
   {
     name: "a config file that is no JSON",
     files: { "pierhead.json": "{ start: " },
@@ -36,12 +44,6 @@ const broken: { name: string; files: Record<string, string>; status: Revision["s
     message: /7[\s\S]*no such module|no such module[\s\S]*7/,
   },
   {
-    name: "a build that hangs",
-    files: { "pierhead.json": build(["node", "-e", "setInterval(() => {}, 1000)"]) },
-    status: "BUILD_FAILED",
-    message: /4 s|deadline|time/i,
-  },
-  {
     name: "a program that is not there",
     files: { "pierhead.json": start(["no-such-program-at-all"]) },
     status: "DEPLOY_FAILED",
@@ -54,29 +56,50 @@ const broken: { name: string; files: Record<string, string>; status: Revision["s
     message: /cannot read settings/,
   },
   {
+    name: "a build that hangs",
+    files: { "pierhead.json": build(["node", "-e", "setInterval(() => {}, 1000)"]) },
+    status: "BUILD_FAILED",
+    message: /4 s|deadline|time/i,
+    deadlines: hastyBuild,
+  },
+  {
     name: "a server that never gets healthy",
     files: {
       "server.js": "require('http').createServer((q, a) => { a.statusCode = 500; a.end() }).listen(process.env.PORT)",
     },
     status: "DEPLOY_FAILED",
     message: /\/ok/,
+    deadlines: hastyDeploy,
   },
   {
     name: "a server that listens elsewhere",
     files: { "server.js": "require('http').createServer((q, a) => a.end()).listen(0)" },
     status: "DEPLOY_FAILED",
     message: /PORT|\/ok/,
+    deadlines: hastyDeploy,
   },
 ];
 
 test("whatever breaks in a new revision, it says why and the old one keeps serving", async (context) => {
-  await using pierhead = await startTestServer(shortDeadlines);
+  await using pierhead = await startTestServer();
   await using repository = await createAgentRepository();
-  const { ids, url } = await deploy(pierhead, repository);
-  const { client } = pierhead;
+  let { ids, url, client } = { ...(await deploy(pierhead, repository)), client: pierhead.client };
+  let deadlinesNow: Record<string, string> | undefined;
+  const restart = async (deadlines?: Record<string, string>) => {
+    deadlinesNow = deadlines;
+    await pierhead.restart(deadlines);
+    client = pierhead.client;
+    url = (await client.getDeployment(ids)).url as string;
+    await eventually(
+      () => fetch(`${url}/version`).then(({ status }) => status),
+      (status) => status === 200,
+      { what: "the route of the agent" },
+    );
+  };
 
-  for (const { name, files, status, message } of broken) {
+  for (const { name, files, status, message, deadlines } of broken) {
     await context.test(name, async () => {
+      if (deadlines !== deadlinesNow) await restart(deadlines);
       await repository.commit({ ...nodeAgent("broken"), ...files });
       const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
       const revision = await settled(pierhead, ids, patched.latest_revision_id);
@@ -87,6 +110,7 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
   }
 
   await context.test("a config file that is missing: the message names those that are there", async () => {
+    await restart();
     const change = { source_revision_config: { langgraph_config_path: "agents/langgraph.json" } };
     const patched = await client.patchDeployment({ ...ids, body: change });
     const revision = await settled(pierhead, ids, patched.latest_revision_id);
@@ -153,11 +177,6 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
   assert.equal(await versionOf(url), "noisy");
   const find = async (query: string) =>
     (await pierhead.client.getDeploymentLogs({ ...ids, type: "deploy", order: "desc", limit: 5, query })).logs;
-  await eventually(
-    () => find("lines dropped"),
-    (lines) => lines.length > 0,
-    { what: "a line that says how much was dropped" },
-  );
   // What is written after the flood is seen, whatever was dropped of the flood itself.
   let count = 0;
   const seen = async () => {
@@ -165,7 +184,13 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
     await fetch(`${url}/say?mark-${count}`).then((answer) => answer.text());
     return find("said mark-");
   };
-  await eventually(seen, (lines) => lines.length > 0, { what: "a line after the flood", timeoutMs: 120_000 });
+  await eventually(seen, (lines) => lines.length > 0, { what: "a line after the flood", timeoutMs: 300_000 });
+  // Nothing is left out without a word; a machine that is slow enough to keep up leaves nothing out.
+  const { rows } = await sql<{ kept: number }>`
+    select count(*) as kept from log_entries where deployment_id = ${ids.deployment_id} and message like 'xxx%'`.execute(
+    pierhead.server.db.kysely,
+  );
+  assert.ok((await find("dropped")).length > 0 || rows[0]?.kept === 300_000, `${rows[0]?.kept} lines were kept`);
   const files = await readdir(path.join(pierhead.dataDir, "replicas"), { recursive: true });
   assert.ok(files.length < 50);
 });

@@ -61,7 +61,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     for await (const chunk of response.body as ReadableStream<Uint8Array>) {
       seen.push({ text: Buffer.from(chunk).toString(), atMs: performance.now() });
     }
-    // The second node sleeps 1 s after the first one's update was sent: buffered, both would arrive together.
+    // The second node sleeps 4 s after the first one's update was sent: buffered, both would arrive together.
     const at = (node: string) => seen.find(({ text }) => text.includes(`"${node}"`))?.atMs ?? Number.NaN;
     assert.ok(at("second") - at("first") > 500, JSON.stringify(seen));
   });
@@ -144,7 +144,7 @@ import { END, MessagesValue, START, StateGraph, StateSchema } from "@langchain/l
 const State = new StateSchema({ messages: MessagesValue });
 export const graph = new StateGraph(State)
   .addNode("first", () => ({ messages: [] }))
-  .addNode("second", async () => { await new Promise((resolve) => setTimeout(resolve, 1000)); return { messages: [] }; })
+  .addNode("second", async () => { await new Promise((resolve) => setTimeout(resolve, 4000)); return { messages: [] }; })
   .addEdge(START, "first").addEdge("first", "second").addEdge("second", END)
   .compile();
 `;
@@ -217,9 +217,10 @@ function startLoad(url: string, thread: string) {
   };
   const clients = [repeat(request), repeat(request), repeat(request), repeat(stream)];
   return {
+    /** So many requests more, and a stream. */
     async atLeast(more: number) {
-      const wanted = counts.requests + more;
-      while (counts.requests < wanted && failures.length === 0) await sleep(20);
+      const [requests, streams] = [counts.requests + more, counts.streams + 1];
+      while ((counts.requests < requests || counts.streams < streams) && failures.length === 0) await sleep(20);
     },
     async stop() {
       stopping.abort();

@@ -203,7 +203,12 @@ test("a build that fails and an agent that ends are marked with their cause, in 
     body: JSON.stringify({ source_revision_config: { repo_ref: "main" } }),
   });
   assert.equal(answer.status, 200);
-  const again = await traceOf(second, (all) => all.some(({ attributes }) => attributes["to"] === "DEPLOY_FAILED"));
+  const again = await traceOf(
+    second,
+    (all) =>
+      all.some(({ attributes }) => attributes["to"] === "DEPLOY_FAILED") &&
+      all.some(({ name }) => name === "listener.rollout"),
+  );
   assert.equal(find(again, "listener.rollout", { outcome: "failed" }).cause, "Exited");
   assert.equal(find(again, "reconcile.step", { to: "DEPLOY_FAILED" }).cause, "the rollout failed");
   assert.equal(collector.bodies.join("\n").includes(canary), false, "what a build prints is in no span");

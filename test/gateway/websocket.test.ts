@@ -9,7 +9,7 @@ const handshake = (path = "/d/demo/ws", upgrade = "websocket") =>
 
 test("a WebSocket passes through in both directions, early bytes included, and counts as under way until it ends", async () => {
   await using agent = await echoingAgent();
-  await using site = await startGateway({ limits: { requestDurationMs: 100, idleSocketMs: 50 } });
+  await using site = await startGateway({ limits: { requestDurationMs: 2_000, idleSocketMs: 50 } });
   site.gateway.setRoute(route([agent.target("r1")]));
   using raw = await openRaw(site.port, `${handshake()}early `);
 
@@ -33,7 +33,7 @@ test("a WebSocket passes through in both directions, early bytes included, and c
   const before = Date.now();
   await eventually(
     () => Date.now() - before,
-    (passed) => passed > 250,
+    (passed) => passed > 2_500,
   );
   raw.socket.write("still here");
   await raw.until(/still here$/);

@@ -70,11 +70,12 @@ async function watchOf(id: string) {
   return rows[0];
 }
 
-test("a signed push makes the branch it names due at all who follow it, and answers within a second", async () => {
+test("a signed push makes the branch it names due at all who follow it, and answers long before the host gives up", async () => {
   const [mine, other] = [await followed("acme/one"), await followed("acme/two")];
   const began = performance.now();
   const { status, body } = await send(pushOf("acme/one", "main", "a".repeat(40)));
-  assert.ok(performance.now() - began < 1_000);
+  // GitHub gives up after 10 s; where nothing else runs it is some 20 ms.
+  assert.ok(performance.now() - began < 9_000);
   assert.deepEqual([status, body], [202, { status: "accepted" }]);
   assert.deepEqual(await watchOf(mine), { told: 1, pushed: ["a".repeat(40)], is_due: true });
   assert.deepEqual(await watchOf(other), { told: 0, pushed: [], is_due: false });

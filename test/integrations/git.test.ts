@@ -1,14 +1,19 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
-import { chmod, chown, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { fetchCommit, resolveRef } from "../../src/integrations/git.ts";
 import { explainGit, GitFailure, type GitRemote } from "../../src/integrations/git-failure.ts";
 import { gitRepository, scratch } from "../builds/fixtures.ts";
 import { gitHttpServer } from "./git-http-server.ts";
+
+/** What git leaves is looked for here: that of other test processes, which run beside this one, is not ours. */
+const temporary = await mkdtemp(path.join(tmpdir(), "pierhead-git-test-"));
+process.env["TMPDIR"] = temporary;
+after(() => rm(temporary, { recursive: true, force: true }));
 
 const local = (repoUrl: string, changes: Partial<GitRemote> = {}): GitRemote => ({
   repoUrl,

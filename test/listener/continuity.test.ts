@@ -27,7 +27,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
 
   for (const rollout of ["rolling", "handover"] as const) {
     test(`a ${rollout} update that was half done when the listener died is finished by the next one`, async () => {
-      await using site = await startSite({ faults: { startDelayMs: { min: 400, max: 400 } } });
+      await using site = await startSite({ faults: { startDelayMs: { min: 2_000, max: 2_000 } } });
       const first = await site.startProcess();
       const { deployment_id, slug } = await deployed(site, newRun({ rollout }));
       const next = newRun({ rollout });
@@ -60,7 +60,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
   }
 
   test("a delete that was half done when the listener died is finished by the next one", async () => {
-    await using site = await startSite({ faults: { stopDelayMs: { min: 300, max: 300 } } });
+    await using site = await startSite({ faults: { stopDelayMs: { min: 2_000, max: 2_000 } } });
     const first = await site.startProcess();
     const { deployment_id } = await deployed(site, newRun({ min_replicas: 2 }));
     site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
@@ -94,9 +94,9 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
 
   test("an instance that learns of a newer session stops acting at once, and leads again after the lease", async () => {
     await using site = await startSite();
+    site.controlPlane.leaseTtlS = 3;
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
-    site.controlPlane.leaseTtlS = 1;
     site.controlPlane.epoch += 1;
     await eventually(
       () => process.listener.health().isLeading,
@@ -117,9 +117,10 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
 
   test("of two instances only one acts", async () => {
     await using site = await startSite();
+    // The first one asks again when its lease is over.
+    site.controlPlane.leaseTtlS = 60;
     const first = await site.startProcess();
     const { deployment_id } = await deployed(site);
-    site.controlPlane.leaseTtlS = 30;
     const second = await site.startProcess();
     await eventually(
       () => [first.listener.health().isLeading, second.listener.health().isLeading] as const,

@@ -46,6 +46,8 @@ export class ControlPlane {
   /** What heartbeats are answered with, besides. */
   orders: { drain?: boolean; log_level?: "debug" | null } = {};
   onReports: (reports: DeploymentReport[], epoch: number) => void = () => {};
+  /** Told of each report as it comes, before it is followed: what it says may be over in the next moment. */
+  readonly watchers = new Set<(report: DeploymentReport) => void>();
   /** Cursors below this one are answered with 410. */
   rvMin = 0;
   logLinesSent = 0;
@@ -202,6 +204,7 @@ export class ControlPlane {
     for (const report of reports) {
       this.reports.set(report.deployment_id, report);
       this.history.push(report);
+      for (const watch of this.watchers) watch(report);
       const assignment = this.assignments.get(report.deployment_id);
       if (!this.isFollowing || assignment === undefined || report.generation !== assignment.generation) continue;
       if (report.deleted) this.assignments.delete(report.deployment_id);

@@ -108,12 +108,14 @@ suite("one server on one state", { concurrency: true }, () => {
     const { deployment_id, slug, run } = await deployed(site, newRun({ min_replicas: 0 }), { idle_after_ms: 200 });
     await site.reported(deployment_id, ({ asleep }) => asleep);
     await eventually(site.replicas, (replicas) => replicas.length === 0);
-    const answers = await Promise.all([process.request(slug), process.request(slug)]);
+    // One of them keeps it awake until that was told.
+    const answers = Promise.all([process.request(slug), process.request(slug, "/slow")]);
+    await site.reported(deployment_id, ({ asleep, target_phase }) => !asleep && target_phase === "ready");
+    site.answerSlow();
     assert.deepEqual(
-      answers.map(({ status, revision }) => [status, revision]),
+      (await answers).map(({ status, revision }) => [status, revision]),
       Array(2).fill([200, run.revision_id]),
     );
-    await site.reported(deployment_id, ({ asleep, target_phase }) => !asleep && target_phase === "ready");
     await site.reported(deployment_id, ({ asleep }) => asleep);
   });
 

@@ -27,7 +27,7 @@ export interface Site extends AsyncDisposable {
   /** Lets the agent server answer requests for `/slow`, those that wait and those that come. */
   answerSlow(): void;
   startProcess(options?: Partial<ListenerOptions> & { compute?: Compute }): Promise<Process>;
-  /** Waits until the last report of a deployment is as wanted. */
+  /** Waits until a report of a deployment is as wanted, the last one or one that comes. */
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
   replicas(): string[];
 }
@@ -56,10 +56,7 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
       return process;
     },
     reported: (deploymentId: string, holds: (report: DeploymentReport) => boolean) =>
-      eventually(
-        () => controlPlane.reports.get(deploymentId),
-        (report) => report !== undefined && holds(report),
-      ) as Promise<DeploymentReport>,
+      nextReport(controlPlane, deploymentId, holds),
     replicas: () => world.snapshot().map(({ revisionId, phase }) => `${revisionId} ${phase}`),
     async [Symbol.asyncDispose]() {
       slow.resolve();
@@ -147,6 +144,31 @@ export async function settled(site: Site, deploymentId: string, revisionId: stri
       report.serving_revision_id === revisionId &&
       report.target_phase === "ready",
   );
+}
+
+/** A report may be followed by another one within a millisecond: it is heard as it comes, nobody looks for it. */
+async function nextReport(
+  { reports, watchers }: ControlPlane,
+  deploymentId: string,
+  holds: (report: DeploymentReport) => boolean,
+): Promise<DeploymentReport> {
+  let found = reports.get(deploymentId);
+  if (found !== undefined && holds(found)) return found;
+  found = undefined;
+  const watch = (report: DeploymentReport) => {
+    if (found === undefined && report.deployment_id === deploymentId && holds(report)) found = report;
+  };
+  watchers.add(watch);
+  try {
+    return (await eventually(
+      () => found,
+      (report) => report !== undefined,
+    )) as DeploymentReport;
+  } catch {
+    throw new Error(`never reported; last seen ${JSON.stringify(reports.get(deploymentId))}`);
+  } finally {
+    watchers.delete(watch);
+  }
 }
 
 /** Waits for a level: polls until the state holds, and shows the last state when it never does. */

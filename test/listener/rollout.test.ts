@@ -145,7 +145,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
   });
 
   test("a serving replica that dies is started again, requests wait for it, and the report counts it", async () => {
-    await using site = await startSite();
+    await using site = await startSite({ faults: { startDelayMs: { min: 2_000, max: 2_000 } } });
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
     const [replica] = site.world.snapshot();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import type { Db, Trx } from "../../src/store/database.ts";
 import { joined } from "../../src/store/joined.ts";
+import { outsideTransaction } from "../../src/store/statement-pool.ts";
 import { eachDatabase } from "../database.ts";
 
 /** Squares numbers in the database, and keeps the size of each statement. */
@@ -61,17 +61,18 @@ eachDatabase("inside a transaction nothing is joined, and a call past the transa
 eachDatabase(
   "a statement that waits holds back nobody who asks after it",
   async (db) => {
-    let isSlow = true;
     const ask = joined(async (on: Db | Trx, items: number[]) => {
-      const seconds = isSlow ? 3 : 0;
-      isSlow = false;
-      await sql`select pg_sleep(${seconds})`.execute(on.kysely);
+      await sql`select pg_advisory_xact_lock(${items[0]}::int)`.execute(on.kysely);
       return items;
     });
-    const slow = ask(db, 1);
-    await new Promise((resolve) => setImmediate(resolve));
-    const winner = await Promise.race([ask(db, 2), slow, sleep(2_500, "too late")]);
-    assert.equal(winner, 2);
+    const { slow } = await db.transaction(async (trx) => {
+      await sql`select pg_advisory_xact_lock(1)`.execute(trx.kysely);
+      const slow = outsideTransaction(() => ask(db, 1));
+      await new Promise((resolve) => setImmediate(resolve));
+      // The first one waits for a lock until the second one has its answer.
+      assert.equal(await outsideTransaction(() => ask(db, 2)), 2);
+      return { slow };
+    });
     assert.equal(await slow, 1);
   },
   { kinds: ["postgres"] },
