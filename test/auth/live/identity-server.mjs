@@ -1,5 +1,5 @@
 // A certified OpenID provider (oidc-provider) and an MCP server (the official SDK) that takes its tokens, on loopback.
-// Started as a program of its own: node identity-server.mjs '{"port": 1, "mcpPort": 2, "clients": [...], "accessTokenTtlS": 61}'
+// Started as a program of its own: node identity-server.mjs '{"port": 1, "mcpPort": 2, "clients": [...], "accessTokenTtlS": 70}'
 // Says on stdout, a JSON line each: {"ready": true}, then every grant, refusal and revocation.
 
 import { requireBearerAuth } from "@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js";

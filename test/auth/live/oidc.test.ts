@@ -7,7 +7,8 @@ import { eventually } from "../../eventually.ts";
 import { clientSecret, startLiveWorld } from "./world.ts";
 
 // A second after it was given out, a token has less than the minute that is left to agents: it is refreshed when asked for.
-const world = await startLiveWorld({ accessTokenTtlS: 61 });
+/** A token is fresh for 10 s, and then refreshed before it is given out: so long 50 calls may take where much else runs. */
+const world = await startLiveWorld({ accessTokenTtlS: 70 });
 after(() => world[Symbol.asyncDispose]());
 const { identity, browser, app } = world;
 const isRefresh = ({ grant }: { grant?: string }) => grant === "refresh_token";
