@@ -99,11 +99,11 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     const failures: [string, RegExp][] = [
       [nameOf("crashing"), /exit code 1.*no model key/s],
       ["127.0.0.1:1/nobody/agent:1", /127\.0\.0\.1:1/],
-      [nameOf("unhealthy"), /did not answer 200 on \/ok within 6 s.*500/s],
+      [nameOf("unhealthy"), /did not answer 200 on \/ok within 15 s.*500/s],
     ];
     for (const [image, message] of failures) {
       // These two need the whole time that a deploy is given.
-      if (image.startsWith("127.")) await pierhead.restart({ PIERHEAD_DEPLOY_TIMEOUT_MS: "6000" });
+      if (image.startsWith("127.")) await pierhead.restart({ PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" });
       const failed = await update(pierhead, id, image);
       assert.equal(failed.status, "DEPLOY_FAILED", image);
       assert.match(failed.status_message ?? "", message);

@@ -96,16 +96,16 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
 
   test("a server that answers, but never well, is NotHealthy with its last answer", async () => {
     await using world = await DockerWorld.open(engine);
-    const wanted = await imageSpec("sick", listening("process.env.HOST"), { startTimeoutMs: 2_000 });
+    const wanted = await imageSpec("sick", listening("process.env.HOST"), { startTimeoutMs: 10_000 });
     await world.compute.ensure(wanted, soon());
     const exit = await world.exits(wanted);
     assert.equal(exit.reason, "NotHealthy");
-    assert.match(exit.message, /did not answer 200 on \/ok within 2 s.*503/s);
+    assert.match(exit.message, /did not answer 200 on \/ok within 10 s.*503/s);
   });
 
   test("a server that listens on the loopback of its container is told so", async () => {
     await using world = await DockerWorld.open(engine);
-    const wanted = await imageSpec("shy", listening('"127.0.0.1"'), { startTimeoutMs: 1_000 });
+    const wanted = await imageSpec("shy", listening('"127.0.0.1"'), { startTimeoutMs: 10_000 });
     await world.compute.ensure(wanted, soon());
     const exit = await world.exits(wanted);
     assert.equal(exit.reason, "NotHealthy");

@@ -171,7 +171,6 @@ test("a request no replica accepted goes to another one, with its body", async (
 test("a replica that accepts no connection in time is passed over; when it is the only one, the answer is 504", async () => {
   await using deaf = await startDeafTarget();
   await using alive = await startTarget((_, response) => response.end("ok"));
-  // Also the one that is alive has to accept its connection in time, however busy this process is.
   await using site = await startGateway({ limits: { connectTimeoutMs: 2_000 } });
   site.gateway.setRoute(route([deaf.target("r1"), alive.target("r2")]));
   for (let at = 0; at < 3; at += 1) assert.equal((await send(site.port, { method: "GET" })).status, 200);
@@ -283,7 +282,6 @@ test("a request over the time limit gets 504 before its answer and a broken answ
   await using agent = await startTarget((request, response) => {
     if (request.url === "/stream") response.write("begun");
   });
-  // The stream must have begun by then, however busy this process is.
   await using site = await startGateway({ limits: { requestDurationMs: 2_000 } });
   site.gateway.setRoute(route([agent.target("r1")]));
 
@@ -367,7 +365,7 @@ async function startDeafTarget() {
       () => caller.connecting && Date.now() < end,
       (isPending) => !isPending,
     );
-    // One that was let in long ago, while this process did something else, says so now.
+    // One that was let in while this process did something else says so now.
     await new Promise(setImmediate);
     isFull = caller.connecting;
   }

@@ -4,42 +4,13 @@ import { sql } from "kysely";
 import type { Db } from "../../src/store/database.ts";
 import { makeDue } from "../../src/store/due.ts";
 import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
+import { isListening } from "./listening.ts";
 
 const announce = (db: Db) => makeDue(db, randomUUID());
 
 async function count(db: Db): Promise<number> {
   const { rows } = await sql<{ count: number }>`select count(*) as count from reconcile_queue`.execute(db.kysely);
   return rows[0]?.count ?? Number.NaN;
-}
-
-/**
- * Once it listens to other servers a database wakes everybody for what it may have missed: that is awaited here. The two come in
- * the order they were sent, so a word to those alone who follow events says that it is over.
- */
-async function isListening(db: Db): Promise<void> {
-  if (db.kind === "embedded") return;
-  const listening = async () =>
-    (
-      await sql`select 1 from pg_stat_activity where datname = current_database()
-                 and application_name = 'pierhead changes' and query like '%listen%' and state = 'idle'`.execute(
-        db.kysely,
-      )
-    ).rows.length;
-  await eventually(listening, (count) => count > 0);
-  let isWork = false;
-  const heard = Promise.withResolvers<void>();
-  const stopWork = db.changes.onWake(() => {
-    isWork = true;
-  });
-  const stopEvents = db.changes.onEvents(() => {
-    if (!isWork) heard.resolve();
-    isWork = false;
-  });
-  await sql`notify pierhead_events`.execute(db.kysely);
-  await heard.promise;
-  stopWork();
-  stopEvents();
 }
 
 eachDatabase("a unit commits everything that was sent while it ran, or nothing of it", async (db) => {

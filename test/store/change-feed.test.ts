@@ -6,6 +6,7 @@ import { openDatabase } from "../../src/store/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
+import { isListening } from "./listening.ts";
 
 const logger = createLogger("silent");
 
@@ -26,6 +27,7 @@ eachDatabase(
   async (db, { databaseUrl }) => {
     const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), logger, poolMax: 2 });
     try {
+      for (const one of [db, other]) await isListening(one, 2);
       let [here, there] = [0, 0];
       db.changes.onWake(() => (here += 1));
       other.changes.onWake(() => (there += 1));
@@ -101,6 +103,6 @@ async function quiet(read: () => number): Promise<void> {
       if (read() !== last) [last, since] = [read(), Date.now()];
       return Date.now() - since;
     },
-    (stillMs) => stillMs > 300,
+    (stillMs) => stillMs > 1_500,
   );
 }

@@ -6,8 +6,8 @@ import { createClient } from "../../../src/client/client.ts";
 import { eventually } from "../../eventually.ts";
 import { clientSecret, startLiveWorld } from "./world.ts";
 
-// A second after it was given out, a token has less than the minute that is left to agents: it is refreshed when asked for.
-/** A token is fresh for 10 s, and then refreshed before it is given out: so long 50 calls may take where much else runs. */
+// 10 s after it was given out, a token has less than the minute that is left to agents: it is refreshed when asked for.
+// So long 50 calls may take where much else runs.
 const world = await startLiveWorld({ accessTokenTtlS: 70 });
 after(() => world[Symbol.asyncDispose]());
 const { identity, browser, app } = world;
