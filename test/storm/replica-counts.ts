@@ -115,7 +115,7 @@ export async function countLeftOnDisk(dataDirs: string[]): Promise<Record<string
 
 /** The last number that was seen: 0, or what would not go. */
 async function settled(count: () => Promise<number>): Promise<number> {
-  return eventually(count, (found) => found === 0).catch(count);
+  return eventually(count, (found) => found === 0, { timeoutMs: 120_000 }).catch(count);
 }
 
 async function entries(dataDirs: string[], name: string): Promise<number> {

@@ -43,6 +43,9 @@ export interface ReplicaStorm {
 /** Between one harm and the next of its kind. */
 const pauseMs = 2_000;
 
+/** While the listener is killed again and again, on a machine that does other things too; it measures nothing. */
+const settleTimeoutMs = 240_000;
+
 interface World {
   api: Client;
   db: pg.Client;
@@ -152,7 +155,7 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
   await eventually(
     () => world.compute.count(),
     (count) => count === 0,
-    { what: "no simulated replica" },
+    { what: "no simulated replica", timeoutMs: settleTimeoutMs },
   );
   const found = await corrections(replicas);
   // Who stood still for longer than a lease goes on with passes that others have ended: its own resync is the first to see.
@@ -228,7 +231,7 @@ async function countSilent({ api, agents }: World, listenerUrl: string): Promise
     const address = `${listenerUrl}${new URL(url ?? "").pathname}/version`;
     // A listener that was just killed finds its agents again first.
     const answers = () => fetch(address).then((answer) => answer.text(), String);
-    await eventually(answers, (text) => text.includes(`"${version}"`)).catch(() => {
+    await eventually(answers, (text) => text.includes(`"${version}"`), { timeoutMs: settleTimeoutMs }).catch(() => {
       silent += 1;
     });
   }

@@ -192,13 +192,13 @@ async function nothingLeft(dataDir: string): Promise<void> {
     await eventually(
       () => readdir(path.join(dataDir, directory)).catch(() => []),
       (left) => left.length === 0,
-      { what: `an empty ${directory} directory` },
+      { what: `an empty ${directory} directory`, timeoutMs: 120_000 },
     );
   }
   await eventually(
     () => strayProcesses(dataDir),
     (left) => left.length === 0,
-    { what: "no stray process" },
+    { what: "no stray process", timeoutMs: 120_000 },
   );
 }
 

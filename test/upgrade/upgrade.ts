@@ -81,7 +81,9 @@ async function upgrade(): Promise<{ passed: number; failed: number }> {
   await act.remove(world, [...world.accepted.keys()]);
   say("all are deleted");
   const replicasLeft = () => world.compute.count();
-  counts["simulated replicas left"] = await eventually(replicasLeft, (count) => count === 0).catch(replicasLeft);
+  counts["simulated replicas left"] = await eventually(replicasLeft, (count) => count === 0, {
+    timeoutMs: 120_000,
+  }).catch(replicasLeft);
   // Directories of artifacts that a killed server left go when it starts again.
   for (const replica of installation.replicas) await replica.restart();
   return judge({ ...counts, ...(await countLeftOnDisk(installation.dataDirs)) });
