@@ -5,7 +5,13 @@ import { DeploymentSort } from "../../src/contract/deployment.ts";
 import { SortOrder } from "../../src/contract/page.ts";
 import { createDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
-import { type DeploymentFilter, deploymentKeys, listDeployments } from "../../src/store/deployment-list.ts";
+import {
+  type DeploymentFilter,
+  type DeploymentOrder,
+  deploymentKeys,
+  listDeployments,
+} from "../../src/store/deployment-list.ts";
+import { taggedWith } from "../../src/store/deployment-tags.ts";
 import { eachDatabase } from "../database.ts";
 import { makeWorld, newDeployment, type World } from "./fixtures.ts";
 
@@ -15,22 +21,85 @@ eachDatabase(
   "a page of 12,000 deployments is read off an index in every order, both ways: nothing is sorted",
   async (db) => {
     const world = await manyDeployments(db);
-    const [common] = await tagDeployments(db, world.tenantId);
+    const [common, rare] = await tagDeployments(db, world.tenantId);
     const asked: [DeploymentFilter, DeploymentSort][] = [
       ...DeploymentSort.enum.map((by): [DeploymentFilter, DeploymentSort] => [{}, by]),
       [{ tagValueIds: [common] }, "created_at"],
+      [{ tagValueIds: [common, rare] }, "created_at"],
       [{ agentEnvironment: "production" }, "created_at"],
     ];
     for (const [filter, by] of asked) {
+      const tags = filter.tagValueIds && (await taggedWith(db, world.tenantId, filter.tagValueIds));
       for (const direction of SortOrder.enum) {
-        const page = deploymentKeys(world.tenantId, filter, { limit: 50, offset: 0, order: { by, direction } });
-        const { rows } = await sql<Record<"QUERY PLAN", string>>`explain ${page}`.execute(db.kysely);
-        const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
-        const what = `${JSON.stringify(filter)} ${by} ${direction}\n${plan}`;
-        assert.match(plan, /Index (Only )?Scan/, what);
-        assert.ok(!plan.includes("Sort"), what);
+        const page = { limit: 50, offset: 0, order: { by, direction }, ...(tags && { tags }) };
+        for (const isKept of [false, true]) {
+          const plan = await planOf(db, deploymentKeys(world.tenantId, filter, page), isKept);
+          const what = `${JSON.stringify(filter)} ${by} ${direction}, ${isKept ? "kept" : "made for it"}\n${plan}`;
+          assert.match(plan, /Index (Only )?Scan/, what);
+          // The ten deployments of a rare tag may be sorted.
+          if (filter.tagValueIds?.length !== 2) assert.ok(!plan.includes("Sort"), what);
+          assert.ok(!plan.includes("Seq Scan on deployments"), what);
+        }
       }
     }
+  },
+);
+
+/** As PostgreSQL plans it for these parameters, or for all of them, as a plan that is kept. */
+async function planOf(db: Db, query: RawBuilder<unknown>, isKept: boolean): Promise<string> {
+  const { sql: text, parameters } = query.compile(db.kysely);
+  return db.transaction(async (trx) => {
+    await sql`set local plan_cache_mode = ${sql.raw(isKept ? "force_generic_plan" : "force_custom_plan")}`.execute(
+      trx.kysely,
+    );
+    await sql.raw(`prepare planned as ${text}`).execute(trx.kysely);
+    const values = parameters.map((value) => sql.lit(Array.isArray(value) ? `{${value}}` : value));
+    const { rows } = await sql<Record<"QUERY PLAN", string>>`explain execute planned (${sql.join(values)})`.execute(
+      trx.kysely,
+    );
+    await sql`deallocate planned`.execute(trx.kysely);
+    return rows.map((row) => row["QUERY PLAN"]).join("\n");
+  });
+}
+
+eachDatabase("a list of 12,000 deployments is planned once, and not again for every page", async (db) => {
+  const world = await manyDeployments(db);
+  const [common] = await tagDeployments(db, world.tenantId);
+  const filters: DeploymentFilter[] = [
+    {},
+    { nameContains: "agent" },
+    { nameContains: "77-" },
+    { status: "READY" },
+    { isRemote: false },
+    { tagValueIds: [common] },
+    { agentEnvironment: "production" },
+  ];
+  for (const filter of filters) {
+    const planned = async () => {
+      const { rows } = await sql<{ plans: number; kept: number }>`
+        select sum(custom_plans)::int as plans, sum(generic_plans)::int as kept
+          from pg_prepared_statements where statement like '%from deployment%'`.execute(db.kysely);
+      return rows[0] ?? { plans: 0, kept: 0 };
+    };
+    // PostgreSQL makes five plans for what is asked before it keeps one, of each statement of which a list has two at most.
+    const page = { limit: 20, offset: 0, order: { by: "created_at" } } as const;
+    for (let asked = 0; asked < 6; asked += 1) await listDeployments(db, world.tenantId, filter, page);
+    const before = await planned();
+    for (let asked = 0; asked < 4; asked += 1) await listDeployments(db, world.tenantId, filter, page);
+    const after = await planned();
+    assert.equal(after.plans, before.plans, `${JSON.stringify(filter)} was planned again`);
+    assert.ok(after.kept >= before.kept + 4, `${JSON.stringify(filter)} was not asked by a kept plan`);
+  }
+});
+
+eachDatabase(
+  "of the parts of a name those that leave few names are looked for, not those of most names",
+  async (db) => {
+    const world = await manyDeployments(db);
+    const start = world.tenantId.slice(0, 8);
+    const parts = ["age", "117", "old", "177", "777"].map((part) => start + part);
+    const { rows } = await sql<{ rare: string[] }>`select rare_parts(${parts}::text[]) as rare`.execute(db.kysely);
+    assert.deepEqual(rows[0]?.rare.toSorted(), [`${start}177`, `${start}777`]);
   },
 );
 
@@ -42,6 +111,8 @@ eachDatabase("a page has what fits its filter, however many fit and wherever the
     [{ nameContains: "AGENT" }, sql`true`],
     [{ nameContains: "-old-" }, sql`name like '%-old-%'`],
     [{ nameContains: "77-" }, sql`name like '%77-%'`],
+    [{ nameContains: "77-", status: "READY" }, sql`name like '%77-%' and status = 'READY'`],
+    [{ nameContains: "3-X", agentEnvironment: "production" }, sql`name like '%3-x' and seq % 100 = 1`],
     [{ nameContains: "-11777-" }, sql`name like '%-11777-%'`],
     [{ nameContains: "agent-old-11777-x" }, sql`name = 'agent-old-11777-x'`],
     [{ nameContains: "gent%" }, sql`false`],
@@ -63,14 +134,17 @@ eachDatabase("a page has what fits its filter, however many fit and wherever the
   ];
   for (const [filter, condition] of cases) {
     for (const offset of [0, 30]) {
-      for (const by of [undefined, "updated_at"] as const) {
+      for (const order of orders) {
+        const { by, direction = "desc" } = order;
         const first =
-          by === undefined ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at` : sql`updated_at`;
+          by === undefined ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at` : sql.ref(by);
         const { rows } = await sql<{ name: string }>`
           select name from deployments where tenant_id = ${world.tenantId} and ${condition}
-           order by ${first} desc, seq desc limit 20 offset ${offset}`.execute(db.kysely);
-        const found = await listDeployments(db, world.tenantId, filter, { limit: 20, offset, order: { by } });
-        const what = `${JSON.stringify(filter)} from ${offset} by ${by}`;
+           order by ${first} ${sql.raw(direction)}, seq ${sql.raw(direction)} limit 20 offset ${offset}`.execute(
+          db.kysely,
+        );
+        const found = await listDeployments(db, world.tenantId, filter, { limit: 20, offset, order });
+        const what = `${JSON.stringify(filter)} from ${offset} by ${JSON.stringify(order)}`;
         assert.deepEqual(
           found.map(({ name }) => name),
           rows.map(({ name }) => name),
@@ -81,7 +155,10 @@ eachDatabase("a page has what fits its filter, however many fit and wherever the
   }
 });
 
-/** All in an own workspace; of `agent-old-<n>-x`, the newest 1,500 are `agent-new-<n>-x`. One of 100 is an agent's. */
+/** None, which is from the newest; another one; from the oldest, whose days are searched the other way. */
+const orders: DeploymentOrder[] = [{}, { by: "updated_at" }, { by: "created_at", direction: "asc" }];
+
+/** All in an own workspace, eight days of them; of `agent-old-<n>-x`, the newest 1,500 are `agent-new-<n>-x`. One of 100 is an agent's. */
 async function manyDeployments(db: Db): Promise<World> {
   const world = await makeWorld(db);
   const one = newDeployment(world);
@@ -95,7 +172,7 @@ async function manyDeployments(db: Db): Promise<World> {
   await sql`
     insert into deployments (id, name, slug, status, created_at, updated_at, ${copied})
     select gen_random_uuid(), 'agent-' || case when n <= 1500 then 'new' else 'old' end || '-' || n || '-x', 'agent-' || n,
-           case when n % 2 = 0 then 'READY' else 'UNUSED' end, now() - n * interval '1 second',
+           case when n % 2 = 0 then 'READY' else 'UNUSED' end, now() - n * interval '1 minute',
            now() - (n * 7919 % ${deployments}) * interval '1 second', ${copied}
       from deployments, generate_series(${deployments}, 2, -1) n where id = ${one.id}`.execute(db.kysely);
   await sql`delete from deployments where id = ${one.id}`.execute(db.kysely);
