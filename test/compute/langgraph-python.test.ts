@@ -26,14 +26,17 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
   const nextOf = (spec: ReplicaSpec, at = 2) => ({ ...spec, replicaId: `${spec.revisionId}-${at}` });
   const stateFile = (spec: ReplicaSpec, name: string) =>
     path.join(world.dataDir, "state", spec.deploymentId, ".langgraph_api", name);
-  /** All of what is known now is on disk. */
+  /** All of what is known now is on disk: the file may be on its way just now, without it, so the next one is awaited. */
   const written = async (spec: ReplicaSpec) => {
-    const now = Date.now();
     const file = stateFile(spec, ".langgraph_ops.pckl");
-    await eventually(
-      () => stat(file).catch(() => null),
-      (found) => found !== null && found.mtimeMs > now,
-    );
+    const afterMs = async (ms: number) => {
+      const found = await eventually(
+        () => stat(file).catch(() => null),
+        (found) => found !== null && found.mtimeMs > ms,
+      );
+      return found?.mtimeMs ?? 0;
+    };
+    await afterMs(await afterMs(Date.now()));
   };
   const linesOf = async (spec: ReplicaSpec) =>
     (await world.compute.readLogs(spec.replicaId, null, 256 * 1024)).lines.map((line) => line.message);
