@@ -173,24 +173,29 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
   );
   await using repository = await createAgentRepository({ ...nodeAgent("noisy"), "server.js": noisy ?? "" });
   const { ids, url } = await deploy(pierhead, repository);
-  for (let burst = 0; burst < 3; burst += 1) await fetch(`${url}/noise`).then((answer) => answer.text());
+  await fetch(`${url}/noise`).then((answer) => answer.text());
   assert.equal(await versionOf(url), "noisy");
-  const find = async (query: string) =>
-    (await pierhead.client.getDeploymentLogs({ ...ids, type: "deploy", order: "desc", limit: 5, query })).logs;
-  // What is written after the flood is seen, whatever was dropped of the flood itself.
+  const find = async (filter: { query?: string }) =>
+    (await pierhead.client.getDeploymentLogs({ ...ids, type: "deploy", order: "desc", limit: 5, ...filter })).logs;
+  // What is written after the flood is seen, whatever was dropped of the flood itself: by the newest lines, as to search them
+  // all again and again would keep the database from taking more.
   let count = 0;
   const seen = async () => {
     count += 1;
     await fetch(`${url}/say?mark-${count}`).then((answer) => answer.text());
-    return find("said mark-");
+    return find({});
   };
-  await eventually(seen, (lines) => lines.length > 0, { what: "a line after the flood", timeoutMs: 300_000 });
+  const isMark = ({ message }: { message: string }) => message.startsWith("said mark-");
+  await eventually(seen, (lines) => lines.some(isMark), { what: "a line after the flood", timeoutMs: 300_000 });
   // Nothing is left out without a word; a machine that is slow enough to keep up leaves nothing out.
   const { rows } = await sql<{ kept: number }>`
     select count(*) as kept from log_entries where deployment_id = ${ids.deployment_id} and message like 'xxx%'`.execute(
     pierhead.server.db.kysely,
   );
-  assert.ok((await find("dropped")).length > 0 || rows[0]?.kept === 300_000, `${rows[0]?.kept} lines were kept`);
+  assert.ok(
+    (await find({ query: "dropped" })).length > 0 || rows[0]?.kept === 100_000,
+    `${rows[0]?.kept} lines were kept`,
+  );
   const files = await readdir(path.join(pierhead.dataDir, "replicas"), { recursive: true });
   assert.ok(files.length < 50);
 });
