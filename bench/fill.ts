@@ -86,8 +86,8 @@ async function addDeployments(db: Db, wanted: Wanted): Promise<void> {
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, created_at)
       select w.organization_id, d.tenant_id, 'key:' || d.tenant_id, 'deployment.create', d.id, d.id, d.name, d.created_at
         from d join workspaces w on w.id = d.tenant_id`.execute(db.kysely);
-    // Checks of what the next ones refer to are planned for tables that have rows.
-    if (left === wanted.count) await sql`analyze`.execute(db.kysely);
+    // Checks of what the next ones refer to are planned for tables that have rows; not again for each of a hundred neighbours.
+    if (left === wanted.count && wanted.clusters.length > 0) await sql`analyze`.execute(db.kysely);
   }
 }
 
