@@ -197,13 +197,38 @@ eachDatabase("a log line of a replica is stored once, and only from the listener
     level: "warn",
     message: "hello",
   };
-  await appendReplicaLog(db, world.listenerId, [line]);
-  await appendReplicaLog(db, world.listenerId, [line]);
-  await appendReplicaLog(db, id, [{ ...line, key: "other" }]);
+  const { signal } = new AbortController();
+  await appendReplicaLog(db, { listenerId: world.listenerId, lines: [line], signal });
+  await appendReplicaLog(db, { listenerId: world.listenerId, lines: [line], signal });
+  await appendReplicaLog(db, { listenerId: id, lines: [{ ...line, key: "other" }], signal });
   const { rows } = await sql<{ level: number }>`select level from log_entries where deployment_id = ${id}`.execute(
     db.kysely,
   );
   assert.deepEqual(rows, [{ level: 30 }]);
+});
+
+eachDatabase("a whole batch of lines is stored once and in its order, even if who sent it has gone", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const lines = Array.from({ length: 1_000 }, (_, index) => ({
+    deployment_id: id,
+    revision_id: revisionId,
+    replica_id: "r",
+    key: `r/${index}`,
+    timestamp: new Date().toISOString(),
+    stream: "stdout" as const,
+    level: "INFO",
+    message: `line ${index}`,
+  }));
+  const { listenerId } = world;
+  await appendReplicaLog(db, { listenerId, lines, signal: AbortSignal.abort() });
+  await appendReplicaLog(db, { listenerId, lines, signal: new AbortController().signal });
+  const { rows } = await sql<{ message: string }>`
+    select message from log_entries where deployment_id = ${id} order by id`.execute(db.kysely);
+  assert.deepEqual(
+    rows.map(({ message }) => message),
+    lines.map(({ message }) => message),
+  );
 });
 
 eachDatabase("resync finds a deployment whose change was lost, and no other", async (db) => {

@@ -129,10 +129,10 @@ function addReportRoutes(api: Api): void {
     return undefined;
   });
 
-  listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body }) => {
+  listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    await appendReplicaLog(db, session.listenerId, body.lines);
+    await appendReplicaLog(db, { listenerId: session.listenerId, lines: body.lines, signal });
     return undefined;
   });
 
