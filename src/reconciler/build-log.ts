@@ -8,7 +8,7 @@ import { tryAgain } from "./again.ts";
 /** Lines wait at most this long before they are durable: a watcher who polls each second sees them at once. */
 const flushDelayMs = 100;
 
-/** One statement carries at most this many lines: 500 x 64 KiB at worst stays below the message limit of PostgreSQL. */
+/** Written at once; what fails is tried again, and lines that are stored already are passed over by their keys. */
 const batchMax = 500;
 
 /** After this long without a database the lines are given up, and the build ends without them. */
