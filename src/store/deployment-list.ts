@@ -219,7 +219,7 @@ function nearest(
            lateral (
              select ${keys} from deployments d where ${all([...parts, sql`created_on(d.created_at) @> array[${day}]`])}
                 and ${all(conditions)} order by ${orderOf(order)} offset 0) d
-     where (select count(*) from met) between ${sql.lit(hintMin)} and ${end}::int - 1
+     where (select count(*) from met) between ${sql.lit(hintMin)} and ${end}::bigint - 1
        and (select count(*) from met)::float8 * interval ${sql.lit(`${searchedDays} days`)} >= (newest - oldest) * ${end}::float8
        and (select count(*) from walked) >= ${sql.lit(walkRows)}`;
   return cut(found, { limit: end });

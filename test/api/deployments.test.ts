@@ -117,6 +117,14 @@ test("lists are pages, newest first, an exact name first of all", async () => {
   assert.ok((await names("name_contains=&name=&limit=100")).length > 4);
 });
 
+test("a list is over behind its end, however far, whatever it is filtered by", async () => {
+  for (const filter of ["", "name=page-1", "name_contains=page", "name_contains==", "is_remote=true", "status=READY"]) {
+    for (const offset of [1_000, 2 ** 31 - 1, Number.MAX_SAFE_INTEGER]) {
+      assert.deepEqual(await names(`${filter}&limit=5&offset=${offset}`), [], `${filter} from ${offset}`);
+    }
+  }
+});
+
 test("lists come in the order that is asked for, each the reverse of its other way, page by page", async () => {
   for (const name of ["order-b", "order-c", "order-a"]) await create(bodyOf("github", name));
   const { body } = await t.ask({ url: "/v2/deployments?name=order-c" });
