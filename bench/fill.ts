@@ -40,6 +40,7 @@ export async function fillDeployments(db: Db, owner: Owner, count: number): Prom
   const tags = await addTags(db, owner, { count, groups });
   // What autovacuum does within minutes.
   await sql`analyze`.execute(db.kysely);
+  await sql`vacuum deployments`.execute(db.kysely);
   const { rows } = await sql<Omit<Filled, "tags">>`
     select d.id as "deploymentId", d.agent_id as "agentId",
            (select source_config ->> 'custom_url' from deployments

@@ -165,7 +165,8 @@ export function deploymentKeys(
   const read = readInOrder(tenantId, filter, page);
   if (read !== undefined) {
     const { from, where } = read;
-    return cut(sql`select ${keys} from ${from} where ${where} order by ${read.sorted}`, page);
+    // The id alone, so that the index of the page tells enough of those that are passed over.
+    return cut(sql`select d.id from ${from} where ${where} order by ${read.sorted}`, page);
   }
   const { inOrder, others } = conditionsOn(tenantId, filter, tags);
   const end = limit + offset;
