@@ -10,11 +10,11 @@ export async function eventually<T>(
   options: { timeoutMs?: number; what?: string } = {},
 ): Promise<T> {
   const { timeoutMs = 120_000, what = "the state" } = options;
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   for (;;) {
     const state = await read();
     if (holds(state)) return state;
-    if (Date.now() > end) throw new Error(`${what} never held; last seen ${JSON.stringify(state)}`);
+    if (performance.now() > end) throw new Error(`${what} never held; last seen ${JSON.stringify(state)}`);
     await sleep(20);
   }
 }

@@ -11,14 +11,17 @@ export const spans: Readonly<Record<string, readonly string[]>> = {
   listeners: ["lease_until", "last_seen_at"],
   webhook_deliveries: ["next_attempt_at", "lease_until"],
   tracing_projects: ["retry_at"],
-  oauth_tokens: ["refresh_until"],
+  oauth_tokens: ["refresh_until", "expires_at"],
   branch_watches: ["look_at"],
   commit_reports: ["retry_at"],
   previews: ["retry_at"],
 };
 
-/** Times to look or to try again: one that was written after the clock was set, and before this, must not come late. */
-const mayBeEarly = new Set(["run_at", "next_attempt_at", "retry_at", "look_at"]);
+/**
+ * Times to look or to try again: one that was written after the clock was set, and before this, must not come late. So the
+ * end of a token: one that seems over is refreshed, while one that seems good when it is over is refused to its user.
+ */
+const mayBeEarly = new Set(["run_at", "next_attempt_at", "retry_at", "look_at", "expires_at"]);
 
 /** One that was written after the clock was set, and before this, must not hold for as long as the jump. */
 const leases = new Set(["lease_until", "refresh_until"]);

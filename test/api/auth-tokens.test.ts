@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import { insertAuthRequest } from "../../src/store/oauth-requests.ts";
 import { keepToken } from "../../src/store/oauth-tokens.ts";
+import { eventually } from "../eventually.ts";
 import type { ProviderAnswer, ProviderCall } from "../oauth-server.ts";
 import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
 
@@ -108,6 +109,29 @@ test("a token that is still good for some seconds is given out while the provide
   assert.equal((await w.authenticate(provider)).body.status, "completed");
 });
 
+/** The database's clock follows that of its machine once a second, and takes deadlines along; here it has done so. */
+const followed = () =>
+  eventually(
+    () => t.db.now().getTime() - Date.now(),
+    (aheadMs) => Math.abs(aheadMs) < 2_000,
+  );
+
+test("a clock that is set back makes no token good that is over", async () => {
+  const provider = await w.addProvider();
+  t.db.engine?.clock.add(3_600_000);
+  await w.connect(provider);
+  await followed();
+  const { rows } = await eventually(
+    () =>
+      sql<{ s: number }>`
+        select extract(epoch from t.expires_at - now())::float8 as s
+          from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+         where p.provider_id = ${provider}`.execute(t.db.kysely),
+    ({ rows }) => (rows[0]?.s ?? Infinity) < 3_660,
+  );
+  assert.ok((rows[0]?.s ?? 0) > 3_400, JSON.stringify(rows));
+});
+
 for (const [name, skewMs] of [
   ["an hour behind", -3_600_000],
   ["an hour ahead", 3_600_000],
@@ -116,6 +140,7 @@ for (const [name, skewMs] of [
     const provider = await w.addProvider();
     mock.timers.enable({ apis: ["Date"], now: Date.now() + skewMs });
     try {
+      await followed();
       const [iat, exp] = [0, 60].map((s) => Math.floor((Date.now() + skewMs) / 1_000) + s);
       const claims = Buffer.from(JSON.stringify({ sub: "1", email: "alice@example.org", iat, nbf: iat, exp }));
       as.answer = () => token({ id_token: `e30.${claims.toString("base64url")}.c2ln` });
@@ -129,6 +154,7 @@ for (const [name, skewMs] of [
       assert.equal(as.calls.length, 2);
     } finally {
       mock.timers.reset();
+      await followed();
     }
   });
 }
