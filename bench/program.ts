@@ -1,22 +1,18 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import { toBeEnded } from "./endings.ts";
 import type { BenchRun, DatabaseKind } from "./installation.ts";
 import { type BenchLine, benchLine, median } from "./line.ts";
+import { settledLines } from "./settled.ts";
+import { program, rssMbOf, startUp, type Up } from "./up.ts";
 
 const samples = { small: 3, full: 20 };
 const starts = { small: 1, full: 3 };
 
 /** What is garbage of the start is mostly given back by then. */
 const restMs = { small: 1_000, full: 15_000 };
-
-const program = path.resolve("dist/main.js");
 
 /** The program as it is installed: its commands, its start, its memory, what a browser loads of it. G9, G14, G15, G16. */
 export async function programBench(run: BenchRun): Promise<BenchLine[]> {
@@ -26,7 +22,7 @@ export async function programBench(run: BenchRun): Promise<BenchLine[]> {
   }
   const lines: BenchLine[] = [];
   for (const kind of run.kinds.toReversed()) lines.push(...(await startLines(run, kind)));
-  return lines;
+  return [...lines, ...(await settledLines(run))];
 }
 
 async function startLines(run: BenchRun, kind: DatabaseKind): Promise<BenchLine[]> {
@@ -78,61 +74,6 @@ const bareServer = `
 import { createServer } from "node:http";
 import pg from "pg";
 createServer((request, response) => response.end()).listen(0, "127.0.0.1", () => console.log(typeof pg.Pool));`;
-
-interface Up {
-  child: ChildProcess;
-  url: string;
-  key: string;
-  readyMs: number;
-  stop(): Promise<void>;
-}
-
-/** As a newcomer does, in a directory of its own unless one is named. */
-async function startUp(environment: Record<string, string>): Promise<Up> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-bench-up-"));
-  const startedAt = performance.now();
-  const child = spawn(process.execPath, [program, "up"], {
-    env: { ...process.env, PORT: "0", PIERHEAD_DATA_DIR: dataDir, PIERHEAD_LOG_LEVEL: "error", ...environment },
-    stdio: "ignore",
-  });
-  const ended = once(child, "exit");
-  const stop = toBeEnded(async () => {
-    child.kill("SIGTERM");
-    await ended;
-    await rm(dataDir, { recursive: true, force: true, maxRetries: 3 });
-  });
-  const file = path.join(environment["PIERHEAD_DATA_DIR"] ?? dataDir, "credentials.json");
-  for (;;) {
-    if (child.exitCode !== null) throw new Error(`up ended with exit code ${child.exitCode}`);
-    const [url, key] = credentialsIn(file);
-    if (url !== undefined && key !== undefined && (await isReady(url))) {
-      return { child, url, key, readyMs: performance.now() - startedAt, stop };
-    }
-    await sleep(10);
-  }
-}
-
-/** None while the file is not there as a whole. */
-function credentialsIn(file: string): [url?: string, key?: string] {
-  try {
-    const { url, api_key: key } = JSON.parse(readFileSync(file, "utf8")) as { url: string; api_key: string };
-    return [url, key];
-  } catch {
-    return [];
-  }
-}
-
-const isReady = (url: string) =>
-  fetch(`${url}/ready`).then(
-    ({ status }) => status === 200,
-    () => false,
-  );
-
-/** Of Linux; elsewhere there is no figure. */
-function rssMbOf({ pid }: ChildProcess): number {
-  const status = process.platform === "linux" ? readFileSync(`/proc/${pid}/status`, "utf8") : "";
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? Number.NaN) / 1_024;
-}
 
 async function commandLines({ size }: BenchRun, { url, key }: Up): Promise<BenchLine[]> {
   const environment = { PIERHEAD_URL: url, PIERHEAD_API_KEY: key };

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import type { BenchRun, BenchServer, DatabaseKind, Installation } from "./installation.ts";
+import type { BenchRun, BenchServer, DatabaseKind } from "./installation.ts";
 import { type BenchLine, benchLine, median } from "./line.ts";
 import { findPgbench, runPgbench } from "./pgbench.ts";
-import { createWithoutHttp } from "./requests.ts";
+import { createManyWithoutHttp } from "./requests.ts";
 import { moveStatements, pgbenchScript } from "./statement.ts";
 
 interface Plan {
@@ -26,10 +26,6 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   },
 };
 
-/** With fewer the memory that a rollout leaves behind is more than what settled ones need. */
-const settledMin = 10_000;
-
-const createsAtOnce = 16;
 const pgbenchClients = 8;
 const deployTimeoutMs = 600_000;
 
@@ -61,7 +57,6 @@ interface Idle {
   /** Of one core. */
   cpuPercent: number;
   queriesPerMinute: number;
-  rssBytes: number;
 }
 
 /**
@@ -74,7 +69,7 @@ async function measure(
   { count, idleMs }: { count: number; idleMs: number },
 ): Promise<Measured> {
   await using installation = await run.install(kind);
-  await createDeployments(installation, count);
+  await createManyWithoutHttp(installation, count);
   const server = await installation.start("server", { PIERHEAD_COMPUTE: "simulated" });
   try {
     await allDeployed(server, count);
@@ -86,18 +81,6 @@ async function measure(
   } finally {
     await server.stop();
   }
-}
-
-async function createDeployments(installation: Installation, count: number): Promise<void> {
-  const { db, sealer, close } = await installation.open();
-  let left = count;
-  const createSome = async () => {
-    while (left > 0) {
-      left -= 1;
-      await createWithoutHttp(db, sealer, installation);
-    }
-  };
-  await Promise.all(Array.from({ length: createsAtOnce }, createSome)).finally(close);
 }
 
 async function allDeployed(server: BenchServer, count: number): Promise<void> {
@@ -137,7 +120,6 @@ async function measureIdle(server: BenchServer, idleMs: number): Promise<Idle> {
   return {
     cpuPercent: ((after.cpuMs - before.cpuMs) / tookMs) * 100,
     queriesPerMinute: ((after.queries - before.queries) / tookMs) * 60_000,
-    rssBytes: await server.memory(),
   };
 }
 
@@ -182,22 +164,6 @@ function linesOf(
       unit: "1/min",
       target: { ratioMax: 1.1 },
     }),
-    benchLine({
-      goal: "G9",
-      name: `memory of the server and its simulated replicas, with ${plan.many} settled deployments against with ${plan.few}, ${on}`,
-      floor: idle(few).rssBytes / 1e6,
-      ours: idle(many).rssBytes / 1e6,
-      unit: "MB",
-      target: kind === "postgres" ? { oursMax: 200 } : "none",
-    }),
-    benchLine({
-      goal: "G9",
-      name: `the same for each settled deployment, ${on}`,
-      floor: null,
-      ours: Math.max(0, idle(many).rssBytes - idle(few).rssBytes) / 1_024 / (plan.many - plan.few),
-      unit: "kB",
-      target: plan.many < settledMin ? "none" : { oursMax: 5 },
-    }),
   ];
 }
 
@@ -206,7 +172,7 @@ async function floorPerS(run: BenchRun, kind: DatabaseKind, count: number): Prom
   const pgbench = findPgbench();
   if (kind === "embedded" || pgbench === undefined) return null;
   await using installation = await run.install(kind);
-  await createDeployments(installation, count);
+  await createManyWithoutHttp(installation, count);
   const databaseUrl = installation.databaseUrl as string;
   await numberRevisions(databaseUrl);
   const runsPerClient = Math.floor(count / pgbenchClients);

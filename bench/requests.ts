@@ -9,6 +9,7 @@ import type { Db } from "../src/store/database.ts";
 import type { DeploymentRow } from "../src/store/deployments.ts";
 import { sealAnswer } from "../src/store/idempotency-keys.ts";
 import type { Sealer } from "../src/store/seal.ts";
+import type { Installation } from "./installation.ts";
 
 /** Rows that a new deployment belongs to. */
 export interface Owner {
@@ -47,6 +48,21 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">,
     return sealAnswer(sealer, { scopeId: owner.workspaceId, key: unique }, answer);
   };
   return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), keep });
+}
+
+const createsAtOnce = 16;
+
+/** So many of them, while no server runs. */
+export async function createManyWithoutHttp(installation: Installation, count: number): Promise<void> {
+  const { db, sealer, close } = await installation.open();
+  let left = count;
+  const createSome = async () => {
+    while (left > 0) {
+      left -= 1;
+      await createWithoutHttp(db, sealer, installation);
+    }
+  };
+  await Promise.all(Array.from({ length: createsAtOnce }, createSome)).finally(close);
 }
 
 const { mode, region, regions, basePath, dataDir } = readConfig({});

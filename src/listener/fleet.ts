@@ -4,7 +4,7 @@ import type { Route, Traffic } from "../gateway/route.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, nothingDue } from "./clock.ts";
 import type { Operations } from "./operations.ts";
-import { type Action, replicaBounds, withOneRun } from "./pass.ts";
+import { type Action, replicaBounds } from "./pass.ts";
 import { PassQueue } from "./pass-queue.ts";
 import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
@@ -143,7 +143,7 @@ export class Fleet {
       const member = this.#member(assignment.deployment_id);
       if (member.assignment !== null && assignment.generation < member.assignment.generation) continue;
       if (member.assignment === null) member.memory = emptyMemory;
-      member.assignment = withOneRun(assignment);
+      member.assignment = assignment;
       if (member.preparation?.revisionId !== assignment.target?.revision_id) member.preparation = null;
       if (assignment.op === "apply") member.state = "kept";
       this.#mark(member.deploymentId);

@@ -9,6 +9,7 @@ import {
 import type { Assignment, Inventory, SessionRequest } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, jitteredMs, sleep } from "./clock.ts";
+import { compact } from "./compact.ts";
 import { withDeadline } from "./deadline.ts";
 
 /** A control plane that went away comes back to its listeners one by one. */
@@ -228,7 +229,7 @@ export class Leadership {
         continue;
       }
       this.#rv = page.rv;
-      if (page.items.length > 0) this.#onAssignments(page.items);
+      if (page.items.length > 0) this.#onAssignments(compact(page.items));
       for (const { deployment_id } of page.items) listed?.add(deployment_id);
       if (listed !== null && !page.more) {
         this.#logger.info({ deployments: listed.size }, "assignments listed");
@@ -257,7 +258,7 @@ export class Leadership {
         this.#noteAnswer();
         if (page === null) continue;
         this.#rv = page.rv;
-        if (page.items.length > 0) this.#onAssignments(page.items);
+        if (page.items.length > 0) this.#onAssignments(compact(page.items));
       }
     } catch (error) {
       signal.throwIfAborted();

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Assignment, RevisionRun } from "../contract/assignment.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
@@ -39,12 +38,6 @@ export function beginPass(facts: Facts, memory: Memory, nowMs: number): Pass {
   const { assignment } = facts;
   const copy = { ...memory, draining };
   return { facts, nowMs, assignment, memory: copy, actions: [], leaving: new Set(), wakeAtMs: null };
-}
-
-/** What a settled deployment is to run is said twice, as target and as what serves: it is kept once, some 2 kB. */
-export function withOneRun(assignment: Assignment): Assignment {
-  const { target, serving } = assignment;
-  return isDeepStrictEqual(target, serving) ? { ...assignment, serving: target } : assignment;
 }
 
 /** How the assignment wants a revision run; null: it names another one. */

@@ -1,0 +1,87 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import type { BenchRun } from "./installation.ts";
+import { type BenchLine, benchLine, median } from "./line.ts";
+import { createManyWithoutHttp } from "./requests.ts";
+import { rssMbOf, startUp, type Up } from "./up.ts";
+
+const plans = {
+  small: { count: 300, rounds: 1, restMs: 1_000 },
+  full: { count: 10_000, rounds: 3, restMs: 20_000 },
+};
+
+const deployTimeoutMs = 600_000;
+
+/** What settled deployments keep in the memory of the program as it is installed, simulated replicas included: G9. */
+export async function settledLines(run: BenchRun): Promise<BenchLine[]> {
+  if (!run.kinds.includes("postgres")) return [];
+  const { count, rounds, restMs } = plans[run.size];
+  const without: number[] = [];
+  const settled: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    without.push(await rssMbWith(run, { count: 0, restMs }));
+    settled.push(await rssMbWith(run, { count, restMs }));
+  }
+  const [floor, ours] = [median(without), median(settled)];
+  return [
+    benchLine({
+      goal: "G9",
+      name: `memory of a control plane with ${count} settled deployments and their simulated replicas against without any, on postgres`,
+      ...{ floor, ours, unit: "MB", target: { oursMax: 200 } },
+    }),
+    benchLine({
+      goal: "G9",
+      name: "the same for each settled deployment, on postgres",
+      ...{ floor: null, ours: Math.max(0, ((ours - floor) * 1_024) / count), unit: "kB" },
+      target: run.size === "small" ? "none" : { oursMax: 5 },
+    }),
+  ];
+}
+
+/** The deployments are written while nothing runs, then the program starts and rolls them out. */
+async function rssMbWith(run: BenchRun, { count, restMs }: { count: number; restMs: number }): Promise<number> {
+  await using installation = await run.install("postgres");
+  await createManyWithoutHttp(installation, count);
+  const databaseUrl = installation.databaseUrl as string;
+  const up = await startUp({
+    DATABASE_URL: databaseUrl,
+    PIERHEAD_DATA_DIR: installation.dataDir,
+    PIERHEAD_COMPUTE: "simulated",
+  });
+  try {
+    await allSettled(databaseUrl, count);
+    return await restingRssMb(up, restMs);
+  } finally {
+    await up.stop();
+  }
+}
+
+async function allSettled(databaseUrl: string, count: number): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    for (const end = performance.now() + deployTimeoutMs; ; ) {
+      const { rows } = await client.query(`
+        select (select count(*)::int from deployments where active_revision_id is not null) as deployed,
+               exists (select from reconcile_queue where lease_owner is not null or run_at <= now()) as busy`);
+      if (rows[0].deployed === count && !rows[0].busy) return;
+      if (performance.now() > end) throw new Error(`${rows[0].deployed} of ${count} were deployed in time`);
+      await sleep(500);
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+/** Nobody asks V8 to collect its garbage: it gives back what the rollouts left of itself, once nothing happens. */
+async function restingRssMb({ child }: Up, restMs: number): Promise<number> {
+  let least = rssMbOf(child);
+  for (let leastAt = performance.now(); performance.now() - leastAt < restMs; ) {
+    await sleep(500);
+    const now = rssMbOf(child);
+    if (now > least - 1) continue;
+    least = now;
+    leastAt = performance.now();
+  }
+  return least;
+}
