@@ -15,6 +15,7 @@ import { installationIdOf } from "./installation.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 import { httpIdentify, tracedSend } from "./listener-transport.ts";
+import { SpareMemory } from "./spare-memory.ts";
 import { openTraces } from "./traces.ts";
 import { version } from "./version.ts";
 
@@ -69,6 +70,8 @@ export async function startListenerProcess(
       closing.add("listener", () => listener.stop());
       isReady = () => listener.health().isListed || listener.health().isDrained;
     }
+    const memory = new SpareMemory();
+    closing.add("memory", async () => memory.stop());
     logger.info({ url, control_plane: config.url, compute: config.compute, version }, "listener started");
     return { url, close: () => closing.run() };
   } catch (error) {

@@ -46,6 +46,7 @@ import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { inProcessIdentify } from "./listener-transport.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
+import { SpareMemory } from "./spare-memory.ts";
 import { openTraces } from "./traces.ts";
 import { openTracing, type Tracing } from "./tracing.ts";
 import { version } from "./version.ts";
@@ -92,6 +93,8 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
 
     await startReconciler(ground, closing);
     ground.waitingFor.delete("reconciler");
+    const memory = new SpareMemory();
+    closing.add("memory", async () => memory.stop());
 
     await writeCredentials(config, {
       url: listening.url,

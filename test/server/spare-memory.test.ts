@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { SpareMemory } from "../../src/server/spare-memory.ts";
+import { eventually } from "../eventually.ts";
+
+const rssMb = () => process.memoryUsage.rss() / 1e6;
+
+/** So many live objects, of which a few stay. */
+function burst(): { grownMb: number; kept: object[] } {
+  const beforeMb = rssMb();
+  const all = Array.from({ length: 2_000_000 }, (_, n) => ({ n, text: `text ${n}` }));
+  return { grownMb: rssMb() - beforeMb, kept: all.slice(0, 1_000) };
+}
+
+test("memory that a burst left goes back to the machine once nothing happens", async () => {
+  const { grownMb, kept } = burst();
+  assert.ok(grownMb > 100, `${grownMb} MB`);
+  const memory = new SpareMemory(1_000);
+  try {
+    const fullMb = rssMb();
+    await eventually(rssMb, (mb) => mb < fullMb - 0.7 * grownMb, { what: "what is left" });
+    assert.equal(kept.length, 1_000);
+  } finally {
+    memory.stop();
+  }
+});
