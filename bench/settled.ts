@@ -16,13 +16,10 @@ const deployTimeoutMs = 600_000;
 export async function settledLines(run: BenchRun): Promise<BenchLine[]> {
   if (!run.kinds.includes("postgres")) return [];
   const { count, rounds, restMs } = plans[run.size];
-  const without: number[] = [];
+  const floor = await rssMbWith(run, { count: 0, restMs });
   const settled: number[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    without.push(await rssMbWith(run, { count: 0, restMs }));
-    settled.push(await rssMbWith(run, { count, restMs }));
-  }
-  const [floor, ours] = [median(without), median(settled)];
+  for (let round = 0; round < rounds; round += 1) settled.push(await rssMbWith(run, { count, restMs }));
+  const ours = median(settled);
   return [
     benchLine({
       goal: "G9",

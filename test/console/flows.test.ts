@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
@@ -137,6 +138,11 @@ test("a newer commit is deployed, and rolled back to what served before without 
     .first()
     .click();
   await page.getByRole("cell", { name: "repo_commit_sha" }).waitFor();
+  // The list of revisions names the new one before the deployment does.
+  await page.route(`**/v2/deployments/${id}`, async (one) => {
+    await sleep(1_000);
+    await one.continue();
+  });
   await page.getByRole("button", { name: /^Roll back to this/ }).click();
   await page.locator(".revision").nth(2).waitFor();
   await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();

@@ -82,6 +82,12 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
   const isActive = deployment.active_revision_id === revision.id;
   const isNewest = deployment.latest_revision_id === revision.id;
   const [isOpen, setOpen] = useState(isNewest || linked === revision.id);
+  // The list of revisions may know of it sooner than the deployment does.
+  const [wasNewest, setWasNewest] = useState(isNewest);
+  if (isNewest && !wasNewest) {
+    setWasNewest(true);
+    setOpen(true);
+  }
   const [isDiffOpen, setDiffOpen] = useState(false);
   return (
     <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${shortId(revision.id)}`}>
