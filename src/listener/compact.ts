@@ -3,8 +3,8 @@ import type { Assignment } from "../contract/assignment.ts";
 
 /**
  * A page of assignments as they are kept for long, each text in memory once: ids, names and addresses stand in the
- * environment of each again, which is 1 kB of 2. What a settled deployment is to run is said twice as well, as target and
- * as what serves. Takes the assignments over: their texts are replaced in place.
+ * environment of each again. What a settled deployment is to run is said twice as well, as target and as what serves.
+ * Takes the assignments over: their texts are replaced in place.
  */
 export function compact(assignments: readonly Assignment[]): Assignment[] {
   const texts = new Map<string, string>();

@@ -108,7 +108,7 @@ export class Leadership {
     this.#request = options.request;
     this.#onGained = options.onGained;
     this.#onLost = options.onLost;
-    this.#onAssignments = options.onAssignments;
+    this.#onAssignments = (assignments) => options.onAssignments(compact(assignments));
     this.#onListed = options.onListed;
     this.#held = options.held;
     this.#onUnknown = options.onUnknown;
@@ -229,7 +229,7 @@ export class Leadership {
         continue;
       }
       this.#rv = page.rv;
-      if (page.items.length > 0) this.#onAssignments(compact(page.items));
+      if (page.items.length > 0) this.#onAssignments(page.items);
       for (const { deployment_id } of page.items) listed?.add(deployment_id);
       if (listed !== null && !page.more) {
         this.#logger.info({ deployments: listed.size }, "assignments listed");
@@ -258,7 +258,7 @@ export class Leadership {
         this.#noteAnswer();
         if (page === null) continue;
         this.#rv = page.rv;
-        if (page.items.length > 0) this.#onAssignments(compact(page.items));
+        if (page.items.length > 0) this.#onAssignments(page.items);
       }
     } catch (error) {
       signal.throwIfAborted();
