@@ -64,6 +64,11 @@ export interface Compute {
    * it is gone. An unknown replica is no error.
    */
   remove(replicaId: string, options: { graceMs: number; signal: AbortSignal }): Promise<void>;
+  /**
+   * Removes every replica, also one whose start is under way and which `observe` does not show yet. A start that is asked
+   * for meanwhile is the caller's to prevent.
+   */
+  removeAll(options: { graceMs: number; signal: AbortSignal }): Promise<void>;
   /** Deletes what a deployment's replicas kept between revisions (local state). Only called when none is left. */
   removeState(deploymentId: string): Promise<void>;
   /** Calls back whenever a replica became ready or exited, at latest one second after. Says *look*, not what. */

@@ -1,5 +1,6 @@
 import { unlessAborted } from "./abort.ts";
 import type { Compute, ReplicaExit, ReplicaSpec, ReplicaState } from "./compute.ts";
+import { removeEach } from "./remove-each.ts";
 
 /** Time as the simulated world sees it; a test hands in a virtual one. */
 export interface Clock {
@@ -98,6 +99,13 @@ export function openSimulatedCompute(options: SimulatedWorldOptions | { world: S
     async remove(replicaId, { graceMs, signal }) {
       await unlessAborted(() => world.stop(replicaId, graceMs), signal);
       if (world.happens("removeLies", replicaId)) throw new Error("simulated: the engine did not answer in time");
+    },
+    async removeAll(options) {
+      await removeEach(
+        this,
+        world.snapshot().map(({ replicaId }) => replicaId),
+        options,
+      );
     },
     async removeState() {},
     onChange(look) {

@@ -75,9 +75,7 @@ export async function startListener(parts: {
     },
     async stopReplicas() {
       await stopListener();
-      const signal = AbortSignal.timeout(4 * stopGraceMs);
-      const replicas = await compute.observe(signal);
-      await Promise.all(replicas.map(({ replicaId }) => compute.remove(replicaId, { graceMs: stopGraceMs, signal })));
+      await compute.removeAll({ graceMs: stopGraceMs, signal: AbortSignal.timeout(4 * stopGraceMs) });
     },
   };
 }

@@ -19,6 +19,7 @@ computeConformance("simulated", async () => {
   const world = new SimulatedWorld({ seed: 1 });
   return {
     open: async () => openSimulatedCompute({ world }),
+    answers: false,
     spec: (kind) => anySpec(artifact, { SIMULATE_START: fates[kind], SIMULATE_CAUSE: brokenCause }),
     end: async () => {},
   };

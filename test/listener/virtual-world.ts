@@ -198,6 +198,7 @@ export function startVirtualProcess(
       return alive(() => engine.observe(signal));
     },
     remove: (replicaId, options) => alive(() => engine.remove(replicaId, options)),
+    removeAll: (options) => alive(() => engine.removeAll(options)),
     removeState: (deploymentId) => alive(() => engine.removeState(deploymentId)),
     onChange: (look) => engine.onChange(() => void (isKilled || look())),
     close: () => engine.close(),

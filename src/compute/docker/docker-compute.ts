@@ -2,6 +2,7 @@ import { explain, type Logger } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
 import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
 import { readRunCount } from "../health.ts";
+import { removeEach } from "../remove-each.ts";
 import { containerBody, type EngineInfo, labels, labelsOf, limitsOf, readRecord, recordOf } from "./container.ts";
 import { ContainerLog } from "./container-log.ts";
 import { Engine, EngineError } from "./engine.ts";
@@ -164,6 +165,10 @@ class DockerCompute implements DockerComputeDriver {
       return begun;
     };
     await unlessAborted(removing, AbortSignal.any([signal, this.#life.signal]));
+  }
+
+  async removeAll(options: { graceMs: number; signal: AbortSignal }): Promise<void> {
+    await removeEach(this, [...this.#launching.keys(), ...this.#replicas.keys()], options);
   }
 
   async removeState(deploymentId: string): Promise<void> {

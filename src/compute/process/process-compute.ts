@@ -14,6 +14,7 @@ import type {
 } from "../compute.ts";
 import { readRunCount } from "../health.ts";
 import { readJson } from "../json-file.ts";
+import { removeEach } from "../remove-each.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
 import { checkSpec, UnusableSpec } from "./launch.ts";
 import { segmentBytesMax } from "./log-files.ts";
@@ -158,6 +159,10 @@ class ProcessCompute implements ProcessComputeDriver {
 
   async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
     await unlessAborted(() => this.#remove(replicaId, graceMs), AbortSignal.any([signal, this.#life.signal]));
+  }
+
+  async removeAll(options: { graceMs: number; signal: AbortSignal }): Promise<void> {
+    await removeEach(this, [...this.#launching.keys(), ...this.#replicas.keys()], options);
   }
 
   async removeState(deploymentId: string): Promise<void> {

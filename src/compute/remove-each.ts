@@ -1,0 +1,15 @@
+import type { Compute } from "./compute.ts";
+
+/**
+ * Removes replicas, each whatever becomes of the others.
+ * @throws the first error of a removal, once all have ended.
+ */
+export async function removeEach(
+  compute: Pick<Compute, "remove">,
+  replicaIds: Iterable<string>,
+  options: { graceMs: number; signal: AbortSignal },
+): Promise<void> {
+  const removals = Array.from(new Set(replicaIds), (replicaId) => compute.remove(replicaId, options));
+  const failed = (await Promise.allSettled(removals)).find(({ status }) => status === "rejected");
+  if (failed?.status === "rejected") throw failed.reason;
+}
