@@ -1,39 +1,51 @@
 import { sql } from "kysely";
+import { errors } from "../contract/error.ts";
 import type { MetricSample } from "../contract/metrics.ts";
 import type { MetricMinute } from "../domain/metric-points.ts";
 import type { Db } from "./database.ts";
 
 /**
  * Adds samples to the minutes they end in. Of a minute that has one already (a listener that was restarted) counts are
- * added and levels are the greater. Deployments of other listeners are left out.
+ * added and levels are the greater. Deployments of other listeners are left out. The epoch is checked in the statement that
+ * writes: of 10,000 deployments samples come in ten calls a minute.
+ * @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener; nothing is written then.
  */
-export async function addMetricSamples(db: Db, listenerId: string, samples: MetricSample[]): Promise<void> {
-  if (samples.length === 0) return;
-  await sql`
-    with sample as (
+export async function addMetricSamples(
+  db: Db,
+  { listenerId, epoch }: { listenerId: string; epoch: number },
+  samples: MetricSample[],
+): Promise<void> {
+  const { rows } = await sql<{ isNewest: boolean }>`
+    with session as (
+      select id as listener_id from listeners where id = ${listenerId} and epoch = ${epoch}
+    ), sample as (
       select distinct on (s.deployment_id, date_trunc('minute', s.at))
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
              s.requests, s.errors, s.latency_counts
         from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
           as s (deployment_id uuid, at timestamptz, replicas integer, cpu_cores double precision,
                 memory_mib double precision, restarts integer, requests bigint, errors bigint, latency_counts integer[])
-        join deployments d on d.id = s.deployment_id and d.listener_id = ${listenerId}
+        join deployments d on d.id = s.deployment_id
+        join session using (listener_id)
        order by s.deployment_id, date_trunc('minute', s.at), s.at
     ), used as (
       update deployments d set used_at = s.at
         from (select deployment_id, max(at) as at from sample where requests > 0 group by deployment_id) s
        where d.id = s.deployment_id and coalesce(d.used_at, '-infinity') < s.at - interval '1 hour'
+    ), added as (
+      insert into metric_minutes as m
+        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts)
+      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts from sample
+      on conflict (deployment_id, at) do update set
+        replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
+        memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
+        requests = m.requests + excluded.requests, errors = m.errors + excluded.errors,
+        latency_counts = array(
+          select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
+           order by place)
     )
-    insert into metric_minutes as m
-      (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts)
-    select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts from sample
-    on conflict (deployment_id, at) do update set
-      replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
-      memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
-      requests = m.requests + excluded.requests, errors = m.errors + excluded.errors,
-      latency_counts = array(
-        select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
-         order by place)`.execute(db.kysely);
+    select exists (select from session) as "isNewest"`.execute(db.kysely);
+  if (!rows[0]?.isNewest) throw errors.staleEpoch();
 }
 
 /** The minutes of one deployment, oldest first. The caller has checked that it may be seen. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { openListenerSession } from "../../src/store/listeners.ts";
 import { addMetricSamples } from "../../src/store/metric-minutes.ts";
 import { startApi } from "./harness.ts";
 
@@ -22,7 +23,9 @@ test("charts have a point for each step, from what listeners sent", async () => 
   const { id, url } = await make();
   const latency_counts = [4, ...new Array(latencyBoundsMs.length).fill(0)];
   const sample = { deployment_id: id, interval_ms: 60_000, restarts: 0, requests: 4, errors: 0, latency_counts };
-  await addMetricSamples(t.db, t.deps.listenerId, [
+  const { listenerId } = t.deps;
+  const session = await openListenerSession(t.db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
+  await addMetricSamples(t.db, session, [
     { ...sample, at: "2026-01-01T10:00:30Z", replicas: 2, cpu_cores: 0.5, memory_mib: 100 },
     { ...sample, at: "2026-01-01T10:01:30Z", replicas: 1, cpu_cores: 0.25, memory_mib: 90 },
   ]);

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { latencyBoundsMs } from "../../src/contract/metrics.ts";
 import { addMetricSamples } from "../../src/store/metric-minutes.ts";
@@ -18,7 +19,10 @@ export async function measure(
   deploymentId: string,
   minuteOf: (ago: number) => Minute,
 ): Promise<void> {
-  const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(server.db.kysely);
+  const { rows } = await sql<{ listenerId: string; epoch: number }>`
+    select id as "listenerId", epoch from listeners where builtin`.execute(server.db.kysely);
+  const [session] = rows;
+  assert.ok(session !== undefined);
   const thisMinute = Math.floor(Date.now() / 60_000) * 60_000;
   const samples = Array.from({ length: 40 }, (_, index) => {
     const { slow, ...minute } = minuteOf(index);
@@ -31,5 +35,5 @@ export async function measure(
       ...minute,
     };
   });
-  await addMetricSamples(server.db, rows[0]?.id ?? "", samples);
+  await addMetricSamples(server.db, session, samples);
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Db } from "../../src/store/database.ts";
 import { noteUnusedDeployments } from "../../src/store/deployment-use.ts";
+import { openListenerSession } from "../../src/store/listeners.ts";
 import { addMetricSamples } from "../../src/store/metric-minutes.ts";
 import { eachDatabase } from "../database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
@@ -52,9 +53,10 @@ eachDatabase("what had no request for the days that were set is UNUSED until it 
   assert.equal(await noteUnusedDeployments(db, 28), 0);
   assert.deepEqual(await statuses(), ["UNUSED", "READY", "AWAITING_DATABASE"]);
 
-  await addMetricSamples(db, world.listenerId, [sample(idle.id, 0)]);
+  const session = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
+  await addMetricSamples(db, session, [sample(idle.id, 0)]);
   assert.equal(await noteUnusedDeployments(db, 28), 0, "it runs, but nobody asks");
-  await addMetricSamples(db, world.listenerId, [sample(idle.id, 1)]);
+  await addMetricSamples(db, session, [sample(idle.id, 1)]);
   assert.equal(await noteUnusedDeployments(db, 28), 1);
   assert.deepEqual(await statuses(), ["READY", "READY", "AWAITING_DATABASE"]);
 });

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { ApiError } from "../../src/contract/error.ts";
 import { latencyBoundsMs, type MetricSample } from "../../src/contract/metrics.ts";
+import type { Db } from "../../src/store/database.ts";
+import { openListenerSession } from "../../src/store/listeners.ts";
 import { addMetricSamples, readMetricMinutes } from "../../src/store/metric-minutes.ts";
 import { trimOlder } from "../../src/store/retention.ts";
 import { eachDatabase } from "../database.ts";
@@ -22,17 +26,35 @@ const sample = (deploymentId: string, at: string, changed: Partial<MetricSample>
   ...changed,
 });
 
-eachDatabase("samples of one minute become one row, and only a deployment's own listener adds to it", async (db) => {
+const openSession = (db: Db, listenerId: string) =>
+  openListenerSession(db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
+
+eachDatabase("samples of one minute are one row, and only its listener's newest session adds to it", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
-  await addMetricSamples(db, world.listenerId, [
-    sample(id, "2026-01-01T10:00:59Z"),
-    sample(id, "2026-01-01T10:01:10Z"),
+  const { listenerId } = world;
+  const session = await openSession(db, listenerId);
+  await addMetricSamples(db, session, [sample(id, "2026-01-01T10:00:59Z"), sample(id, "2026-01-01T10:01:10Z")]);
+  await addMetricSamples(db, session, [
+    sample(id, "2026-01-01T10:01:40Z", {
+      cpu_cores: null,
+      memory_mib: 200,
+      restarts: 1,
+      latency_counts: counts(5, 0),
+    }),
   ]);
-  await addMetricSamples(db, world.listenerId, [
-    sample(id, "2026-01-01T10:01:40Z", { cpu_cores: null, memory_mib: 200, restarts: 1, latency_counts: counts(5, 0) }),
-  ]);
-  await addMetricSamples(db, randomUUID(), [sample(id, "2026-01-01T10:01:50Z")]);
+  const late = [sample(id, "2026-01-01T10:01:50Z")];
+  const { rows } = await sql<{ id: string }>`
+    insert into listeners (id, tenant_id, compute_type, compute_id, compute_config)
+    values (${randomUUID()}, ${world.tenantId}, 'k8s', 'another', '{}') returning id`.execute(db.kysely);
+  await addMetricSamples(db, await openSession(db, rows[0]?.id ?? ""), late);
+  const { epoch } = session;
+  for (const stale of [
+    { listenerId, epoch: epoch - 1 },
+    { listenerId: randomUUID(), epoch },
+  ]) {
+    await assert.rejects(addMetricSamples(db, stale, late), ({ code }: ApiError) => code === "staleEpoch");
+  }
   const range = { from: new Date("2026-01-01T10:00:00Z"), to: new Date("2026-01-01T10:02:00Z") };
   assert.deepEqual(
     (await readMetricMinutes(db, id, range)).map(({ at, ...rest }) => ({ at: at.toISOString(), ...rest })),
