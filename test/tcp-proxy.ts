@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { resetSocket } from "./reset-socket.ts";
 
 /** How a partition looks to both sides: bytes vanish, or connections are refused. */
 export type Partition = "none" | "blackhole" | "reset";
@@ -20,7 +21,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
     sockets.add(near);
     near.once("close", () => sockets.delete(near));
     near.on("error", () => {});
-    if (partition === "reset") return near.resetAndDestroy();
+    if (partition === "reset") return resetSocket(near);
     if (partition === "blackhole") return void near.resume();
     const far = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
     sockets.add(far);
@@ -47,7 +48,7 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     become(next) {
       partition = next;
-      if (next === "reset") for (const socket of sockets) socket.resetAndDestroy();
+      if (next === "reset") for (const socket of sockets) resetSocket(socket);
     },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();

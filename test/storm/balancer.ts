@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { resetSocket } from "../reset-socket.ts";
 
 /** One address in front of several servers: each connection goes to the next one that is ready. */
 export interface Balancer extends AsyncDisposable {
@@ -27,7 +28,7 @@ export async function startBalancer(urls: string[]): Promise<Balancer> {
     const ready = targets.filter(({ isReady }) => isReady);
     turn += 1;
     const target = ready[turn % Math.max(1, ready.length)];
-    if (target === undefined) return near.resetAndDestroy();
+    if (target === undefined) return resetSocket(near);
     const { hostname, port } = new URL(target.url);
     const far = connect({ host: hostname, port: Number(port) });
     far.on("error", () => {});
@@ -63,7 +64,7 @@ async function watch(target: Target, closing: AbortSignal): Promise<void> {
       ({ status }) => status === 200,
       () => false,
     );
-    if (!target.isReady) for (const socket of target.sockets) socket.resetAndDestroy();
+    if (!target.isReady) for (const socket of target.sockets) resetSocket(socket);
     await sleep(lookIntervalMs, undefined, { signal: closing }).catch(() => {});
   }
 }
