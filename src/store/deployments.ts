@@ -91,7 +91,10 @@ export function findDeployment(db: Db | Trx, tenantId: string, id: string): Prom
   return findDeployments(db, { tenantId, id });
 }
 
-const findDeployments = joined(async (db, asked: { tenantId: string; id: string }[]) => {
+/** Two at once: 16 connections that only read one deployment had 14 % more of it than with one, and no more with four. */
+const findDeployments = joined(findAsked, { atOnce: 2 });
+
+async function findAsked(db: Db | Trx, asked: { tenantId: string; id: string }[]) {
   const { rows } = await sql<DeploymentRow>`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
      where d.id = any(${asked.map(({ id }) => id)}::uuid[])`.execute(db.kysely);
@@ -100,7 +103,7 @@ const findDeployments = joined(async (db, asked: { tenantId: string; id: string 
     const row = found.get(id);
     return row?.tenant_id === tenantId ? row : undefined;
   });
-});
+}
 
 /** The same, holding the row until the transaction ends: what is read is what is changed. */
 export async function lockDeployment(trx: Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {

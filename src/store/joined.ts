@@ -19,9 +19,11 @@ const patienceMs = 10;
  *
  * @param run answers each item, in their order, with one statement: it takes effect as a whole or not at all. When it
  * fails because of what an item says, each is run alone, so that it fails for that one only.
+ * @param atOnce statements on PostgreSQL: with more than one it works on a batch while this thread works on another.
  */
 export function joined<Item, Result>(
   run: (db: Db | Trx, items: Item[]) => Promise<Result[]>,
+  { atOnce = 1 }: { atOnce?: number } = {},
 ): (db: Db | Trx, item: Item) => Promise<Result> {
   const lines = new WeakMap<Db, Line<Item, Result>>();
   const alone = async (db: Db | Trx, item: Item) => (await run(db, [item]))[0] as Result;
@@ -34,6 +36,7 @@ export function joined<Item, Result>(
         together: (items) => run(db, items),
         alone: (one) => alone(db, one),
         isPatient: db.kind === "embedded",
+        atOnce: db.kind === "embedded" ? 1 : atOnce,
       });
       lines.set(db, line);
     }
@@ -51,6 +54,7 @@ interface Running<Item, Result> {
   together(items: Item[]): Promise<Result[]>;
   alone(item: Item): Promise<Result>;
   isPatient: boolean;
+  atOnce: number;
 }
 
 /** The calls of one kind to one database. */
@@ -73,7 +77,7 @@ class Line<Item, Result> {
 
   /** Whatever else is asked in this turn of the event loop goes along. */
   #schedule(): void {
-    if (this.#isScheduled || this.#underWay > 0 || this.#waiting.length === 0) return;
+    if (this.#isScheduled || this.#underWay >= this.#run.atOnce || this.#waiting.length === 0) return;
     this.#isScheduled = true;
     outsideTransaction(() =>
       setImmediate(() => {

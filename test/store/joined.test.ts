@@ -39,6 +39,31 @@ eachDatabase("what is asked while a statement is under way goes together when it
   assert.deepEqual(sizes, [1, 3]);
 });
 
+eachDatabase(
+  "with two at once a second statement goes out beside the first, where there are connections",
+  async (db) => {
+    const sizes: number[] = [];
+    const held = Promise.withResolvers<void>();
+    const hold = async (_: Db | Trx, items: number[]) => {
+      sizes.push(items.length);
+      await held.promise;
+      return items;
+    };
+    const echo = joined(hold, { atOnce: 2 });
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const first = echo(db, 1);
+    await turn();
+    const second = echo(db, 2);
+    await turn();
+    const isAlone = db.kind === "embedded";
+    assert.deepEqual(sizes, isAlone ? [1] : [1, 1]);
+    const others = [echo(db, 3), echo(db, 4)];
+    held.resolve();
+    assert.deepEqual(await Promise.all([first, second, ...others]), [1, 2, 3, 4]);
+    assert.deepEqual(sizes, isAlone ? [1, 3] : [1, 1, 2]);
+  },
+);
+
 eachDatabase("an item that cannot be worked on fails alone", async (db) => {
   const { square } = squares();
   const answers = await Promise.allSettled([2, 0, 3].map((n) => square(db, n)));
