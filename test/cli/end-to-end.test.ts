@@ -230,6 +230,7 @@ test("the program itself: up answers when ready, serves the other commands, and 
     if (process.platform === "linux") {
       const environment = await readFile(`/proc/${up.child.pid}/environ`, "latin1");
       assert.match(environment, /(^|\0)MALLOC_TRIM_THRESHOLD_=\d+\0/, "freed memory is given back");
+      assert.match(environment, /(^|\0)MALLOC_ARENA_MAX=1\0/, "of one arena for all threads");
       assert.match(await readFile(`/proc/${up.child.pid}/cmdline`, "latin1"), /\0--max-semi-space-size=\d+\0/);
     }
     const list = start("list", "--json");
