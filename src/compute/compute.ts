@@ -67,6 +67,7 @@ export interface Compute {
   /**
    * Removes every replica, also one whose start is under way and which `observe` does not show yet. A start that is asked
    * for meanwhile is the caller's to prevent.
+   * @throws the first error of a removal, once all have ended.
    */
   removeAll(options: { graceMs: number; signal: AbortSignal }): Promise<void>;
   /** Deletes what a deployment's replicas kept between revisions (local state). Only called when none is left. */
