@@ -26,6 +26,10 @@ declare module "fastify" {
     /** Name of the operation in logs and metrics. */
     operation?: string;
   }
+  interface FastifyRequest {
+    /** Who was admitted, for the handler and for the log line at the end; null: nobody, or nobody is asked. */
+    principal: Caller | null;
+  }
 }
 
 /** What route files add their routes to. */
@@ -39,6 +43,7 @@ export interface Api {
 }
 
 export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
+  server.decorateRequest("principal", null);
   const keyring = createKeyring(deps.db, deps.logger, deps.settings.serviceSecret);
   return { server, deps, keyring, limits: new RequestLimits(deps.settings.rateLimit, keyring), registered: [] };
 }
@@ -147,14 +152,11 @@ export function pageRoute<O extends Operation>(
   register(api, operation, handler as unknown as Handler<O, null>, { admit: async () => null });
 }
 
-/** Who was admitted, for the handler and for the log line at the end. */
-const principals = new WeakMap<FastifyRequest, Caller | null>();
-
 type Caller = Principal | Administrator | ListenerPrincipal;
 
 /** Fields of the log line that say who asked. */
 export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?: string } {
-  const principal = principals.get(request);
+  const { principal } = request;
   if (!principal) return {};
   return "tenantId" in principal
     ? { tenant_id: principal.tenantId, key_id: principal.keyId }
@@ -182,10 +184,10 @@ function register<O extends Operation, P extends Caller | null>(
     config: { operation: operation.id },
     // Before the body is read: who may not ask is not listened to.
     onRequest: async (request) => {
-      principals.set(request, await admit(request));
+      request.principal = await admit(request);
     },
     handler: inRequestSpan(api.deps.traces, async (request, reply) => {
-      const principal = principals.get(request) as P;
+      const principal = request.principal as P;
       const parts = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
       reply.code(status);
       const answerPartly = () => void reply.code(partly);

@@ -14,21 +14,20 @@ export interface MintedKey {
  */
 export function mintApiKey(wanted?: string): MintedKey {
   const key = wanted ?? `ph_${randomBytes(6).toString("hex")}_${randomBytes(32).toString("base64url")}`;
-  return { key, prefix: prefixOf(key), hash: digestOf(key) };
+  return { key, ...readKey(key) };
 }
 
-/** The part that finds a key's row. A key of another form is found by the beginning of its digest. */
-export function prefixOf(key: string): string {
-  return ownForm.exec(key)?.[1] ?? `sha256:${digestOf(key).toString("hex", 0, 8)}`;
+/** What tells one key from another: `prefix` finds its row, which holds the same `hash`. */
+export function readKey(key: string): Omit<MintedKey, "key"> {
+  const hash = digestOf(key);
+  // A key of another form is found by the beginning of its digest.
+  return { prefix: ownForm.exec(key)?.[1] ?? `sha256:${hash.toString("hex", 0, 8)}`, hash };
 }
 
 const ownForm = /^ph_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 
 /** Compares in constant time. */
-export function isKeyOf(key: string, known: Buffer): boolean {
-  const own = digestOf(key);
-  return own.length === known.length && timingSafeEqual(own, known);
-}
+export const isSameHash = (one: Buffer, other: Buffer) => one.length === other.length && timingSafeEqual(one, other);
 
 /** What is stored of a key, or of the token of a session. */
 export const digestOf = (secret: string) => hash("sha256", secret, "buffer");

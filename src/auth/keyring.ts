@@ -3,7 +3,7 @@ import type { Db } from "../store/database.ts";
 import { findSession, type MembershipRow, type SessionRow } from "../store/sessions.ts";
 import { findWorkspace, type WorkspaceRow } from "../store/tenants.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
-import { digestOf, isKeyOf, prefixOf } from "./api-key.ts";
+import { isSameHash, readKey } from "./api-key.ts";
 import { Memo } from "./memo.ts";
 import { readServiceKey, type ServiceClaims } from "./service-key.ts";
 
@@ -66,36 +66,37 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
 
   return {
     async findKey(key) {
-      const prefix = prefixOf(key);
+      const { prefix, hash } = readKey(key);
       const row = await keys.find(prefix);
       if (row === undefined || row.revoked_at !== null || hasExpired(row)) {
         familiar.delete(prefix);
         return undefined;
       }
-      if (!isKeyOf(key, row.hash)) return undefined;
+      if (!isSameHash(hash, row.hash)) return undefined;
       note(prefix, row.hash);
       touch(row);
       return row;
     },
     async findSession(token) {
-      const digest = digestOf(token);
-      const row = await sessions.find(digest.toString("hex"));
+      const { prefix, hash } = readKey(token);
+      const row = await sessions.find(hash.toString("hex"));
       const isOver = row === undefined || row.expires_at <= db.now();
       const holders: readonly Holder[] = isOver ? [] : row.holders;
       const valid = holders.filter((one) => isMember(one) || (one.revoked_at === null && !hasExpired(one)));
       if (valid.length === 0) {
-        familiar.delete(prefixOf(token));
+        familiar.delete(prefix);
         return [];
       }
-      note(prefixOf(token), digest);
+      note(prefix, hash);
       for (const one of valid) if (!isMember(one)) touch(one);
       return valid;
     },
     readServiceKey: (token) =>
       serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, db.now().getTime()),
     isFamiliar(key) {
-      const hash = familiar.get(prefixOf(key));
-      return hash !== undefined && isKeyOf(key, hash);
+      const { prefix, hash } = readKey(key);
+      const known = familiar.get(prefix);
+      return known !== undefined && isSameHash(hash, known);
     },
     findWorkspace: (id) => workspaces.find(id),
     forget() {
