@@ -6,7 +6,7 @@ import type { Route } from "./route.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
 /** Most of ten thousand deployments are asked nothing: what counts their requests is 0.6 kB, made for the first. */
-const noRequests = new Tally();
+const noRequests = new Tally().read();
 
 /** What the gateway knows of one deployment: its route, who waits for it, and what was counted. */
 export class Deployment {
@@ -119,7 +119,7 @@ export class Deployment {
 
   counts(): TrafficCounts {
     const { slug, deploymentId, revisionId } = this.#route;
-    return { slug, deploymentId, revisionId, waiting: this.waiting, ...(this.#tally ?? noRequests).read() };
+    return { slug, deploymentId, revisionId, waiting: this.waiting, ...(this.#tally?.read() ?? noRequests) };
   }
 
   #open(): void {

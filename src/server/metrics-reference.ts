@@ -27,7 +27,7 @@ ${tableOf(deploymentMetrics([], []).split("\n"), () => [])}
 ## The process
 
 What every Node.js process tells: \`process_*\` (processor time, memory, open files) and \`nodejs_*\` (event loop delay, heap,
-garbage collection).
+garbage collection). The delay of the event loop is looked at every 0.1 s and is told with those 0.1 s.
 `;
 }
 
