@@ -72,7 +72,8 @@ async function keepCompiledCode() {
   const { HOME, XDG_CACHE_HOME } = process.env;
   const caches = XDG_CACHE_HOME || (HOME && `${HOME}/.cache`);
   if (!caches) return;
-  const { enableCompileCache } = await import("node:module");
+  // An import would read all that the module exports.
+  const { enableCompileCache } = process.getBuiltinModule("node:module");
   enableCompileCache(`${caches}/pierhead/compiled`);
 }
 
