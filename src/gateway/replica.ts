@@ -12,7 +12,7 @@ export class Replica {
   #inFlight = 0;
   #isRouted = true;
   readonly #idleSocketMs: number;
-  readonly #onGone: () => void;
+  readonly #onGone: (replica: Replica) => void;
   #idleCalls: Set<() => void> | undefined;
 
   /**
@@ -20,7 +20,7 @@ export class Replica {
    * (5 s in Node and in uvicorn): who closes first decides whether a request can meet a dying connection.
    * `onGone` is called when no route names the replica any more and nothing is under way to it.
    */
-  constructor(target: Target, { idleSocketMs, onGone }: { idleSocketMs: number; onGone: () => void }) {
+  constructor(target: Target, { idleSocketMs, onGone }: { idleSocketMs: number; onGone: (replica: Replica) => void }) {
     this.id = target.replicaId;
     this.host = target.host;
     this.port = target.port;
@@ -57,7 +57,7 @@ export class Replica {
   #leaveWhenGone(): void {
     if (this.#isRouted || this.#inFlight > 0) return;
     this.#agent?.destroy();
-    this.#onGone();
+    this.#onGone(this);
   }
 
   /** True once nothing is under way, false when `timeoutMs` passed first. @throws the reason of `signal`. */

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../client/listener-client.ts";
 import type { DeploymentReport } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
@@ -9,7 +10,14 @@ export type Snapshot = Omit<DeploymentReport, "seq">;
 
 interface Pending {
   snapshot: Snapshot;
-  text: string;
+  told: Told;
+}
+
+/** What a snapshot says, as digests: its text is some 500 bytes, and one is kept for each of ten thousand. */
+interface Told {
+  all: string;
+  /** Of the part that somebody waits for. */
+  urgent: string;
 }
 
 /** What somebody waits for goes out at once, and after this long when a call has just ended: a busy moment is few calls. */
@@ -42,7 +50,7 @@ export class Reporter {
   /** Those of the pending ones that somebody waits for. */
   readonly #urgent = new Set<string>();
   /** As the control plane has them, in this session. */
-  readonly #stored = new Map<string, string>();
+  readonly #stored = new Map<string, Told>();
   #session: ListenerSession | null = null;
   #signal = new AbortController();
   #seq = 0;
@@ -90,11 +98,11 @@ export class Reporter {
 
   put(snapshot: Snapshot): void {
     const { deployment_id: deploymentId } = snapshot;
-    const text = JSON.stringify(snapshot);
-    const known = this.#pending.get(deploymentId)?.text ?? this.#stored.get(deploymentId);
-    if (text === known) return;
-    this.#pending.set(deploymentId, { snapshot, text });
-    const isUrgent = known === undefined || urgentPartOf(JSON.parse(known)) !== urgentPartOf(snapshot);
+    const told = toldBy(snapshot);
+    const known = this.#pending.get(deploymentId)?.told ?? this.#stored.get(deploymentId);
+    if (told.all === known?.all) return;
+    this.#pending.set(deploymentId, { snapshot, told });
+    const isUrgent = told.urgent !== known?.urgent;
     if (isUrgent) this.#urgent.add(deploymentId);
     this.#sendWithin(isUrgent ? this.#urgentDelayMs() : ordinaryDelayMs);
   }
@@ -170,10 +178,10 @@ export class Reporter {
     if (this.#failures > 0) this.#logger.info({ failures: this.#failures }, "reports are accepted again");
     this.#failures = 0;
     this.#batchSize = batchMax;
-    for (const { snapshot, text } of batch) {
+    for (const { snapshot, told } of batch) {
       const deploymentId = snapshot.deployment_id;
-      this.#stored.set(deploymentId, text);
-      if (this.#pending.get(deploymentId)?.text === text) {
+      this.#stored.set(deploymentId, told);
+      if (this.#pending.get(deploymentId)?.told.all === told.all) {
         this.#pending.delete(deploymentId);
         this.#urgent.delete(deploymentId);
       }
@@ -202,15 +210,17 @@ export class Reporter {
     }
     const deploymentId = only.snapshot.deployment_id;
     this.#logger.error({ deployment_id: deploymentId, error: explain(error) }, "report refused and dropped");
-    this.#stored.set(deploymentId, only.text);
+    this.#stored.set(deploymentId, only.told);
     if (this.#pending.get(deploymentId) === only) this.#pending.delete(deploymentId);
     this.#urgent.delete(deploymentId);
     this.#batchSize = batchMax;
   }
 }
 
-/** The part of a snapshot that somebody waits for. */
-function urgentPartOf(snapshot: Snapshot): string {
+function toldBy(snapshot: Snapshot): Told {
   const { generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted } = snapshot;
-  return JSON.stringify([generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted]);
+  const awaited = [generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted];
+  return { all: digestOf(snapshot), urgent: digestOf(awaited) };
 }
+
+const digestOf = (said: unknown) => hash("sha256", JSON.stringify(said), "base64url");

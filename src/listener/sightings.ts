@@ -22,7 +22,7 @@ const missedMax = 2;
  * a moment in the past; a replica that was started or removed after that moment must not be misjudged by it.
  */
 export class Sightings {
-  readonly #deployments = new Map<string, Map<string, Sighting>>();
+  readonly #deployments = new Map<string, Sighting[]>();
   /** The same by replica alone. */
   readonly #replicas = new Map<string, Sighting>();
   /** Removed replicas, and the number of the observation that was under way then: it may still show them. */
@@ -41,7 +41,7 @@ export class Sightings {
   }
 
   of(deploymentId: string): ReplicaState[] {
-    return Array.from(this.#deployments.get(deploymentId)?.values() ?? [], ({ state }) => state);
+    return (this.#deployments.get(deploymentId) ?? []).map(({ state }) => state);
   }
 
   deploymentIds(): Iterable<string> {
@@ -135,17 +135,17 @@ export class Sightings {
 
   #add(sighting: Sighting): Sighting {
     const { deploymentId, replicaId } = sighting.state;
-    const sightings = this.#deployments.get(deploymentId) ?? new Map<string, Sighting>();
-    this.#deployments.set(deploymentId, sightings.set(replicaId, sighting));
+    const others = this.#deployments.get(deploymentId) ?? [];
+    this.#deployments.set(deploymentId, [...others, sighting]);
     this.#replicas.set(replicaId, sighting);
     return sighting;
   }
 
   #delete(deploymentId: string, replicaId: string): void {
     this.#replicas.delete(replicaId);
-    const sightings = this.#deployments.get(deploymentId);
-    sightings?.delete(replicaId);
-    if (sightings?.size === 0) this.#deployments.delete(deploymentId);
+    const others = this.#deployments.get(deploymentId)?.filter(({ state }) => state.replicaId !== replicaId) ?? [];
+    if (others.length === 0) this.#deployments.delete(deploymentId);
+    else this.#deployments.set(deploymentId, others);
   }
 }
 
