@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * Below those that a system gives to who asks for any (Linux: from 32768 on), so that no connection and no other server
- * takes it before the one it is for listens there.
+ * Below those that a system gives to who asks for any (Linux: from 32768 on) and those that agents get
+ * (compute/process/ports.ts), so that nobody takes it before the one it is for listens there, or while that one is away.
  */
-const ports = { from: 20_000, to: 32_000 };
+const ports = { from: 11_000, to: 20_000 };
 
 const given = new Set<number>();
 

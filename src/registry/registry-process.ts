@@ -4,7 +4,7 @@ import { accessSync, constants } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findFreePort } from "../compute/process/free-port.ts";
+import { Ports } from "../compute/process/ports.ts";
 import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/processes.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
@@ -106,9 +106,10 @@ export class RegistryProcess {
   async #start(): Promise<number> {
     await mkdir(this.blobsDir, { recursive: true, mode: 0o700 });
     await this.#endLeft();
+    const ports = new Ports();
     for (let triesLeft = startTriesMax - 1; ; triesLeft--) {
       try {
-        return await this.#launch(await findFreePort(new Set()));
+        return await this.#launch(await ports.take());
       } catch (error) {
         if (triesLeft === 0) throw new Error(`the image registry does not start: ${explain(error)}`, { cause: error });
       }

@@ -18,6 +18,7 @@ import { removeEach } from "../remove-each.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
 import { checkSpec, UnusableSpec } from "./launch.ts";
 import { segmentBytesMax } from "./log-files.ts";
+import { Ports } from "./ports.ts";
 import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./processes.ts";
 import { cgroupPrefix, Replica, type ReplicaGround } from "./replica.ts";
 import {
@@ -95,7 +96,7 @@ class ProcessCompute implements ProcessComputeDriver {
       nodePath,
       searchPath: options.searchPath ?? `${path.dirname(nodePath)}:/usr/local/bin:/usr/bin:/bin`,
       life: this.#life.signal,
-      ports: new Set(),
+      ports: new Ports(),
       look: () => {
         for (const look of this.#looks) look();
       },

@@ -15,8 +15,8 @@ import {
   listCgroupProcesses,
   removeCgroup,
 } from "./cgroup.ts";
-import { findFreePort } from "./free-port.ts";
 import { checkSpec, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
+import type { Ports } from "./ports.ts";
 import { probe } from "./probe.ts";
 import {
   findProcesses,
@@ -44,8 +44,7 @@ export interface ReplicaGround extends LaunchPlace {
   cgroups: CgroupHome;
   /** Aborted when the driver closes: replicas go on, watching them ends. */
   life: AbortSignal;
-  /** Ports given to replicas that may not listen on them yet. */
-  ports: Set<number>;
+  ports: Ports;
   look(): void;
 }
 
@@ -123,7 +122,7 @@ export class Replica {
       return replica;
     }
     if (replica.#ready !== undefined) replica.#phase = "ready";
-    if (record.port !== null) ground.ports.add(record.port);
+    if (record.port !== null) ground.ports.keep(record.port);
     replica.lookForEnd();
     replica.#lived = replica.#live(undefined);
     // What died while nobody looked is never shown as running.
@@ -176,10 +175,7 @@ export class Replica {
 
   async #start(spec: ReplicaSpec): Promise<void> {
     const { record, files } = this;
-    if (record.runner === "command") {
-      record.port = await findFreePort(this.#ground.ports);
-      this.#ground.ports.add(record.port);
-    }
+    if (record.runner === "command") record.port = await this.#ground.ports.take();
     const go = await prepareGo(this.#ground, files, spec, record);
     const gate = await spawnGate(this.#ground, files, record.replicaId);
     const ending = Promise.withResolvers<Ending>();
@@ -371,7 +367,7 @@ export class Replica {
   }
 
   #releasePort(): void {
-    if (this.record.port !== null) this.#ground.ports.delete(this.record.port);
+    if (this.record.port !== null) this.#ground.ports.release(this.record.port);
   }
 
   /** A stop may have come while we waited, which the compiler does not see. */

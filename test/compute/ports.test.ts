@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { test } from "node:test";
+import { Ports } from "../../src/compute/process/ports.ts";
+
+test("the port of a server that has ended is not another's for 9,000 starts", async () => {
+  const ports = new Ports();
+  const given = new Set<number>();
+  for (let start = 0; start < 9_000; start++) {
+    const port = await ports.take();
+    assert.ok(!given.has(port), `${port} was given again after ${given.size} starts`);
+    given.add(port);
+    ports.release(port);
+  }
+});
+
+test("no port is given that a connection could take, that somebody listens on, or that is given or kept", async () => {
+  const { ports, first } = await farFromTheEnd();
+  const listening = createServer();
+  await once(listening.listen(first + 2, "127.0.0.1"), "listening");
+  ports.keep(first + 3);
+  ports.release(first);
+  const next = [await ports.take(), await ports.take(), await ports.take()];
+  listening.close();
+  assert.ok(!next.includes(first + 2) && !next.includes(first + 3), `${first}, then ${next}`);
+  assert.ok(
+    next.every((port) => port > first && port < 30_000),
+    `${first}, then ${next}`,
+  );
+});
+
+/** At the end of the range the turn begins anew. */
+async function farFromTheEnd() {
+  for (;;) {
+    const ports = new Ports();
+    const first = await ports.take();
+    if (first < 29_900) return { ports, first };
+  }
+}
