@@ -1,4 +1,5 @@
-import { type CommandSpec, commandTable, globalOptions } from "./command-table.ts";
+import { type CommandSpec, commandTable } from "./command-table.ts";
+import { globalOptions } from "./main-table.ts";
 
 /** docs/reference/cli.md, made from the same table as the commands themselves. */
 export function cliReference(): string {

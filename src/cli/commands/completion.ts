@@ -1,5 +1,6 @@
-import { type CommandSpec, commandTable, globalOptions } from "../command-table.ts";
+import { type CommandSpec, commandTable } from "../command-table.ts";
 import { usageFailure } from "../failure.ts";
+import { globalOptions } from "../main-table.ts";
 import type { Session } from "../session.ts";
 
 /** The words before the cursor go to `pierhead __complete`, one candidate a line comes back; none: file names. */
