@@ -136,7 +136,8 @@ export class Sightings {
   #add(sighting: Sighting): Sighting {
     const { deploymentId, replicaId } = sighting.state;
     const others = this.#deployments.get(deploymentId) ?? [];
-    this.#deployments.set(deploymentId, [...others, sighting]);
+    // A literal of them would have room for 16 more, 130 bytes of each deployment.
+    this.#deployments.set(deploymentId, others.concat(sighting));
     this.#replicas.set(replicaId, sighting);
     return sighting;
   }
