@@ -6,9 +6,9 @@ import { startTestServer } from "../server.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
-/** `PIERHEAD_TEST_ROLLOUTS=20` is the long form: so many rollouts, and as many rollbacks. */
+/** `PIERHEAD_TEST_ROLLOUTS=100` is the long form: so many rollouts, and as many rollbacks. */
 const rollouts = Number(process.env["PIERHEAD_TEST_ROLLOUTS"] ?? 2);
-const requestsPerS = 100;
+const requestsPerS = 200;
 const streamsOpen = 5;
 
 /** Streams last three seconds, so that some are open through every switch; it ends when the last one has. */
