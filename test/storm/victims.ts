@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
@@ -35,18 +36,38 @@ interface Agent {
   version: string;
 }
 
-/** Kills one of its kind at once, and brings back what nobody else would. */
-type Victim = (world: World) => Promise<void>;
+/** Kills one of its kind, so long after a deploy began, and brings back what nobody else would. */
+type Victim = (world: World, afterMs: number) => Promise<void>;
+
+/** Deaths are spread over so much of a deploy. */
+const spreadMs = 1_500;
+
+/** A build is met for 700 ms at least (`slowly`), whenever it comes. */
+const buildSpreadMs = 500;
 
 const victims: Record<string, Victim> = {
-  "an agent": (world) => killOne(world, "PIERHEAD_REPLICA_ID"),
-  "a build": (world) => killOne(world, "PIERHEAD_BUILD_ID"),
-  "the listener": async ({ listener }) => {
+  "an agent": async (world, afterMs) => {
+    await sleep(afterMs);
+    killOne(await marked(world, "PIERHEAD_REPLICA_ID"));
+  },
+  "a build": async (world, afterMs) => {
+    await marked(world, "PIERHEAD_BUILD_ID");
+    await sleep(afterMs % buildSpreadMs);
+    killOne(await marked(world, "PIERHEAD_BUILD_ID"));
+  },
+  "the listener": async ({ listener }, afterMs) => {
+    await sleep(afterMs);
     await listener.end("SIGKILL");
     await listener.start();
   },
-  "the server": ({ replica }) => replica.restart("SIGKILL"),
-  PostgreSQL: ({ postgres }) => postgres.crash(),
+  "the server": async ({ replica }, afterMs) => {
+    await sleep(afterMs);
+    await replica.restart("SIGKILL");
+  },
+  PostgreSQL: async ({ postgres }, afterMs) => {
+    await sleep(afterMs);
+    await postgres.crash();
+  },
 };
 
 /**
@@ -107,7 +128,7 @@ async function killAll(world: World, times: number) {
     const tookMs: number[] = [];
     for (let time = 0; time < times; time += 1) {
       try {
-        tookMs.push(await dieOnce(world, kill, `${name.replaceAll(" ", "-")}-${time}`, (time * 397) % 1_500));
+        tookMs.push(await dieOnce(world, kill, `${name.replaceAll(" ", "-")}-${time}`, (time * 397) % spreadMs));
         counts.passed += 1;
       } catch (error) {
         counts.failed += 1;
@@ -122,14 +143,13 @@ async function killAll(world: World, times: number) {
   return counts;
 }
 
-/** A deploy of one agent, and a death `afterMs` later. @returns how long it then took until all was settled, in ms. */
+/** A deploy of one agent, and a death in the middle of it. @returns how long it then took until all was settled, in ms. */
 async function dieOnce(world: World, kill: Victim, version: string, afterMs: number): Promise<number> {
   const agent = world.agents[Math.floor(Math.random() * world.agents.length)] as Agent;
   const ref = await world.repository.commit(slowly(version));
   const body = { source_revision_config: { repo_ref: ref } };
   await surely((idempotencyKey) => world.api.patchDeployment({ deployment_id: agent.id, body }, { idempotencyKey }));
-  await new Promise((resolve) => setTimeout(resolve, afterMs));
-  await kill(world);
+  await kill(world, afterMs);
   const began = performance.now();
   const status = await settledRevision(world, agent);
   if (status === "DEPLOYED") agent.version = version;
@@ -158,22 +178,22 @@ async function allServe({ agents, listener, api }: World): Promise<void> {
   }
 }
 
-/** Kills any process of this storm that carries a mark; waits until there is one. */
-async function killOne({ home }: World, mark: string): Promise<void> {
+/** Waits until processes of this storm carry a mark. @returns their ids, one at least. */
+async function marked({ home }: World, mark: string): Promise<number[]> {
   const found = async () => {
     const pids = (await readdir("/proc")).filter((pid) => /^\d+$/.test(pid));
-    const marked = await Promise.all(
+    const ours = await Promise.all(
       pids.map(async (pid) => ((await isMarked(pid, { home, mark })) ? [Number(pid)] : [])),
     );
-    return marked.flat();
+    return ours.flat();
   };
-  const pids = await eventually(found, ({ length }) => length > 0, {
-    timeoutMs: 60_000,
-    what: `a process with ${mark}`,
-  });
-  const pid = pids[Math.floor(Math.random() * pids.length)] as number;
+  return eventually(found, ({ length }) => length > 0, { timeoutMs: 60_000, what: `a process with ${mark}` });
+}
+
+/** Kills any of these. */
+function killOne(pids: readonly number[]): void {
   try {
-    process.kill(pid, "SIGKILL");
+    process.kill(pids[Math.floor(Math.random() * pids.length)] as number, "SIGKILL");
   } catch {
     // It ended in between, by itself.
   }
