@@ -103,6 +103,11 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
   return new Promise((resolve, reject) => {
     const request = (url.protocol === "https:" ? requestTls : requestPlain)(url, options, resolve);
     request.once("error", reject);
+    // Nobody asked for another protocol. Unheard, the connection ends without a word, and no deadline is told to us either.
+    request.once("upgrade", ({ statusCode = 101 }, socket) => {
+      socket.destroy();
+      reject(wrongStatus(url, statusCode));
+    });
     request.end(body);
   });
 }
@@ -141,7 +146,7 @@ const bodiless: ReadonlySet<number> = new Set([204, 205, 304]);
 
 function responseOf({ statusCode = 0, rawHeaders }: IncomingMessage, body: Buffer, url: URL): Response {
   if (statusCode < 200 || statusCode > 599) {
-    throw new OutboundFailure("unreachable", `${url.host} answered with status ${statusCode}.`);
+    throw wrongStatus(url, statusCode);
   }
   const headers = new Headers();
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
@@ -153,6 +158,9 @@ function responseOf({ statusCode = 0, rawHeaders }: IncomingMessage, body: Buffe
   }
   return new Response(bodiless.has(statusCode) ? null : new Uint8Array(body), { status: statusCode, headers });
 }
+
+const wrongStatus = (url: URL, statusCode: number) =>
+  new OutboundFailure("unreachable", `${url.host} answered with status ${statusCode}.`);
 
 /** A look-up of a name cannot be stopped; we stop waiting for it. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -112,11 +112,24 @@ test("a host that is not there is told by name, without path and query", async (
   }
 });
 
-test("an answer that is no HTTP is a failure, not a crash", async (context) => {
-  const server = createRawServer((socket) => void socket.end("SSH-2.0-nothing\r\n"));
+/** A server that answers whatever it is asked with this text. @returns its address. */
+async function say(context: TestContext, words: string): Promise<string> {
+  const server = createRawServer((socket) => {
+    context.after(() => socket.destroy());
+    socket.on("error", () => {}).once("data", () => socket.write(words));
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   context.after(() => server.close());
-  const { port } = server.address() as AddressInfo;
-  await assert.rejects(fetchOutward(`http://127.0.0.1:${port}`, {}, open), fails("unreachable"));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test("an answer that is no HTTP is a failure, not a crash", async (context) => {
+  const url = await say(context, "SSH-2.0-nothing\r\n");
+  await assert.rejects(fetchOutward(url, {}, open), fails("unreachable"));
+});
+
+test("an answer that changes to another protocol is a failure at once, not a call without an end", async (context) => {
+  const url = await say(context, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
+  await assert.rejects(fetchOutward(url, { method: "POST", body: "{}" }, open), fails("unreachable"));
 });
