@@ -24,6 +24,25 @@ test("a Dockerfile cannot begin with or copy from an image that this server made
     `FROM node:24\nCOPY --from=registry.example.com/${pushed.slice(15)} / /`,
     `FROM sha256:${id}`,
     `FROM ${id.slice(0, 12)}`,
+    // An image's id by so little of it that everybody can try all there are.
+    "FROM 12",
+    // An engine passes over empty lines where an instruction goes on.
+    `FROM \\\n\n${built}`,
+    `FROM node:24\nCOPY \\\n  \n--from=${built} / /`,
+    // What a stage calls so is not what its image was named by.
+    `ARG PLACE=pierhead-built\nFROM $PLACE/12345678:abc\nARG PLACE=library`,
+    // Options lose their quotes and marks of escape before they are read.
+    `FROM node:24\nCOPY --fr\\om=${built} / /`,
+    `FROM node:24\nCOPY --"fr"om=${built} / /`,
+    `FROM node:24\nONBUILD COPY --fr\\om=${built} / /`,
+    // Read in one way by older engines and in another by newer ones.
+    `# syntax=x\r\n# escape=\`\r\nFROM \`\r\n${built}\r\n`,
+    `# syntax=x\n# escape=\`\nFROM \\\n${built}`,
+    `FROM node:24\nRUN echo \\\\\nFROM ${built}`,
+    `FROM node:24\nCOPY \\\\\n --from=${built} / /`,
+    // A stage is none before it has ended.
+    "FROM node:24 AS cafe\nCOPY --from=cafe / /",
+    "FROM cafe\nFROM node:24 AS cafe",
   ]) {
     assert.throws(() => checkBaseNames(dockerfile), BuildFailure, dockerfile);
   }
@@ -38,6 +57,13 @@ test("other images, stages and arguments are nobody's business", () => {
       `FROM registry.example.com:5000/team/r/agent@sha256:${id}`,
       "COPY --from=made /app /app",
       "COPY --from=0 /etc /etc",
+      "FROM debian:12 AS deb",
+      "FROM deb AS Cafe",
+      "FROM node:24",
+      "COPY --from=deb --chown=1:1 /etc /etc",
+      "COPY --from=cafe /etc /etc",
+      "RUN echo 'select 1 \\",
+      "  FROM $TABLE'",
       'CMD ["node", "--from=pierhead", "$HOME"]',
     ].join("\n"),
   );

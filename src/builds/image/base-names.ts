@@ -7,14 +7,37 @@ import { BuildFailure } from "../failure.ts";
  * @throws BuildFailure `Unsupported`
  */
 export function checkBaseNames(dockerfile: string): void {
-  const instructions = instructionsOf(dockerfile);
+  for (const instructions of readingsOf(dockerfile)) checkReading(instructions);
+}
+
+function checkReading(instructions: string[]): void {
   const values = argumentsOf(instructions);
+  const stages = new Set<string>();
+  // A stage can be named once it has ended: before that its name is that of an image.
+  let unfinished: string | undefined;
   for (const instruction of instructions) {
-    for (const name of imagesOf(instruction, values)) {
-      if (isReservedImage(name) || isPushedHere(name)) throw refused(instruction, "is an image of this server's own");
-      if (name.includes("$")) throw refused(instruction, "names an image in a way that is not understood here");
-    }
+    for (const name of copiedFrom(instruction)) checkName(name, stages, instruction);
+    const begun = stageBegunBy(instruction);
+    if (begun === null) continue;
+    if (unfinished !== undefined) stages.add(unfinished);
+    unfinished = begun.stage;
+    for (const name of begun.names) checkName(plain(expanded(name, values)), stages, instruction);
   }
+}
+
+/** What stands where `FROM` has its image, and what it calls the stage. */
+function stageBegunBy(instruction: string): { names: string[]; stage: string | undefined } | null {
+  const [first = "", ...words] = instruction.trim().split(/\s+/);
+  if (!/^FROM$/i.test(first)) return null;
+  const as = words.findIndex((word) => /^as$/i.test(word));
+  const names = (as === -1 ? words : words.slice(0, as)).filter((word) => !word.startsWith("--"));
+  return { names, stage: as === -1 ? undefined : words[as + 1]?.toLowerCase() };
+}
+
+function checkName(name: string, stages: Set<string>, instruction: string): void {
+  if (stages.has(name.toLowerCase())) return;
+  if (isReservedImage(name) || isPushedHere(name)) throw refused(instruction, "is an image of this server's own");
+  if (name.includes("$")) throw refused(instruction, "names an image in a way that is not understood here");
 }
 
 const refused = (instruction: string, why: string) =>
@@ -23,31 +46,62 @@ const refused = (instruction: string, why: string) =>
 /** In the registry of a Pierhead, whatever it is called. */
 const isPushedHere = (name: string) => /\/r\/[0-9a-f]{8}-[0-9a-f-]{27}\//.test(name);
 
-/** One line each: comments gone, continued lines joined as the engine joins them. */
-function instructionsOf(dockerfile: string): string[] {
-  // Only above everything else is it a directive.
-  const [, mark = "\\"] = /^(?:\s*#\s*\w+\s*=.*\n)*?\s*#\s*escape\s*=\s*([\\`])\s*(?:\n|$)/i.exec(dockerfile) ?? [];
-  const lines = dockerfile.split(/\r?\n/).filter((line) => !/^\s*#/.test(line));
-  const continued = new RegExp(`${mark === "`" ? "`" : "\\\\"}[ \\t]*\\n`, "g");
-  return lines.join("\n").replaceAll(continued, "").split("\n");
+/** Where engines of different age read a Dockerfile differently, each way that there is. */
+function readingsOf(dockerfile: string): string[][] {
+  const lines = dockerfile.replace(/^\uFEFF/, "").split(/\r*\n/);
+  const isDoubled = lines.some((line) => /\\\\[ \t]*$|``[ \t]*$/.test(line));
+  return marksOf(lines).flatMap((mark) => {
+    const one = mark === "`" ? "`" : "\\\\";
+    // Newer engines take a doubled mark for the character itself, older ones go on after it as well.
+    const newer = new RegExp(`(^|[^${one}])${one}[ \\t]*$`);
+    return [newer, ...(isDoubled ? [new RegExp(`()${one}[ \\t]*$`)] : [])].map((goesOn) => joined(lines, goesOn));
+  });
 }
 
-/** Defaults of `ARG`, which names of images may be made of. */
+/** Only above everything else is `escape` a directive; below another one it is for newer engines alone. */
+function marksOf(lines: string[]): string[] {
+  const end = lines.findIndex((line) => !/^\s*(#|$)/.test(line));
+  const above = lines.slice(0, end === -1 ? undefined : end);
+  const marks = above.map((line) => /^\s*#\s*escape\s*=\s*([\\`])/i.exec(line)?.[1]);
+  if (marks[0] !== undefined) return [marks[0]];
+  return ["\\", ...(marks.includes("`") ? ["`"] : [])];
+}
+
+/** One line an instruction: comments are gone, and what goes on does so past lines that are empty. */
+function joined(lines: string[], goesOn: RegExp): string[] {
+  const instructions: string[] = [];
+  let begun: string | null = null;
+  for (const line of lines) {
+    if (/^\s*#/.test(line) || (begun !== null && line.trim() === "")) continue;
+    const text: string = (begun ?? "") + line.replace(goesOn, "$1");
+    begun = goesOn.test(line) ? text : null;
+    if (begun === null) instructions.push(text);
+  }
+  return begun === null ? instructions : [...instructions, begun];
+}
+
+/** Defaults of `ARG`, which names of images may be made of: those above the first stage, and not what a stage calls so. */
 function argumentsOf(instructions: string[]): Map<string, string> {
-  const pairs = instructions.flatMap((line) => [
-    ...(/^\s*ARG\s+(.*)$/i.exec(line)?.[1] ?? "").matchAll(/(\w+)=(\S*)/g),
-  ]);
+  const first = instructions.findIndex((line) => /^\s*FROM\s/i.test(line));
+  const pairs = instructions.slice(0, first === -1 ? undefined : first).flatMap((line) => {
+    const [word, ...words] = line.trim().split(/\s+/);
+    return /^ARG$/i.test(word ?? "") ? [...words.join(" ").matchAll(/(\w+)=(\S*)/g)] : [];
+  });
   return new Map(pairs.map(([, name = "", value = ""]) => [name, value]));
 }
 
-function imagesOf(instruction: string, values: Map<string, string>): string[] {
-  const [, from] = /^\s*FROM\s+(?:--\S+\s+)*(\S+)/i.exec(instruction) ?? [];
-  const copied = [...instruction.matchAll(/\s--from=(\S+)/gi)].map(([, name = ""]) => name);
-  return [...(from === undefined ? [] : [from]), ...copied].map((name) => plain(name, values)).filter(isNoStage);
+/**
+ * Images and stages by name; a number is always a stage's here. The engine takes quotes and marks of escape out of
+ * options before it reads them, so their names may hold some.
+ */
+function copiedFrom(instruction: string): string[] {
+  if (!/^\s*(ONBUILD\s+)*COPY\s/i.test(instruction)) return [];
+  return [...plain(instruction).matchAll(/--from=(\S+)/gi)]
+    .map(([, name = ""]) => name)
+    .filter((name) => !/^\d+$/.test(name));
 }
 
-const plain = (name: string, values: Map<string, string>) =>
-  name.replaceAll(/\$(?:\{(\w+)\}|(\w+))/g, (found, a, b) => values.get(a ?? b) ?? found).replaceAll(/["'\\`]/g, "");
+const expanded = (name: string, values: Map<string, string>) =>
+  name.replaceAll(/\$(?:\{(\w+)\}|(\w+))/g, (found, a, b) => values.get(a ?? b) ?? found);
 
-/** Stages of a build can be named by their number. */
-const isNoStage = (name: string) => !/^\d{1,3}$/.test(name);
+const plain = (text: string) => text.replaceAll(/["'\\`]/g, "");
