@@ -94,6 +94,8 @@ export class RegistryDoor {
     const headers: OutgoingHttpHeaders = { host: upstream.login === null ? asked.headers.host : host };
     const url = placeIn(upstream, target);
     const authorization = await upstream.login?.authorization(scopesOf(url, asked.method));
+    // Who left meanwhile is heard of no more, and a push of theirs would not end.
+    if (response.destroyed) return;
     if (authorization != null) headers["authorization"] = authorization;
     for (const name of passedOn) if (asked.headers[name] !== undefined) headers[name] = asked.headers[name];
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -108,7 +110,8 @@ export class RegistryDoor {
         return reject(new Error(`the registry at ${host} refuses the credentials it was given`));
       }
       response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...placeOf(answer, upstream) });
-      answer.pipe(response).on("finish", resolve);
+      // One that breaks off has no end that would be passed on.
+      answer.once("error", reject).pipe(response).once("finish", resolve);
     });
     response.on("close", () => {
       if (!response.writableFinished) passed.destroy();
