@@ -98,6 +98,7 @@ export class RegistryDoor {
     if (response.destroyed) return;
     if (authorization != null) headers["authorization"] = authorization;
     for (const name of passedOn) if (asked.headers[name] !== undefined) headers[name] = asked.headers[name];
+    if (formType.test(asked.headers["content-type"] ?? "")) headers["content-type"] = "application/octet-stream";
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const agent = this.#agents[isTls ? "https:" : "http:"];
     const passed = (isTls ? tlsRequest : request)(url, { method: asked.method, headers, agent });
@@ -121,6 +122,9 @@ export class RegistryDoor {
     await promise;
   }
 }
+
+/** A registry reads parameters from such a body as well, and believes them more than those of the address that were checked. */
+const formType = /^\s*(application\/x-www-form-urlencoded|multipart\/)/i;
 
 const readVerbs = new Set(["GET", "HEAD"]);
 const writeVerbs = new Set(["POST", "PUT", "PATCH"]);

@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
-import { createHmac, randomUUID } from "node:crypto";
+import { createHash, createHmac, randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
 import { request as ask, createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { repositoryPrefix, type Signer, signAccess, tokenUser } from "../../src/registry/access-token.ts";
 import { RegistryDoor, type Upstream } from "../../src/registry/door.ts";
+import { findRegistryProgram, RegistryProcess } from "../../src/registry/registry-process.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../eventually.ts";
 
@@ -70,4 +74,35 @@ test("a push whose client leaves while the registry starts is over, and images c
   started.resolve(at(registry.origin));
   await eventually(quietFor, (ms) => ms > 0, { timeoutMs: 10_000, what: "quiet" });
   assert.equal(asked, 0);
+});
+
+const program = findRegistryProgram();
+const skip = program === null ? "docker-registry (Debian: apt-get install docker-registry)" : false;
+
+test("a blob of another deployment is mounted by no way of asking", { skip }, async (context) => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-registry-"));
+  const own = new RegistryProcess({ directory, program: program as string, logger });
+  context.after(async () => {
+    await own.stop();
+    await rm(directory, { recursive: true, force: true });
+  });
+  const { origin, keyOf } = await openDoor(context, async () => at(`http://127.0.0.1:${await own.port()}`));
+  const [theirs, mine] = [randomUUID(), randomUUID()];
+  const digest = `sha256:${createHash("sha256").update("secret").digest("hex")}`;
+  const uploadsOf = (id: string) => `${origin}/v2/${repositoryPrefix(id)}app/blobs/uploads/`;
+  const begun = await fetch(uploadsOf(theirs), { method: "POST", headers: keyOf(theirs) });
+  const place = new URL(begun.headers.get("location") ?? "", origin);
+  place.searchParams.set("digest", digest);
+  const pushed = await fetch(place, { method: "PUT", headers: keyOf(theirs), body: "secret" });
+  assert.equal(pushed.status, 201);
+
+  const asked = new URLSearchParams({ mount: digest, from: `${repositoryPrefix(theirs)}app` });
+  const form = new FormData();
+  for (const [name, value] of asked) form.set(name, value);
+  for (const [query, body] of [[`?${asked}`, null] as const, ["", asked] as const, ["", form] as const]) {
+    const answer = await fetch(uploadsOf(mine) + query, { method: "POST", headers: keyOf(mine), body });
+    assert.equal(answer.status, 202, "an upload of its own begins"); // 201: it was mounted
+  }
+  const read = await fetch(`${origin}/v2/${repositoryPrefix(mine)}app/blobs/${digest}`, { headers: keyOf(mine) });
+  assert.equal(read.status, 404);
 });
