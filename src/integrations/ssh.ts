@@ -41,16 +41,18 @@ export async function openSsh(
 ): Promise<Ssh> {
   // An agent that outlives a killed server forgets the key.
   const lifeS = Math.ceil(timeoutMs / 1_000);
-  const socket = path.join(scratchDir, "agent");
   const program = path.join(scratchDir, "ssh");
   await writeFile(path.join(scratchDir, "known_hosts"), `${key.knownHosts.replaceAll("\r", "")}\n`, { mode: 0o600 });
-  await writeFile(path.join(scratchDir, "ssh-config"), configuration(scratchDir, socket, target), { mode: 0o600 });
-  await writeFile(program, `#!/bin/sh\nexec ssh -F "$(dirname "$0")/ssh-config" "$@"\n`, { mode: 0o700 });
-  const agent = spawn("ssh-agent", ["-D", "-a", socket, "-t", String(lifeS)], { stdio: ["ignore", "pipe", "ignore"] });
+  await writeFile(path.join(scratchDir, "ssh-config"), configuration(scratchDir, target), { mode: 0o600 });
+  await writeFile(program, `#!/bin/sh\ncd "$(dirname "$0")" && exec ssh -F ssh-config "$@"\n`, { mode: 0o700 });
+  const agent = spawn("ssh-agent", ["-D", "-a", socket, "-t", String(lifeS)], {
+    cwd: scratchDir,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const close = () => end(agent);
   try {
     await begun(agent, signal);
-    await addKey(socket, key.privateKey, signal);
+    await addKey(scratchDir, key.privateKey, signal);
   } catch (error) {
     await close();
     throw error;
@@ -58,17 +60,29 @@ export async function openSsh(
   return { env: [`GIT_SSH=${program}`, "GIT_SSH_VARIANT=ssh"], close };
 }
 
+/**
+ * Of the agent, as seen from the scratch directory in which all of them run: a socket's path has room for 107 bytes, and
+ * the scratch directory of a build alone has 68 below the data directory.
+ */
+const socket = "agent";
+
 async function begun(agent: ChildProcess, signal: AbortSignal): Promise<void> {
-  const missing = once(agent, "error").then(([error]) => {
-    throw noOpenSsh(error as Error);
+  let words = "";
+  agent.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    words = (words + text).slice(-300);
+  });
+  const failed = new Promise<never>((_, reject) => {
+    agent.once("error", (error) => reject(noOpenSsh(error)));
+    agent.once("close", () => reject(new GitFailure("GitFailed", `ssh-agent does not start here: ${words.trim()}`)));
   });
   // It says where it listens once it does.
-  await Promise.race([once(agent.stdout as Readable, "data", { signal }), missing]);
+  await Promise.race([once(agent.stdout as Readable, "data", { signal }), failed]);
 }
 
-async function addKey(socket: string, privateKey: string, signal: AbortSignal): Promise<void> {
+async function addKey(scratchDir: string, privateKey: string, signal: AbortSignal): Promise<void> {
   const env = ["-u", "SSH_ASKPASS", "-u", "DISPLAY", "SSH_ASKPASS_REQUIRE=never", `SSH_AUTH_SOCK=${socket}`];
   const add = spawn("env", [...env, "ssh-add", "-q", "-"], {
+    cwd: scratchDir,
     stdio: ["pipe", "ignore", "pipe"],
     signal,
     detached: true,
@@ -92,7 +106,7 @@ async function end(agent: ChildProcess): Promise<void> {
   await closed;
 }
 
-function configuration(scratchDir: string, socket: string, { host, port, address }: SshTarget): string {
+function configuration(scratchDir: string, { host, port, address }: SshTarget): string {
   const alias = port === null || port === 22 ? host : `[${host}]:${port}`;
   return [
     "Host *",
@@ -103,7 +117,7 @@ function configuration(scratchDir: string, socket: string, { host, port, address
     "StrictHostKeyChecking yes",
     "UpdateHostKeys no",
     "CheckHostIP no",
-    `IdentityAgent "${socket}"`,
+    `IdentityAgent ${socket}`,
     "IdentityFile none",
     "PreferredAuthentications publickey",
     "BatchMode yes",

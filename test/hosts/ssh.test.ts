@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import { fetchCommit, resolveRef } from "../../src/integrations/git.ts";
 import { gitAccess, type OpenIntegration } from "../../src/integrations/git-access.ts";
 import { GitFailure } from "../../src/integrations/git-failure.ts";
+import { openSsh } from "../../src/integrations/ssh.ts";
 import { createAgentRepository } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
@@ -89,6 +90,16 @@ test("a repository is read with a stored SSH key, which lies in no file and stan
     await fetchCommit({ ...asked(), ...access, repoUrl, commitSha, directory: target });
     assert.ok((await readdir(target)).includes("pierhead.json"));
 
+    const deep = path.join(directory, "of-a-build-in-a-data-directory".repeat(4));
+    await mkdir(deep);
+    const usual = process.env["TMPDIR"];
+    process.env["TMPDIR"] = deep;
+    const again = await resolveRef({ ...asked(), ...access, repoUrl, ref: "main" }).finally(() => {
+      if (usual === undefined) delete process.env["TMPDIR"];
+      else process.env["TMPDIR"] = usual;
+    });
+    assert.equal(again.commitSha, commitSha, "wherever temporary files lie");
+
     const read = (credential: { privateKey: string; knownHosts: string }) =>
       resolveRef({ ...asked(), credential, allowPrivateNetwork: true, repoUrl, ref: "main" });
     const refusedWith = async (credential: { privateKey: string; knownHosts: string }, words: RegExp) => {
@@ -125,6 +136,15 @@ test("a repository is read with a stored SSH key, which lies in no file and stan
   }
   const body = (await readFile(path.join(directory, "user"), "utf8")).split("\n")[1] ?? "";
   assert.ok(!(await seen).includes(body), "the key was seen");
+});
+
+test("an agent of ssh that cannot start is a failure at once, with its words", async () => {
+  const scratchDir = path.join(directory, "occupied");
+  await mkdir(scratchDir);
+  await writeFile(path.join(scratchDir, "agent"), "");
+  const asking = { key: { privateKey: "key", knownHosts: "" }, target: { host: "h", port: null, address: null } };
+  const opening = openSsh(scratchDir, { ...asking, timeoutMs: 30_000 }, AbortSignal.timeout(30_000));
+  await assert.rejects(opening, { name: "GitFailure", message: /ssh-agent does not start here: .*in use/ });
 });
 
 test("a key is never used for another host than its integration's", async () => {
