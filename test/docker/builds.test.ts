@@ -160,6 +160,28 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.match(missing.message, /COPY nothing \/.*(nothing|not found|no such file)/s);
   });
 
+  test("what an image sets in motion may not copy another's image either, and only this engine's platform is built for", async () => {
+    const { Id } = await engine.call<{ Id: string }>("POST", "/containers/create", {
+      body: { Image: nodeImage, Cmd: ["true"] },
+    });
+    const commit = (tag: string, changes: string) =>
+      engine.call<{ Id: string }>("POST", "/commit", { query: { container: Id, repo: "triggers", tag, changes } });
+    const other = await commit("other", "ENV SECRET=1");
+    await commit("greedy", `ONBUILD COPY --from=${other.Id.slice(7, 19)} / /taken`);
+    await commit("plain", "ONBUILD COPY server.js /app/");
+    const greedy = await failed({ Dockerfile: "FROM triggers:greedy AS base\nFROM base\n" });
+    assert.equal(greedy.reason, "Unsupported");
+    assert.match(greedy.message, /'FROM triggers:greedy AS base': the image .* has ONBUILD: 'COPY --from=.* own\./);
+    const platform = await failed({ Dockerfile: "FROM --platform=linux/s390x triggers:plain\n" });
+    assert.deepEqual([platform.reason, /linux\/s390x.*elsewhere/.test(platform.message)], ["Unsupported", true]);
+    const missing = await failed({ Dockerfile: "FROM 127.0.0.1:1/nobody/image:1\n" });
+    assert.equal(missing.reason, "BuildFailed");
+    assert.match(missing.message, /^FROM 127\.0\.0\.1:1\/nobody\/image:1: .*refused/);
+    await using place = await scratch();
+    const { result } = await build(place.dir, project({ Dockerfile: "FROM triggers:plain\n" }));
+    assert.ok(result.ok, JSON.stringify(result));
+  });
+
   test("a build that needs more memory than it may is ended, and told so", async () => {
     const greedy = "const held = []; for (;;) held.push(Buffer.alloc(16 << 20, 1));";
     const result = await failed(project({ "make.js": greedy }), { target: { ...target, memoryMib: 128 } });

@@ -1,18 +1,28 @@
 import { isReservedImage } from "../../compute/docker/images.ts";
 import { BuildFailure } from "../failure.ts";
 
+/** An image that a stage begins with, as a Dockerfile names it. */
+export interface BaseName {
+  name: string;
+  /** `linux/arm64`, when `FROM` asks for one. */
+  platform: string | null;
+  instruction: string;
+}
+
 /**
  * Refuses a project's own Dockerfile that begins with, or copies from, an image which this server made or keeps for
  * somebody: the engine would hand it out to whoever knows its name.
+ * @returns the images that its stages begin with; what those set in motion (`ONBUILD`) is not in the Dockerfile.
  * @throws BuildFailure `Unsupported`
  */
-export function checkBaseNames(dockerfile: string): void {
-  for (const instructions of readingsOf(dockerfile)) checkReading(instructions);
+export function checkBaseNames(dockerfile: string): BaseName[] {
+  return readingsOf(dockerfile).flatMap(checkReading);
 }
 
-function checkReading(instructions: string[]): void {
+function checkReading(instructions: string[]): BaseName[] {
+  const bases: BaseName[] = [];
   const values = argumentsOf(instructions);
-  const stages = new Set<string>();
+  const stages = new Set<string>(["scratch"]);
   // A stage can be named once it has ended: before that its name is that of an image.
   let unfinished: string | undefined;
   for (const instruction of instructions) {
@@ -21,17 +31,26 @@ function checkReading(instructions: string[]): void {
     if (begun === null) continue;
     if (unfinished !== undefined) stages.add(unfinished);
     unfinished = begun.stage;
-    for (const name of begun.names) checkName(plain(expanded(name, values)), stages, instruction);
+    for (const written of begun.names) {
+      const name = plain(expanded(written, values));
+      checkName(name, stages, instruction);
+      if (stages.has(name.toLowerCase())) continue;
+      bases.push({ name, platform: begun.platform && plain(expanded(begun.platform, values)), instruction });
+    }
   }
+  return bases;
 }
 
 /** What stands where `FROM` has its image, and what it calls the stage. */
-function stageBegunBy(instruction: string): { names: string[]; stage: string | undefined } | null {
+function stageBegunBy(instruction: string) {
   const [first = "", ...words] = instruction.trim().split(/\s+/);
   if (!/^FROM$/i.test(first)) return null;
   const as = words.findIndex((word) => /^as$/i.test(word));
-  const names = (as === -1 ? words : words.slice(0, as)).filter((word) => !word.startsWith("--"));
-  return { names, stage: as === -1 ? undefined : words[as + 1]?.toLowerCase() };
+  const named = as === -1 ? words : words.slice(0, as);
+  const names = named.filter((word) => !word.startsWith("--"));
+  const options = named.filter((word) => word.startsWith("--")).map((word) => plain(word));
+  const platform = options.find((option) => option.startsWith("--platform="))?.slice("--platform=".length) ?? null;
+  return { names, platform, stage: as === -1 ? undefined : words[as + 1]?.toLowerCase() };
 }
 
 function checkName(name: string, stages: Set<string>, instruction: string): void {

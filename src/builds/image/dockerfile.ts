@@ -88,10 +88,11 @@ export function labelStages(dockerfile: string, [name, value]: [string, string])
   return dockerfile
     .split("\n")
     .flatMap((line) => {
-      const isComment = /^\s*#/.test(line);
-      if (!continues && !isComment) isFrom = /^\s*FROM\s/i.test(line);
-      if (!isComment) continues = /\\\s*$/.test(line);
-      return isFrom && !continues && !isComment && line.trim() !== "" ? [line, label] : [line];
+      // The engine passes over them, also where an instruction goes on.
+      const isNothing = /^\s*(#|$)/.test(line);
+      if (!continues && !isNothing) isFrom = /^\s*FROM\s/i.test(line);
+      if (!isNothing) continues = /\\\s*$/.test(line);
+      return isFrom && !continues && !isNothing ? [line, label] : [line];
     })
     .join("\n");
 }

@@ -16,6 +16,7 @@ import type { Project } from "../project.ts";
 import type { BuildContext } from "../run-command.ts";
 import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
+import { checkTriggers } from "./base-triggers.ts";
 import { planBuild, planInstall } from "./commands.ts";
 import { packContext, packOwnContext } from "./context.ts";
 import {
@@ -52,7 +53,7 @@ export async function makeImage(
     };
     const prepared =
       project.kind === "dockerfile"
-        ? await prepareOwn(target, project.dockerfile, context)
+        ? await prepareOwn(engine, target, { dockerfile: project.dockerfile, context })
         : await prepareGenerated(engine, request, target, { project, context });
     const digest = await buildInEngine(engine, { ...build, ...prepared }, context);
     await checkSize(engine, digest, request.diskBytesMax);
@@ -74,13 +75,17 @@ export async function makeImage(
 
 type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions">;
 
-async function prepareOwn(target: ImageTarget, dockerfile: string, { sourceDir }: BuildContext): Promise<Prepared> {
+async function prepareOwn(
+  engine: Engine,
+  target: ImageTarget,
+  { dockerfile, context: { sourceDir, signal } }: { dockerfile: string; context: BuildContext },
+): Promise<Prepared> {
   if (!(await isFileInside(sourceDir, dockerfile))) {
     throw new BuildFailure("ConfigInvalid", `There is no file '${dockerfile}' in the source to build an image with.`);
   }
   const file = path.join(sourceDir, dockerfile);
   const text = await readFile(file, "utf8");
-  checkBaseNames(text);
+  await checkTriggers(engine, checkBaseNames(text), signal);
   await writeFile(file, labelStages(text, [labels.installation, target.installationId]));
   return { context: await packOwnContext(sourceDir, dockerfile), dockerfile, instructions: null };
 }
