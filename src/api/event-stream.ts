@@ -92,6 +92,8 @@ export class EventStream {
     const stopLogs = this.#watchLogs();
     const heartbeat = setInterval(() => void this.#beat(), this.#deps.heartbeatMs).unref();
     response.once("close", () => this.end());
+    // Who left while the stream was opened closes no second time.
+    if (response.destroyed) this.end();
     try {
       while (!ending.aborted) {
         const kicked = new Promise<void>((resolve) => {

@@ -299,3 +299,31 @@ test("what is kept can be read in pages, upwards and downwards", async () => {
   const read = async () => (await t.ask({ url: `${url}?after=${nothing.body.position}` })).body.events as Event[];
   assert.equal((await eventually(read, count(1)))[0]?.type, "deployment.changed");
 });
+
+test("a watcher that leaves before its stream begins is not held", async (context) => {
+  const [asked, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let isEnded = false;
+  const subscribe = t.deps.events.subscribe.bind(t.deps.events);
+  context.mock.method(t.deps.events, "subscribe", async (...args: Parameters<typeof subscribe>) => {
+    asked.resolve();
+    await left.promise;
+    const made = await subscribe(...args);
+    const end = () => {
+      isEnded = true;
+      made.end();
+    };
+    return { ...made, end };
+  });
+  const gone = new Promise<void>((resolve) => {
+    server.once("request", (_request, response) => response.once("close", resolve));
+  });
+  const leaving = new AbortController();
+  const headers = { "x-api-key": t.tenant.adminKey, accept: "text/event-stream" };
+  const answer = fetch(`${base}/v2/events`, { headers, signal: leaving.signal });
+  await asked.promise;
+  leaving.abort();
+  await assert.rejects(answer);
+  await gone;
+  left.resolve();
+  await eventually(() => isEnded, Boolean, { timeoutMs: 10_000, what: "the end of the stream" });
+});
