@@ -43,5 +43,5 @@ export function oauthCallerOf(principal: Principal, request: FastifyRequest): OA
     ]);
   }
   if (userId !== null && namedUserId !== null && namedUserId !== userId) throw errors.forbidden();
-  return { organizationId, tenantId, actor, namedUserId: namedUserId ?? userId };
+  return { organizationId, tenantId, actor, namedUserId: namedUserId ?? userId, onlyUserId: userId };
 }

@@ -298,6 +298,13 @@ test("a service that signs its own keys speaks for the user in them, and for no 
   assert.deepEqual([itself.body.status, itself.body.user_id], ["connection_required", "service:tools"]);
   const other = await served.authenticate(there, look, asService({ user_id: "bob" }, { "x-user-id": "alice" }));
   assert.equal(other.status, 403);
+  for (const fields of [{ user_id: "alice" }, { ls_user_id: "alice" }, { user_id: "alice", agent_id: "bot" }]) {
+    const { status, body } = await served.authenticate(there, { ...look, ...fields }, asService({ user_id: "bob" }));
+    assert.deepEqual([status, body], [403, { detail: "Forbidden" }], JSON.stringify(fields));
+    const same = await served.authenticate(there, { ...look, ...fields }, asService({ user_id: "alice" }));
+    assert.deepEqual([same.body.status, same.body.user_id], ["completed", "alice"]);
+    assert.equal((await served.authenticate(there, { ...look, ...fields }, asService({}))).body.status, "completed");
+  }
   const elsewhere = { "x-service-key": keyOf({ user_id: "alice" }) };
   assert.equal((await w.authenticate(provider, look, { key: null, headers: elsewhere })).status, 401, "none are taken");
 });

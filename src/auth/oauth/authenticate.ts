@@ -9,8 +9,8 @@ import { startRequest } from "./start-request.ts";
 
 /**
  * Gives the token that was asked for, or starts a sign-in (contract 9.3).
- * @throws ApiError 404 for an unknown provider or token, 400 for a redirect URI that is not allowed, 502 when a token
- *   cannot be refreshed now.
+ * @throws ApiError 404 for an unknown provider or token, 403 for a user that the caller may not speak for, 400 for a
+ *   redirect URI that is not allowed, 502 when a token cannot be refreshed now.
  */
 export async function authenticate(deps: OAuthDeps, caller: OAuthCaller, asked: Authenticate): Promise<Authenticated> {
   const provider = await chosenProvider(deps, caller, asked);
@@ -37,13 +37,17 @@ async function chosenProvider(deps: OAuthDeps, caller: OAuthCaller, asked: Authe
   throw errors.oauthProviderNotFound(asked.provider);
 }
 
-/** An agent that names no user asks for itself; anybody else asks for a user, be it only the key's own. */
+/**
+ * An agent that names no user asks for itself; anybody else asks for a user, be it only the key's own.
+ * @throws ApiError 403 for another user than the one that the caller may speak for.
+ */
 export function subjectOf(
   caller: OAuthCaller,
   asked: Pick<Authenticate, "user_id" | "ls_user_id" | "agent_id">,
 ): Subject {
   const userId = asked.user_id ?? asked.ls_user_id ?? caller.namedUserId;
   const agentId = asked.agent_id ?? null;
+  if (caller.onlyUserId !== null && userId !== caller.onlyUserId) throw errors.forbidden();
   return { tenantId: caller.tenantId, userId: userId ?? (agentId === null ? ownUserId(caller) : null), agentId };
 }
 

@@ -30,6 +30,8 @@ export interface OAuthCaller {
   actor: string;
   /** The user that the request names in a header, if it does. */
   namedUserId: string | null;
+  /** The one user that the caller may speak for; null: whom the request names. */
+  onlyUserId: string | null;
 }
 
 /** The user that is meant where none is named: the key itself, as nobody else. */
