@@ -131,7 +131,7 @@ export const PatchOAuthProvider = Type.Object(
     client_id: given(Type.String({ minLength: 1, maxLength: 512 })),
     client_secret: given(
       Type.String({ minLength: 1, maxLength: 4_096 }),
-      "Needed again when token_url moves to another host.",
+      "Needed again when token_url or revocation_url moves to another host.",
     ),
     auth_url: given(url("An endpoint.")),
     token_url: given(url("An endpoint.")),

@@ -170,6 +170,14 @@ test("a secret does not go to a host that it was not given for", async () => {
   assert.match((await patch({ token_url })).body.detail, /'client_secret' must be given again/);
   assert.equal((await patch({ token_url: "https://id.example.com/v2/token" })).status, 200);
   assert.equal((await patch({ token_url, client_secret: "another" })).status, 200);
+  const revocation_url = "https://elsewhere.example.com/revoke";
+  assert.match((await patch({ revocation_url })).body.detail, /'client_secret' must be given again .*'revocation_url'/);
+  assert.equal((await patch({ revocation_url: "https://evil.example.com/revoke" })).status, 200, "it has the secret");
+  assert.equal((await patch({ revocation_url, client_secret: "a third" })).status, 200);
+  assert.equal((await patch({ revocation_url: `${revocation_url}/all` })).status, 200);
+  await create({ provider_id: "public-moving", client_secret: null });
+  const open = await t.ask({ method: "PATCH", url: `${url}/public-moving`, payload: { token_url, revocation_url } });
+  assert.equal(open.status, 200, "a public client has no secret");
 });
 
 test("making a provider again under its key answers as the first time", async () => {

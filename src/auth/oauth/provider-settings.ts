@@ -54,11 +54,20 @@ export function changedProviderSettings(
   const given = Object.entries(patch).filter(([field, value]) => value != null && field in before);
   const after: ProviderFields = { ...before, ...Object.fromEntries(given) };
   checkProviderSettings(after, { ...rules, hasSecret: rules.hasSecret || patch.client_secret != null });
-  const isMoved = new URL(before.token_url).origin !== new URL(after.token_url).origin;
-  if (isMoved && rules.hasSecret && patch.client_secret == null) {
-    throw errors.invalidProvider("client_secret", "must be given again when 'token_url' moves to another host.");
+  const moved = movedEndpoint(before, after);
+  if (moved !== undefined && rules.hasSecret && patch.client_secret == null) {
+    throw errors.invalidProvider("client_secret", `must be given again when '${moved}' moves to another host.`);
   }
   return after;
+}
+
+/** The endpoint that is shown the secret, or tokens, and lies where neither was before. */
+function movedEndpoint(before: ProviderFields, after: ProviderFields): "token_url" | "revocation_url" | undefined {
+  const originOf = (url: string) => new URL(url).origin;
+  if (originOf(after.token_url) !== originOf(before.token_url)) return "token_url";
+  if (after.revocation_url === null) return undefined;
+  const known = [after.token_url, before.revocation_url ?? after.token_url].map(originOf);
+  return known.includes(originOf(after.revocation_url)) ? undefined : "revocation_url";
 }
 
 /** Names that stand for something else where a provider's id is expected. */
