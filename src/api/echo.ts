@@ -35,6 +35,8 @@ const secretFields: ReadonlySet<string> = new Set([
   "state",
   "password",
   "api_key",
+  "ssh_key",
+  "webhook_secret",
   "signature",
 ]);
 

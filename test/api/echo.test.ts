@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { echo } from "../../src/api/echo.ts";
 import { compileValidator } from "../../src/api/validate.ts";
 import { CreateDeployment } from "../../src/contract/deployment.ts";
+import { CreateIntegration, PatchIntegration, ReplaceIntegrationSecret } from "../../src/contract/integration.ts";
 
 const secret = "sk-do-not-repeat";
 const validate = compileValidator(CreateDeployment, "body");
@@ -25,6 +26,23 @@ test("no answer repeats a secret value, wherever the problem is", () => {
     const { problems } = validate(body);
     assert.ok(problems.length > 0);
     assert.ok(!JSON.stringify(problems).includes(secret), JSON.stringify(body));
+  }
+});
+
+test("keys of code hosts and webhooks are repeated no more than tokens are", () => {
+  const integration = { name: "n", url: "https://git.example.org/a", ssh_known_hosts: "git.example.org ssh-ed25519 A" };
+  const refused = [
+    [CreateIntegration, { ...integration, ssh_key: secret }],
+    [CreateIntegration, { ...integration, host: "git", ssh_key: [secret] }],
+    [CreateIntegration, { ...integration, host: "git", token: { value: secret } }],
+    [PatchIntegration, { ssh_key: { pem: secret } }],
+    [ReplaceIntegrationSecret, { webhook_secret: secret.slice(0, 8) }],
+    [ReplaceIntegrationSecret, { webhook_secret: [secret] }],
+  ] as const;
+  for (const [schema, body] of refused) {
+    const { problems } = compileValidator(schema, "body")(body);
+    assert.ok(problems.length > 0);
+    assert.ok(!JSON.stringify(problems).includes(secret.slice(0, 8)), JSON.stringify(problems));
   }
 });
 
