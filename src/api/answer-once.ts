@@ -64,7 +64,7 @@ export async function answerOnce(
 
 /**
  * The key of a request, with what tells it from other requests; undefined when it has none.
- * @param asked.parts Parameters, query and body as they were understood.
+ * @param asked.parts Parameters, query and body as they were understood; the user too, where he counts.
  * @throws ApiError 422 for a key that cannot be used: whoever sends one relies on it.
  */
 export function onceRequestOf(

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from "fastify";
-import type { OAuthCaller, OAuthDeps } from "../auth/oauth/deps.ts";
+import { type OAuthCaller, type OAuthDeps, ownUserId } from "../auth/oauth/deps.ts";
 import { createProviderFetch } from "../auth/oauth/outbound.ts";
 import { Underway } from "../auth/oauth/underway.ts";
 import type { Principal } from "../auth/principal.ts";
@@ -44,4 +44,10 @@ export function oauthCallerOf(principal: Principal, request: FastifyRequest): OA
   }
   if (userId !== null && namedUserId !== null && namedUserId !== userId) throw errors.forbidden();
   return { organizationId, tenantId, actor, namedUserId: namedUserId ?? userId, onlyUserId: userId };
+}
+
+/** Whose tokens a request is about: those of the user that it names, else of the key itself. */
+export function userOf(principal: Principal, request: FastifyRequest): string {
+  const caller = oauthCallerOf(principal, request);
+  return caller.namedUserId ?? ownUserId(caller);
 }

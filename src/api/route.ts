@@ -86,18 +86,23 @@ export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answ
 /**
  * An operation on things of a workspace. One that changes something and comes with an `Idempotency-Key` is run within a
  * transaction (`Db.atomically`) that keeps its answer too, unless `keepsItself` says that the handler sees to that.
+ * `userOf`: whose things it works on, where that is not said by parameters, query and body alone; one user's answer is none
+ * to another's request.
  */
 export function route<O extends Operation>(
   api: Api,
   operation: O,
   handler: Handler<O, Principal>,
-  { keepsItself = false } = {},
+  { keepsItself = false, userOf }: { keepsItself?: boolean; userOf?: UserOf } = {},
 ): void {
+  const once = { keepsItself, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
   register(api, operation, handler, {
     admit: counted(api, (asked) => findPrincipal(api.keyring, asked, operation.role)),
-    ...(keepsAnswer(operation) && { once: { keepsItself, scopeOf: ({ tenantId }) => tenantId } }),
+    ...(keepsAnswer(operation) && { once }),
   });
 }
+
+type UserOf = (principal: Principal, request: FastifyRequest) => string;
 
 /** An operation that administers: on what the key reaches, without a workspace of its own. */
 export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
@@ -166,7 +171,11 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
 interface Rules<P> {
   admit(request: FastifyRequest): Promise<P>;
   /** Present when the operation takes an `Idempotency-Key`: keys of different scopes know nothing of each other. */
-  once?: { keepsItself: boolean; scopeOf(principal: P): string };
+  once?: {
+    keepsItself: boolean;
+    scopeOf(principal: P): string;
+    userOf?(principal: P, request: FastifyRequest): string;
+  };
 }
 
 function register<O extends Operation, P extends Caller | null>(
@@ -194,7 +203,8 @@ function register<O extends Operation, P extends Caller | null>(
       const shared = { principal, ...parts, request, answerPartly };
       const answer = (keep: Call<O, P>["keep"]) => handler(callOf({ ...shared, keep }, reply));
       const written = (body: unknown) => textOf(operation, body, reply.statusCode);
-      const once = rules && onceRequestOf(request, { scopeId: rules.scopeOf(principal), operation, parts });
+      const said = rules?.userOf === undefined ? parts : { ...parts, user: rules.userOf(principal, request) };
+      const once = rules && onceRequestOf(request, { scopeId: rules.scopeOf(principal), operation, parts: said });
       if (once !== undefined) {
         const act = async (keep: Keep) => written(await answer((body) => keep(written(body))));
         const done = await answerOnce(api.deps, { once, keepsItself: rules?.keepsItself === true, act });

@@ -207,6 +207,28 @@ test("a token obtained elsewhere is given out like one of ours", async () => {
   assert.match((await w.authenticate(provider)).body.token, /^access-/, "it is refreshed too");
 });
 
+test("a token that is kept for one user under an Idempotency-Key is no answer to another user's request", async () => {
+  const provider = await w.addProvider();
+  const under = (user: string, key = t.tenant.adminKey) => ({
+    headers: { "idempotency-key": "one for all", ...(user !== "" && { "x-user-id": user }) },
+    key,
+  });
+  const brought = { provider_id: provider, access_token: "brought" };
+  const first = await w.post("/v2/auth/tokens/import", brought, under("alice"));
+  assert.equal((await w.post("/v2/auth/tokens/import", brought, under("alice"))).text, first.text);
+  for (const other of [under("bob"), under("", await t.mintKey({ role: "deployer" }))]) {
+    assert.equal((await w.post("/v2/auth/tokens/import", brought, other)).status, 409);
+  }
+  assert.equal(await w.countTokens(provider), 1);
+  const url = "/v2/auth/agents/keeper/connections";
+  const [{ id }] = await listTokens("alice", provider);
+  const connect = (user: string) =>
+    w.post(url, { oauth_token_id: id }, { headers: { "idempotency-key": "connected", "x-user-id": user } });
+  assert.equal((await connect("alice")).status, 201);
+  assert.equal((await connect("alice")).status, 201);
+  assert.equal((await connect("bob")).status, 409);
+});
+
 test("a token connected to an agent serves its owner there, and the agent when it asks for nobody", async () => {
   const provider = await w.addProvider();
   const id = await w.connect(provider, { user_id: "alice" });

@@ -1,6 +1,6 @@
 import type { OAuthDeps } from "../../auth/oauth/deps.ts";
-import { ownUserId } from "../../auth/oauth/deps.ts";
 import { importAgentToken } from "../../auth/oauth/import-token.ts";
+import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import type { AgentConnection } from "../../contract/oauth-token.ts";
 import { operations } from "../../contract/operations.ts";
@@ -11,8 +11,8 @@ import {
   listAgentConnections,
 } from "../../store/agent-connections.ts";
 import { findToken } from "../../store/oauth-tokens.ts";
-import { oauthCallerOf } from "../oauth.ts";
-import { type Api, route } from "../route.ts";
+import { userOf } from "../oauth.ts";
+import { type Api, type Handler, route } from "../route.ts";
 
 /** Which tokens an agent may use, whoever asks it (contract 9.2). */
 export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
@@ -23,10 +23,10 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
     return { data: rows.map(connectionOf) };
   });
 
-  route(api, operations.createAgentConnection, async ({ principal, params, body, request }) => {
+  const connect: Handler<typeof operations.createAgentConnection, Principal> = async (call) => {
+    const { principal, params, body, request } = call;
     const { tenantId } = principal;
-    const caller = oauthCallerOf(principal, request);
-    const userId = caller.namedUserId ?? ownUserId(caller);
+    const userId = userOf(principal, request);
     const token = await findToken(db, tenantId, body.oauth_token_id);
     // Nobody hands out another's token.
     if (token === undefined || token.user_id !== userId) throw errors.oauthTokenNotFound(body.oauth_token_id);
@@ -40,7 +40,8 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
         }),
       ),
     );
-  });
+  };
+  route(api, operations.createAgentConnection, connect, { userOf });
 
   route(api, operations.deleteAgentConnection, async ({ principal, params }) => {
     const agent = { tenantId: principal.tenantId, agentId: params.agent_id };
@@ -52,8 +53,7 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
 
   route(api, operations.putAgentToken, async ({ principal, params, body, request }) => {
     const { provider_account_label: accountLabel = null, ...brought } = body;
-    const caller = oauthCallerOf(principal, request);
-    const createdBy = caller.namedUserId ?? ownUserId(caller);
+    const createdBy = userOf(principal, request);
     const { agent_id: agentId, provider_id: providerId } = params;
     return connectionOf(
       await importAgentToken(oauth, principal, { agentId, providerId, brought, accountLabel, createdBy }),

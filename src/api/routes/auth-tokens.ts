@@ -1,5 +1,4 @@
 import type { OAuthDeps } from "../../auth/oauth/deps.ts";
-import { ownUserId } from "../../auth/oauth/deps.ts";
 import { dropTokens } from "../../auth/oauth/drop-tokens.ts";
 import { importToken } from "../../auth/oauth/import-token.ts";
 import type { Principal } from "../../auth/principal.ts";
@@ -17,16 +16,15 @@ import {
   listWorkspaceTokens,
   type TokenRow,
 } from "../../store/oauth-tokens.ts";
-import { oauthCallerOf } from "../oauth.ts";
-import { type Api, type Call, route } from "../route.ts";
+import { userOf } from "../oauth.ts";
+import { type Api, type Call, type Handler, route } from "../route.ts";
 
 type Asked = Pick<Call<Operation, Principal>, "principal" | "request">;
 
-/** Whose tokens a request is about: the user that it names, else the key's own. */
-function ownerOf({ principal, request }: Asked): { tenantId: string; userId: string } {
-  const caller = oauthCallerOf(principal, request);
-  return { tenantId: caller.tenantId, userId: caller.namedUserId ?? ownUserId(caller) };
-}
+const ownerOf = ({ principal, request }: Asked) => ({
+  tenantId: principal.tenantId,
+  userId: userOf(principal, request),
+});
 
 /** The tokens that are kept for the calling user (contract 9.2). */
 export function addAuthTokenRoutes(api: Api, oauth: OAuthDeps): void {
@@ -68,13 +66,14 @@ export function addAuthTokenRoutes(api: Api, oauth: OAuthDeps): void {
     await dropTokens(oauth, call.principal, [await ownToken(oauth, call, call.params.token_id)]);
   });
 
-  route(api, operations.importOAuthToken, async (call) => {
+  const importOwn: Handler<typeof operations.importOAuthToken, Principal> = async (call) => {
     const { provider_id, is_default: isDefault, ...brought } = call.body;
     const subject = { ...ownerOf(call), agentId: null };
     return {
       token_id: await importToken(oauth, call.principal, { subject, providerId: provider_id, brought, isDefault }),
     };
-  });
+  };
+  route(api, operations.importOAuthToken, importOwn, { userOf });
 
   route(api, operations.listTokenEvents, async (call) => {
     const { provider_id: providerId = null, limit } = call.query;
