@@ -59,7 +59,10 @@ const sourceConfigFields = {
   repo_url: nullable(Type.String(), "Git URL of the repository (github)."),
   deployment_type: nullable(DeploymentType, "Fixed at creation. Default prod; must be null for external_docker."),
   build_on_push: nullable(Type.Boolean(), "A push to the tracked branch makes a revision (github)."),
-  custom_url: nullable(Type.String(), "Serving URL; settable only for external_docker, filled in otherwise."),
+  custom_url: nullable(
+    Type.String(),
+    'Serving URL; settable only for external_docker, filled in otherwise. In a change, "" takes an own one away.',
+  ),
   resource_spec: nullable(ResourceSpec, "Resources; external_docker only. Replaced as a whole."),
   listener_id: nullable(uuid(), "Data plane that runs it; null is the built-in one (external_docker)."),
   listener_config: nullable(ListenerConfig),

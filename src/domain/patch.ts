@@ -141,12 +141,17 @@ const commands = ["install_command", "build_command"] as const;
 const isIgnored = (field: (typeof commands)[number], source: SourceKind) =>
   sourceConfigRules[field][source] === "ignored";
 
-/** Answers fill in a serving URL that only `external_docker` may set; a client that sends it back changes nothing. */
+/**
+ * Answers fill in a serving URL; a client that sends it back changes nothing, so that a filled-in one does not become an
+ * image's own. As null changes nothing either, an empty text takes an own one away.
+ */
 function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment): SourceConfig {
   const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
-  if (current.source !== "external_docker" && sent.custom_url === current.url) delete sent.custom_url;
+  if (sent.custom_url === current.url) delete sent.custom_url;
   for (const field of commands) if (isIgnored(field, current.source)) delete sent[field];
-  return mergeSourceConfig(current.sourceConfig, sent);
+  const merged = mergeSourceConfig(current.sourceConfig, sent);
+  const isTakenAway = sent.custom_url === "" && current.source === "external_docker";
+  return isTakenAway ? { ...merged, custom_url: null } : merged;
 }
 
 /** A ref that is deployed becomes the tracked one; `tracked_repo_ref` moves it alone and wins. */

@@ -45,6 +45,26 @@ test("a deployment is created with its first revision, unless image or archive a
   }
 });
 
+test("an image's own address can be taken away again, and reading it does not make one", async () => {
+  const { body: made } = await create(bodyOf("external_docker", "addressed"));
+  const read = async () => (await t.ask({ url: `/v2/deployments/${made.id}` })).body;
+  const stored = async () => {
+    const { rows } = await sql<{ url: string | null }>`
+      select source_config ->> 'custom_url' as url from deployments where id = ${made.id}`.execute(t.db.kysely);
+    return rows[0]?.url;
+  };
+  const { custom_url } = made.source_config;
+  await patch(made.id, { display_name: "Addressed", source_config: { custom_url } });
+  assert.deepEqual([(await read()).url, await stored()], [made.url, null], "sent back as it was read");
+  const own = "https://agents.example.org/desk";
+  assert.equal((await patch(made.id, { source_config: { custom_url: own } })).body.url, own);
+  assert.equal((await patch(made.id, { source_config: { custom_url: null } })).body.url, own);
+  const cleared = await patch(made.id, { source_config: { custom_url: "" } });
+  assert.deepEqual([cleared.status, cleared.body.url, await stored()], [200, made.url, null]);
+  assert.equal(cleared.body.source_config.custom_url, made.url);
+  assert.equal(cleared.body.latest_revision_id, made.latest_revision_id, "no revision");
+});
+
 test("answers have every key of the contract, defaults filled in", async () => {
   const { body } = await create(bodyOf("external_docker", "whole", { secrets: [{ name: "A", value: "1" }] }));
   assert.equal(body.source_config.deployment_type, "prod");

@@ -313,6 +313,10 @@ test("settings are saved without a revision: the name that is shown, and the add
     [display_name, url, latest_revision_id],
     ["Front desk", "https://agents.example.org/desk", image.latest_revision_id],
   );
+  await page.getByLabel("Serving address").fill("");
+  await save("Serving address").click();
+  await shown.getByRole("link", { name: image.url as string }).waitFor();
+  assert.equal(await page.getByLabel("Serving address").inputValue(), image.url);
   await page.goto(`${pierhead.url}${addressOf(made)}/settings`);
   await page.getByLabel("Shown name").waitFor();
   assert.equal(await page.getByLabel("Serving address").count(), 0, "of what is built here it cannot be changed");

@@ -38,6 +38,7 @@ const quiet: [SourceKind, PatchDeployment][] = [
   ["github", { tracked_repo_ref: "dev" }],
   ["github", { tracked_packages: ["a:1"] }],
   ["external_docker", { source_config: { custom_url: "https://agent.example.org" } }],
+  ["external_docker", { source_config: { custom_url: "" } }],
   ["external_docker", { secret_references: [] }],
   ["external_docker", { source_config: { install_command: "npm ci" } }],
   ["internal_docker", { revision_source: "internal_docker" }],
@@ -87,11 +88,21 @@ test("writing back what was read changes no setting and is never refused", () =>
       source_config: { ...shown, deployment_type: shown.deployment_type ?? ("prod" as const) },
       source_revision_config: sourceRevisionConfig,
     };
-    if (source === "external_docker") body.source_config.custom_url = null;
     const changed = applyPatch(deployment, body, context);
     assert.deepEqual(changed.sourceConfig, deployment.sourceConfig, source);
     assert.deepEqual(changed.sourceRevisionConfig, deployment.sourceRevisionConfig, source);
   }
+});
+
+test("an empty address takes the own one of an image away; nothing else does, and other sources have none", () => {
+  const own = "https://agent.example.org";
+  const { sourceConfig } = current("external_docker");
+  const named = current("external_docker", { sourceConfig: { ...sourceConfig, custom_url: own }, url: own });
+  const addressAfter = (custom_url: string | null) =>
+    applyPatch(named, { source_config: { custom_url } }, context).sourceConfig.custom_url;
+  assert.deepEqual([addressAfter(""), addressAfter(null), addressAfter(own)], [null, own, own]);
+  assert.equal(applyNewRevision(named, { source_config: { custom_url: "" } }, context).sourceConfig.custom_url, null);
+  assert.throws(() => applyPatch(current("github"), { source_config: { custom_url: "" } }, context), /not applicable/);
 });
 
 test("what is fixed at creation cannot change", () => {

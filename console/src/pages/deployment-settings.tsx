@@ -58,14 +58,14 @@ function OwnAddress({ deployment }: { deployment: Deployment }) {
   const [address, setAddress] = useState(deployment.url ?? "");
   const body: PatchDeployment = { source_config: { custom_url: address.trim() } };
   const save = useSave(deployment, body);
-  const isChanged = address.trim() !== "" && address.trim() !== deployment.url;
-  const problem = isChanged ? addressProblem(address.trim()) : null;
+  const isChanged = address.trim() !== deployment.url;
+  const problem = isChanged && address.trim() !== "" ? addressProblem(address.trim()) : null;
   return (
     <form
       className="card"
       onSubmit={(event) => {
         event.preventDefault();
-        save.mutate();
+        save.mutate(undefined, { onSuccess: ({ url }) => setAddress(url ?? "") });
       }}
     >
       <h2>An address of your own</h2>
@@ -75,7 +75,7 @@ function OwnAddress({ deployment }: { deployment: Deployment }) {
         value={address}
         onValue={setAddress}
         problem={problem}
-        hint="What clients are told from then on. Your name server and your proxy have to lead it to the deployment. Makes no revision."
+        hint="What clients are told from then on. Your name server and your proxy have to lead it to the deployment. Left empty, it is the server's own again. Makes no revision."
       />
       <div className="row">
         <button type="submit" className="primary" disabled={!isChanged || problem !== null || save.isPending}>
