@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { errors } from "../contract/error.ts";
@@ -7,9 +7,11 @@ import { errors } from "../contract/error.ts";
 export interface ReceivedFile {
   sha256: string;
   sizeBytes: number;
-  /** Gives the file its final name; durable when it resolves. */
-  keep(): Promise<void>;
+  /** Gives the file its final name; durable when it resolves. @returns false when its directory was removed meanwhile. */
+  keep(): Promise<boolean>;
   discard(): Promise<void>;
+  /** Takes back what was kept, and the directory if nothing else is in it. */
+  withdraw(): Promise<void>;
 }
 
 /**
@@ -27,7 +29,7 @@ export async function receiveFile(
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   try {
     const written = await write(stream, temporary, options);
-    return { ...written, keep: () => keep(temporary, target), discard };
+    return { ...written, keep: () => keep(temporary, target), discard, withdraw: () => withdraw(target) };
   } catch (error) {
     await discard();
     throw error;
@@ -71,10 +73,22 @@ async function* chunksOf(stream: Readable, signal: AbortSignal): AsyncGenerator<
   if (signal.aborted) throw errors.uploadBroken("the connection ended before the whole file had arrived.");
 }
 
-async function keep(temporary: string, target: string): Promise<void> {
-  await rename(temporary, target);
-  const directory = await open(path.dirname(target), "r");
-  await directory.sync().finally(() => directory.close());
+async function keep(temporary: string, target: string): Promise<boolean> {
+  try {
+    await rename(temporary, target);
+    const directory = await open(path.dirname(target), "r");
+    await directory.sync().finally(() => directory.close());
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+async function withdraw(target: string): Promise<void> {
+  await rm(target, { force: true });
+  // Others may be in it, or it may be gone.
+  await rmdir(path.dirname(target)).catch(() => {});
 }
 
 /**

@@ -30,20 +30,29 @@ export async function beginUpload(
   return rows[0] as UploadRow;
 }
 
+/** undefined also once its deployment is being deleted. */
 export async function findUpload(db: Db, id: string): Promise<UploadRow | undefined> {
   const { rows } = await sql<UploadRow>`
-    select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads where id = ${id}`.execute(
-    db.kysely,
-  );
+    select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads u
+     where id = ${id} and ${isWanted}`.execute(db.kysely);
   return rows[0];
 }
 
-/** After the file is durable under its final name. Repeating an upload replaces it until a revision was made of it. */
-export async function finishUpload(db: Db, id: string, file: { sha256: string; sizeBytes: number }): Promise<void> {
-  await sql`update uploads set sha256 = ${file.sha256}, size_bytes = ${file.sizeBytes}, finished_at = now() where id = ${id}`.execute(
-    db.kysely,
-  );
+/** Nobody removes what comes for a deployment after its files were removed. */
+const isWanted = sql<boolean>`exists (
+  select 1 from deployments d
+   where d.id = u.deployment_id and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE'))`;
+
+/**
+ * After the file is durable under its final name. Repeating an upload replaces it until a revision was made of it.
+ * @returns false when its deployment was deleted meanwhile: then nobody else removes the file.
+ */
+export async function finishUpload(db: Db, id: string, file: { sha256: string; sizeBytes: number }): Promise<boolean> {
+  const { rows } = await sql`
+    update uploads u set sha256 = ${file.sha256}, size_bytes = ${file.sizeBytes}, finished_at = now()
+     where id = ${id} and ${isWanted} returning id`.execute(db.kysely);
   db.reached("upload finished");
+  return rows.length > 0;
 }
 
 /** Finished uploads of one deployment, by the path a PATCH names. */

@@ -8,7 +8,9 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { after, test } from "node:test";
 import { gzipSync } from "node:zlib";
+import { sql } from "kysely";
 import { receiveFile } from "../../src/api/receive-upload.ts";
+import { eventually } from "../eventually.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -130,6 +132,45 @@ test("a URL that was changed or has expired is refused, and the client hears why
   const unsigned = await put(upload_url.split("?")[0] ?? "", large);
   const { detail } = (await unsigned.json()) as { detail: { loc: string[] }[] };
   assert.deepEqual([unsigned.status, detail.map(({ loc }) => loc[1])], [422, ["expires_at", "signature"]]);
+});
+
+test("a deployment that is deleted takes no archive, not even one that was on its way, and no file stays", async () => {
+  const deleting = (id: string) => t.ask({ method: "DELETE", url: `/v2/deployments/${id}` });
+  const refused = [403, { detail: "This upload URL is not valid or has expired." }];
+  // What the reconciler does between the request to delete and the end, and after it.
+  const ends: Record<string, (id: string) => Promise<unknown>> = {
+    asked: deleting,
+    finalized: async (id) => {
+      await deleting(id);
+      await rm(path.join(t.dataDir, "uploads", id), { recursive: true, force: true });
+    },
+    gone: (id) => sql`delete from deployments where id = ${id}`.execute(t.db.kysely),
+  };
+  for (const [name, end] of Object.entries(ends)) {
+    for (const isBegun of [false, true]) {
+      const id = await createDeployment(`deleted-${name}-${isBegun}`);
+      const { upload_url } = await uploadUrl(id);
+      const directory = path.join(t.dataDir, "uploads", id);
+      const files = () => readdir(directory).catch(() => []);
+      const [arrived, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const slowly = async function* () {
+        yield archive.subarray(0, 1_000);
+        arrived.resolve();
+        await ended.promise;
+        yield archive.subarray(1_000);
+      };
+      const upload = isBegun ? put(upload_url, Readable.toWeb(Readable.from(slowly())) as RequestInit["body"]) : null;
+      if (isBegun) {
+        await arrived.promise;
+        await eventually(files, ({ length }) => length > 0);
+      }
+      await end(id);
+      ended.resolve();
+      const answer = await (upload ?? put(upload_url, archive));
+      assert.deepEqual([answer.status, await answer.json()], refused, `${name} ${isBegun}`);
+      assert.deepEqual(await files(), [], `${name} ${isBegun}`);
+    }
+  }
 });
 
 test("what is no archive is refused and leaves nothing behind", async () => {

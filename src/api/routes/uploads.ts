@@ -76,11 +76,14 @@ async function takeUpload(
 /**
  * A second upload to one URL replaces the first, until a revision was made of it: revisions are immutable. Sending the
  * same archive again is always fine, as clients repeat an upload whose answer they did not get.
+ * @throws ApiError 403 when a revision was made of another archive, or the deployment is being deleted.
  */
 async function finish({ db }: ApiDeps, upload: UploadRow, file: ReceivedFile): Promise<void> {
   const isRepeated = upload.sha256 === file.sha256;
   if (upload.finished_at !== null && isRepeated) return;
   if (upload.finished_at !== null && (await isUploadUsed(db, upload))) throw errors.uploadUrlInvalid();
-  await file.keep();
-  await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes });
+  const isKept = await file.keep();
+  if (isKept && (await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes }))) return;
+  await file.withdraw();
+  throw errors.uploadUrlInvalid();
 }
