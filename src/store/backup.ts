@@ -42,6 +42,9 @@ const partly: Record<string, string> = {
 /** Rows of one answer: about 2 MB. */
 const pageRows = 1_000;
 
+/** Read of a file at a time: a row of 1 MiB is put together of few pieces. */
+const readBytes = 1024 * 1024;
+
 const manifestName = "manifest.json";
 
 const tableFile = (directory: string, table: string) => path.join(directory, "tables", `${table}.jsonl`);
@@ -173,13 +176,24 @@ async function loadTable(trx: Trx, directory: string, table: string): Promise<nu
 
 async function* pagesOf(file: FileHandle): AsyncGenerator<string[]> {
   let lines: string[] = [];
-  for await (const line of file.readLines()) {
+  for await (const line of linesOf(file)) {
     lines.push(line);
     if (lines.length < pageRows) continue;
     yield lines;
     lines = [];
   }
   if (lines.length > 0) yield lines;
+}
+
+/** Ended by a newline alone: to `readLines` U+2028 and U+2029 end one as well, and JSON has them in its texts as they are. */
+async function* linesOf(file: FileHandle): AsyncGenerator<string> {
+  let rest = "";
+  for await (const chunk of file.createReadStream({ encoding: "utf8", autoClose: false, highWaterMark: readBytes })) {
+    const lines = `${rest}${chunk}`.split("\n");
+    rest = lines.pop() as string;
+    yield* lines;
+  }
+  if (rest !== "") yield rest;
 }
 
 /**
