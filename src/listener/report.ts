@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../client/listener-client.ts";
 import type { DeploymentReport } from "../contract/assignment.ts";
+import { soundText } from "../domain/sound-text.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, jitteredMs } from "./clock.ts";
 import { withDeadline } from "./deadline.ts";
@@ -96,7 +97,8 @@ export class Reporter {
     if (this.#pending.size > 0) this.#sendWithin(this.#urgentDelayMs());
   }
 
-  put(snapshot: Snapshot): void {
+  put(seen: Snapshot): void {
+    const snapshot = soundSnapshot(seen);
     const { deployment_id: deploymentId } = snapshot;
     const told = toldBy(snapshot);
     const known = this.#pending.get(deploymentId)?.told ?? this.#stored.get(deploymentId);
@@ -215,6 +217,18 @@ export class Reporter {
     this.#urgent.delete(deploymentId);
     this.#batchSize = batchMax;
   }
+}
+
+/** With what an agent said as the control plane takes it: a report that it refuses would never tell of a failure. */
+function soundSnapshot(snapshot: Snapshot): Snapshot {
+  const { cause, server_version: version } = snapshot;
+  if (cause === null && version === null) return snapshot;
+  const told = cause && {
+    ...cause,
+    message: soundText(cause.message),
+    last_lines: cause.last_lines.map(soundText),
+  };
+  return { ...snapshot, cause: told, server_version: version && soundText(version) };
 }
 
 function toldBy(snapshot: Snapshot): Told {

@@ -1,6 +1,7 @@
 import { CallRefused, type ListenerSession, StaleEpoch } from "../client/listener-client.ts";
 import type { ReplicaLogs } from "../compute/compute.ts";
 import type { ReplicaLogLine } from "../contract/assignment.ts";
+import { soundText } from "../domain/sound-text.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, jitteredMs } from "./clock.ts";
 import { withDeadline } from "./deadline.ts";
@@ -274,6 +275,6 @@ function wireLine({ replicaId, deploymentId, revisionId }: LogSubject, line: Rea
     timestamp: line.timestamp.toISOString(),
     stream: line.stream,
     level: line.level,
-    message: line.message.slice(0, messageLengthMax),
+    message: soundText(line.message.slice(0, messageLengthMax)),
   };
 }

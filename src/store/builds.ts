@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { soundText } from "../domain/sound-text.ts";
 import type { Db } from "./database.ts";
 import { madeDue } from "./due.ts";
 import { countedBuild } from "./quotas.ts";
@@ -91,9 +92,12 @@ export async function finishBuild(
   revisionId: string,
   end: { owner: string; status: "succeeded" | "failed" | "cancelled"; result: StoredBuildResult | null },
 ): Promise<boolean> {
+  const { result } = end;
+  // A failure quotes what a command printed last, cut to some length.
+  const stored = result && { ...result, failure: result.failure && soundText(result.failure) };
   const { rows } = await sql`
     with finished as (
-      update builds set status = ${end.status}, result = ${end.result === null ? null : JSON.stringify(end.result)}::jsonb,
+      update builds set status = ${end.status}, result = ${stored && JSON.stringify(stored)}::jsonb,
              finished_at = now(), pid = null, pid_started = null
        where revision_id = ${revisionId} and owner = ${end.owner} and status = 'running'
       returning revision_id, deployment_id, started_at

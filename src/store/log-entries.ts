@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import type { ReplicaLogLine } from "../contract/assignment.ts";
+import { soundText } from "../domain/sound-text.ts";
 import type { Db } from "./database.ts";
 
 /** Numbers so that "at least WARNING" is a comparison. */
@@ -95,8 +96,7 @@ async function append(db: Db, entries: NewLogEntry[], listenerId: string | null)
   const rows = entries.map((entry) => ({
     ...entry,
     level: logLevels[entry.level],
-    // PostgreSQL refuses NUL in text, and the JSON of a lone surrogate.
-    message: entry.message.replaceAll("\u0000", "").toWellFormed(),
+    message: soundText(entry.message),
   }));
   await sql`
     insert into log_entries (tenant_id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message, line_key)

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../contract/revision.ts";
 import { canMoveRevision } from "../domain/revision-status.ts";
+import { soundText } from "../domain/sound-text.ts";
 import type { Sizes } from "../domain/tiers.ts";
 import { assigned, assignmentColumns, type NewAssignment } from "./assignments.ts";
 import { type AuditNote, auditColumns, auditedRows } from "./audit.ts";
@@ -174,7 +175,8 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
       from,
       to,
       because,
-      message: message ?? null,
+      // It may quote what a command or another server said.
+      message: message ? soundText(message) : null,
       deadline_at: deadlineAt,
       by_pass: byPass ?? false,
       sets_artifact: set?.artifact_id !== undefined,

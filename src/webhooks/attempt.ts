@@ -1,3 +1,4 @@
+import { soundText } from "../domain/sound-text.ts";
 import { deliveryTimeoutMs, responseTextMax } from "../domain/webhook-schedule.ts";
 import { fetchOutward, OutboundFailure } from "../integrations/outbound-fetch.ts";
 import type { Sealer } from "../store/seal.ts";
@@ -56,7 +57,7 @@ export async function attempt(
         cuts: true,
       },
     );
-    const text = (await response.text()).replaceAll("\u0000", "").toWellFormed();
+    const text = soundText(await response.text());
     const retryAfterMs = secondsIn(response.headers.get("retry-after")) * 1_000;
     return ended({ responseStatus: response.status, responseText: text, retryAfterMs });
   } catch (error) {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { compileValidator } from "../../src/api/validate.ts";
 import { CallRefused, type ListenerSession } from "../../src/client/listener-client.ts";
-import type { DeploymentReport } from "../../src/contract/assignment.ts";
+import { type DeploymentReport, StatusBatch } from "../../src/contract/assignment.ts";
 import { Reporter, type Snapshot } from "../../src/listener/report.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { VirtualClock } from "./virtual-world.ts";
@@ -84,6 +86,18 @@ test("a report the control plane refuses does not hold back the others", async (
   await clock.pass(5_000);
   assert.equal(reporter.pendingCount, 0);
   assert.equal(new Set(batches.flat().map(({ deployment_id }) => deployment_id)).size, 99);
+});
+
+test("the control plane takes a report whatever an agent printed before it died", async () => {
+  const { clock, reporter, batches } = open();
+  const said = ["a\u0000b", `${"x".repeat(9)}\u{1f600}`.slice(0, 10)];
+  const cause = { reason: "Exited", message: said.join(" "), exit_code: 1, signal: null, last_lines: said };
+  const of = { target_revision_id: randomUUID(), target_phase: "failed", cause, server_version: "1\u0000" } as const;
+  reporter.put(snapshot(randomUUID(), of));
+  await clock.pass(20);
+  const [reports = []] = batches;
+  assert.deepEqual(compileValidator(StatusBatch, "body")({ reports }).problems, []);
+  assert.deepEqual(reports[0]?.cause?.last_lines, ["ab", `${"x".repeat(9)}\ufffd`]);
 });
 
 function open() {

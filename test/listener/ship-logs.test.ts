@@ -3,8 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { compileValidator } from "../../src/api/validate.ts";
 import type { Compute, ReplicaLogs } from "../../src/compute/compute.ts";
 import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
+import { LogBatch } from "../../src/contract/assignment.ts";
 import { deployed, eventually, newRun, startSite } from "./harness.ts";
 
 test("lines reach the control plane in order, each once, also those of a replica that died at its start", async () => {
@@ -38,6 +40,18 @@ test("lines reach the control plane in order, each once, also those of a replica
   const last = () =>
     [...site.controlPlane.lines.values()].filter(({ revision_id }) => revision_id === broken.revision_id);
   await eventually(last, (found) => found.map(({ message }) => message).join() === "it cannot work,because of this");
+});
+
+test("a line with a zero byte, or cut inside a character, reaches the control plane as one that it takes", async () => {
+  await using site = await startSite();
+  const output = new Output();
+  await site.startProcess({ compute: output.on(site.world) });
+  await deployed(site);
+  output.write(site.world.snapshot()[0]?.replicaId, ["a\u0000b", `${"x".repeat(65_535)}\u{1f600}`, "after"]);
+  const taken = () => [...site.controlPlane.lines.values()];
+  await eventually(taken, (lines) => lines.length === 3);
+  assert.deepEqual(compileValidator(LogBatch, "body")({ lines: taken() }).problems, []);
+  assert.equal(taken()[0]?.message, "ab");
 });
 
 test("a flood is thinned and says how much was dropped, and another replica's line is not kept waiting by it", async () => {

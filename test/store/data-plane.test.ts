@@ -121,6 +121,19 @@ eachDatabase("a build has one owner: others get it only when its lease has run o
   assert.equal(await finishBuild(db, revisionId, { owner: "e", ...end }), false, "only once");
 });
 
+eachDatabase("a build that failed is written down, whatever its command printed last", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await awaitingBuild(db, world);
+  const deadlineAt = new Date(Date.now() + 60_000);
+  await claimBuild(db, { id: revisionId, deploymentId: id }, { owner: "a", leaseMs: 60_000, deadlineAt });
+  // As a line of 400 characters is cut, which ended in one of two units.
+  const failure = `Last lines:\n${"x".repeat(399)}\u{1f600}`.slice(0, -1);
+  const end = { owner: "a", status: "failed", result: { failure, artifact: null } } as const;
+  assert.equal(await finishBuild(db, revisionId, end), true);
+  const state = await readDeploymentState(db, id);
+  assert.equal(state?.builds[0]?.failure, `${failure.slice(0, -1)}\ufffd`);
+});
+
 eachDatabase("a server that stops cleanly hands its build over at once, without counting an attempt", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await awaitingBuild(db, world);
