@@ -3,6 +3,7 @@ import path from "node:path";
 import { type RawBuilder, sql } from "kysely";
 import { audited } from "./audit.ts";
 import type { Db, Trx } from "./database.ts";
+import { isUnsettled } from "./revisions.ts";
 
 /** What a backup says of itself: `manifest.json` beside the tables. */
 export interface BackupManifest {
@@ -214,8 +215,8 @@ async function moveSequences(trx: Trx): Promise<void> {
 
 /**
  * Makes what was loaded live, at another moment and perhaps on another machine: listeners start new sessions and are
- * told everything anew, waits begin anew, everything is looked at, and each deployment that was built here is deployed
- * again, as its artifact may be gone (it is used again when it is not).
+ * told everything anew, what was under way begins anew, everything is looked at, and each deployment that was built here
+ * and has nothing under way is deployed again, as its artifact may be gone (it is used again when it is not).
  *
  * @returns how many are deployed again.
  */
@@ -226,8 +227,7 @@ export async function reviveRestored(db: Db, { madeAt }: BackupManifest): Promis
     await run(sql`update listeners set epoch = epoch + ${numbersSkipped}, rv = rv + ${numbersSkipped},
       session_id = null, lease_until = null`);
     await run(sql`update assignments set rv = rv + ${numbersSkipped}, generation = generation + ${numbersSkipped}`);
-    await run(sql`update revisions set deadline_at = deadline_at + (now() - ${madeAt}::timestamptz)
-      where deadline_at is not null`);
+    await run(begunAgain);
     const { numAffectedRows } = await run(redeployed);
     const note = { actor: "system", action: "installation.restore", details: { made_at: madeAt } };
     for (const { id, name } of await organizationsOf(trx)) {
@@ -243,17 +243,40 @@ async function organizationsOf(trx: Trx): Promise<{ id: string; name: string }[]
   return rows;
 }
 
-/** As a redeploy by request does it, for all that serve what was built here and have nothing newer under way. */
+/** Far enough for a source to be resolved, and databases to be made, while everything else begins as well. */
+const creatingDeadline = sql`now() + interval '15 minutes'`;
+
+/**
+ * Whatever was on its way is resolved again, in its order: the artifact it was to run may be gone, and so is the server
+ * that built it. Of UNKNOWN, as the table of statuses has it, every status is a way to CREATING.
+ */
+const begunAgain = sql`
+  with before as (
+    select r.id, r.status from revisions r join deployments d on d.id = r.deployment_id
+     where ${isUnsettled("r")} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
+  ), begun as (
+    update revisions r set status = 'CREATING', status_since = now(), updated_at = now(), deadline_at = ${creatingDeadline}
+      from before b where r.id = b.id
+    returning r.tenant_id, r.deployment_id, r.id, b.status as old
+  ), told as (
+    insert into events (tenant_id, deployment_id, revision_id, kind, data)
+    select tenant_id, deployment_id, id, 'revision.status',
+           jsonb_build_object('from', old, 'to', 'CREATING', 'because', 'restored from a backup', 'message', null)
+      from begun where old <> 'CREATING'
+  )
+  delete from builds where revision_id in (select id from before)`;
+
+/** As a redeploy by request does it, for all that serve what was built here and have nothing under way. */
 const redeployed = sql`
   with again as (
     select gen_random_uuid() as new_id, r.* from deployments d join revisions r on r.id = d.active_revision_id
-     where r.source <> 'external_docker' and d.status = 'READY'
-       and not exists (select from revisions n where n.id = d.latest_revision_id and n.deadline_at is not null)
+     where r.source <> 'external_docker' and d.status in ('READY', 'UNUSED', 'UNKNOWN')
+       and not exists (select from revisions n where n.deployment_id = d.id and ${isUnsettled("n")})
   ), made as (
     insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
       source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
       triggered_by, tracked_packages)
-    select new_id, tenant_id, deployment_id, 'CREATING', now() + interval '15 minutes', source, source_config,
+    select new_id, tenant_id, deployment_id, 'CREATING', ${creatingDeadline}, source, source_config,
            source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, id,
            'system', tracked_packages
       from again

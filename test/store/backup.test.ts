@@ -3,9 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { sql } from "kysely";
-import { loadBackup, writeBackup } from "../../src/store/backup.ts";
+import { loadBackup, reviveRestored, writeBackup } from "../../src/store/backup.ts";
+import type { Db } from "../../src/store/database.ts";
 import { eachDatabase } from "../database.ts";
-import { makeDeployment, makeWorld } from "./fixtures.ts";
+import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
 eachDatabase("texts with any character come back from a backup as they were", async (db) => {
   // Ends of lines to some readers; JSON lets them stand in a text as they are.
@@ -26,3 +27,62 @@ eachDatabase("texts with any character come back from a backup as they were", as
   const { rows } = await sql<{ status_message: string }>`select status_message from revisions`.execute(db.kysely);
   assert.deepEqual(rows, [{ status_message: message }]);
 });
+
+eachDatabase(
+  "what serves is deployed again, and what was under way goes on from its beginning, in its order",
+  async (db) => {
+    const world = await makeWorld(db);
+    const [ready, unused, unknown] = [
+      await serving(db, world, "READY", []),
+      await serving(db, world, "UNUSED", ["BUILD_FAILED"]),
+      await serving(db, world, "UNKNOWN", []),
+    ];
+    const queued = await serving(db, world, "READY", ["DEPLOYING", "QUEUED"]);
+    const stopped = await serving(db, world, "READY", ["DEPLOYING", "INTERRUPTED"]);
+    await sql`insert into builds (revision_id, deployment_id, status, owner, lease_until)
+    select id, deployment_id, 'succeeded', 'gone', now() from revisions where status = 'DEPLOYING'`.execute(db.kysely);
+    const madeAt = new Date().toISOString();
+
+    assert.equal(await reviveRestored(db, { format: 1, version: "test", madeAt, migrations: [], rows: {} }), 3);
+    const again = ["CREATING, redeployed", "DEPLOYED"];
+    assert.deepEqual(await newestFirst(db, ready), again);
+    assert.deepEqual(await newestFirst(db, unused), ["CREATING, redeployed", "BUILD_FAILED", "DEPLOYED"]);
+    assert.deepEqual(await newestFirst(db, unknown), again);
+    // One that is newer would take the place of what somebody asked for.
+    assert.deepEqual(await newestFirst(db, queued), ["CREATING", "CREATING", "DEPLOYED"]);
+    assert.deepEqual(await newestFirst(db, stopped), ["INTERRUPTED", "CREATING", "DEPLOYED"]);
+    const { rows: builds } = await sql`select 1 from builds`.execute(db.kysely);
+    assert.equal(builds.length, 0);
+  },
+);
+
+/** A deployment with an active revision, and newer ones in these statuses. */
+async function serving(db: Db, world: World, status: string, newer: string[]): Promise<string> {
+  const { id, revisionId } = await makeDeployment(db, world);
+  await sql`update revisions set status = 'DEPLOYED', deadline_at = null where id = ${revisionId}`.execute(db.kysely);
+  await sql`update deployments set status = ${status}, active_revision_id = ${revisionId} where id = ${id}`.execute(
+    db.kysely,
+  );
+  for (const one of newer) {
+    // As moves leave it: what waits in the queue has no deadline, nor has what has ended.
+    const deadline = one === "DEPLOYING" ? new Date() : null;
+    await sql`
+      with made as (
+        insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
+          source_revision_config, triggered_by)
+        select gen_random_uuid(), tenant_id, deployment_id, ${one}, ${deadline}, source, source_config,
+               source_revision_config, triggered_by from revisions where id = ${revisionId}
+        returning id
+      )
+      update deployments set latest_revision_id = made.id from made where deployments.id = ${id}`.execute(db.kysely);
+  }
+  await sql`delete from reconcile_queue`.execute(db.kysely);
+  return id;
+}
+
+async function newestFirst(db: Db, deploymentId: string): Promise<string[]> {
+  const { rows } = await sql<{ said: string }>`
+    select status || case when redeploy_of is null then '' else ', redeployed' end as said from revisions
+     where deployment_id = ${deploymentId} order by seq desc`.execute(db.kysely);
+  return rows.map(({ said }) => said);
+}
