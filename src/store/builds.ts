@@ -18,7 +18,7 @@ export interface LeftBuild {
 
 /**
  * Claims the build of a revision and moves the revision to BUILDING in one statement. Taken over only when the server
- * that had it missed its heartbeat.
+ * that had it missed its heartbeat, and never when it has ended since: what it made would be thrown away.
  * @returns the process an earlier owner may have left, or undefined when someone else has the build.
  */
 export async function claimBuild(
@@ -43,7 +43,7 @@ export async function claimBuild(
       on conflict (revision_id) do update
          set owner = excluded.owner, lease_until = excluded.lease_until, status = 'running', pid = null, pid_started = null,
              result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1
-       where builds.status in ('cancelled') or builds.lease_until < now()
+       where builds.status = 'cancelled' or (builds.status = 'running' and builds.lease_until < now())
       returning revision_id
     ), abandoned as (
       select r.tenant_id, b.started_at, least(b.lease_until, now()) as ended_at

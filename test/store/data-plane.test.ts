@@ -121,6 +121,22 @@ eachDatabase("a build has one owner: others get it only when its lease has run o
   assert.equal(await finishBuild(db, revisionId, { owner: "e", ...end }), false, "only once");
 });
 
+eachDatabase("a build that ended is not begun again, however late a pass is that saw it abandoned", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await awaitingBuild(db, world);
+  const claim = (owner: string, leaseMs: number) =>
+    claimBuild(db, { id: revisionId, deploymentId: id }, { owner, leaseMs, deadlineAt: new Date(Date.now() + 60_000) });
+  await claim("slow", -1_000);
+  const result = { failure: null, artifact: { kind: "directory" } };
+  assert.equal(await finishBuild(db, revisionId, { owner: "slow", status: "succeeded", result }), true);
+  assert.equal(await claim("late", 60_000), undefined);
+  const state = await readDeploymentState(db, id);
+  assert.deepEqual(
+    state?.builds.map(({ status, attempts }) => ({ status, attempts })),
+    [{ status: "succeeded", attempts: 1 }],
+  );
+});
+
 eachDatabase("a build that failed is written down, whatever its command printed last", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await awaitingBuild(db, world);
