@@ -115,9 +115,24 @@ test("a deployment reads and writes keys and channels of its own prefix only", a
       ["FLUSHALL"],
       ["CONFIG", "GET", "*"],
       ["ACL", "LIST"],
+      // No key is named in these: what they say or change is of everybody on the server.
+      ["SCAN", "0"],
+      ["RANDOMKEY"],
+      ["PUBSUB", "CHANNELS"],
+      ["CLIENT", "TRACKING", "ON", "BCAST"],
+      ["FUNCTION", "LIST"],
+      ["FUNCTION", "FLUSH"],
+      ["FUNCTION", "LOAD", "REPLACE", "#!lua name=theirs\nredis.register_function('f', function() return 1 end)"],
+      ["SCRIPT", "FLUSH"],
+      ["SCRIPT", "KILL"],
     ]) {
       await assert.rejects(client.sendCommand(words), /NOPERM/, words.join(" "));
     }
+    const script = "return redis.call('GET', KEYS[1])";
+    assert.equal(await client.sendCommand(["EVAL", script, "1", `${prefix}kept`]), "1");
+    const digest = (await client.sendCommand(["SCRIPT", "LOAD", script])) as unknown as string;
+    assert.equal(await client.sendCommand(["EVALSHA", digest, "1", `${prefix}kept`]), "1");
+    await assert.rejects(client.sendCommand(["EVAL", script, "1", `${other.name}:kept`]), /NOPERM|permission/i);
   } finally {
     client.destroy();
   }
