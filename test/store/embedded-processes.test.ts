@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -12,6 +12,7 @@ import { DatabaseUnusable } from "../../src/store/database-errors.ts";
 import { lockDirectory } from "../../src/store/embedded/directory-lock.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { templateDirectory } from "../database.ts";
+import { eventually } from "../eventually.ts";
 
 const logger = createLogger("silent");
 const template = await templateDirectory();
@@ -97,9 +98,34 @@ test("a lock of another host counts while it is renewed, and no longer", async (
   await writeFile(file, JSON.stringify({ nonce: "n", pid: 1, startedAt: "1", scope: "other-host boot pid:[1]" }));
   const renewal = setInterval(() => void utimes(file, new Date(), new Date()), 100);
   // So many renewals may come late: this process has other work too.
-  await assert.rejects(lockDirectory(file, logger, 5_000), /process 1 of other-host/);
+  await assert.rejects(lockDirectory(file, logger, { silentMs: 5_000 }), /process 1 of other-host/);
   clearInterval(renewal);
-  await (await lockDirectory(file, logger, 500)).release();
+  await (await lockDirectory(file, logger, { silentMs: 500 })).release();
+});
+
+test("one that stood still until another took its directory writes nothing any more, and leaves the lock alone", async () => {
+  const dataDir = path.join(root, "stood-still");
+  const file = path.join(dataDir, "database.lock");
+  const db = await openDatabase({ dataDir, templateDirectory: template, logger });
+  try {
+    await sql`create table writes (id int)`.execute(db.kysely);
+    const other = JSON.stringify({ nonce: "n", pid: 7, startedAt: "1", scope: "other-host boot pid:[1]" });
+    await writeFile(`${file}.taken`, other);
+    await rename(`${file}.taken`, file);
+    const write = () =>
+      sql`insert into writes values (1)`.execute(db.kysely).then(
+        () => undefined,
+        (error) => error,
+      );
+    const refused = await eventually(write, (error) => error instanceof DatabaseUnusable);
+    assert.match(refused.message, /taken over by process 7 of other-host/);
+    const { mtimeMs } = await stat(file);
+    await db.close();
+    assert.equal(await readFile(file, "utf8"), other);
+    assert.equal((await stat(file)).mtimeMs, mtimeMs);
+  } finally {
+    await db.close();
+  }
 });
 
 test("a process that closes the database ends by itself, and so does one that forgets to", async () => {

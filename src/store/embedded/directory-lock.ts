@@ -23,7 +23,7 @@ interface Holder {
 /** The file's time is renewed this often, for those who cannot look at our process: another container, another host. */
 const renewIntervalMs = 2_000;
 
-/** Five renewals missed: its holder is gone, or stands still and has not written either. */
+/** Five renewals missed: its holder is gone, or stands still and has not written either. One that goes on is told. */
 const silentMsDefault = 10_000;
 
 /** Takeovers that died half-way may be nested; each is a crash within a millisecond, so more than a few is a loop. */
@@ -32,9 +32,15 @@ const takeoverDepthMax = 5;
 /**
  * Takes the exclusive right to a directory. The file is linked into place with its content, so no one sees half of it;
  * a lock left by a process that is gone is taken over. Two openers of one embedded database would lose rows without a word.
+ * @param options.onLost is called when another process has taken it over, as from one that stood still for so long
+ * (a paused container, a node that was cut off): whatever this one would still write destroys what that one has written.
  * @throws DatabaseUnusable naming the process that holds it.
  */
-export async function lockDirectory(file: string, logger: Logger, silentMs = silentMsDefault): Promise<DirectoryLock> {
+export async function lockDirectory(
+  file: string,
+  logger: Logger,
+  { silentMs = silentMsDefault, onLost = () => {} }: { silentMs?: number; onLost?: (by: string) => void } = {},
+): Promise<DirectoryLock> {
   await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
   const holder: Holder = {
     nonce: randomUUID(),
@@ -43,9 +49,17 @@ export async function lockDirectory(file: string, logger: Logger, silentMs = sil
     scope: scope(),
   };
   await acquire(file, holder, (lock, found) => waitUntilGone(lock, found, { silentMs, logger }), 0);
-  const renewal = setInterval(() => void renew(file, logger), renewIntervalMs).unref();
+  let isEnded = false;
+  const renewal = setInterval(async () => {
+    const found = await renew(file, holder, logger);
+    if (found === undefined || isEnded) return;
+    isEnded = true;
+    clearInterval(renewal);
+    onLost(`process ${found.pid} of ${found.scope}`);
+  }, renewIntervalMs).unref();
   return {
     async release() {
+      isEnded = true;
       clearInterval(renewal);
       if ((await read(file))?.nonce === holder.nonce) await rm(file, { force: true });
     },
@@ -123,11 +137,17 @@ async function waitUntilGone(
   }
 }
 
-async function renew(file: string, logger: Logger): Promise<void> {
-  const now = new Date();
-  await utimes(file, now, now).catch((error: Error) =>
-    logger.warn({ lock: file, error: error.message }, "lock file cannot be renewed"),
-  );
+/** @returns who has it now, if that is somebody else: the file is theirs to renew. */
+async function renew(file: string, holder: Holder, logger: Logger): Promise<Holder | undefined> {
+  try {
+    const found = await read(file);
+    if (found !== undefined && found.nonce !== holder.nonce) return found;
+    const now = new Date();
+    await utimes(file, now, now);
+  } catch (error) {
+    logger.warn({ lock: file, error: (error as Error).message }, "lock file cannot be renewed");
+  }
+  return undefined;
 }
 
 async function read(file: string): Promise<Holder | undefined> {

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Logger } from "../../telemetry/log.ts";
-import { DatabaseRestarted } from "../database-errors.ts";
+import { DatabaseRestarted, DatabaseUnusable } from "../database-errors.ts";
 import { Bridge, type Exchange } from "./bridge.ts";
 import { lockDirectory } from "./directory-lock.ts";
 import { prepareDirectory } from "./prepare-directory.ts";
@@ -41,8 +41,10 @@ const closeTimeoutMs = 20_000;
  * @throws DatabaseUnusable when another process has it open.
  */
 export async function openEmbeddedEngine(options: EngineOptions): Promise<EmbeddedEngine> {
-  const lock = await lockDirectory(`${options.directory}.lock`, options.logger);
-  const engine = new WorkerEngine(options, () => lock.release());
+  let engine: WorkerEngine | undefined;
+  const onLost = (by: string) => engine?.giveUp(by);
+  const lock = await lockDirectory(`${options.directory}.lock`, options.logger, { onLost });
+  engine = new WorkerEngine(options, () => lock.release());
   try {
     await prepareDirectory(options.directory, options);
     await engine.start();
@@ -70,6 +72,7 @@ class WorkerEngine implements EmbeddedEngine {
   #connections = 0;
   #requests = 0;
   #closing: Promise<void> | undefined;
+  #lost: DatabaseUnusable | undefined;
 
   constructor(options: EngineOptions, release: () => Promise<void>) {
     this.#options = options;
@@ -86,6 +89,7 @@ class WorkerEngine implements EmbeddedEngine {
 
   async start(): Promise<void> {
     if (this.#closing !== undefined) throw new Error("the embedded database is closed");
+    if (this.#lost !== undefined) throw this.#lost;
     this.#running ??= this.#startWorker();
     await this.#running.ready;
   }
@@ -106,6 +110,13 @@ class WorkerEngine implements EmbeddedEngine {
   async crash(): Promise<void> {
     await this.#running?.worker.terminate();
     await this.#running?.ended;
+  }
+
+  /** Another process writes in this directory: this one ends without a last word, and is not opened again. */
+  giveUp(by: string): void {
+    this.#lost = new DatabaseUnusable(`the embedded database was taken over by ${by}: restart this server, or stop it`);
+    this.#options.logger.error({ by }, "the embedded database was taken over by another process");
+    void this.crash();
   }
 
   close(): Promise<void> {
@@ -160,7 +171,7 @@ class WorkerEngine implements EmbeddedEngine {
   /** The worker is gone: whatever waited for it learns so, and the next connection starts a new one. */
   #ended(running: Running, cause: string): void {
     if (this.#running === running) this.#running = undefined;
-    if (this.#closing === undefined) {
+    if (this.#closing === undefined && this.#lost === undefined) {
       const fields = { error: cause, statements: running.waiting.size };
       this.#options.logger.error(fields, "embedded database ended and will be reopened");
     }
