@@ -57,7 +57,10 @@ export class Deployment {
     for (const replica of leaving) replica.setRouted(false);
     if (route.state === "open") this.#open();
     if (route.state === "closed") this.refuseWaiting(refusals.closed(route.because));
-    if (route.state === "asleep" && !wasAsleep && this.waiting > 0) this.#wake(wake);
+    // Also when it is said again: who was called before may not have been acting then.
+    if (route.state !== "asleep" || this.waiting === 0) return;
+    if (wasAsleep) wake();
+    else this.#wake(wake);
   }
 
   /** The route is gone: whoever waits is told so, replicas end with what is under way. */

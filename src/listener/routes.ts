@@ -10,10 +10,13 @@ export class Routes {
     this.#traffic = traffic;
   }
 
-  /** Replaces what a deployment had under `before`, its slug until now. */
+  /**
+   * Replaces what a deployment had under `before`, its slug until now. Null: whoever asks begins to act, and says what there
+   * is even if it does not differ: of requests that called in vain for a sleeping deployment it hears then.
+   */
   set(before: Route | null, route: Route | null): void {
     if (before !== null && before.slug !== route?.slug) this.#remove(before);
-    if (route === null || isSame(this.#bySlug.get(route.slug), route)) return;
+    if (route === null || (before !== null && isSame(this.#bySlug.get(route.slug), route))) return;
     this.#bySlug.set(route.slug, route);
     this.#traffic.setRoute(route);
   }

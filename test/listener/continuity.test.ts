@@ -115,6 +115,30 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     await settled(site, deployment_id, run.revision_id);
   });
 
+  test("a request that came for a sleeping deployment while nobody acted wakes it once somebody does", async () => {
+    await using site = await startSite();
+    const process = await site.startProcess();
+    const { deployment_id, slug, run } = await deployed(site, newRun({ min_replicas: 0 }), { idle_after_ms: 200 });
+    await site.reported(deployment_id, ({ asleep, replicas }) => asleep && replicas.length === 0);
+    site.controlPlane.orders = { drain: true };
+    await eventually(
+      () => process.listener.health().isDrained,
+      (isDrained) => isDrained,
+    );
+    const answer = process.request(slug);
+    await eventually(
+      () => process.gateway.health().waiting,
+      (waiting) => waiting === 1,
+    );
+    site.controlPlane.orders = {};
+    await eventually(
+      () => process.gateway.health().waiting,
+      (waiting) => waiting === 0,
+    );
+    const { status, revision } = await answer;
+    assert.deepEqual([status, revision], [200, run.revision_id]);
+  });
+
   test("of two instances only one acts", async () => {
     await using site = await startSite();
     // The first one asks again when its lease is over.
