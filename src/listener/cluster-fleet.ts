@@ -9,6 +9,7 @@ import type { Snapshot } from "./report.ts";
 import type { Secrets } from "./secrets.ts";
 import { SeenReplicas } from "./seen-replicas.ts";
 import type { RunningDeployment } from "./ship-metrics.ts";
+import type { TrackedReplicas } from "./tracked-replicas.ts";
 
 /** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
 interface Member {
@@ -38,8 +39,8 @@ export interface ClusterFleetOptions {
   logger: Logger;
   report: (snapshot: Snapshot) => void;
   forget: (deploymentId: string) => void;
-  /** A pod whose output is to be carried to the control plane. */
-  track: (replica: { replicaId: string; deploymentId: string; revisionId: string }) => void;
+  /** Whose output is to be carried to the control plane. */
+  tracked: TrackedReplicas;
   epoch: () => number;
   /** False: another instance may be at work. */
   mayAct: () => boolean;
@@ -123,6 +124,7 @@ export class ClusterFleet {
     for (const member of this.#members.values()) {
       if (!deploymentIds.has(member.deploymentId)) this.disown(new Set([member.deploymentId]));
     }
+    this.#options.tracked.keepOnly(this.#members);
     void this.#adoptOrphans();
   }
 
@@ -193,6 +195,7 @@ export class ClusterFleet {
   #drop(deploymentId: string): void {
     this.#members.get(deploymentId)?.cancelWake();
     this.#members.delete(deploymentId);
+    this.#options.tracked.see(deploymentId, []);
     this.#options.forget(deploymentId);
   }
 
@@ -305,9 +308,7 @@ export class ClusterFleet {
     };
     const sight = await cluster.look(key, signal);
     member.replicas.see(sight.replicas);
-    for (const { replica_id: replicaId, revision_id: revisionId, phase } of sight.replicas) {
-      if (phase !== "starting") this.#options.track({ replicaId, deploymentId: member.deploymentId, revisionId });
-    }
+    this.#options.tracked.see(member.deploymentId, sight.replicas);
     member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
     if (!member.isReady) this.#judge(member, assignment, goal, sight.troubles);
     else member.troubles.clear();

@@ -9,6 +9,7 @@ import { RolloutSpans } from "./rollout-spans.ts";
 import { Secrets } from "./secrets.ts";
 import { LogShipper } from "./ship-logs.ts";
 import { MetricsShipper } from "./ship-metrics.ts";
+import { TrackedReplicas } from "./tracked-replicas.ts";
 
 export interface ClusterListenerOptions extends Omit<ListenerOptions, "compute" | "traffic" | "limits"> {
   cluster: ClusterCompute;
@@ -39,7 +40,7 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     ...{ cluster, secrets },
     report: (snapshot: Snapshot) => reporter.put(snapshot),
     forget: (deploymentId) => reporter.forget(deploymentId),
-    track: (replica) => shipper.track(replica),
+    tracked: new TrackedReplicas(shipper),
     epoch: () => leadership.session?.epoch ?? 0,
     mayAct: () => options.isComputeShared !== true || leadership.isSure,
     ...(options.graceMs === undefined ? {} : { graceMs: options.graceMs }),

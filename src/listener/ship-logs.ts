@@ -144,6 +144,8 @@ export class LogShipper {
   async #round(): Promise<void> {
     for (const source of this.#dueSources()) {
       if (this.#isClosed || this.#isFull(1)) break;
+      // Forgotten since the round began.
+      if (!this.#sources.has(source.replicaId)) continue;
       const hasMore = await this.#read(source);
       if (!this.#sources.has(source.replicaId)) continue;
       // To the back of its line: who was not reached in this round comes first in the next.
@@ -184,7 +186,9 @@ export class LogShipper {
         this.#unsentBytes += sizeOf(line);
       }
       source.unsent += lines.length;
-      if (source.unsent === 0) this.#cursors.set(source.replicaId, chunk.cursor);
+      if (source.unsent === 0 && this.#sources.has(source.replicaId)) {
+        this.#cursors.set(source.replicaId, chunk.cursor);
+      }
       return chunk.lines.length > 0;
     } catch (error) {
       // It may just have been removed; if not, it is asked again in its turn.

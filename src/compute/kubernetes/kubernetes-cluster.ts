@@ -43,7 +43,10 @@ class KubernetesCluster implements ClusterCompute {
   readonly #written = new Map<string, WrittenObjects>();
   /** What is seen while a deployment is being applied is judged afterwards, when it is known what was ours. */
   readonly #applying = new Map<string, WatchEvent[]>();
-  readonly #containers = new Map<string, { namespace: string; name: string; container: string }>();
+  readonly #containers = new Map<
+    string,
+    { deploymentId: string; namespace: string; name: string; container: string }
+  >();
   readonly #usage: UsageReader;
   readonly #rediscovery: NodeJS.Timeout;
   #traits: ClusterTraits;
@@ -97,9 +100,10 @@ class KubernetesCluster implements ClusterCompute {
     ]);
     const rollout = readRollout({ deployments, replicaSets, pods, claims });
     const agents = pods.filter(({ metadata }) => ["server", "queue"].includes(metadata.labels?.[componentLabel] ?? ""));
+    this.#forgetContainers(deploymentId);
     for (const { metadata, spec } of agents) {
       const container = spec.containers[0]?.name ?? "";
-      this.#containers.set(metadata.name, { namespace, name: metadata.name, container });
+      this.#containers.set(metadata.name, { deploymentId, namespace, name: metadata.name, container });
     }
     const { revisionId, isReady, findings } = rollout;
     const troubles: Trouble[] = [];
@@ -114,7 +118,9 @@ class KubernetesCluster implements ClusterCompute {
     const { api, policy, namespaces } = this.#options;
     // From here on nothing is drift.
     this.#written.delete(deploymentId);
-    return removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
+    const removal = await removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
+    if (removal.isGone) this.#forgetContainers(deploymentId);
+    return removal;
   }
 
   async list(signal: AbortSignal): Promise<HeldDeployment[]> {
@@ -159,6 +165,10 @@ class KubernetesCluster implements ClusterCompute {
     clearInterval(this.#rediscovery);
     this.#life.abort(new Error("the cluster is closed"));
     this.#options.api.close();
+  }
+
+  #forgetContainers(deploymentId: string): void {
+    for (const [name, of] of this.#containers) if (of.deploymentId === deploymentId) this.#containers.delete(name);
   }
 
   #tell(deploymentId: string, event: WatchEvent): void {
