@@ -41,6 +41,8 @@ export const defaultLimits: GatewayLimits = {
   idleSocketMs: 4_000,
 };
 
+const asksForWebSocket = ({ headers }: IncomingMessage) => /^websocket$/i.test(headers.upgrade ?? "");
+
 /**
  * For `http.createServer` of whoever listens for the gateway: node's strict parser, its default header size (16 KiB,
  * else 431), 20 s for the headers (else 408), and 5 minutes for a request to come in whole (25 MiB at 90 kB/s). Answers and
@@ -54,6 +56,8 @@ export const gatewayServerOptions: ServerOptions = {
   connectionsCheckingInterval: 5_000,
   requestTimeout: 300_000,
   noDelay: true,
+  // Who asks for another protocol besides, as Java's client and `curl --http2` do with h2c, gets a plain answer (RFC 9110 7.8).
+  shouldUpgradeCallback: asksForWebSocket,
 };
 
 export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> {
@@ -80,7 +84,7 @@ export interface Gateway extends Traffic {
   /** Whether a request, by path or host name, is for a deployment and not for Pierhead itself. */
   matches(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** For the server's `upgrade` event. WebSockets pass; any other protocol is not switched to (RFC 9110 7.8). */
+  /** For the server's `upgrade` event. WebSockets pass; any other protocol is not switched to. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   counts(): TrafficCounts[];
   health(): GatewayHealth;
@@ -167,6 +171,8 @@ class HttpGateway implements Gateway {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
+    // Node reads nothing that was sent ahead behind such a request: whoever did is told by the end of the connection.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     this.#receive(request, response, null);
   }
 
@@ -294,8 +300,7 @@ class HttpGateway implements Gateway {
     }
     const { requestDurationMs } = this.#limits;
     exchange.setDeadline(requestDurationMs, () => exchange.refuse(refusals.overdue(revisionId, requestDurationMs)));
-    const isWebSocket = exchange.upgrade !== null && /^websocket$/i.test(exchange.request.headers.upgrade ?? "");
-    const send = isWebSocket ? tunnel : forward;
+    const send = exchange.upgrade !== null && asksForWebSocket(exchange.request) ? tunnel : forward;
     send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Duplex } from "node:stream";
 import { test } from "node:test";
-import { eventually, openRaw, route, startGateway, startTarget } from "./harness.ts";
+import { eventually, exchangeRaw, openRaw, readBody, route, startGateway, startTarget } from "./harness.ts";
 
 const handshake = (path = "/d/demo/ws", upgrade = "websocket") =>
   `GET ${path} HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, Upgrade\r\nUpgrade: ${upgrade}\r\n` +
@@ -125,10 +125,11 @@ test("refusals reach who asked for a WebSocket as plain answers", async () => {
   assert.match(await ask("/d/gone/ws"), /^HTTP\/1\.1 502 [\s\S]*"Revision rev-1 did not answer: connection refused."/);
 });
 
-test("no other protocol is switched to: what would bypass the checks of paths is a plain request or refused", async () => {
+test("no other protocol is switched to: who asks for one besides, as Java's client does, is answered plainly", async () => {
   const seen: unknown[] = [];
-  await using agent = await startTarget((request, response) => {
-    seen.push(request.headers.upgrade, request.headers["http2-settings"]);
+  await using agent = await startTarget(async (request, response) => {
+    const { method, url, headers } = request;
+    seen.push([method, url, headers.upgrade, headers["http2-settings"], `${await readBody(request)}`]);
     response.end("plain");
   });
   agent.server.on("upgrade", (_request, socket: Duplex) =>
@@ -138,14 +139,26 @@ test("no other protocol is switched to: what would bypass the checks of paths is
   site.gateway.setRoute(route([agent.target("r1")]));
   const lines =
     "HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
-  using plain = await openRaw(site.port, `GET /d/demo/x ${lines}\r\nPRI * HTTP/2.0\r\n\r\n`);
-  await eventually(plain.isEnded, (isEnded) => isEnded);
-  assert.match(plain.received(), /^HTTP\/1\.1 200 [\s\S]*plain/);
-  assert.deepEqual(seen, [undefined, undefined]);
+  const requests = [
+    [`GET /d/demo/1 ${lines}\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n`, 200],
+    [`POST /d/demo/2 ${lines}Content-Length: 3\r\n\r\nabc`, 200],
+    [`POST /d/demo/3 ${lines}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /d/demo/4 HTTP/1.1\r\n`, 200],
+    [`GET /d/demo/internal/x ${lines}\r\n`, 404],
+    [`POST /ours ${lines}Connection: close\r\nContent-Length: 3\r\n\r\nabc`, 418],
+  ] as const;
+  for (const [request, status] of requests) {
+    const answer = await exchangeRaw(site.port, request);
+    assert.deepEqual(answer.match(/HTTP\/1\.1 \d+/g), [`HTTP/1.1 ${status}`]);
+    assert.match(answer, /\r\nConnection: close\r\n/i);
+  }
+  assert.deepEqual(seen, [
+    ["GET", "/1", undefined, undefined, ""],
+    ["POST", "/2", undefined, undefined, "abc"],
+    ["POST", "/3", undefined, undefined, "abc"],
+  ]);
 
-  using body = await openRaw(site.port, `POST /d/demo/x ${lines}Content-Length: 3\r\n\r\nabc`);
-  await eventually(body.isEnded, (isEnded) => isEnded);
-  assert.match(body.received(), /^HTTP\/1\.1 400 /);
+  const body = await exchangeRaw(site.port, handshake().replace("\r\n\r\n", "\r\nContent-Length: 3\r\n\r\nabc"));
+  assert.match(body, /^HTTP\/1\.1 400 /);
 
   using switched = await openRaw(site.port, handshake());
   await eventually(switched.isEnded, (isEnded) => isEnded);
