@@ -36,7 +36,7 @@ export class Tally {
   bytesIn = 0;
   bytesOut = 0;
   inFlight = 0;
-  /** Epoch milliseconds when the last request began or ended; they go on evenly when somebody sets the clock. */
+  /** Epoch milliseconds when the last one that was let in began or ended; they go on evenly when somebody sets the clock. */
   lastRequestAtMs: number | null = null;
   readonly #answers: Record<StatusClass, number> = { "1xx": 0, "2xx": 0, "3xx": 0, "4xx": 0, "5xx": 0 };
   readonly #failures = Object.fromEntries(failureKinds.map((kind) => [kind, 0])) as Record<FailureKind, number>;

@@ -37,6 +37,7 @@ export class Exchange {
   #deadline: NodeJS.Timeout | null = null;
   #failure: FailureKind | null = null;
   #isOver = false;
+  #isAdmitted = false;
   #isTunnel = false;
 
   constructor(parts: Pick<Exchange, "request" | "response" | "address" | "requestId" | "upgrade"> & { tally: Tally }) {
@@ -47,7 +48,6 @@ export class Exchange {
     this.upgrade = parts.upgrade;
     this.#tally = parts.tally;
     this.#tally.requests += 1;
-    this.#tally.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
     (this.upgrade?.socket ?? this.response).once("close", () => this.#end());
   }
 
@@ -58,6 +58,12 @@ export class Exchange {
 
   get tally(): Tally {
     return this.#tally;
+  }
+
+  /** It was let in, and keeps its deployment awake from here on. Who may not call does not: guesses at keys never end. */
+  admit(): void {
+    this.#isAdmitted = true;
+    this.#noteTime();
   }
 
   /** Counts it on a replica; `upstream` is destroyed when the client leaves. */
@@ -112,13 +118,17 @@ export class Exchange {
     this.#tally.answered(101);
   }
 
+  #noteTime(): void {
+    this.#tally.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
+  }
+
   #end(): void {
     const isWhole = this.#isTunnel || this.response.writableFinished;
     if (!isWhole) this.fail("aborted");
     this.#isOver = true;
     clearTimeout(this.#deadline ?? undefined);
     if (!this.#isTunnel && this.response.headersSent) this.#tally.answered(this.response.statusCode);
-    this.#tally.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
+    if (this.#isAdmitted) this.#noteTime();
     this.#upstream?.destroy();
     this.giveBack();
     if (this.upgrade === null) readOff(this.request);

@@ -282,11 +282,12 @@ class HttpGateway implements Gateway {
   /** Sends it on its way when its route is open and nobody waits before it; lets it wait, or refuses it, otherwise. */
   #admit(deployment: Deployment, exchange: Exchange): void {
     exchange.revisionId = deployment.route.revisionId;
-    const admitted = deployment.admit(exchange, {
+    exchange.admit();
+    const hasPlace = deployment.admit(exchange, {
       go: () => this.#dispatch(deployment, exchange),
       wake: () => this.#wake(deployment.route.deploymentId),
     });
-    if (!admitted) exchange.refuse(refusals.lineFull(this.#limits.waitingMax));
+    if (!hasPlace) exchange.refuse(refusals.lineFull(this.#limits.waitingMax));
   }
 
   #dispatch(deployment: Deployment, exchange: Exchange): void {

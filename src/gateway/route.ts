@@ -27,7 +27,7 @@ export interface Traffic {
   inFlight(replicaId: string): number;
   /** Resolves true when `inFlight` is 0, false when `timeoutMs` passed first. */
   drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
-  /** When the last request of a deployment began or ended; null: none since start. */
+  /** When the last request that was let in began or ended; null: none since start. */
   lastRequestAt(slug: string): Date | null;
   /** Traffic of every deployment that has a route. */
   counts(): TrafficCounts[];

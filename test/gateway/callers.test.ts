@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Identified } from "../../src/gateway/callers.ts";
-import { openRaw, route, startGateway, startTarget } from "./harness.ts";
+import { eventually, openRaw, route, startGateway, startTarget } from "./harness.ts";
 
 const answers: Record<string, Identified> = {
   mine: { workspaceId: "w1" },
@@ -61,6 +61,25 @@ test("a deployment that is shared lets in callers of any workspace, and nobody w
   assert.deepEqual(await call(world.url, "theirs"), [200, "hello"]);
   assert.deepEqual(await call(world.url, "wrong"), refused(401, "Invalid token"));
   assert.deepEqual(await call(world.url), refused(401, "Invalid token"));
+});
+
+test("who is not let in does not keep a deployment awake", async () => {
+  await using world = await startSite();
+  const { gateway } = world.site;
+  await call(`${world.url}/runs`);
+  await call(`${world.url}/runs`, "wrong");
+  await call(`${world.url}/runs`, "theirs");
+  assert.equal(gateway.lastRequestAt("demo"), null);
+  await call(`${world.url}/runs`, "mine");
+  await eventually(
+    () => gateway.health().inFlight,
+    (inFlight) => inFlight === 0,
+  );
+  const lastAt = gateway.lastRequestAt("demo");
+  assert.ok(lastAt !== null);
+  await call(`${world.url}/runs`);
+  assert.deepEqual(gateway.lastRequestAt("demo"), lastAt);
+  assert.equal(gateway.counts()[0]?.requests, 5);
 });
 
 test("health and what browsers ask beforehand need no key; nothing else that looks like them", async () => {
