@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { parseEnv } from "node:util";
-import type { Secret } from "../contract/deployment.ts";
+import type { CallOptions } from "../client/client.ts";
+import type { Deployment, Secret } from "../contract/deployment.ts";
 import { reservedSecretNames } from "../domain/secret-names.ts";
 import { usageFailure } from "./failure.ts";
 import type { Session } from "./session.ts";
@@ -28,8 +29,33 @@ export async function readVariables(session: Session, file: string): Promise<Sec
   return all.filter(({ name, value }) => value !== "" && !reservedSecretNames.has(name));
 }
 
-/** The API replaces all secrets at once: what is not sent again would be lost. */
-export function mergeVariables(present: readonly Secret[], changed: readonly Secret[]): Secret[] {
+/**
+ * Sends variables that are made of those a deployment has. The API replaces all of them at once: one that somebody else
+ * sets between the read and the change would be lost, so the change counts for what was read only, and is made anew else.
+ */
+export async function changeVariables<T>(
+  session: Session,
+  { id }: Pick<Deployment, "id">,
+  change: (present: Secret[]) => Secret[],
+  send: (secrets: Secret[], call: CallOptions) => Promise<T>,
+): Promise<T> {
+  const client = await session.client();
+  return client.changeAsRead({ deployment_id: id }, ({ secrets }, call) => send(change(secrets), call), session.signal);
+}
+
+/** Sends a change that adds variables to those that are there; where none are added, they are not spoken of. */
+export function addVariables<T>(
+  session: Session,
+  deployment: Pick<Deployment, "id">,
+  added: readonly Secret[],
+  send: (part: { secrets?: Secret[] }, call: CallOptions) => Promise<T>,
+): Promise<T> {
+  if (added.length === 0) return send({}, { signal: session.signal });
+  const change = (present: Secret[]) => mergeVariables(present, added);
+  return changeVariables(session, deployment, change, (secrets, call) => send({ secrets }, call));
+}
+
+function mergeVariables(present: readonly Secret[], changed: readonly Secret[]): Secret[] {
   const merged = new Map([...present, ...changed].map((secret) => [secret.name, secret]));
   return [...merged.values()];
 }

@@ -1,7 +1,10 @@
+import type { Deployment } from "../contract/deployment.ts";
 import type { LogEntry } from "../contract/log.ts";
 import type { Revision } from "../contract/revision.ts";
 import type { UploadReceipt } from "../contract/upload.ts";
 import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
+import { changeAsRead } from "./change-as-read.ts";
+import { tagOf } from "./etags.ts";
 import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest, type Transport } from "./exchange.ts";
 import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
 import { readPages } from "./pages.ts";
@@ -38,6 +41,8 @@ export interface CallOptions {
   deadlineMs?: number;
   /** Of a call that changes something: a name for it that outlives this process. Absent: a new one for each call. */
   idempotencyKey?: string;
+  /** The deployment as this client read it: a change is refused (`changedMeanwhile`) when it is another one by now. */
+  ifUnchanged?: Deployment;
 }
 
 type Ids = { deployment_id: string; revision_id: string };
@@ -58,6 +63,15 @@ export type Client = {
   downloadBackup(signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   /** Sends a gzip tar to the `upload_url` of `createUploadUrl`. Default deadline 300_000. */
   uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
+  /**
+   * A change that is made of what a deployment is, such as one variable more: nothing that others change meanwhile is lost.
+   * `change` is called again with the deployment as it is by then; it hands `call` to the operation that changes.
+   */
+  changeAsRead<T>(
+    ids: Pick<Ids, "deployment_id">,
+    change: (deployment: Deployment, call: CallOptions) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T>;
   waitForRevision(ids: Ids, options?: WaitOptions & { onChange?: (revision: Revision) => void }): Promise<Revision>;
   waitForDeletion(ids: Pick<Ids, "deployment_id">, options?: WaitOptions): Promise<void>;
   /** Events as they happen, each once, over lost connections; ends when the watched deployment is gone. */
@@ -96,12 +110,7 @@ export function createClient(options: ClientOptions): Client {
       verb: route.verb,
       url: baseUrl + path,
       shownUrl: baseUrl + path,
-      headers: {
-        accept: "application/json",
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(route.verb === "GET" ? {} : { "idempotency-key": call.idempotencyKey ?? randomKey() }),
-        ...identity,
-      },
+      headers: { ...headersOf(route, body, call), ...identity },
       body: body === undefined ? null : { json: body },
       deadlineMs: call.deadlineMs ?? callDeadlineMs,
       signal: call.signal,
@@ -143,6 +152,8 @@ export function createClient(options: ClientOptions): Client {
         deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
         signal: call.signal,
       })) as UploadReceipt,
+    changeAsRead: (ids, change, signal) =>
+      changeAsRead(reading(methods.getDeployment, ids), (read) => change(read, { signal, ifUnchanged: read }), signal),
     waitForRevision: (ids, wait) => waitForRevision(reading(methods.getRevision, ids), watches.deployment(ids), wait),
     waitForDeletion: (ids, wait) => waitForDeletion(reading(methods.getDeployment, ids), watches.deployment(ids), wait),
     watchEvents: watches.events,
@@ -160,6 +171,16 @@ function identityHeaders({ apiKey, workspaceId, userId }: ClientOptions): Record
   return Object.fromEntries(
     Object.entries(headers).filter((header): header is [string, string] => header[1] !== undefined),
   );
+}
+
+function headersOf({ verb }: Route, body: unknown, call: CallOptions): Record<string, string> {
+  const tag = call.ifUnchanged === undefined ? undefined : tagOf(call.ifUnchanged);
+  return {
+    accept: "application/json",
+    ...(body === undefined ? {} : { "content-type": "application/json" }),
+    ...(verb === "GET" ? {} : { "idempotency-key": call.idempotencyKey ?? randomKey() }),
+    ...(tag === undefined ? {} : { "if-match": tag }),
+  };
 }
 
 async function openBackup(

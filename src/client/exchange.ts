@@ -1,4 +1,5 @@
 import type { ErrorCode, ValidationItem } from "../contract/error.ts";
+import { rememberTag } from "./etags.ts";
 import { ApiFailure, isPassing, ServerUnreachable } from "./failure.ts";
 import { pause } from "./pause.ts";
 
@@ -195,7 +196,10 @@ function readAnswer(
   requestId: string | null,
 ): Attempt {
   const body = parse(text);
-  if (response.ok && body !== notJson) return { value: body };
+  if (response.ok && body !== notJson) {
+    rememberTag(body, response.headers.get("etag"));
+    return { value: body };
+  }
   const call = `${request.verb} ${new URL(request.shownUrl).pathname}`;
   const { detail, items } = explainAnswer(response, body);
   const status = response.ok || response.status < 400 ? 502 : response.status;

@@ -111,7 +111,7 @@ test("flags win over the environment, which wins over credentials.json, whose ke
 
 test("values of variables appear in no list, no JSON and no verbose line, only when they are asked for", async () => {
   await using server = await startAnswering(({ url, method }) => {
-    if (method === "PATCH") return { status: 200, body: deployment };
+    if (method === "PATCH" || url.endsWith(id)) return { status: 200, body: deployment };
     return {
       status: 200,
       body: url.includes("/revisions") ? { resources: [], offset: 0 } : { resources: [deployment], offset: 1 },

@@ -162,6 +162,24 @@ test("variables are set from stdin, imported and removed; each change is a revis
   assert.match(last.stderr, /cannot remove the last variable/);
 });
 
+test("variables that are changed at the same time are all kept", async () => {
+  await followed(["deploy", "node-server", "--name", "shared"]);
+  await using files = await createDirectory({ "more.env": "IMPORTED=1\n" });
+  const names = ["A", "B", "C", "D"];
+  const changes = await Promise.all([
+    ...names.map((name) => cli(["env", "set", "shared", name, "--no-wait"], { stdin: "1" })),
+    cli(["env", "import", "shared", "more.env", "--no-wait"], { cwd: files.directory }),
+    cli(["deploy", "node-server", "--name", "shared", "--env-file", "more.env", "--no-wait"], { cwd: files.directory }),
+  ]);
+  for (const { code, stderr } of changes) assert.equal(code, 8, stderr);
+  const { stdout } = await cli(["env", "list", "shared", "--json"]);
+  const { variables } = JSON.parse(stdout) as { variables: { name: string }[] };
+  assert.deepEqual(
+    variables.map(({ name }) => name),
+    [...names, "IMPORTED"],
+  );
+});
+
 test("replica logs are read and followed until Ctrl-C; a bad level is refused", async () => {
   await followed(["deploy", "node-server", "--name", "logging"]);
   assert.equal((await cli(["logs", "logging", "--json"])).code, 0);

@@ -255,3 +255,26 @@ test("followed logs start with the tail and bring every later line once, over lo
 
   assert.deepEqual(messages, ["l5", "l6", "l7", "l8", "l9", "l10", "l11"]);
 });
+
+test("a change that is made of what was read counts for that alone: refused, it is read and made anew", async () => {
+  await using server = await startAnswering(({ method, headers }, count) => {
+    if (method === "GET")
+      return { status: 200, headers: { etag: `W/"${count}"` }, body: { secrets: [{ name: `N${count}` }] } };
+    if (headers["if-match"] === '"3"') return { status: 200, body: { id: "changed" } };
+    return { status: 412, headers: { "x-pierhead-error": "changedMeanwhile" }, body: { detail: "changed meanwhile" } };
+  });
+  const client = createClient({ baseUrl: server.url });
+  const changed = await client.changeAsRead(ids, ({ secrets }, call) =>
+    client.patchDeployment({ deployment_id: ids.deployment_id, body: { secrets } }, call),
+  );
+  assert.equal(changed.id, "changed");
+  const changes = server.asked.filter(({ method }) => method === "PATCH");
+  assert.deepEqual(
+    changes.map(({ headers, body }) => [headers["if-match"], JSON.parse(body)]),
+    [
+      ['"1"', { secrets: [{ name: "N1" }] }],
+      ['"3"', { secrets: [{ name: "N3" }] }],
+    ],
+  );
+  assert.notEqual(changes[0]?.headers["idempotency-key"], changes[1]?.headers["idempotency-key"]);
+});

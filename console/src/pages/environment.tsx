@@ -2,8 +2,8 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployment.ts";
-import type { CreateRevision } from "../../../src/contract/revision.ts";
 import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
+import { type Environment, rebased } from "../environment.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Note } from "../parts/notes.tsx";
 import { ReferencesEditor } from "../parts/references-editor.tsx";
@@ -11,12 +11,6 @@ import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor, variablesProblem } from "../parts/variables-editor.tsx";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
-
-/** Both origins of variables: values that are kept here, and Secrets of the cluster. */
-interface Environment {
-  secrets: Secret[];
-  references: SecretReference[];
-}
 
 /** The environment of the next revision: changes are gathered here, and deployed at once. */
 export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
@@ -34,6 +28,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
       <StagedChanges
         deployment={deployment}
         isEmptied={base.secrets.length > 0 && staged.secrets.length === 0}
+        base={base}
         staged={staged}
         hasNewReferences={Object.values(ofReferences).flat().length > 0}
         lines={{
@@ -42,7 +37,10 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           Removed: [...ofSecrets.removed, ...ofReferences.removed],
         }}
         onDiscard={() => setStaged(base)}
-        onDeployed={() => setBase(staged)}
+        onDeployed={(deployed) => {
+          setBase(deployed);
+          setStaged(deployed);
+        }}
       />
       <VariablesEditor
         variables={staged.secrets}
@@ -107,13 +105,15 @@ function differences(before: readonly Secret[], after: readonly Secret[]) {
 
 interface StagedProps {
   deployment: Deployment;
+  /** As it was when the changes began. */
+  base: Environment;
   staged: Environment;
   lines: Record<"Added" | "Changed" | "Removed", string[]>;
   hasNewReferences: boolean;
   /** There were values, and none is left. */
   isEmptied: boolean;
   onDiscard: () => void;
-  onDeployed: () => void;
+  onDeployed: (deployed: Environment) => void;
 }
 
 /** What deploying the gathered changes will do, and the way to it; nothing while there are none. */
@@ -121,7 +121,7 @@ function StagedChanges(props: StagedProps) {
   const { deployment, staged, isEmptied } = props;
   const lines = Object.entries(props.lines).filter(([, names]) => names.length > 0);
   const body = { secrets: staged.secrets, ...(props.hasNewReferences && { secret_references: staged.references }) };
-  const deploy = useDeploy(deployment, body, props.onDeployed);
+  const deploy = useDeploy(props);
   if (lines.length === 0) return null;
   const problem = problemOf(staged, deployment.source);
   const hidden = { ...body, secrets: staged.secrets.map(({ name }) => ({ name, value: "…" })) };
@@ -164,15 +164,23 @@ function StagedChanges(props: StagedProps) {
   );
 }
 
-function useDeploy(deployment: Deployment, body: CreateRevision, onDeployed: () => void) {
+function useDeploy({ deployment, base, staged, hasNewReferences, onDeployed }: StagedProps) {
   const { client } = useSession();
   const { say, fail } = useToasts();
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: () => client.createRevision({ deployment_id: deployment.id, body }),
+    // The API takes the variables as a whole: what others changed since this page was opened goes along.
+    mutationFn: () =>
+      client.changeAsRead({ deployment_id: deployment.id }, async (now, call) => {
+        const next = rebased({ secrets: now.secrets, references: now.secret_references ?? [] }, base, staged);
+        if (next.secrets.length === 0 && now.secrets.length > 0) throw new Error("At least one variable has to stay.");
+        const body = { secrets: next.secrets, ...(hasNewReferences && { secret_references: next.references }) };
+        await client.createRevision({ deployment_id: deployment.id, body }, call);
+        return next;
+      }),
     onError: fail,
-    onSuccess: () => {
-      onDeployed();
+    onSuccess: (deployed) => {
+      onDeployed(deployed);
       say("A revision with the new environment was made.");
       void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
       void navigate({

@@ -12,7 +12,7 @@ import { findProject, type Project } from "../source/project.ts";
 import { createSteps } from "../steps.ts";
 import { harmless } from "../terminal.ts";
 import { count, shortId, size } from "../text.ts";
-import { mergeVariables, readVariables, unsentVariables } from "../variables.ts";
+import { addVariables, readVariables, unsentVariables } from "../variables.ts";
 import type { DeployOptions } from "./deploy.ts";
 
 /** Packs a directory, uploads it, and follows the revision that is made of it. */
@@ -43,8 +43,10 @@ export async function deployDirectory(session: Session, directory: string, optio
     const { upload_url: uploadUrl, object_path: objectPath } = await client.createUploadUrl(ids, { signal });
     await client.uploadArchive(uploadUrl, archive.blob, { signal });
     steps.note(archive.sha256.slice(0, 12));
-    const body = patchOf(deployment, project, objectPath, variables, options);
-    const patched = await client.patchDeployment({ ...ids, body }, { signal });
+    const body = patchOf(deployment, project, objectPath, options);
+    const patched = await addVariables(session, deployment, variables, (part, call) =>
+      client.patchDeployment({ ...ids, body: { ...body, ...part } }, call),
+    );
     await followRevision(session, patched, patched.latest_revision_id ?? "", options, steps);
   } finally {
     steps.close();
@@ -81,18 +83,11 @@ async function ensureDeployment(
   return found;
 }
 
-function patchOf(
-  deployment: Deployment,
-  project: Project,
-  objectPath: string,
-  variables: Secret[],
-  options: DeployOptions,
-) {
+function patchOf(deployment: Deployment, project: Project, objectPath: string, options: DeployOptions) {
   const commands = commandsOf(options);
   return {
     ...(deployment.source === "internal_source" ? {} : { revision_source: "internal_source" as const }),
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
-    ...(variables.length === 0 ? {} : { secrets: mergeVariables(deployment.secrets, variables) }),
     source_revision_config: { source_tarball_path: objectPath, langgraph_config_path: project.configPath },
   };
 }

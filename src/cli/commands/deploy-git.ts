@@ -5,7 +5,7 @@ import { followRevision } from "../follow-revision.ts";
 import type { Session } from "../session.ts";
 import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
 import { nameFrom } from "../source/project.ts";
-import { mergeVariables, readVariables } from "../variables.ts";
+import { addVariables, readVariables } from "../variables.ts";
 import type { DeployOptions } from "./deploy.ts";
 import { commandsOf } from "./deploy-directory.ts";
 
@@ -31,9 +31,8 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   const deployment =
     found === undefined
       ? await client.createDeployment({ body: creation(name, settings, variables, options) }, { signal })
-      : await client.patchDeployment(
-          { deployment_id: found.id, body: { ...settings, secrets: mergeVariables(found.secrets, variables) } },
-          { signal },
+      : await addVariables(session, found, variables, (part, call) =>
+          client.patchDeployment({ deployment_id: found.id, body: { ...settings, ...part } }, call),
         );
   await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
 }

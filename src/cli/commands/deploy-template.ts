@@ -4,7 +4,7 @@ import { findByName } from "../find-deployment.ts";
 import { followRevision } from "../follow-revision.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
-import { mergeVariables, readVariables } from "../variables.ts";
+import { addVariables, readVariables } from "../variables.ts";
 import type { DeployOptions } from "./deploy.ts";
 
 /** Makes a deployment from the server's catalogue; one that exists gets the template as it is now. */
@@ -20,8 +20,9 @@ export async function deployTemplate(session: Session, templateId: string, optio
   }
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
   if (found !== undefined) {
-    const body = variables.length === 0 ? {} : { secrets: mergeVariables(found.secrets, variables) };
-    const revision = await client.createRevision({ deployment_id: found.id, body }, { signal });
+    const revision = await addVariables(session, found, variables, (part, call) =>
+      client.createRevision({ deployment_id: found.id, body: part }, call),
+    );
     return followRevision(session, found, revision.id, options);
   }
   const body = {

@@ -8,7 +8,7 @@ import { askSecret } from "../prompt.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal.ts";
 import { columns } from "../text.ts";
-import { mergeVariables, readVariables } from "../variables.ts";
+import { addVariables, changeVariables, readVariables } from "../variables.ts";
 
 /** The variables of a deployment, without their values unless they are asked for. */
 export async function envList(session: Session, [name = ""]: string[], options: { reveal?: boolean }): Promise<void> {
@@ -41,7 +41,7 @@ export async function envSet(
   const value = session.terminal.isInteractive
     ? await askSecret(session, `Value of ${variable}`)
     : (await text(session.context.stdin)).replace(/\r?\n$/, "");
-  await change(session, deployment, mergeVariables(deployment.secrets, [{ name: variable, value }]), options);
+  await add(session, deployment, [{ name: variable, value }], options);
 }
 
 export async function envUnset(
@@ -50,16 +50,25 @@ export async function envUnset(
   options: FollowOptions,
 ): Promise<void> {
   const deployment = await findDeployment(session, name);
-  const unknown = variables.filter((variable) => !deployment.secrets.some(({ name }) => name === variable));
-  if (unknown.length > 0) throw new CliFailure(`${deployment.name} has no variable ${unknown.join(", ")}.`);
-  const left = deployment.secrets.filter(({ name }) => !variables.includes(name));
-  if (left.length === 0) {
-    // An empty list means "unchanged" in this API, for the sake of clients that always send one.
-    throw new CliFailure("The API cannot remove the last variable of a deployment.", {
-      hints: [`Empty it instead:  pierhead env set ${deployment.name} ${variables[0]} < /dev/null`],
-    });
-  }
-  await change(session, deployment, left, options);
+  const client = await session.client();
+  const patched = await changeVariables(
+    session,
+    deployment,
+    (present) => without(present, variables, deployment),
+    (secrets, call) => client.patchDeployment({ deployment_id: deployment.id, body: { secrets } }, call),
+  );
+  await follow(session, patched, options);
+}
+
+function without(present: readonly Secret[], variables: readonly string[], { name }: Deployment): Secret[] {
+  const unknown = variables.filter((variable) => !present.some((secret) => secret.name === variable));
+  if (unknown.length > 0) throw new CliFailure(`${name} has no variable ${unknown.join(", ")}.`);
+  const left = present.filter((secret) => !variables.includes(secret.name));
+  if (left.length > 0) return left;
+  // An empty list means "unchanged" in this API, for the sake of clients that always send one.
+  throw new CliFailure("The API cannot remove the last variable of a deployment.", {
+    hints: [`Empty it instead:  pierhead env set ${name} ${variables[0]} < /dev/null`],
+  });
 }
 
 /** Adds the variables of a dotenv file to those that are there. */
@@ -71,23 +80,26 @@ export async function envImport(
   const deployment = await findDeployment(session, name);
   const variables = await readVariables(session, file);
   if (variables.length === 0) throw new CliFailure(`${file} has no variables.`);
-  await change(session, deployment, mergeVariables(deployment.secrets, variables), options);
+  await add(session, deployment, variables, options);
 }
 
-/** Variables belong to a revision: a change makes a new one, and the old one serves until it is healthy. */
-async function change(
+async function add(
   session: Session,
   deployment: Deployment,
-  secrets: Secret[],
+  added: readonly Secret[],
   options: FollowOptions,
 ): Promise<void> {
   const client = await session.client();
-  const patched = await client.patchDeployment(
-    { deployment_id: deployment.id, body: { secrets } },
-    { signal: session.signal },
+  const patched = await addVariables(session, deployment, added, (part, call) =>
+    client.patchDeployment({ deployment_id: deployment.id, body: part }, call),
   );
+  await follow(session, patched, options);
+}
+
+/** Variables belong to a revision: a change makes a new one, and the old one serves until it is healthy. */
+async function follow(session: Session, patched: Deployment, options: FollowOptions): Promise<void> {
   const revisionId = patched.latest_revision_id;
   if (revisionId !== null) return followRevision(session, patched, revisionId, options);
-  session.terminal.say(`Stored; the first deploy of ${deployment.name} takes them with it.`);
-  session.answer({ deployment: { id: deployment.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+  session.terminal.say(`Stored; the first deploy of ${patched.name} takes them with it.`);
+  session.answer({ deployment: { id: patched.id }, revision: null, elapsed_ms: 0 }, () => undefined);
 }
