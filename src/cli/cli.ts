@@ -5,6 +5,7 @@ import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFail
 import { globalOptions, mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
 import { createTerminal, harmless, type Terminal } from "./terminal.ts";
+import { parseDuration } from "./text.ts";
 import { clientVersion } from "./version.ts";
 
 export interface Cli {
@@ -87,6 +88,7 @@ function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   for (const [notation, meaning] of spec.args ?? []) command.argument(notation, meaning);
   for (const [flags, meaning, fallback] of spec.options ?? []) {
     const option = new Option(flags, meaning);
+    if (option.attributeName() === "timeout") option.argParser(refuseNoDuration);
     command.addOption(fallback === undefined ? option : option.default(fallback));
   }
   for (const inner of spec.commands ?? []) addCommand(command, inner, act);
@@ -96,6 +98,12 @@ function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
       await act(spec, args.length === 1 && spec.hidden ? args : args.flat(), command.optsWithGlobals());
     });
   }
+}
+
+/** Before anything is done: a command that ends as wrongly called has changed nothing. */
+function refuseNoDuration(text: string): string {
+  parseDuration(text);
+  return text;
 }
 
 const examplesText = (examples: readonly string[]) =>

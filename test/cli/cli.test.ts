@@ -186,6 +186,23 @@ test("a delete without a person and without --yes changes nothing, code 2", asyn
   assert.ok(server.asked.every(({ method }) => method === "GET"));
 });
 
+test("a time-out that is none is refused before anything is called, code 2", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
+  await using source = await createDirectory({ "pierhead.json": '{"start": ["node", "server.js"]}' });
+  for (const words of [
+    ["delete", "support", "--yes"],
+    ["deploy", source.directory],
+    ["env", "unset", "support", "TOKEN"],
+    ["redeploy", "support"],
+  ]) {
+    const { code, stderr, stdout } = await runCli([...words, "--timeout", "5x", "--json", "--url", server.url]);
+    assert.equal(code, 2);
+    assert.match(stderr, /"5x" is not a length of time/);
+    assert.equal((JSON.parse(stdout) as { error: { exit_code: number } }).error.exit_code, 2);
+  }
+  assert.deepEqual(server.asked, []);
+});
+
 test("completion offers commands, options and live names, and stays silent without a server", async () => {
   await using server = await startAnswering(() => ({
     status: 200,
