@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import type { CliContext } from "./context.ts";
 import { usageFailure } from "./failure.ts";
+import { readStdin } from "./stdin.ts";
 
 /** Which server, as whom; and where each answer came from, for people who wonder. */
 export interface Connection {
@@ -66,19 +67,14 @@ function readCredentials(dataDir: string): Credentials | undefined {
 }
 
 /** A key on the command line would stand in the process list; a file or a pipe does not. */
-async function readKeyFile(file: string | undefined, { cwd, stdin }: CliContext): Promise<string | undefined> {
+async function readKeyFile(file: string | undefined, context: CliContext): Promise<string | undefined> {
   if (file === undefined) return undefined;
   try {
-    return (file === "-" ? await readAll(stdin) : readFileSync(path.resolve(cwd, file), "utf8")).trim();
+    return (file === "-" ? await readStdin(context) : readFileSync(path.resolve(context.cwd, file), "utf8")).trim();
   } catch (error) {
+    context.signal.throwIfAborted();
     throw usageFailure(`The key file ${file} cannot be read: ${(error as Error).message}`);
   }
-}
-
-/** Loaded when it is needed: it takes 2 ms of the start of every command. */
-async function readAll(stdin: CliContext["stdin"]): Promise<string> {
-  const { text } = await import("node:stream/consumers");
-  return text(stdin);
 }
 
 function first(candidates: [string | undefined, string][]): [string, string] | undefined {

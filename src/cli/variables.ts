@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { text } from "node:stream/consumers";
 import { parseEnv } from "node:util";
 import type { CallOptions } from "../client/client.ts";
 import type { Deployment, Secret } from "../contract/deployment.ts";
 import { reservedSecretNames } from "../domain/secret-names.ts";
 import { usageFailure } from "./failure.ts";
 import type { Session } from "./session.ts";
+import { readStdin } from "./stdin.ts";
 import { count } from "./text.ts";
 
 /**
@@ -17,8 +17,9 @@ export async function readVariables(session: Session, file: string): Promise<Sec
   const { context, terminal } = session;
   let content: string;
   try {
-    content = file === "-" ? await text(context.stdin) : await readFile(path.resolve(context.cwd, file), "utf8");
+    content = file === "-" ? await readStdin(context) : await readFile(path.resolve(context.cwd, file), "utf8");
   } catch (error) {
+    context.signal.throwIfAborted();
     throw usageFailure(`The file ${file} cannot be read: ${(error as Error).message}`);
   }
   const all = Object.entries(parseEnv(content)).map(([name, value]) => ({ name, value: value ?? "" }));

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
+import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { type CommandSpec, commandTable } from "../../src/cli/command-table.ts";
 import { harmless } from "../../src/cli/terminal.ts";
@@ -201,6 +202,33 @@ test("a time-out that is none is refused before anything is called, code 2", asy
     assert.equal((JSON.parse(stdout) as { error: { exit_code: number } }).error.exit_code, 2);
   }
   assert.deepEqual(server.asked, []);
+});
+
+test("Ctrl-C ends a command that waits for stdin: nothing was changed, code 2", { timeout: 20_000 }, async () => {
+  await using server = await startAnswering(({ method }) =>
+    method === "GET" ? { status: 200, body: { resources: [deployment], offset: 1 } } : { status: 500, body: {} },
+  );
+  for (const words of [
+    ["env", "set", "support", "TOKEN"],
+    ["env", "import", "support", "-"],
+    ["api", "POST", "/v2/deployments", "-d", "-"],
+    ["list", "--api-key-file", "-"],
+    ["integrations", "create", "https://git.example.com/a", "--host", "git", "--token-stdin"],
+    ["listener", "install", "--print", "--key-file", "-"],
+    ["webhooks", "list", "--api-key-file", "-"],
+  ]) {
+    const stdin = new PassThrough();
+    const interrupt = new AbortController();
+    const waits = setInterval(
+      () => stdin.listenerCount("readable") + stdin.listenerCount("end") > 0 && interrupt.abort(),
+      20,
+    );
+    const { code, stderr } = await runCli([...words, "--url", server.url], { stdin, signal: interrupt.signal });
+    clearInterval(waits);
+    assert.equal(code, 2, words.join(" "));
+    assert.equal(stderr, "Cancelled.\n", words.join(" "));
+  }
+  assert.ok(server.asked.every(({ method }) => method === "GET"));
 });
 
 test("completion offers commands, options and live names, and stays silent without a server", async () => {

@@ -14,7 +14,8 @@ export interface Ran {
 export interface RunOptions {
   env?: Environment;
   cwd?: string;
-  stdin?: string;
+  /** A stream: what never ends. */
+  stdin?: string | Readable;
   /** As if all three streams were a terminal. */
   isTTY?: boolean;
   signal?: AbortSignal;
@@ -42,7 +43,9 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
   };
   const stdin: Readable & { isTTY?: boolean } = options.isTTY
     ? new PassThrough()
-    : Readable.from([options.stdin ?? ""]);
+    : typeof options.stdin === "object"
+      ? options.stdin
+      : Readable.from([options.stdin ?? ""]);
   if (options.isTTY) stdin.isTTY = true;
   const cli = createCli({
     argv,

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { text } from "node:stream/consumers";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { readStdin } from "../stdin.ts";
 
 const verbs = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
@@ -29,10 +29,11 @@ export async function api(
 async function readBody({ context }: Session, data: string): Promise<unknown> {
   let content = data;
   try {
-    if (data === "-") content = await text(context.stdin);
+    if (data === "-") content = await readStdin(context);
     else if (data.startsWith("@")) content = await readFile(path.resolve(context.cwd, data.slice(1)), "utf8");
     return JSON.parse(content);
   } catch (error) {
+    context.signal.throwIfAborted();
     throw usageFailure(
       `The body is not JSON: ${(error as Error).message}`,
       "Examples: -d '{\"a\": 1}', -d @body.json, -d -",

@@ -1,4 +1,3 @@
-import { text } from "node:stream/consumers";
 import { isRefusal } from "../../client/client.ts";
 import type {
   CreateOAuthProvider,
@@ -10,6 +9,7 @@ import { tableOf } from "../choose.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { askSecret, confirm } from "../prompt.ts";
 import type { Session } from "../session.ts";
+import { readStdin } from "../stdin.ts";
 import { harmless } from "../terminal.ts";
 import { columns, nearest } from "../text.ts";
 
@@ -177,7 +177,7 @@ async function needsClient(session: Session, providerId: string, preset: OAuthPr
 /** From a prompt or stdin, so that it is in no history and no process list. */
 async function readSecret(session: Session): Promise<string> {
   if (session.terminal.isInteractive) return askSecret(session, "Client secret");
-  const secret = (await text(session.context.stdin)).replace(/\r?\n$/, "");
+  const secret = (await readStdin(session.context)).replace(/\r?\n$/, "");
   if (secret !== "") return secret;
   throw usageFailure("The client secret is missing.", "Send it on stdin:  < secret.txt", "It has none:       --public");
 }

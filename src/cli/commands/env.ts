@@ -1,4 +1,3 @@
-import { text } from "node:stream/consumers";
 import type { Deployment, Secret } from "../../contract/deployment.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { findDeployment } from "../find-deployment.ts";
@@ -6,6 +5,7 @@ import { type FollowOptions, followRevision } from "../follow-revision.ts";
 import { mask } from "../mask.ts";
 import { askSecret } from "../prompt.ts";
 import type { Session } from "../session.ts";
+import { readStdin } from "../stdin.ts";
 import { harmless } from "../terminal.ts";
 import { columns } from "../text.ts";
 import { addVariables, changeVariables, readVariables } from "../variables.ts";
@@ -40,7 +40,7 @@ export async function envSet(
   const deployment = await findDeployment(session, name);
   const value = session.terminal.isInteractive
     ? await askSecret(session, `Value of ${variable}`)
-    : (await text(session.context.stdin)).replace(/\r?\n$/, "");
+    : (await readStdin(session.context)).replace(/\r?\n$/, "");
   await add(session, deployment, [{ name: variable, value }], options);
 }
 

@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { text } from "node:stream/consumers";
 import type { CodeHost, Integration } from "../../contract/integration.ts";
 import { choose, everyPage, tableOf } from "../choose.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { confirm } from "../prompt.ts";
 import type { Session } from "../session.ts";
+import { readStdin } from "../stdin.ts";
 import { harmless } from "../terminal.ts";
 import { age, shortId } from "../text.ts";
 
@@ -96,7 +96,7 @@ export async function integrationsCreate(session: Session, [url = ""]: string[],
       body: {
         ...{ host: options.host, name: options.name ?? url, url },
         ...(options.username !== undefined && { username: options.username }),
-        ...(options.tokenStdin && { token: (await text(session.context.stdin)).trim() }),
+        ...(options.tokenStdin && { token: (await readStdin(session.context)).trim() }),
         ...(options.sshKey !== undefined && { ssh_key: await fileText(session, options.sshKey) }),
         ...(options.knownHosts !== undefined && { ssh_known_hosts: await fileText(session, options.knownHosts) }),
       },
@@ -147,7 +147,7 @@ export async function integrationsSecret(
 ): Promise<void> {
   const client = await session.client();
   const { id } = await findIntegration(session, name);
-  const body = options.stdin ? { webhook_secret: (await text(session.context.stdin)).trim() } : {};
+  const body = options.stdin ? { webhook_secret: (await readStdin(session.context)).trim() } : {};
   const made = await client.replaceIntegrationSecret({ integration_id: id, body }, { signal: session.signal });
   session.answer(made, () => made.webhook_secret);
   session.terminal.say("The new secret is shown this once; messages signed with the one before are refused.");

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
 import { CallRefused, enroll, httpSend } from "../../client/listener-client.ts";
 import { installManifests } from "../../compute/kubernetes/install.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { readStdin } from "../stdin.ts";
 import { clientVersion } from "../version.ts";
 
 export interface InstallListenerOptions {
@@ -47,7 +47,7 @@ async function keyOf(session: Session, url: string, { keyFile, tokenFile }: Inst
   if (file === undefined || (keyFile !== undefined && tokenFile !== undefined)) {
     throw usageFailure("Give the listener's key with --key-file FILE, or a token with --token-file FILE; - is stdin.");
   }
-  const secret = (await (file === "-" ? text(session.context.stdin) : readFile(file, "utf8"))).trim();
+  const secret = (await (file === "-" ? readStdin(session.context) : readFile(file, "utf8"))).trim();
   if (keyFile !== undefined) return secret;
   try {
     return (await enroll(httpSend(url, secret), session.signal)).listener_key;
