@@ -47,10 +47,10 @@ export async function* followLogs(
   options: FollowOptions = {},
 ): AsyncGenerator<LogEntry, void, undefined> {
   const { tail, intervalMs = 1_000, signal } = options;
-  const newest = tail === undefined ? [] : await readTail(read, question, tail, signal);
-  yield* newest;
-  // Inclusive: lines of the same moment come again and are known by their ids.
-  let seen = new Set(newest.map(({ id }) => id));
+  // Of none at all the newest is read, too: it says where to begin.
+  const newest = tail === undefined ? [] : await readTail(read, question, Math.max(1, tail), signal);
+  if (tail !== 0) yield* newest;
+  const isNew = behind(newest);
   let from: { start_time?: string; offset?: string } = startingAt(newest.at(-1)?.timestamp ?? question.start_time);
   let canWatch = true;
   for (let answeredAt = performance.now(); ; ) {
@@ -58,9 +58,8 @@ export async function* followLogs(
     const page = await patiently(ask, answeredAt);
     if (page !== undefined) {
       answeredAt = performance.now();
-      yield* page.logs.filter((entry) => !seen.has(entry.id));
+      yield* page.logs.filter(isNew);
       if (page.next_offset === null) return;
-      seen = new Set([...(from.offset === undefined ? seen : []), ...page.logs.map(({ id }) => id)]);
       from = { ...from, offset: page.next_offset };
       if (page.logs.length >= pageSize) continue;
     }
@@ -107,6 +106,23 @@ function isWanted(line: LogEntry, { revision_id: revisionId, level, query = "", 
   if (level !== undefined && levels.indexOf(line.level) < levels.indexOf(level)) return false;
   if (start_time !== undefined && line.timestamp < start_time) return false;
   return line.message.toLowerCase().includes(query.toLowerCase());
+}
+
+/**
+ * Tells the lines behind a tail, of pages that begin with the moment of its last one: what was written at once has one
+ * moment, so lines before it come again, those that were left out of the tail among them.
+ */
+function behind(tail: readonly LogEntry[]): (entry: LogEntry) => boolean {
+  const last = tail.at(-1);
+  const told = new Set(tail.map(({ id }) => id));
+  let isReached = false;
+  return (entry) => {
+    if (told.has(entry.id)) {
+      isReached ||= entry.id === last?.id;
+      return false;
+    }
+    return isReached || last === undefined || entry.timestamp > last.timestamp;
+  };
 }
 
 const startingAt = (moment: string | undefined) => (moment === undefined ? {} : { start_time: moment });

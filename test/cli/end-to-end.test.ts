@@ -196,6 +196,9 @@ test("replica logs are read and followed until Ctrl-C; a bad level is refused", 
   assert.equal((await cli(["logs", "logging", "--level", "LOUD"])).code, 2);
   const build = await cli(["logs", "logging", "--build", "-f", "--json"]);
   assert.equal(build.code, 0, "a finished build ends its stream");
+  assert.equal((await cli(["logs", "logging", "--build", "-f", "-n", "0"])).stdout, "");
+  assert.equal((await cli(["logs", "logging", "--build", "-n", "0"])).stderr, "");
+  assert.match((await cli(["logs", "logging", "--build", "--search", "nowhere"])).stderr, /--search leave them out/);
 });
 
 test("a deleted deployment is gone, and its name is unknown afterwards", async () => {

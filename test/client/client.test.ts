@@ -256,6 +256,40 @@ test("followed logs start with the tail and bring every later line once, over lo
   assert.deepEqual(messages, ["l5", "l6", "l7", "l8", "l9", "l10", "l11"]);
 });
 
+test("followed logs begin behind the tail, also among lines of one moment, and with none of them", async () => {
+  const moment = "2026-01-01T00:00:00.000000Z";
+  const lines = Array.from({ length: 1_200 }, (_, index) => ({ id: String(index), timestamp: moment, message: "" }));
+  lines.push({ id: "1200", timestamp: "2026-01-01T00:00:01.000000Z", message: "" });
+  let written = 1_000;
+  await using server = await startAnswering(({ url }) => {
+    const query = new URL(url, "http://x").searchParams;
+    const [limit, offset] = [Number(query.get("limit")), Number(query.get("offset") ?? 0)];
+    if (query.get("order") === "desc") {
+      const logs = lines.slice(0, written).reverse().slice(0, limit);
+      written = lines.length;
+      return { status: 200, body: { logs, next_offset: "more" } };
+    }
+    const logs = lines.slice(offset, offset + limit);
+    const end = offset + logs.length;
+    return { status: 200, body: { logs, next_offset: end === lines.length ? null : String(end) } };
+  });
+  for (const [tail, first] of [
+    [3, 997],
+    [1, 999],
+    [0, 1_000],
+  ] as const) {
+    written = 1_000;
+    const followed: number[] = [];
+    const question = { deployment_id: ids.deployment_id, type: "build" as const };
+    for await (const { id } of createClient({ baseUrl: server.url }).followLogs(question, { tail, intervalMs: 5 }))
+      followed.push(Number(id));
+    assert.deepEqual(
+      followed,
+      Array.from({ length: 1_201 - first }, (_, index) => first + index),
+    );
+  }
+});
+
 test("a change that is made of what was read counts for that alone: refused, it is read and made anew", async () => {
   await using server = await startAnswering(({ method, headers }, count) => {
     if (method === "GET")

@@ -36,7 +36,13 @@ export async function logs(session: Session, [name = ""]: string[], options: Log
   }
   const entries = await client.tailLogs(question, tail, signal);
   for (const entry of entries) print(entry);
-  if (entries.length === 0) terminal.say(options.build ? "No build lines yet." : "No lines yet.");
+  if (entries.length === 0 && tail > 0) terminal.say(noLines(options));
+}
+
+function noLines({ build, level, since, search }: LogsOptions): string {
+  const isChosen = [level, since, search].some((one) => one !== undefined);
+  if (isChosen) return "No such lines: --level, --since and --search leave them out.";
+  return build ? "No build lines yet." : "No lines yet.";
 }
 
 /** The log of a build belongs to one revision: the newest unless another is named. */
