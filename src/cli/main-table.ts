@@ -17,7 +17,7 @@ export const mainCommands: readonly CommandSpec[] = [
     options: [
       ["--port <port>", "port of API and gateway; 0 picks a free one"],
       ["--host <address>", "address to listen on"],
-      ["--compute <type>", "where agents run: process, simulated, none"],
+      ["--compute <type>", "where agents run: process, docker, simulated, none"],
       ["--stop-agents-on-exit", "stop the agents too, which otherwise go on and are found again"],
     ],
     examples: ["pierhead up", "pierhead up --port 9000 --data-dir ./data"],

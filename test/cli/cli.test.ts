@@ -231,6 +231,17 @@ test("Ctrl-C ends a command that waits for stdin: nothing was changed, code 2", 
   assert.ok(server.asked.every(({ method }) => method === "GET"));
 });
 
+test("a list that leaves deployments out does not say that there are none", async () => {
+  await using server = await startAnswering(({ url }) => {
+    const isFiltered = url.includes("name_contains");
+    return { status: 200, body: { resources: isFiltered ? [] : [deployment], offset: 1 } };
+  });
+  const none = await runCli(["list", "--search", "other", "--url", server.url]);
+  assert.equal(none.stderr, "No such deployments.\n");
+  const most = await runCli(["list", "--limit", "0", "--url", server.url]);
+  assert.equal(most.stderr, "There are more: --limit 100\n");
+});
+
 test("completion offers commands, options and live names, and stays silent without a server", async () => {
   await using server = await startAnswering(() => ({
     status: 200,

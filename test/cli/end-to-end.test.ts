@@ -120,6 +120,27 @@ test("a template is deployed by its id; a word that is none is answered with tho
   assert.match(stderr, /node-server/);
 });
 
+test("what a deploy would leave out is refused or said", async () => {
+  await using source = await createDirectory(nodeAgent("one"));
+  const both = await cli(["deploy", source.directory, "--template", "node-server", "--name", "undecided"]);
+  assert.equal(both.code, 2);
+  assert.match(both.stderr, /or the template node-server\?/);
+  for (const setting of [
+    ["--ref", "main"],
+    ["--config", "a/langgraph.json"],
+    ["--build-command", "make"],
+  ]) {
+    const { code, stderr } = await cli(["deploy", "node-server", "--name", "undecided", ...setting]);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, new RegExp(`${setting[0]} belongs to a directory or a git URL`));
+  }
+  assert.equal((await cli(["status", "undecided"])).code, 1);
+
+  await followed(["deploy", "node-server", "--name", "typed", "--type", "dev"]);
+  const retyped = await cli(["deploy", "node-server", "--name", "typed", "--type", "prod"]);
+  assert.match(retyped.stderr, /--type prod is left out: typed stays dev/);
+});
+
 test("whoever stops waiting is told how to go on: time-out 8, --no-wait 8, Ctrl-C 2; cancel ends the build", async () => {
   await using source = await createDirectory(slow);
   const deploy = ["deploy", source.directory, "--name", "slow"];

@@ -39,6 +39,7 @@ export async function deployDirectory(session: Session, directory: string, optio
 
     steps.begin("Upload");
     const deployment = await ensureDeployment(client, name, variables, options, signal);
+    sayTypeStays(session, deployment, options);
     const ids = { deployment_id: deployment.id };
     const { upload_url: uploadUrl, object_path: objectPath } = await client.createUploadUrl(ids, { signal });
     await client.uploadArchive(uploadUrl, archive.blob, { signal });
@@ -97,6 +98,18 @@ export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
     ...(installCommand === undefined ? {} : { install_command: installCommand }),
     ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
   };
+}
+
+/** Another type than that of the first deploy changes nothing, which should not pass in silence. */
+export function sayTypeStays(
+  { terminal }: Session,
+  { name, source_config }: Deployment,
+  { type }: DeployOptions,
+): void {
+  const stays = source_config.deployment_type;
+  if (type === undefined || type === stays) return;
+  const text = `  --type ${type} is left out: ${name} stays ${stays}, the type of its first deploy.`;
+  terminal.say(terminal.paintErr("yellow", text));
 }
 
 function refuseTooLarge(what: string, sizeBytes: number, sizeBytesMax: number): void {

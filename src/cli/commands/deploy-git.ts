@@ -7,7 +7,7 @@ import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-so
 import { nameFrom } from "../source/project.ts";
 import { addVariables, readVariables } from "../variables.ts";
 import type { DeployOptions } from "./deploy.ts";
-import { commandsOf } from "./deploy-directory.ts";
+import { commandsOf, sayTypeStays } from "./deploy-directory.ts";
 
 /** Has the server build a ref of a repository, and follows the revision. */
 export async function deployGit(session: Session, url: string, options: DeployOptions): Promise<void> {
@@ -19,7 +19,10 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   const client = await session.client();
   const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
   const found = await findByName(client, name, signal);
-  if (found !== undefined) refuseOtherSource(found);
+  if (found !== undefined) {
+    refuseOtherSource(found);
+    sayTypeStays(session, found, options);
+  }
 
   const ref =
     options.ref ?? found?.source_revision_config.repo_ref ?? (await findDefaultBranch(url, context.env, signal));

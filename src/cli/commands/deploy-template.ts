@@ -1,15 +1,17 @@
 import type { DeploymentType } from "../../contract/deployment.ts";
-import { CliFailure } from "../failure.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
 import { findByName } from "../find-deployment.ts";
 import { followRevision } from "../follow-revision.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
 import { addVariables, readVariables } from "../variables.ts";
 import type { DeployOptions } from "./deploy.ts";
+import { sayTypeStays } from "./deploy-directory.ts";
 
 /** Makes a deployment from the server's catalogue; one that exists gets the template as it is now. */
 export async function deployTemplate(session: Session, templateId: string, options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
+  refuseSettingsOfSources(options);
   const name = options.name ?? nameFrom(templateId);
   const client = await session.client();
   const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
@@ -20,6 +22,7 @@ export async function deployTemplate(session: Session, templateId: string, optio
   }
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
   if (found !== undefined) {
+    sayTypeStays(session, found, options);
     const revision = await addVariables(session, found, variables, (part, call) =>
       client.createRevision({ deployment_id: found.id, body: part }, call),
     );
@@ -34,4 +37,16 @@ export async function deployTemplate(session: Session, templateId: string, optio
   };
   const deployment = await client.createDeployment({ body }, { signal });
   await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}
+
+/** A template brings its own: what would change nothing is not taken silently. */
+function refuseSettingsOfSources({ ref, config, installCommand, buildCommand }: DeployOptions): void {
+  const given = {
+    "--ref": ref,
+    "--config": config,
+    "--install-command": installCommand,
+    "--build-command": buildCommand,
+  };
+  const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
+  if (flag !== undefined) throw usageFailure(`${flag} belongs to a directory or a git URL; a template is as it is.`);
 }

@@ -21,12 +21,12 @@ export interface DeployOptions extends FollowOptions {
 }
 
 /** A directory of this machine, a git URL, or a template: whatever `source` is. */
-export async function deploy(
-  session: Session,
-  [source = "."]: (string | undefined)[],
-  options: DeployOptions,
-): Promise<void> {
-  if (options.template !== undefined) return deployTemplate(session, options.template, options);
+export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
+  if (options.template !== undefined) {
+    if (given !== undefined) throw usageFailure(`Which one: "${given}", or the template ${options.template}?`);
+    return deployTemplate(session, options.template, options);
+  }
+  const source = given ?? ".";
   if (isGitUrl(source)) return deployGit(session, source, options);
   const directory = path.resolve(session.context.cwd, source);
   const found = await stat(directory).catch(() => undefined);

@@ -28,8 +28,11 @@ export async function list(session: Session, _: string[], options: ListOptions):
     deployments.push(deployment);
   }
   session.answer({ deployments: deployments.map(maskSecrets), has_more: hasMore }, () => render(session, deployments));
-  if (deployments.length === 0) session.terminal.say("No deployments. Make one: pierhead deploy DIR");
-  if (hasMore) session.terminal.say(`There are more: --limit ${most * 10}`);
+  if (deployments.length === 0 && !hasMore) {
+    const isFiltered = Object.keys(query).length > 0;
+    session.terminal.say(isFiltered ? "No such deployments." : "No deployments. Make one: pierhead deploy DIR");
+  }
+  if (hasMore) session.terminal.say(`There are more: --limit ${Math.max(100, most * 10)}`);
 }
 
 function render({ terminal }: Session, deployments: Deployment[]): string | undefined {
