@@ -153,7 +153,7 @@ test("a newer commit is deployed, and rolled back to what served before without 
 
 test("changes of the environment are gathered, told what they will do, and deployed at once", async () => {
   const page = await open();
-  await deployed("settled", page);
+  const { deployment_id } = await deployed("settled", page);
   await goToPart(page, "Environment");
   await page.getByText("Paste a .env file").click();
   await page.getByLabel("Contents of a .env file").fill('GREETING="good day"\n# no\nexport TONE=kind');
@@ -168,11 +168,16 @@ test("changes of the environment are gathered, told what they will do, and deplo
     .waitFor();
   assert.ok(await staged.getByRole("button", { name: "Deploy these changes" }).isDisabled(), "a reserved name");
   await page.getByRole("button", { name: "Remove POSTGRES_URI" }).click();
+  const elsewhere = await pierhead.client.patchDeployment({
+    deployment_id,
+    body: { secrets: [{ name: "MEANWHILE", value: "kept" }] },
+  });
+  await pierhead.client.waitForRevision({ deployment_id, revision_id: elsewhere.latest_revision_id ?? "" });
   await staged.getByRole("button", { name: "Deploy these changes" }).click();
-  await page.locator(".revision").nth(1).waitFor();
+  await page.locator(".revision").nth(2).waitFor();
   await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
-  const { GREETING, TONE } = JSON.parse(await tryIt(page, "/env"));
-  assert.deepEqual([GREETING, TONE], ["good day", "kind"]);
+  const { GREETING, TONE, MEANWHILE } = JSON.parse(await tryIt(page, "/env"));
+  assert.deepEqual([GREETING, TONE, MEANWHILE], ["good day", "kind", "kept"]);
   await page.context().close();
 });
 
