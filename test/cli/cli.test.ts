@@ -187,6 +187,21 @@ test("a delete without a person and without --yes changes nothing, code 2", asyn
   assert.ok(server.asked.every(({ method }) => method === "GET"));
 });
 
+test("Ctrl-C before a delete was answered does not say that it goes on", async () => {
+  const interrupt = new AbortController();
+  await using server = await startAnswering(({ method }) => {
+    if (method === "GET") return { status: 200, body: { resources: [deployment], offset: 1 } };
+    interrupt.abort();
+    return "silence";
+  });
+  const { code, stderr } = await runCli(["delete", "support", "--yes", "--url", server.url], {
+    signal: interrupt.signal,
+  });
+  assert.equal(code, 2);
+  assert.match(stderr, /Cancelled before the server said that it deletes support/);
+  assert.doesNotMatch(stderr, /goes on in the server/);
+});
+
 test("a time-out that is none is refused before anything is called, code 2", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
   await using source = await createDirectory({ "pierhead.json": '{"start": ["node", "server.js"]}' });

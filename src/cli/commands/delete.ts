@@ -25,8 +25,10 @@ export async function deleteDeployments(session: Session, names: string[], optio
   steps.begin("Delete");
   const answer = (deleted: boolean) => session.answer(answerOf(deployments, deleted), () => undefined);
   const going = deployments.length === 1 ? "is being deleted" : "are being deleted";
+  let isAccepted = false;
   try {
     await requestDelete(client, deployments, options, signal);
+    isAccepted = true;
     if (!options.wait) {
       answer(false);
       throw new CliFailure(`${shown} ${going}.`, { exitCode: exitCodes.pending });
@@ -38,6 +40,7 @@ export async function deleteDeployments(session: Session, names: string[], optio
     steps.finish();
   } catch (error) {
     steps.close();
+    if (!isAccepted && signal.aborted) throw perhapsAsked(shown);
     if (!signal.aborted && !(error instanceof WaitTimeout)) throw error;
     throw new CliFailure(`${shown} ${going}; that goes on in the server.`, {
       exitCode: signal.aborted ? exitCodes.cancelled : exitCodes.pending,
@@ -47,6 +50,15 @@ export async function deleteDeployments(session: Session, names: string[], optio
   }
   answer(true);
   terminal.say(`${terminal.paintErr("green", "Deleted")} ${shown} in ${duration(steps.elapsedMs())}`);
+}
+
+/** Ctrl-C while the request was under way: nobody knows here whether it arrived. */
+function perhapsAsked(shown: string): CliFailure {
+  return new CliFailure(`Cancelled before the server said that it deletes ${shown}.`, {
+    exitCode: exitCodes.cancelled,
+    isNotice: true,
+    hints: ["See what became of it: pierhead list"],
+  });
 }
 
 async function askFirst(session: Session, deployments: Deployment[]): Promise<void> {
