@@ -36,7 +36,8 @@ export async function exchange(origin: URL, wanted: Wanted, isAgain = false): Pr
     sent.once("error", (error) => {
       clearTimeout(late);
       // Whoever breaks off, or sends more than is read, is hung up on.
-      if (transport !== "whole" || (body?.length ?? 0) > 1_000_000) resolve(undefined);
+      const isBroken = transport === "cut" || transport === "lying";
+      if (isBroken || (body?.length ?? 0) > 1_000_000) resolve(undefined);
       else if (sent.reusedSocket && !isAgain) exchange(origin, wanted, true).then(resolve, reject);
       else reject(error);
     });
