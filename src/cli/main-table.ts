@@ -90,7 +90,8 @@ export const mainCommands: readonly CommandSpec[] = [
       ["-c, --config <path>", "langgraph.json or pierhead.json, relative to the source"],
       ["--ref <ref>", "branch, refs/tags/TAG or commit of a git URL"],
       ["--template <id>", "template of the server's catalogue"],
-      ["--env-file <file>", "dotenv file whose variables are sent, sealed, and kept"],
+      // Not `--env-file`: Node takes that one for its own wherever it stands, and with it what is in the file.
+      ["--env-from <file>", "dotenv file, - for stdin, whose variables are sent, sealed, and kept"],
       ["--type <type>", "dev_free, dev, prod, dev_zero or dev_free_zero, at the first deploy"],
       ["--install-command <command>", "instead of the detected install command"],
       ["--build-command <command>", "runs after the installation"],
@@ -98,7 +99,7 @@ export const mainCommands: readonly CommandSpec[] = [
     ],
     examples: [
       "pierhead deploy",
-      "pierhead deploy ./agents/support --name support --env-file .env",
+      "pierhead deploy ./agents/support --name support --env-from .env",
       "pierhead deploy https://example.com/team/agent.git --ref main",
       "pierhead deploy --template node-server",
     ],

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import { type CommandSpec, commandTable } from "../../src/cli/command-table.ts";
 import { harmless } from "../../src/cli/terminal.ts";
 import { columns, duration, nearest, parseDuration, parseMoment } from "../../src/cli/text.ts";
@@ -379,4 +381,17 @@ test("times, columns and near words read as people expect", () => {
     "a    bb  c\naaa  b   cc",
   );
   assert.deepEqual(nearest("suport", ["support", "sales", "report"]), ["support", "report"]);
+});
+
+test("no option is one that Node takes for itself behind the name of a program", async () => {
+  const flagsOf = ({ options = [], commands = [] }: CommandSpec): string[] => [
+    ...options.flatMap(([notation]) => notation.match(/--[\w-]+/g) ?? []),
+    ...commands.flatMap(flagsOf),
+  ];
+  const flags = [...new Set(commandTable.flatMap(flagsOf))];
+  await using directory = await createDirectory({ "echo.js": "console.log(process.argv.slice(2).join(' '))" });
+  const argv = flags.flatMap((flag) => [flag, "no-such-file"]);
+  const program = path.join(directory.directory, "echo.js");
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...argv]);
+  assert.equal(stdout.trim(), argv.join(" "));
 });

@@ -58,7 +58,7 @@ test("a directory is deployed by its name: steps on stderr, the address on stdou
   assert.match(first.stderr, /\.env has 1 variable that this deploy does not send/);
   assert.match(first.stderr, /Deployed directory-agent in/);
 
-  const again = await followed(["deploy", source.directory, "--env-file", path.join(source.directory, ".env")]);
+  const again = await followed(["deploy", source.directory, "--env-from", path.join(source.directory, ".env")]);
   assert.equal(again.revision.status, "DEPLOYED");
   assert.deepEqual(again.deployment.secrets, [{ name: "TOKEN", value: "**********" }]);
   assert.match((await cli(["logs", "directory-agent", "--build"])).stdout, /built before: its artifact is used again/);
@@ -190,7 +190,7 @@ test("variables that are changed at the same time are all kept", async () => {
   const changes = await Promise.all([
     ...names.map((name) => cli(["env", "set", "shared", name, "--no-wait"], { stdin: "1" })),
     cli(["env", "import", "shared", "more.env", "--no-wait"], { cwd: files.directory }),
-    cli(["deploy", "node-server", "--name", "shared", "--env-file", "more.env", "--no-wait"], { cwd: files.directory }),
+    cli(["deploy", "node-server", "--name", "shared", "--env-from", "more.env", "--no-wait"], { cwd: files.directory }),
   ]);
   for (const { code, stderr } of changes) assert.equal(code, 8, stderr);
   const { stdout } = await cli(["env", "list", "shared", "--json"]);

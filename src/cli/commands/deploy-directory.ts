@@ -21,8 +21,8 @@ export async function deployDirectory(session: Session, directory: string, optio
   const project = await findProject(directory, options.config);
   const name = options.name ?? project.name;
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from ${directory}`);
-  const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
-  if (options.envFile === undefined) await offerEnvFile(session, project);
+  const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
+  if (options.envFrom === undefined) await offerEnvFile(session, project);
 
   const client = await session.client();
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
@@ -126,7 +126,7 @@ async function offerEnvFile({ terminal }: Session, { envFile }: Project): Promis
   terminal.say(
     terminal.paintErr(
       "yellow",
-      `  .env has ${variables} that this deploy does not send; send with: --env-file ${envFile}`,
+      `  .env has ${variables} that this deploy does not send; send with: --env-from ${envFile}`,
     ),
   );
 }

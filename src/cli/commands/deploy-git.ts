@@ -17,7 +17,7 @@ export async function deployGit(session: Session, url: string, options: DeployOp
     `Deploying ${terminal.paintErr("bold", name)} from ${withoutUser(url)}${options.ref ? ` at ${options.ref}` : ""}`,
   );
   const client = await session.client();
-  const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
+  const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   const found = await findByName(client, name, signal);
   if (found !== undefined) {
     refuseOtherSource(found);

@@ -14,7 +14,7 @@ export async function deployTemplate(session: Session, templateId: string, optio
   refuseSettingsOfSources(options);
   const name = options.name ?? nameFrom(templateId);
   const client = await session.client();
-  const variables = options.envFile === undefined ? [] : await readVariables(session, options.envFile);
+  const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   const found = await findByName(client, name, signal);
   if (found !== undefined && found.source_config.template_id !== templateId) {
     const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];

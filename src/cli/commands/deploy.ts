@@ -14,7 +14,7 @@ export interface DeployOptions extends FollowOptions {
   config?: string;
   ref?: string;
   template?: string;
-  envFile?: string;
+  envFrom?: string;
   type?: string;
   installCommand?: string;
   buildCommand?: string;

@@ -21,7 +21,7 @@ const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modul
 /**
  * What belongs to the source in a directory. In a git repository: tracked and new files that git does not ignore. Else
  * all files but those that .gitignore names. In both, minus .dockerignore, tool directories, and untracked `.env` files,
- * whose place is `--env-file`: an archive is not sealed.
+ * whose place is `--env-from`: an archive is not sealed.
  */
 export async function listFiles(root: string, signal: AbortSignal): Promise<FileList> {
   const rules = createIgnoreRules();
