@@ -128,7 +128,9 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   const log = needsLog ? await endOfBuildLog(session, revision) : [];
   const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
   const type = status === "DEPLOY_FAILED" ? "" : " --build";
-  const hints = [`Whole log:    pierhead logs ${name}${type} --revision ${shortId(id)}`];
+  // What failed before its build has no log.
+  const hints =
+    status === "CREATE_FAILED" ? [] : [`Whole log:    pierhead logs ${name}${type} --revision ${shortId(id)}`];
   if (deployment.active_revision_id !== null)
     hints.push(`Still serving: revision ${shortId(deployment.active_revision_id)}`);
   throw outcomeFailure(session, deployment, revision, steps, `Deploying ${name} ended in ${status}.`, {

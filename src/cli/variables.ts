@@ -27,6 +27,8 @@ export async function readVariables(session: Session, file: string): Promise<Sec
   if (reserved.length > 0) {
     terminal.say(`Left out, because the platform sets them: ${reserved.map(({ name }) => name).join(", ")}`);
   }
+  const empty = all.filter(({ name, value }) => value === "" && !reservedSecretNames.has(name));
+  if (empty.length > 0) terminal.say(`Left out, because they are empty: ${empty.map(({ name }) => name).join(", ")}`);
   return all.filter(({ name, value }) => value !== "" && !reservedSecretNames.has(name));
 }
 

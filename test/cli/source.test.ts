@@ -5,7 +5,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { list } from "tar";
 import { packArchive } from "../../src/cli/source/archive.ts";
-import { isGitUrl, repositoryName, withoutUser } from "../../src/cli/source/git-source.ts";
+import { findDefaultBranch, isGitUrl, repositoryName, withoutUser } from "../../src/cli/source/git-source.ts";
 import { listFiles } from "../../src/cli/source/list-files.ts";
 import { findProject, nameFrom } from "../../src/cli/source/project.ts";
 import { createIgnoreRules } from "../../src/domain/ignore-rules.ts";
@@ -223,6 +223,15 @@ test("a directory without a config, or with a broken one, is refused with what t
   await assert.rejects(findProject(empty.directory, "x.json"), { exitCode: 2 });
   await using broken = await createDirectory({ "langgraph.json": "{" });
   await assert.rejects(findProject(broken.directory, undefined), /langgraph.json cannot be used/);
+});
+
+test("a repository that git cannot read is refused with what git says of it, and without its token", async () => {
+  const signal = new AbortController().signal;
+  await assert.rejects(findDefaultBranch("file:///nowhere/at/all", process.env, signal), /git says: .*nowhere/);
+  await assert.rejects(findDefaultBranch("http://token@127.0.0.1:1/x", process.env, signal), ({ message }: Error) => {
+    assert.match(message, /git says: .*127\.0\.0\.1:1/);
+    return !message.includes("token");
+  });
 });
 
 test("names and git addresses are taken apart as people write them", () => {

@@ -230,11 +230,15 @@ async function createFrom(client: Client, draft: Draft): Promise<Deployment> {
 }
 
 function commandOf(draft: Draft): string {
-  const name = `--name ${draft.name || "NAME"}`;
-  if (draft.source === "internal_template") return `npx pierhead deploy --template ${draft.templateId} ${name}`;
-  if (draft.source === "github")
-    return `npx pierhead deploy ${draft.repoUrl} --ref ${draft.ref} --config ${draft.configPath} ${name}`;
-  return draft.source === "internal_source"
-    ? `npx pierhead deploy . ${name}`
-    : `npx pierhead api POST /v2/deployments -d @body.json`;
+  const named = `--name ${draft.name || "NAME"} --type ${draft.type}`;
+  switch (draft.source) {
+    case "internal_template":
+      return `npx pierhead deploy --template ${draft.templateId} ${named}`;
+    case "github":
+      return `npx pierhead deploy ${draft.repoUrl} --ref ${draft.ref} --config ${draft.configPath} ${named}`;
+    case "internal_source":
+      return `npx pierhead deploy . --config ${draft.configPath} ${named}`;
+    default:
+      return "npx pierhead api POST /v2/deployments -d @body.json";
+  }
 }

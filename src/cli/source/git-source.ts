@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { Environment } from "../context.ts";
 import { usageFailure } from "../failure.ts";
+import { harmless } from "../terminal.ts";
 
 /** `https://...`, `ssh://...`, `file:///...`, `git@host:owner/repository`. */
 export function isGitUrl(source: string): boolean {
@@ -26,6 +27,7 @@ const lookTimeoutMs = 20_000;
  * @throws CliFailure that asks for `--ref` when git cannot tell.
  */
 export async function findDefaultBranch(url: string, environment: Environment, signal: AbortSignal): Promise<string> {
+  let said = "";
   try {
     const args = ["-c", "protocol.ext.allow=never", "ls-remote", "--symref", "--", url, "HEAD"];
     // A question for a password would stand between the steps, and wait for ever in CI.
@@ -33,10 +35,13 @@ export async function findDefaultBranch(url: string, environment: Environment, s
     const { stdout } = await promisify(execFile)("git", args, { signal, timeout: lookTimeoutMs, env });
     const branch = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1];
     if (branch !== undefined) return branch;
-  } catch {
+  } catch (error) {
     signal.throwIfAborted();
+    const { stderr = "" } = error as { stderr?: string };
+    said = stderr.trim().split("\n")[0]?.replaceAll(url, withoutUser(url)) ?? "";
   }
-  throw usageFailure(`The default branch of ${withoutUser(url)} is not known here.`, "Name one: --ref main");
+  const because = said === "" ? "" : ` git says: ${harmless(said)}`;
+  throw usageFailure(`The default branch of ${withoutUser(url)} is not known here.${because}`, "Name one: --ref main");
 }
 
 /** A URL without what might be a token. */
