@@ -91,10 +91,13 @@ export async function insertAuthRequest(
     });
 }
 
-/** An open request for the very same, good for another `lifeLeftMs`. */
+/**
+ * An open request for the very same, good for another `lifeLeftMs`. A user's whose code comes to an application only for
+ * who began it, as nobody else may hand the code in.
+ */
 export async function findSameRequest(
   db: Db,
-  made: Omit<NewAuthRequest, "id" | "actor" | "lifeMs">,
+  made: Omit<NewAuthRequest, "id" | "lifeMs">,
   lifeLeftMs: number,
 ): Promise<AuthRequestRow | undefined> {
   const { tenantId, userId, agentId } = made.subject;
@@ -106,6 +109,7 @@ export async function findSameRequest(
        and r.redirect_uri = ${made.redirectUri} and r.is_default = ${made.isDefault}
        and r.token_url = ${made.provider.token_url} and r.client_id = ${made.provider.client_id}
        and r.replaces_token_id is not distinct from ${made.replacesTokenId}
+       and (r.is_own_callback or r.user_id is null or r.actor = ${made.actor})
      order by r.created_at desc limit 1`.execute(db.kysely);
   return rows[0];
 }

@@ -365,3 +365,26 @@ test("a code that came to an application is taken from whoever started, and from
   const again = await w.post(url, { code, state }, { key: agentKey });
   assert.match(again.body.detail, /has been used already/);
 });
+
+test("a sign-in whose code comes to an application is given again only to the key that may hand the code in", async () => {
+  const redirect_uri = allowed;
+  const provider = await w.addProvider({ allowed_redirect_uris: [allowed] });
+  const url = `/v2/auth/callback/${provider}`;
+  const [before, after] = [await t.mintKey({ role: "agent" }), await t.mintKey({ role: "agent" })];
+  const begun = await w.begin(provider, { redirect_uri }, { key: before });
+  assert.equal((await w.begin(provider, { redirect_uri }, { key: before })).authId, begun.authId);
+  const { state } = await w.begin(provider, { redirect_uri }, { key: after });
+  const { status, body } = await w.post(url, { code, state }, { key: after });
+  assert.deepEqual([status, body.status], [200, "completed"]);
+
+  const isShared = async (fields: object) => {
+    const [one, other] = [
+      await w.begin(provider, fields, { key: before }),
+      await w.begin(provider, fields, { key: after }),
+    ];
+    return one.authId === other.authId;
+  };
+  assert.ok(await isShared({ user_id: "bob" }), "our own page asks nobody for a key");
+  assert.ok(await isShared({ redirect_uri, user_id: null, agent_id: "cron" }), "an agent's own is of the workspace");
+  assert.ok(!(await isShared({ redirect_uri, user_id: "bob" })));
+});

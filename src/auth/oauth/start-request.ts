@@ -34,6 +34,7 @@ export async function startRequest(
     isOwnCallback: redirectUri === own,
     isDefault: asked.is_default,
     replacesTokenId: renewed?.id ?? null,
+    actor: caller.actor,
   };
   const same = asked.force_new ? undefined : await findSameRequest(deps.db, request, requestReuseMs);
   if (same !== undefined) {
@@ -42,7 +43,7 @@ export async function startRequest(
   }
   const id = randomUUID();
   const secrets = { state: generateRandomState(), verifier: provider.uses_pkce ? generateRandomCodeVerifier() : null };
-  const made = { ...request, id, actor: caller.actor, lifeMs: requestLifeMs };
+  const made = { ...request, id, lifeMs: requestLifeMs };
   await insertAuthRequest(deps.db, deps.sealer, made, secrets);
   return { authId: id, url: await authorizationUrl(provider, request, secrets) };
 }
