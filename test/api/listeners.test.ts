@@ -173,6 +173,18 @@ test("the key a listener is given opens its session, and only that; a new one en
   assert.equal(keys.length, 0);
 });
 
+test("a listener's keys end at once, also for a program that called with them a moment ago", async () => {
+  const { body } = await create(k8s("ended"));
+  const replace = () => t.ask({ method: "POST", url: `${url}/${body.id}/key` });
+  const second = (await replace()).body.listener_key;
+  for (const key of [body.listener_key, second]) assert.equal((await openSession(key)).status, 201);
+  const third = (await replace()).body.listener_key;
+  assert.equal((await openSession(body.listener_key)).status, 401, "the one before the last");
+  for (const key of [second, third]) assert.equal((await openSession(key)).status, 201);
+  assert.equal((await remove(body.id)).status, 204);
+  for (const key of [second, third]) assert.equal((await openSession(key)).status, 401);
+});
+
 test("an enrollment token is exchanged for the listener's key, once, within a day, and is good for nothing else", async () => {
   const { body } = await create(k8s("enrolled"));
   const ask = async () => (await t.ask({ method: "POST", url: `${url}/${body.id}/enrollment` })).body;

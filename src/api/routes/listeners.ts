@@ -57,6 +57,7 @@ export function addListenerRoutes(api: Api): void {
   route(api, operations.deleteListener, async ({ principal, params }) => {
     await checkPlan(api, principal);
     await deleteListener(db, principal, params.listener_id);
+    db.afterCommit(api.keyring.forget);
   });
 
   route(api, operations.createEnrollment, async ({ principal, params }) => {
@@ -70,6 +71,7 @@ export function addListenerRoutes(api: Api): void {
     await checkPlan(api, principal);
     const key = mintApiKey();
     await replaceListenerKey(db, principal, params.listener_id, { key, graceMs: listenerKeyGraceMs });
+    db.afterCommit(api.keyring.forget);
     return { listener_key: key.key };
   });
 }
