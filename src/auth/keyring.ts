@@ -35,7 +35,10 @@ export interface Keyring {
   /** Whether this very key, or token of a session, was valid when it was last used here; asks nobody. */
   isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
-  /** Call it after keys, sessions, members or workspaces were changed: in this server the change holds at once. */
+  /**
+   * Call it when a change of keys, sessions, members or workspaces is committed (`Db.afterCommit`), not before: in this
+   * server the change holds at once.
+   */
   forget(): void;
 }
 

@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { test } from "node:test";
-import { startApi } from "./harness.ts";
+import { sql } from "kysely";
+import { digestOf, mintSessionToken } from "../../src/auth/api-key.ts";
+import { consoleHeader, sessionCookie } from "../../src/contract/session.ts";
+import { createMemberSession, findMemberships } from "../../src/store/sessions.ts";
+import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
+import { startApi, startApiOn, type TestApi } from "./harness.ts";
 
 const t = await startApi();
 const { tenant, stranger } = t;
@@ -80,3 +89,50 @@ test("what is no address or no role is refused by field", async () => {
     assert.deepEqual([status, body.detail[0].loc], [422, ["body", field]]);
   }
 });
+
+eachDatabase(
+  "a role that was taken away is gone with the answer, also under an Idempotency-Key and for who asked meanwhile",
+  async (db) => {
+    const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-members-"));
+    const here = await startApiOn(db, { dataDir });
+    try {
+      await takeRoleAway(here);
+    } finally {
+      await here.api.close();
+      here.deps.sealer.close();
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  },
+  // The embedded database has one connection: nobody asks while a request is done as a unit.
+  { kinds: ["postgres"] },
+);
+
+async function takeRoleAway({ db, ask }: TestApi): Promise<void> {
+  const email = "eve@example.org";
+  const { body } = await ask({ method: "POST", url, payload: { email, role: "admin" } });
+  const token = mintSessionToken();
+  const session = { tokenHash: digestOf(token), memberships: await findMemberships(db, email), email };
+  await createMemberSession(db, { ...session, expiresAt: new Date(db.now().getTime() + 600_000) });
+  const signedIn = { key: null, headers: { cookie: `${sessionCookie}=${token}`, [consoleHeader]: "1" } };
+  const look = async () => (await ask({ url, ...signedIn })).status;
+
+  const [isHeld, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const holding = db.transaction(async (trx) => {
+    await sql`lock table idempotency_keys in share mode`.execute(trx.kysely);
+    isHeld.resolve();
+    await held.promise;
+  });
+  await isHeld.promise;
+  const headers = { "idempotency-key": randomUUID() };
+  const change = ask({ method: "PATCH", url: `${url}/${body.id}`, payload: { role: "reader" }, headers });
+  const waiting = () =>
+    sql`
+      select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+       where l.relation = 'idempotency_keys'::regclass and not l.granted`.execute(db.kysely);
+  await eventually(waiting, ({ rows }) => rows.length > 0);
+  assert.equal(await look(), 200, "not committed yet");
+  held.resolve();
+  await holding;
+  assert.equal((await change).status, 200);
+  assert.equal(await look(), 403);
+}

@@ -32,7 +32,7 @@ export function addMemberRoutes(api: Api): void {
     const place = await placeOf(db, principal, body);
     const { email, name = null, role } = body;
     const made = await createMember(db, { ...place, email: email.toLowerCase(), name, role }, principal.actor);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
     return memberOf(made);
   });
 
@@ -46,14 +46,14 @@ export function addMemberRoutes(api: Api): void {
     const { reach, actor } = principal;
     const row = await changeMember(db, reach, params.member_id, { ...given(body), actor });
     if (row === undefined) throw errors.memberNotFound(params.member_id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
     return memberOf(row);
   });
 
   adminRoute(api, operations.deleteMember, async ({ principal, params }) => {
     const isDeleted = await deleteMember(db, principal.reach, params.member_id, principal.actor);
     if (!isDeleted) throw errors.memberNotFound(params.member_id);
-    api.keyring.forget();
+    db.afterCommit(api.keyring.forget);
   });
 }
 
