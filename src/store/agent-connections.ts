@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { errors } from "../contract/error.ts";
 import { type AuditNote, audited } from "./audit.ts";
-import type { Db, Trx } from "./database.ts";
+import { type Db, isForeignKeyViolation, type Trx } from "./database.ts";
 
 /** A token that an agent may use. */
 export interface AgentConnectionRow {
@@ -36,6 +37,7 @@ export async function listAgentConnections(db: Db, { tenantId, agentId }: Agent)
 /**
  * Connects a token with an agent. Of one owner and provider an agent has one connection: the one before goes.
  * Connecting the same token again changes nothing.
+ * @throws ApiError 404 `oauthTokenNotFound` when the token was deleted in the meantime.
  */
 export async function connectToken(
   db: Db | Trx,
@@ -50,7 +52,12 @@ export async function connectToken(
          and t.user_id is not distinct from chosen.user_id)
     insert into agent_connections (id, tenant_id, agent_id, oauth_token_id, created_by)
     values (${randomUUID()}, ${tenantId}, ${agentId}, ${tokenId}, ${createdBy})
-    on conflict on constraint agent_connections_token do nothing returning id`.execute(db.kysely);
+    on conflict on constraint agent_connections_token do nothing returning id`
+    .execute(db.kysely)
+    .catch((error: unknown) => {
+      const isGone = isForeignKeyViolation(error, "agent_connections_oauth_token_id_fkey");
+      throw isGone ? errors.oauthTokenNotFound(tokenId) : error;
+    });
   const details = { token_id: tokenId, created_by: createdBy };
   for (const { id } of made) {
     const note = { action: "agent_connection.create", details };
@@ -60,7 +67,9 @@ export async function connectToken(
     select ${columns} from agent_connections c
       join oauth_tokens t on t.id = c.oauth_token_id join oauth_providers p on p.id = t.provider_row_id
      where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} and c.oauth_token_id = ${tokenId}`.execute(db.kysely);
-  return rows[0] as AgentConnectionRow;
+  const [connection] = rows;
+  if (connection === undefined) throw errors.oauthTokenNotFound(tokenId);
+  return connection;
 }
 
 /** @returns false when the agent has no such connection. */

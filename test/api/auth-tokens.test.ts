@@ -337,3 +337,16 @@ test("a sign-in whose provider or token was deleted in the meantime is refused, 
   assert.deepEqual(kept, [{ replaces_token_id: null }]);
   await assert.rejects(begin(randomUUID(), { ...found, id: randomUUID() }), { code: "oauthProviderNotFound" });
 });
+
+test("a token that is deleted while it is connected to an agent is refused as an unknown one", async (context) => {
+  const id = await w.connect(await w.addProvider());
+  const url = "/v2/auth/agents/bot/connections";
+  const transaction = t.db.transaction.bind(t.db);
+  const afterLook = context.mock.method(t.db, "transaction", async (...args: Parameters<typeof transaction>) => {
+    await sql`delete from oauth_tokens where id = ${id}`.execute(t.db.kysely);
+    return transaction(...args);
+  });
+  const { status, body } = await w.post(url, { oauth_token_id: id }, asUser("alice"));
+  assert.deepEqual([status, body.detail], [404, `OAuth token ID ${id} not found.`]);
+  assert.equal(afterLook.mock.callCount(), 1);
+});
