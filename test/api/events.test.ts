@@ -4,7 +4,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { sql } from "kysely";
+import { errors } from "../../src/contract/error.ts";
 import type { Event } from "../../src/contract/event.ts";
+import { eventStreamsMax } from "../../src/domain/limits.ts";
 import { appendLogEntries } from "../../src/store/log-entries.ts";
 import { moveRevision } from "../../src/store/revisions.ts";
 import { type EventReader, readEventStream } from "../event-reader.ts";
@@ -326,4 +328,30 @@ test("a watcher that leaves before its stream begins is not held", async (contex
   await gone;
   left.resolve();
   await eventually(() => isEnded, Boolean, { timeoutMs: 10_000, what: "the end of the stream" });
+});
+
+test("a server opens no more streams than it holds, however many ask at once", async (context) => {
+  const released = Promise.withResolvers<void>();
+  const subscribe = context.mock.method(t.deps.events, "subscribe", async () => {
+    await released.promise;
+    throw errors.unavailable("The feed is away.", 1);
+  });
+  const tooMany = 3;
+  let refused = 0;
+  const answers = Array.from({ length: eventStreamsMax + tooMany }, async () => {
+    const { status, body } = await t.ask({ url: "/v2/events", headers: { accept: "text/event-stream" } });
+    assert.equal(status, 503);
+    if (/as many streams as it can/.test(body.detail)) refused += 1;
+  });
+  await eventually(
+    () => refused + subscribe.mock.callCount(),
+    (asked) => asked === answers.length,
+  );
+  released.resolve();
+  await Promise.all(answers);
+  assert.equal(refused, tooMany);
+  subscribe.mock.restore();
+  const stream = await watch("/v2/events");
+  assert.equal(stream.status, 200, "those that were not opened take no place");
+  stream.close();
 });

@@ -93,10 +93,11 @@ async function stream(
   const { db, logger, events: feed } = deps;
   const { streamHeartbeatMs: heartbeatMs } = deps.settings;
   const made = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, watched);
-  const first = await made.open();
+  // Counted from here: of many that ask at once, as after a restart, none may pass while the others are being opened.
   streams.open += 1;
   deps.metrics.eventStreams.set(streams.open);
   try {
+    const first = await made.open();
     await made.run(takeOver(streamHeaders), first);
   } finally {
     streams.open -= 1;
