@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import { signServiceKey } from "../service-key.ts";
 import { startAuthWorld } from "./auth-world.ts";
@@ -182,6 +183,26 @@ test("a provider that is deleted takes its tokens with it, revoked", async () =>
     Array(2).fill([200, `OAuth provider '${provider}' deleted.`]),
   );
   assert.deepEqual([as.calls.length, await w.countTokens(provider)], [2, 0]);
+});
+
+test("a provider that is deleted with many tokens is asked to revoke all of them, some at a time", async () => {
+  const provider = await w.addProvider({ revocation_url: `${as.url}/revoke` });
+  const count = 300;
+  for (let number = 0; number < count; number += 1) {
+    const brought = { provider_id: provider, access_token: `access-${number}` };
+    assert.equal((await w.post("/v2/auth/tokens/import", brought, asUser(`user-${number}`))).status, 200);
+  }
+  let [open, most] = [0, 0];
+  as.answer = async () => {
+    open += 1;
+    most = Math.max(most, open);
+    await sleep(500);
+    open -= 1;
+    return { json: {} };
+  };
+  assert.equal((await t.ask({ method: "DELETE", url: `/v2/auth/providers/${provider}` })).status, 200);
+  assert.equal(new Set(as.calls.map(({ form }) => form["token"])).size, count);
+  assert.ok(most <= 256, `${most} at once`);
 });
 
 test("a token obtained elsewhere is given out like one of ours", async () => {

@@ -10,6 +10,9 @@ import { revokeToken } from "./token-endpoint.ts";
 /** All revocations of one request together; a provider that is away must not keep anybody from deleting. */
 const revocationTimeoutMs = 5_000;
 
+/** At the same time: each is a connection of its own, and a provider may have tens of thousands of tokens. */
+const revocationsMax = 256;
+
 /** How tokens are deleted: revoked at their provider first, as well as can be, then forgotten here whatever it said. */
 export async function dropTokens(
   deps: OAuthDeps,
@@ -36,19 +39,30 @@ export async function dropTokens(
 /** Never fails: what could not be revoked is logged. A dead token has nothing to revoke. */
 export async function revokeTokens(deps: OAuthDeps, rows: readonly TokenRow[]): Promise<void> {
   const signal = AbortSignal.timeout(revocationTimeoutMs);
-  await Promise.all(
-    rows
-      .filter(({ is_dead }) => !is_dead)
-      .map(async (row) => {
-        try {
-          const provider = await findProviderRow(deps.db, row.provider_row_id);
-          if (provider === undefined || provider.token_url !== row.token_url || provider.client_id !== row.client_id)
-            return;
-          await revokeToken(dialogueWith(deps, provider), openToken(deps.sealer, row), signal);
-        } catch (error) {
-          const reason = error instanceof OAuthFailure ? error.reason : "internal_error";
-          deps.logger.warn({ token_id: row.id, provider_id: row.provider_id, reason }, "a token could not be revoked");
-        }
-      }),
-  );
+  const providers = new Map<string, ReturnType<typeof findProviderRow>>();
+  const left = rows.filter(({ is_dead }) => !is_dead).values();
+  const lane = async () => {
+    for (const row of left) {
+      const provider = providers.get(row.provider_row_id) ?? findProviderRow(deps.db, row.provider_row_id);
+      providers.set(row.provider_row_id, provider);
+      await revokeIssued(deps, row, provider, signal);
+    }
+  };
+  await Promise.all(Array.from({ length: revocationsMax }, lane));
+}
+
+async function revokeIssued(
+  deps: OAuthDeps,
+  row: TokenRow,
+  found: ReturnType<typeof findProviderRow>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const provider = await found;
+    if (provider === undefined || provider.token_url !== row.token_url || provider.client_id !== row.client_id) return;
+    await revokeToken(dialogueWith(deps, provider), openToken(deps.sealer, row), signal);
+  } catch (error) {
+    const reason = error instanceof OAuthFailure ? error.reason : "internal_error";
+    deps.logger.warn({ token_id: row.id, provider_id: row.provider_id, reason }, "a token could not be revoked");
+  }
 }
