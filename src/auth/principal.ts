@@ -23,6 +23,7 @@ export interface Principal {
   organizationId: string;
   tenantId: string;
   role: KeyRole;
+  scope: KeyScope;
   /** Of the key, or of a person's membership. */
   keyId: string;
   /** Name for the audit log. */
@@ -69,6 +70,7 @@ export async function findPrincipal(keyring: Keyring, asked: Credentials, needed
     organizationId: key.organization_id,
     tenantId: workspace.id,
     role: key.role,
+    scope: scopeOf(key),
     keyId: key.id,
     actor: actorOf(key),
     userId: null,
@@ -86,6 +88,7 @@ async function findService(keyring: Keyring, asked: Credentials, needed: Role): 
     organizationId: workspace.organization_id,
     tenantId: workspace.id,
     role: "agent",
+    scope: "workspace",
     keyId: name,
     actor: name,
     userId: claims.userId,

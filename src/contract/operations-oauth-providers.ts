@@ -15,7 +15,10 @@ import { operation } from "./operation.ts";
 const tag = "Auth";
 const unknownProvider: readonly ErrorCode[] = ["oauthProviderNotFound"];
 
-/** OAuth servers an organization has registered with (contract 9.2). */
+/**
+ * OAuth servers an organization has registered with (contract 9.2). Where it has several workspaces, changing and deleting
+ * them needs its own key.
+ */
 export const oauthProviderOperations = {
   listOAuthProviders: operation("listOAuthProviders", {
     operationId: "list_oauth_providers_v2_auth_providers_get",
@@ -86,7 +89,7 @@ export const oauthProviderOperations = {
     params: OAuthProviderPath,
     body: PatchOAuthProvider,
     response: { status: 200, schema: OAuthProvider },
-    errors: ["oauthProviderNotFound", "invalidProvider"],
+    errors: ["oauthProviderNotFound", "invalidProvider", "scopeMissing"],
     role: "admin",
   }),
   deleteOAuthProvider: operation("deleteOAuthProvider", {
@@ -97,7 +100,7 @@ export const oauthProviderOperations = {
     summary: "Delete a provider with all its tokens",
     params: OAuthProviderPath,
     response: { status: 200, schema: Told },
-    errors: unknownProvider,
+    errors: ["oauthProviderNotFound", "scopeMissing"],
     role: "admin",
   }),
 };

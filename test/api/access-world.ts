@@ -10,6 +10,7 @@ import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/explain.ts";
 import { revokeApiKey } from "../../src/store/api-keys.ts";
+import { createWorkspace } from "../../src/store/tenants.ts";
 import { signServiceKey } from "../service-key.ts";
 import {
   type Call,
@@ -55,6 +56,7 @@ export async function startWorld() {
     };
 
   const makeOwner = async (tenant: Tenant, mark: string): Promise<Owner> => {
+    await createWorkspace(t.db, { organizationId: tenant.organizationId, name: "sibling" });
     const listener = await makeListener(callAs(tenant.adminKey), mark);
     return { ...tenant, mark, listenerId: listener.id, listenerKey: listener.listener_key };
   };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { authWorldOf } from "./auth-world.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi({ allowPrivateNetwork: false });
@@ -201,4 +202,35 @@ test("only admins change providers, and agents read none", async () => {
       role,
     );
   }
+});
+
+test("where an organization has several workspaces, only its own keys change or delete what all of them sign in with", async () => {
+  const here = await authWorldOf(await startApi());
+  const { t: api, as } = here;
+  const ofOrganization = await api.mintKey({ isOrganizational: true });
+  const provider = await here.addProvider({ client_secret: null, uses_pkce: true });
+  const at = `${url}/${provider}`;
+  const patch = (payload: object, more: object) => api.ask({ method: "PATCH", url: at, payload, ...more });
+  const remove = (more: object) => api.ask({ method: "DELETE", url: at, ...more });
+  assert.equal((await patch({ name: "Renamed" }, {})).status, 200, "the only workspace");
+  await here.connect(provider);
+
+  const payload = { name: "sibling" };
+  const made = await api.ask({ method: "POST", url: "/v2/admin/workspaces", payload, key: ofOrganization });
+  const sibling = { key: await api.mintKey({ tenant: { ...api.tenant, tenantId: made.body.id } }) };
+  const refusals = [
+    await patch({ token_url: `${as.url}/elsewhere` }, sibling),
+    await remove(sibling),
+    await remove({}),
+  ];
+  for (const { status, body } of refusals) {
+    assert.deepEqual([status, body.detail], [403, "This call needs an admin key of the organization."]);
+  }
+  as.calls.length = 0;
+  await here.connect(provider, { force_new: true });
+  assert.deepEqual([as.calls.map((call) => call.path), await here.countTokens(provider)], [["/token"], 2]);
+
+  const more = { key: ofOrganization, headers: { "x-tenant-id": made.body.id } };
+  assert.equal((await patch({ name: "Again" }, more)).status, 200);
+  assert.equal((await remove(more)).status, 200);
 });

@@ -3,10 +3,13 @@ import type { OAuthDeps } from "../../auth/oauth/deps.ts";
 import { discoverMcpProvider } from "../../auth/oauth/discover-mcp.ts";
 import { revokeTokens } from "../../auth/oauth/drop-tokens.ts";
 import { changedProviderSettings, checkProviderId, newProviderSettings } from "../../auth/oauth/provider-settings.ts";
+import { reaches } from "../../auth/permissions.ts";
+import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import type { DiscoverMcpProvider, OAuthProvider } from "../../contract/oauth-provider.ts";
 import { operations } from "../../contract/operations.ts";
 import { oauthPresets } from "../../domain/oauth-presets.ts";
+import type { Db } from "../../store/database.ts";
 import {
   changeProvider,
   deleteProvider,
@@ -17,6 +20,7 @@ import {
   type ProviderRow,
 } from "../../store/oauth-providers.ts";
 import { listTokensOfProvider } from "../../store/oauth-tokens.ts";
+import { listWorkspaces } from "../../store/tenants.ts";
 import type { ApiDeps } from "../app.ts";
 import { callbackUrlOf } from "../callback-url.ts";
 import { type Api, route } from "../route.ts";
@@ -64,6 +68,7 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   });
 
   route(api, operations.patchOAuthProvider, async ({ principal, params, body }) => {
+    await checkReach(db, principal);
     const { allowPrivateNetwork } = settings;
     const row = await changeProvider(db, sealer, principal, params.provider_id, {
       secret: body.client_secret ?? null,
@@ -80,6 +85,7 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
     api,
     operations.deleteOAuthProvider,
     async ({ principal, params, keep }) => {
+      await checkReach(db, principal);
       const row = await findProvider(db, principal.organizationId, params.provider_id);
       if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
       const told = { message: `OAuth provider '${row.provider_id}' deleted.` };
@@ -89,6 +95,18 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
     },
     { keepsItself: true },
   );
+}
+
+/**
+ * A provider is the organization's: a change of it says where the codes of every workspace are sent, its end takes the
+ * tokens of all of them. Where there is one workspace, that is its own affair.
+ * @throws ApiError 403 `scopeMissing`
+ */
+async function checkReach(db: Db, { organizationId, scope }: Principal): Promise<void> {
+  if (reaches(scope, "organization")) return;
+  const reach = { organizationId, workspaceId: null };
+  const places = await listWorkspaces(db, reach, { organizationId }, { limit: 2, offset: 0 });
+  if (places.length > 1) throw errors.scopeMissing("organization");
 }
 
 /** Asks the MCP server and its authorization server, and registers there; nothing is written yet. */
