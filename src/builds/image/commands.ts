@@ -1,10 +1,9 @@
-import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { BuildRequest } from "../build.ts";
 import { type Command, parseCommandLine } from "../command-line.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import { installCommand } from "../install.ts";
-import { dependsOnLockOnly } from "../npm-ci.ts";
+import { readManifests } from "../npm-ci.ts";
 import type { Project } from "../project.ts";
 
 /** A program that runs while an image is made, and what its failure is called. */
@@ -52,8 +51,6 @@ export function planBuild(request: BuildRequest, project: Project): ImageCommand
 /** Null when more than these files decides what npm installs, or a path would mean something else in a Dockerfile. */
 async function manifestsOf(sourceDir: string, directory: string): Promise<string[] | null> {
   if (/[*?[\]\\$]/.test(directory)) return null;
-  const names = ["package.json", "package-lock.json", ".npmrc"].map((name) => path.posix.join(directory, name));
-  const texts = await Promise.all(names.map((name) => readFile(path.join(sourceDir, name), "utf8").catch(() => null)));
-  if (!dependsOnLockOnly(texts[0] ?? "", texts[1] ?? "")) return null;
-  return names.filter((_, index) => texts[index] !== null);
+  const manifests = await readManifests(path.join(sourceDir, directory));
+  return manifests?.map(([name]) => path.posix.join(directory, name)) ?? null;
 }

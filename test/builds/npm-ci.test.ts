@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { planInstall } from "../../src/builds/image/commands.ts";
+import { begin, type Files, filesSource, scratch, writeFiles } from "./fixtures.ts";
+import { gzippedTar } from "./tar-fixture.ts";
+
+/** A host of the package `part` in every version. @returns its address. */
+async function packageHost(context: TestContext): Promise<string> {
+  const server = createServer(({ url = "" }, response) => {
+    const version = path.basename(url, ".tgz");
+    const content = JSON.stringify({ name: "part", version });
+    response.end(gzippedTar([{ name: "package/package.json", content }]));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const manifest = { name: "plain", dependencies: { part: "*" } };
+
+const lockOf = (origin: string, version: string) =>
+  JSON.stringify({
+    name: "plain",
+    lockfileVersion: 3,
+    packages: {
+      "": manifest,
+      "node_modules/part": { version, resolved: `${origin}/${version}.tgz` },
+    },
+  });
+
+/** npm takes npm-shrinkwrap.json before package-lock.json. */
+const filesOf = (origin: string, version: string): Files => ({
+  "package.json": JSON.stringify(manifest),
+  "npm-shrinkwrap.json": lockOf(origin, version),
+  "package-lock.json": lockOf(origin, "1.0.0"),
+});
+
+test("what npm ci made is copied for an equal npm-shrinkwrap.json only", async (context) => {
+  const origin = await packageHost(context);
+  await using place = await scratch();
+  const build = async (key: string, version: string) => {
+    const files = { ...filesOf(origin, version), "pierhead.json": JSON.stringify({ start: ["node", "server.js"] }) };
+    const source = await filesSource(path.join(place.dir, key), files);
+    const { build, log } = begin(place.dir, source, { installCommand: "npm ci" });
+    const result = await build.result;
+    assert.ok(result.ok && result.artifact.kind === "directory", log());
+    const installed = path.join(result.artifact.path, "node_modules/part/package.json");
+    return { log: log(), version: JSON.parse(await readFile(installed, "utf8")).version };
+  };
+  assert.equal((await build("first", "2.0.0")).version, "2.0.0");
+  assert.equal((await build("second", "3.0.0")).version, "3.0.0");
+  const third = await build("third", "3.0.0");
+  assert.equal(third.version, "3.0.0");
+  assert.match(third.log, /node_modules was copied from there/);
+});
+
+test("npm-shrinkwrap.json is among the files that an image is installed from", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, filesOf("http://127.0.0.1", "2.0.0"));
+  const project = { kind: "langgraph-js", directory: "." } as unknown as Parameters<typeof planInstall>[2];
+  const request = { installCommand: null, buildCommand: null } as Parameters<typeof planInstall>[0];
+  const { manifests } = await planInstall(request, place.dir, project);
+  assert.deepEqual(manifests, ["package.json", "npm-shrinkwrap.json", "package-lock.json"]);
+});
