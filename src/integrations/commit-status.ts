@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { CodeHost } from "../contract/integration.ts";
 import { repositoryPath } from "./github-pulls.ts";
 import { callHost, type HostApi } from "./host-call.ts";
@@ -94,7 +95,7 @@ export async function putCommitStatus(
       return;
     }
     case "bitbucket": {
-      const body = { key: name.slice(0, 40), name, state: bitbucketWords[state], url: link, description };
+      const body = { key: bitbucketKey(name), name, state: bitbucketWords[state], url: link, description };
       if (origin === "https://bitbucket.org") {
         await post("https://api.bitbucket.org/2.0", bearer, `/repositories/${path}/commit/${sha}/statuses/build`, body);
       } else await post(origin, bearer, `/rest/build-status/1.0/commits/${sha}`, body);
@@ -103,4 +104,13 @@ export async function putCommitStatus(
     case "git":
       return;
   }
+}
+
+/**
+ * Bitbucket replaces the status of a commit that has the same key, and takes 40 characters: names that begin alike, as
+ * those of one agent in several environments, must not become one.
+ */
+function bitbucketKey(name: string): string {
+  if (name.length <= 40) return name;
+  return `${name.slice(0, 31)}-${createHash("sha256").update(name).digest("hex").slice(0, 8)}`;
 }
