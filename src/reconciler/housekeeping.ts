@@ -42,7 +42,7 @@ export interface HousekeepingDeps {
   /** @param objectPath as in the row of the upload. */
   removeUpload(objectPath: string): Promise<void>;
   /** Of the registry of this server: what no kept revision needs. @returns how many. */
-  removePushedImages(): Promise<number>;
+  removePushedImages(signal: AbortSignal): Promise<number>;
   /** Of a built artifact. @returns whether it is gone: what still runs stays for the next round. */
   removeArtifact(key: string): Promise<boolean>;
 }
@@ -81,7 +81,7 @@ const sharedChores: Record<string, Chore> = {
 /** What lies on the disk of this server. */
 const ownChores: Record<string, Chore> = {
   "artifact directories": (deps, signal) => sweepArtifacts(deps, signal, artifactAgeMinMs),
-  "pushed images": ({ removePushedImages }) => removePushedImages(),
+  "pushed images": ({ removePushedImages }, signal) => removePushedImages(signal),
 };
 
 const leaseName = "housekeeping";

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { accessSync, constants } from "node:fs";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { readJson, writeJson } from "../compute/json-file.ts";
 import { Ports } from "../compute/process/ports.ts";
 import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/processes.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
@@ -14,6 +15,7 @@ export interface RegistryPlace {
   /** Absolute path of the CNCF distribution registry, `registry` or Debian's `docker-registry`. */
   program: string;
   logger: Logger;
+  collectTimeoutMs?: number;
 }
 
 /** It reads one small file and listens: 50 ms, on a busy machine a second. */
@@ -21,6 +23,9 @@ const startTimeoutMs = 20_000;
 
 /** Its own uploads end with their connections; it has nothing else to finish. */
 const endTimeoutMs = 5_000;
+
+/** Pushes and pulls wait meanwhile. What one that is given up has not deleted yet goes with the next. */
+const collectTimeoutDefaultMs = 300_000;
 
 /** Another program may take the port between our look and its start. */
 const startTriesMax = 3;
@@ -89,14 +94,23 @@ export class RegistryProcess {
   }
 
   /** Deletes the blobs that no image names any more. Only while it is paused. */
-  async collectGarbage(): Promise<void> {
-    const { program, logger } = this.#place;
-    const child = spawn(program, ["garbage-collect", this.#configFile], { stdio: "ignore" });
-    const exitCode = await new Promise<number | null>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("exit", resolve);
+  async collectGarbage(signal?: AbortSignal): Promise<void> {
+    const { program, logger, collectTimeoutMs: timeout = collectTimeoutDefaultMs } = this.#place;
+    const found = await readJson<RegistryConfig>(this.#configFile);
+    // That of a directory that was moved or copied names blobs elsewhere. A right one is left: the disk may be full.
+    if (found?.storage.filesystem.rootdirectory !== this.blobsDir) await this.#configure(0);
+    const argv = ["garbage-collect", this.#configFile];
+    const child = spawn(program, argv, { stdio: "ignore", timeout, killSignal: "SIGKILL", signal });
+    const ended = new Promise<string | null>((resolve) => {
+      child.once("error", (error) => child.pid === undefined && resolve(error.message));
+      child.once("exit", (code, by) => resolve(code === 0 ? null : `it ended with ${by ?? `exit code ${code}`}`));
     });
-    if (exitCode !== 0) logger.warn({ exit_code: exitCode }, "garbage collection of the registry failed");
+    // One that a killed server left would delete what is being pushed.
+    await this.#note(child).catch((error: unknown) => {
+      logger.warn({ error: explain(error) }, "the garbage collection of the registry could not be noted");
+    });
+    const failure = await ended;
+    if (failure !== null) logger.warn({ error: failure }, "garbage collection of the registry failed");
   }
 
   async stop(): Promise<void> {
@@ -117,23 +131,14 @@ export class RegistryProcess {
   }
 
   async #launch(port: number): Promise<number> {
-    // JSON is YAML, which it reads.
-    const config = {
-      version: "0.1",
-      log: { level: "warn", accesslog: { disabled: true } },
-      storage: { filesystem: { rootdirectory: this.blobsDir }, delete: { enabled: true } },
-      http: { addr: `127.0.0.1:${port}`, relativeurls: true, secret: randomBytes(16).toString("hex") },
-    };
-    await writeFile(this.#configFile, JSON.stringify(config), { mode: 0o600 });
+    await this.#configure(port);
     const child = spawn(this.#place.program, ["serve", this.#configFile], { stdio: ["ignore", "ignore", "pipe"] });
     const words = keepLastWords(child);
     const ended = new Promise<string>((resolve) => {
       child.once("error", (error) => resolve(error.message));
       child.once("exit", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}. ${words()}`));
     });
-    const identity = child.pid === undefined ? undefined : identify(child.pid);
-    if (identity !== undefined) await writeFile(this.#identityFile, JSON.stringify(identity), { mode: 0o600 });
-    const failure = await Promise.race([ended, answers(port)]);
+    const failure = await this.#note(child).then(() => Promise.race([ended, answers(port)]), explain);
     if (failure !== null) {
       child.kill("SIGKILL");
       throw new Error(failure);
@@ -146,6 +151,23 @@ export class RegistryProcess {
       this.#place.logger.warn({ error: why }, "image registry ended");
     });
     return port;
+  }
+
+  async #configure(port: number): Promise<void> {
+    // JSON is YAML, which it reads.
+    const config: RegistryConfig = {
+      version: "0.1",
+      log: { level: "warn", accesslog: { disabled: true } },
+      storage: { filesystem: { rootdirectory: this.blobsDir }, delete: { enabled: true } },
+      http: { addr: `127.0.0.1:${port}`, relativeurls: true, secret: randomBytes(16).toString("hex") },
+    };
+    await writeFile(this.#configFile, JSON.stringify(config), { mode: 0o600 });
+  }
+
+  /** For the server after this one, which ends what it finds. */
+  async #note({ pid }: ChildProcess): Promise<void> {
+    const identity = pid === undefined ? undefined : identify(pid);
+    if (identity !== undefined) await writeJson(this.#identityFile, identity);
   }
 
   async #end(): Promise<void> {
@@ -163,9 +185,8 @@ export class RegistryProcess {
   }
 
   async #endLeft(): Promise<void> {
-    const text = await readFile(this.#identityFile, "utf8").catch(() => "");
-    if (text === "") return;
-    const left = JSON.parse(text) as ProcessIdentity;
+    const left = await readJson<ProcessIdentity>(this.#identityFile);
+    if (!left) return;
     signalProcess(left, "SIGTERM");
     const end = performance.now() + endTimeoutMs;
     while (isRunning(left)) {
@@ -173,6 +194,12 @@ export class RegistryProcess {
       await sleep(50);
     }
   }
+}
+
+/** What we read of its configuration again. */
+interface RegistryConfig {
+  storage: { filesystem: { rootdirectory: string }; delete: object };
+  [other: string]: unknown;
 }
 
 /** What it printed last, for the reason why it ended. */

@@ -106,10 +106,13 @@ export class Registry {
   /**
    * Removes images that nothing needs, and what only they consist of; elsewhere that is the operator's to do. Not while somebody pushes: blobs that no image names
    * yet would go as well.
-   * @param quietMs nobody has pushed for so long
+   * @param options.quietMs nobody has pushed for so long
    * @returns how many images.
    */
-  async sweep(needed: Needed, quietMs = quietMinMs): Promise<number> {
+  async sweep(
+    needed: Needed,
+    { quietMs = quietMinMs, signal }: { quietMs?: number; signal?: AbortSignal } = {},
+  ): Promise<number> {
     const own = this.#process;
     if (own === null) return 0;
     const { blobsDir } = own;
@@ -119,7 +122,7 @@ export class Registry {
       // Requests wait meanwhile; whoever pushed since the first look is in the second.
       const unneeded = await findUnneeded(blobsDir, needed);
       await unlinkImages(unneeded);
-      await own.collectGarbage();
+      await own.collectGarbage(signal);
       count = unneeded.length;
     });
     return count;

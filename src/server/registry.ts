@@ -97,12 +97,13 @@ export class ImageNames {
   }
 
   /** Pushed images that no kept revision needs. @returns how many went. */
-  async removeUnneeded(): Promise<number> {
+  async removeUnneeded(signal: AbortSignal): Promise<number> {
     if (typeof this.#registry === "string") return 0;
-    return this.#registry.sweep({
-      deployments: (ids) => findKnownDeployments(this.#db, ids),
-      digests: (digests) => findKnownDigests(this.#db, digests),
-    });
+    const needed = {
+      deployments: (ids: string[]) => findKnownDeployments(this.#db, ids),
+      digests: (digests: string[]) => findKnownDigests(this.#db, digests),
+    };
+    return this.#registry.sweep(needed, { signal });
   }
 
   async #resolveElsewhere(uri: string): Promise<ImageFound> {

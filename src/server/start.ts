@@ -280,7 +280,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     logger,
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
     removeArtifact: files.removeArtifact,
-    removePushedImages: () => imageNames.removeUnneeded(),
+    removePushedImages: (signal) => imageNames.removeUnneeded(signal),
     removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
   });
   await housekeeping.sweepLeft();

@@ -95,8 +95,8 @@ test("images of kept revisions and new ones stay, with the parts of a list; the 
     digests: async () => new Set([pushed["kept"]?.manifest ?? "", list]),
   };
   assert.equal(await registry.sweep(needed), 0, "somebody may be pushing");
-  assert.equal(await registry.sweep(needed, 0), 2);
-  assert.equal(await registry.sweep(needed, 0), 0);
+  assert.equal(await registry.sweep(needed, { quietMs: 0 }), 2);
+  assert.equal(await registry.sweep(needed, { quietMs: 0 }), 0);
   const find = (id: string, name: string, reference: string) => registry.findDigest(id, name, reference);
   for (const name of ["kept", "new", "part"]) {
     assert.equal(await find(mine, "team/agent", name), pushed[name]?.manifest, name);
