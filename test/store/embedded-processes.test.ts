@@ -103,6 +103,24 @@ test("a lock of another host counts while it is renewed, and no longer", async (
   await (await lockDirectory(file, logger, { silentMs: 500 })).release();
 });
 
+test("of a lock file that a power cut left without its content one gets the lock, once nobody renews it", async () => {
+  const file = path.join(root, "torn.lock");
+  for (const content of ["", '{"nonce":"n","pi', "\0\0\0\0", "null"]) {
+    await writeFile(file, content);
+    const tries = await Promise.allSettled(
+      Array.from({ length: 4 }, () => lockDirectory(file, logger, { silentMs: 500 })),
+    );
+    const locks = tries.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    assert.equal(locks.length, 1, JSON.stringify(content));
+    for (const one of tries) if (one.status === "rejected") assert.ok(one.reason instanceof DatabaseUnusable);
+    await locks[0]?.release();
+  }
+  assert.deepEqual(
+    (await readdir(root)).filter((name) => name.startsWith("torn")),
+    [],
+  );
+});
+
 test("one that stood still until another took its directory writes nothing any more, and leaves the lock alone", async () => {
   const dataDir = path.join(root, "stood-still");
   const file = path.join(dataDir, "database.lock");

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
-import { link, mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { link, mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -72,7 +72,7 @@ type Gone = (file: string, holder: Holder) => Promise<void>;
 async function acquire(file: string, holder: Holder, gone: Gone, depth: number): Promise<void> {
   if (depth > takeoverDepthMax) throw new DatabaseUnusable(`too many stale lock files: remove ${file}`);
   const draft = `${file}.${holder.nonce}.draft`;
-  await writeFile(draft, JSON.stringify(holder), { mode: 0o600 });
+  await writeSynced(draft, JSON.stringify(holder));
   try {
     while (!(await isLinked(draft, file))) {
       const found = await read(file);
@@ -92,6 +92,17 @@ async function acquire(file: string, holder: Holder, gone: Gone, depth: number):
     }
   } finally {
     await rm(draft, { force: true });
+  }
+}
+
+/** A file that is linked before its content is on the disk may be an empty one after a power cut. */
+async function writeSynced(file: string, content: string): Promise<void> {
+  const handle = await open(file, "w", 0o600);
+  try {
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
   }
 }
 
@@ -150,12 +161,21 @@ async function renew(file: string, holder: Holder, logger: Logger): Promise<Hold
   return undefined;
 }
 
+/** Of a file without sound content, as a power cut may leave it: only whether it is renewed tells of its holder. */
+const unknownHolder: Holder = { nonce: "unknown", pid: 0, startedAt: "", scope: "an unknown host" };
+
 async function read(file: string): Promise<Holder | undefined> {
+  let text: string;
   try {
-    return JSON.parse(await readFile(file, "utf8")) as Holder;
+    text = await readFile(file, "utf8");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw new DatabaseUnusable(`the lock file ${file} cannot be read: ${(error as Error).message}`);
+  }
+  try {
+    return (JSON.parse(text) as Holder | null) ?? unknownHolder;
+  } catch {
+    return unknownHolder;
   }
 }
 
