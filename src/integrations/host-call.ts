@@ -1,5 +1,6 @@
 import { HostFailure } from "./host-failure.ts";
 import { fetchOutward, OutboundFailure, type OutboundPolicy } from "./outbound-fetch.ts";
+import { retryAfterMs } from "./retry-after.ts";
 
 /** Where a host's API is, and what it is asked with. */
 export interface HostApi {
@@ -65,12 +66,15 @@ function refusalOf(host: string, { status, body, headers }: HostAnswer): HostFai
   return new HostFailure(status >= 500 ? "unreachable" : "refused", words);
 }
 
+/** GitHub asks for an hour at most. A host that says nonsense must not make a time of it that no clock reaches. */
+const waitMaxMs = 86_400_000;
+
 /** `Retry-After`, or GitHub's way of saying that an hour's calls are used up. */
 function waitOf(headers: Headers): number {
-  const afterS = Number(headers.get("retry-after"));
-  if (afterS > 0) return afterS * 1_000;
-  if (headers.get("x-ratelimit-remaining") !== "0") return 0;
-  return Math.max(0, Number(headers.get("x-ratelimit-reset")) * 1_000 - Date.now());
+  const afterMs = retryAfterMs(headers);
+  const isUsedUp = headers.get("x-ratelimit-remaining") === "0";
+  const waitMs = afterMs > 0 || !isUsedUp ? afterMs : Number(headers.get("x-ratelimit-reset")) * 1_000 - Date.now();
+  return waitMs > 0 ? Math.min(waitMs, waitMaxMs) : 0;
 }
 
 function parsed(text: string): unknown {

@@ -1,6 +1,7 @@
 import { soundText } from "../domain/sound-text.ts";
 import { deliveryTimeoutMs, responseTextMax } from "../domain/webhook-schedule.ts";
 import { fetchOutward, OutboundFailure } from "../integrations/outbound-fetch.ts";
+import { retryAfterMs } from "../integrations/retry-after.ts";
 import type { Sealer } from "../store/seal.ts";
 import type { AttemptResult, ClaimedDelivery } from "../store/webhook-deliveries.ts";
 import { openWebhook } from "../store/webhooks.ts";
@@ -58,16 +59,14 @@ export async function attempt(
       },
     );
     const text = soundText(await response.text());
-    const retryAfterMs = secondsIn(response.headers.get("retry-after")) * 1_000;
-    return ended({ responseStatus: response.status, responseText: text, retryAfterMs });
+    return ended({
+      responseStatus: response.status,
+      responseText: text,
+      retryAfterMs: retryAfterMs(response.headers),
+    });
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof OutboundFailure) return ended({ error: error.message });
     throw error;
   }
-}
-
-function secondsIn(header: string | null): number {
-  const seconds = Number(header ?? 0);
-  return Number.isFinite(seconds) && seconds > 0 ? seconds : 0;
 }

@@ -244,23 +244,30 @@ eachDatabase(
 
 eachDatabase("a receiver that says it is gone is not asked again; one that asks for time gets it", async (db) => {
   const world = await makeWorld(db);
+  const inAnHour = { "/busy": "3600", "/busy-until": new Date(Date.now() + 3_600_000).toUTCString() };
   await using receiver = await startReceiver(({ path }) =>
-    path === "/gone" ? { status: 410 } : { status: 429, headers: { "retry-after": "3600" } },
+    path === "/gone"
+      ? { status: 410 }
+      : { status: 429, headers: { "retry-after": inAnHour[path as keyof typeof inAnHour] } },
   );
   const gone = await world.make({ url: `${receiver.url}/gone` });
-  const busy = await world.make({ url: `${receiver.url}/busy`, types: ["deployment.changed"] });
+  const busy = await Promise.all(
+    Object.keys(inAnHour).map((path) => world.make({ url: receiver.url + path, types: ["deployment.changed"] })),
+  );
   await using _worker = await world.work();
   await write(world);
   await eventually(
     () => readWebhook(db, world.sealer, world.owner.tenantId, gone.id),
     ({ enabled }) => !enabled,
   );
-  const [waiting] = await eventually(
-    () => log(world, busy.id),
-    ([row]) => row?.response_status === 429,
-  );
-  const waitMs = (waiting?.next_attempt_at?.getTime() ?? 0) - (waiting?.last_attempt_at?.getTime() ?? 0);
-  assert.ok(waitMs >= 3_599_000, String(waitMs));
+  for (const { id } of busy) {
+    const [waiting] = await eventually(
+      () => log(world, id),
+      ([row]) => row?.response_status === 429,
+    );
+    const waitMs = (waiting?.next_attempt_at?.getTime() ?? 0) - (waiting?.last_attempt_at?.getTime() ?? 0);
+    assert.ok(waitMs > 3_500_000, String(waitMs)); // a date is of whole seconds, and made before the first attempt
+  }
 });
 
 eachDatabase("no address of this machine is called unless the operator allows it", async (db) => {
