@@ -86,9 +86,12 @@ async function startEmbedded(): Promise<Db> {
   return db;
 }
 
+/** Rows that the migrations make. */
+const kept = ['"schema_migrations"', '"clock"'];
+
 async function empty(db: Db): Promise<void> {
   const tables = await db.kysely.introspection.getTables();
-  const names = tables.map((table) => `"${table.name}"`).filter((name) => name !== '"schema_migrations"');
+  const names = tables.map((table) => `"${table.name}"`).filter((name) => !kept.includes(name));
   await sql.raw(`truncate ${names.join(", ")} restart identity cascade`).execute(db.kysely);
 }
 

@@ -2,7 +2,7 @@ import { performance } from "node:perf_hooks";
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Database } from "./schema.ts";
-import { jumpMinMs, moveSpans } from "./spans.ts";
+import { jumpMinMs, moveSpansOnce } from "./spans.ts";
 
 /**
  * What the database's `now()` answers, without asking. Deadlines, leases and expiries go by it alone: the clocks of several
@@ -79,11 +79,6 @@ async function moveOnce(
   { markMs, aheadMs }: { markMs: number | null; aheadMs: number },
 ): Promise<number | null> {
   if (markMs === null) return null;
-  return kysely.transaction().execute(async (trx) => {
-    const { rows } = await sql`select 1 from clock where mark = ${new Date(markMs)} for update`.execute(trx);
-    if (rows.length === 0) return markMs;
-    const now = new Date(performance.now() + aheadMs);
-    await moveSpans(trx, byMs, now);
-    return markMs + byMs;
-  });
+  const move = { byMs, mark: new Date(markMs), now: () => new Date(performance.now() + aheadMs) };
+  return (await moveSpansOnce(kysely, move)) ? markMs + byMs : markMs;
 }

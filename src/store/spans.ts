@@ -33,10 +33,24 @@ const leaseMsMax = 120_000;
 export const jumpMinMs = 2_000;
 
 /**
- * Takes every deadline and lease along with a clock that was set by so much. Looks may come early, and find nothing to do.
- * @param now by the clock as it was set.
+ * Takes every deadline and lease along with a clock that was set by so much: once, however often it is called with one
+ * mark, so that who does not know whether it was done may call it again. Looks may come early, and find nothing to do.
+ * @param move.mark as it was before; it moves with them.
+ * @param move.now by the clock as it was set.
+ * @returns whether it was done now.
  */
-export async function moveSpans(kysely: Kysely<Database>, byMs: number, now: Date): Promise<void> {
+export function moveSpansOnce(
+  kysely: Kysely<Database>,
+  { byMs, mark, now }: { byMs: number; mark: Date; now: () => Date },
+): Promise<boolean> {
+  return kysely.transaction().execute(async (trx) => {
+    const { rows } = await sql`select 1 from clock where mark = ${mark} for update`.execute(trx);
+    if (rows.length > 0) await moveSpans(trx, byMs, now());
+    return rows.length > 0;
+  });
+}
+
+async function moveSpans(kysely: Kysely<Database>, byMs: number, now: Date): Promise<void> {
   const leaseEnd = new Date(now.getTime() + leaseMsMax);
   const moves = Object.entries(spans).map(([table, columns]) => {
     const moved = columns.map((column) => {

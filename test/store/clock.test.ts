@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import type { Db } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
-import { spans } from "../../src/store/spans.ts";
+import { moveSpansOnce, spans } from "../../src/store/spans.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
 
@@ -49,3 +50,42 @@ eachDatabase(
   },
   { kinds: ["embedded"] },
 );
+
+eachDatabase(
+  "deadlines follow a clock that was set while the database failed",
+  async (db) => {
+    await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
+    const before = await leaseUntil(db);
+    const rename = (from: string, to: string) =>
+      sql`alter table ${sql.table(from)} rename to ${sql.table(to)}`.execute(db.kysely);
+    await rename("previews", "away");
+    db.engine?.clock.add(3_600_000);
+    await eventually(
+      () => Math.abs(Date.now() - db.now().getTime()),
+      (apartMs) => apartMs < 2_000,
+      { what: "the clock, which is set back before the deadlines" },
+    );
+    await rename("away", "previews");
+    await eventually(
+      () => leaseUntil(db),
+      (until) => Math.abs(before - until - 3_600_000) < 2_000,
+      { what: "the lease follows" },
+    );
+  },
+  { kinds: ["embedded"] },
+);
+
+eachDatabase("deadlines move once with a clock, however often they are told to", async (db) => {
+  await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
+  const before = await leaseUntil(db);
+  const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(db.kysely);
+  const { mark } = rows[0] as { mark: Date };
+  const move = { byMs: -10_000, mark, now: () => db.now() };
+  assert.deepEqual([await moveSpansOnce(db.kysely, move), await moveSpansOnce(db.kysely, move)], [true, false]);
+  assert.equal((await leaseUntil(db)) - before, -10_000);
+});
+
+async function leaseUntil(db: Db): Promise<number> {
+  const { rows } = await sql<{ at: Date }>`select lease_until as at from leases`.execute(db.kysely);
+  return rows[0]?.at.getTime() ?? Number.NaN;
+}

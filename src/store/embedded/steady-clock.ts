@@ -1,8 +1,8 @@
-import type { Kysely } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import type { DatabaseClock } from "../database-clock.ts";
 import type { Database } from "../schema.ts";
-import { jumpMinMs, moveSpans } from "../spans.ts";
+import { jumpMinMs, moveSpansOnce } from "../spans.ts";
 
 /**
  * The clock of the embedded database: it goes on evenly when somebody sets the machine's, as a fresh clock of a network or
@@ -40,17 +40,33 @@ const lookIntervalMs = 1_000;
 
 /**
  * Lets the database's clock follow the machine's. A jump takes along every deadline and lease, so that what was to happen in
- * a minute happens in a minute: forward before the clock and backward after it, for in between they may only be late.
+ * a minute happens in a minute: forward before the clock and backward after it, for in between they may only be late. What
+ * the database did not do, or did without an answer, is owed until it is known to be done.
  */
 export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger: Logger): DatabaseClock {
   let following = Promise.resolve();
+  let owed: { byMs: number; mark: Date } | undefined;
   const follow = async () => {
-    const byMs = Math.round(Date.now() - clock.nowMs());
-    if (Math.abs(byMs) < jumpMinMs) return clock.add(byMs);
+    owed ??= await begin();
+    if (owed === undefined) return;
+    const { byMs } = owed;
+    await moveSpansOnce(kysely, { ...owed, now: () => new Date() });
+    if (byMs > 0) clock.add(byMs);
+    owed = undefined;
+  };
+  const begin = async () => {
+    const apartMs = () => Math.round(Date.now() - clock.nowMs());
+    if (Math.abs(apartMs()) < jumpMinMs) {
+      clock.add(apartMs());
+      return;
+    }
+    // Asked before the clock is touched: one that is busy for long, as with a backup, would answer late or not at all.
+    const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(kysely);
+    const { mark } = rows[0] as { mark: Date };
+    const byMs = apartMs();
     logger.warn({ seconds: Math.round(byMs / 1_000) }, "the clock of this machine was set");
     if (byMs < 0) clock.add(byMs);
-    await moveSpans(kysely, byMs, new Date());
-    if (byMs > 0) clock.add(byMs);
+    return { byMs, mark };
   };
   const timer = setInterval(() => {
     following = following.then(follow).catch((error: unknown) => {
