@@ -35,7 +35,7 @@ export function trimOlder(
   { days }: { days: number },
   signal: AbortSignal,
 ): Promise<number> {
-  const before = new Date(Date.now() - days * dayMs);
+  const before = new Date(db.now().getTime() - days * dayMs);
   return inBatches(async () => {
     const { numAffectedRows } = await sql`
       delete from ${sql.table(table)} where ctid = any(array(
@@ -48,7 +48,7 @@ export function trimOlder(
 
 /** Forgets changes in the audit log older than this. @returns how many. */
 export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
-  const before = new Date(Date.now() - days * dayMs);
+  const before = new Date(db.now().getTime() - days * dayMs);
   return inBatches(async () => {
     // Rows are in order of time by their id, which has the index.
     const { numAffectedRows } = await sql`
@@ -68,7 +68,7 @@ export async function trimLogEntries(
   { days, linesMax }: { days: number; linesMax: number },
   signal: AbortSignal,
 ): Promise<number> {
-  const before = new Date(Date.now() - days * dayMs);
+  const before = new Date(db.now().getTime() - days * dayMs);
   const old = await inBatches(async () => {
     const { numAffectedRows } = await sql`
       delete from log_entries where ctid = any(array(

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { mock } from "node:test";
 import { sql } from "kysely";
 import { artifactManifestName } from "../../src/builds/artifact.ts";
 import { dropArtifact } from "../../src/builds/image/kept-image.ts";
@@ -11,7 +12,7 @@ import { saveArtifact } from "../../src/store/artifacts.ts";
 import type { Db } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
 import { appendLogEntries } from "../../src/store/log-entries.ts";
-import { dropSupersededArtifacts, trimLogEntries } from "../../src/store/retention.ts";
+import { dropSupersededArtifacts, trimAuditLog, trimLogEntries, trimOlder } from "../../src/store/retention.ts";
 import { openSealer } from "../../src/store/seal.ts";
 import { beginUpload } from "../../src/store/uploads.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -46,6 +47,23 @@ eachDatabase("lines of agents go by age and by number, build logs stay", async (
     ["built", "new 2", "new 3", "new 4"],
   );
 });
+
+eachDatabase(
+  "what is forgotten by its age is as old by the database's clock, whatever this machine's says",
+  async (db) => {
+    const world = await makeWorld(db);
+    await makeDeployment(db, world);
+    const ahead = mock.method(Date, "now", () => performance.timeOrigin + performance.now() + 400 * 86_400_000);
+    try {
+      assert.equal(await trimOlder(db, "events", { days: 30 }, never), 0);
+      assert.equal(await trimAuditLog(db, { days: 365 }, never), 0);
+    } finally {
+      ahead.mock.restore();
+    }
+  },
+  // The embedded database's clock is this machine's.
+  { kinds: ["postgres"] },
+);
 
 eachDatabase(
   "the artifacts of the newest revisions, the active one and all that move are kept, others go",
