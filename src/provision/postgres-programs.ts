@@ -84,7 +84,8 @@ const applicationName = "pierhead backup";
 
 /** Password and address are in the environment: arguments can be read by everybody. */
 const environmentOf = (admin: URL, name: string) => ({
-  PGHOST: decodeURIComponent(admin.hostname) || (admin.searchParams.get("host") ?? ""),
+  // An address of IPv6 is in brackets in a URL alone.
+  PGHOST: decodeURIComponent(admin.hostname).replace(/^\[(.*)\]$/, "$1") || (admin.searchParams.get("host") ?? ""),
   PGPORT: admin.port,
   PGUSER: decodeURIComponent(admin.username),
   PGPASSWORD: decodeURIComponent(admin.password),

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { mkdtemp, readdir, rm, stat, truncate } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import pg from "pg";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
@@ -84,4 +86,14 @@ test("a restore that fails changes nothing, and a backup that fails leaves no fi
     (await readdir(directory)).filter((name) => name.startsWith("missing")),
     [],
   );
+});
+
+test("programs are led to an address of IPv6 as they read it", async () => {
+  const program = path.join(directory, "pg_dump");
+  await writeFile(program, '#!/bin/sh\nprintf "%s %s" "$PGHOST" "$PGPORT"\n', { mode: 0o755 });
+  const adminUrl = "postgresql://operator@[::1]:5433/postgres";
+  const programs = programsHere({ adminUrl, name: "ph_1", env: { PATH: directory }, signal: never });
+  const output = new PassThrough();
+  const [said] = await Promise.all([text(output), programs.run("pg_dump", [], output)]);
+  assert.equal(said, "::1 5433");
 });
