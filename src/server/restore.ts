@@ -5,7 +5,7 @@ import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored 
 import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
 import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
-import { migrate } from "../store/migrate.ts";
+import { migrate, migrationTimeoutMs } from "../store/migrate.ts";
 import { openSealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
@@ -63,7 +63,7 @@ function load(
   directory: string,
   { manifest, masterKey }: { manifest: BackupManifest; masterKey: Buffer },
 ): Promise<number> {
-  return db.atomically(async () => {
+  const fill = async () => {
     const applied = await migrate(db, { only: manifest.migrations });
     const missing = manifest.migrations.find((name) => !applied.includes(name));
     if (missing !== undefined) {
@@ -76,7 +76,9 @@ function load(
     // With another master key nobody could read what is sealed: better said now.
     (await openSealer(db, masterKey)).close();
     return reviveRestored(db, manifest);
-  });
+  };
+  // Keys between tables are checked in one statement each, as large as the tables are.
+  return db.atomically(fill, { timeoutMs: migrationTimeoutMs });
 }
 
 /** One that is made now could not be the right one. */

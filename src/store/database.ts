@@ -14,7 +14,7 @@ import { startUpkeep } from "./embedded/upkeep.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import { LogSignal } from "./log-signal.ts";
 import type { Database } from "./schema.ts";
-import { insideTransaction, statementPool } from "./statement-pool.ts";
+import { insideTransaction, refuseOtherLimit, statementPool } from "./statement-pool.ts";
 
 /**
  * The one store. Store functions take `Db | Trx` and run their statements on `.kysely`: `sql` templates for statements
@@ -41,8 +41,9 @@ export interface Db {
    * all of it happens, or nothing. `transaction` inside of it joins it; `reached` and `changes.wake` wait for the commit.
    * An error must not be caught inside and passed over. May run `act` again as `transaction` does, so the same holds:
    * it changes nothing but the database, and waits for nothing but the database, whose one connection it may hold.
+   * `timeoutMs` as with `transaction`, which inside of it may ask for no other limit than this one.
    */
-  atomically<T>(act: () => Promise<T>): Promise<T>;
+  atomically<T>(act: () => Promise<T>, options?: { timeoutMs?: number }): Promise<T>;
   /** Does it when what is under way is committed: at once outside of `atomically`. */
   afterCommit(act: () => void): void;
   /** The database's own time, which this server's clock says nothing of. */
@@ -171,12 +172,17 @@ function assemble({ pool, engine, changes, clock, kysely }: Parts, options: Data
     },
     transaction(act, limits = {}) {
       const unit = currentUnit();
-      return unit === undefined ? transact(kysely, act, { ...limits, isPostgres }) : act({ kysely: unit });
+      if (unit === undefined) return transact(kysely, act, { ...limits, isPostgres });
+      refuseOtherLimit(limits);
+      return act({ kysely: unit });
     },
-    atomically: (act) =>
-      currentUnit() === undefined
-        ? runUnit((unit) => transact(kysely, (trx) => unit(trx.kysely), { isPostgres }), act)
-        : act(),
+    async atomically(act, limits = {}) {
+      if (currentUnit() === undefined) {
+        return runUnit((unit) => transact(kysely, (trx) => unit(trx.kysely), { ...limits, isPostgres }), act);
+      }
+      refuseOtherLimit(limits);
+      return act();
+    },
     afterCommit,
     get logSignal() {
       return logSignal;

@@ -12,7 +12,7 @@ const migrationsDirectory = path.join(import.meta.dirname, "migrations");
 const advisoryLock = 0x70696572;
 
 /** A migration may rewrite a large table; ten minutes is where something is wrong. */
-const migrationTimeoutMs = 600_000;
+export const migrationTimeoutMs = 600_000;
 
 interface Migration {
   number: number;

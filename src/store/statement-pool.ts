@@ -39,6 +39,12 @@ export function refuseInsideTransaction(): void {
   }
 }
 
+/** @throws Error when what joins the transaction around it asks for a limit that this one does not have. */
+export function refuseOtherLimit({ timeoutMs }: { timeoutMs?: number }): void {
+  if (timeoutMs === undefined || timeoutMs === transactions.getStore()?.timeoutMs) return;
+  throw new Error(`a limit of ${timeoutMs} ms has no effect inside a unit: give it to the atomically around it`);
+}
+
 /** The pool as kysely sees it: each statement with parameters is a named prepared one. */
 export function statementPool(pool: pg.Pool): PostgresPool {
   const names = new Map<string, string>();

@@ -84,6 +84,24 @@ eachDatabase("what a unit left running goes on with connections of its own", asy
 });
 
 eachDatabase(
+  "the limit of a unit is that of its statements; another one inside of it is refused, not passed over",
+  async (db) => {
+    const limit = async () => {
+      const { rows } = await sql<{ limit: string }>`select current_setting('statement_timeout') as limit`.execute(
+        db.kysely,
+      );
+      return rows[0]?.limit;
+    };
+    const timeoutMs = 600_000;
+    const inside = () => db.transaction(limit, { timeoutMs });
+    assert.equal(await db.atomically(inside, { timeoutMs }), "10min");
+    assert.equal(await db.atomically(limit), "30s");
+    await assert.rejects(db.atomically(inside), /give it to the atomically around it/);
+  },
+  { kinds: ["postgres"] },
+);
+
+eachDatabase(
   "a unit that PostgreSQL undid because another one blocked it is run again",
   async (db) => {
     await sql`create table counters (id integer primary key, value integer not null)`.execute(db.kysely);
