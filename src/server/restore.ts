@@ -46,8 +46,12 @@ export async function restoreBackup(
     closing.add("database", () => db.close());
     if (!(await isFresh(db)))
       throw new Error(`a server has used this database before: restore into ${anotherOne(config)}`);
-    const redeployed = await load(db, directory, { manifest, masterKey });
-    await placeUploads(directory, dataDir);
+    // Before the database is filled: with one that is, nobody could try again.
+    const putBack = await placeUploads(directory, dataDir);
+    const redeployed = await load(db, directory, { manifest, masterKey }).catch(async (error: unknown) => {
+      await putBack();
+      throw error;
+    });
     return { madeAt: manifest.madeAt, deployments: manifest.rows["deployments"] ?? 0, redeployed };
   } finally {
     await closing.run();
@@ -85,8 +89,7 @@ function load(
 async function readMasterKey({ masterKey, masterKeyFile, dataDir }: Config): Promise<Buffer> {
   if (masterKey !== undefined) return parseMasterKey(masterKey, "PIERHEAD_MASTER_KEY");
   const file = masterKeyFile ?? path.join(dataDir, "master.key");
-  const isThere = await stat(file).catch(() => undefined);
-  if (isThere === undefined) {
+  if (!(await isThere(file))) {
     throw new Error(
       `the master key is not there: copy the file of the server that was backed up to ${file}, or set PIERHEAD_MASTER_KEY`,
     );
@@ -94,10 +97,25 @@ async function readMasterKey({ masterKey, masterKeyFile, dataDir }: Config): Pro
   return readOrCreateMasterKey(file);
 }
 
-async function placeUploads(directory: string, dataDir: string): Promise<void> {
-  const from = path.join(directory, "uploads");
-  if ((await stat(from).catch(() => undefined)) === undefined) return;
-  const to = path.join(dataDir, "uploads");
-  await rm(to, { recursive: true, force: true });
+/** @returns what undoes it. */
+async function placeUploads(directory: string, dataDir: string): Promise<() => Promise<void>> {
+  const [from, to, before] = [
+    path.join(directory, "uploads"),
+    path.join(dataDir, "uploads"),
+    path.join(directory, "before"),
+  ];
+  if (!(await isThere(from))) return async () => {};
+  const wasThere = await isThere(to);
+  if (wasThere) await rename(to, before);
   await rename(from, to);
+  return async () => {
+    await rename(to, from);
+    if (wasThere) await rename(before, to);
+  };
 }
+
+const isThere = (place: string) =>
+  stat(place).then(
+    () => true,
+    () => false,
+  );

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import fs, { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { test } from "node:test";
-import { gunzipSync } from "node:zlib";
+import { mock, test } from "node:test";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { createClient } from "../../src/client/client.ts";
 import type { Deployment } from "../../src/contract/deployment.ts";
@@ -157,6 +158,42 @@ test("a restore does all or nothing: another master key, a cut file and a foreig
       (await readdir(dataDir)).filter((name) => name.startsWith("restore-")),
       [],
     );
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test("uploads that could not be placed leave a database that a later try fills; a try that fails leaves those that were there", async () => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
+  try {
+    await using pierhead = await startTestServer();
+    const { id } = await pierhead.client.createDeployment({
+      body: {
+        name: "uploaded",
+        source: "internal_source",
+        source_config: { deployment_type: "dev" },
+        source_revision_config: {},
+      },
+    });
+    const { upload_url } = await pierhead.client.createUploadUrl({ deployment_id: id });
+    await pierhead.client.uploadArchive(upload_url, new Blob([gzipSync("an archive")]));
+    const { file, masterKey } = await backUp(pierhead, dataDir);
+    const config = await configOf(dataDir, undefined);
+    const restore = () => restoreBackup(config, file, { logger, signal });
+    const uploads = path.join(dataDir, "uploads");
+    await mkdir(path.join(uploads, "older"), { recursive: true });
+
+    await writeFile(path.join(dataDir, "master.key"), Buffer.alloc(32, 7).toString("base64"));
+    await assert.rejects(restore(), /under master key/);
+    assert.deepEqual(await readdir(uploads), ["older"]);
+    await cp(masterKey, path.join(dataDir, "master.key"));
+    const full = mock.method(fs, "rename", async () => Promise.reject(new Error("no space left on device")));
+    syncBuiltinESMExports();
+    await assert.rejects(restore(), /no space left/);
+    full.mock.restore();
+    syncBuiltinESMExports();
+    assert.equal((await restore()).deployments, 1);
+    assert.deepEqual(await readdir(uploads), [id]);
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
