@@ -35,7 +35,8 @@ export class ReconcilerLoop {
   readonly #deps: ReconcilerDeps;
   readonly #metrics: ReconcilerMetrics;
   readonly #settings: { owner: string; resyncIntervalMs: number };
-  readonly #running = new Map<string, Promise<void>>();
+  /** By claim: a deployment whose lease ran out may be claimed again before its last pass has ended. */
+  readonly #running = new Map<Claim, Promise<void>>();
   readonly #stopping = new AbortController();
   #timers: NodeJS.Timeout[] = [];
   #isClaiming = false;
@@ -78,7 +79,7 @@ export class ReconcilerLoop {
         this.#isWoken = false;
         const limit = reconcileConcurrencyMax - this.#running.size;
         const claims = await claim(db, { owner: this.#settings.owner, limit, leaseMs: deploymentLeaseMs });
-        for (const one of claims) this.#running.set(one.deploymentId, this.#pass(one));
+        for (const one of claims) this.#running.set(one, this.#pass(one));
         // A full hand means there may be more; a short one means that everything due is in work.
         if (claims.length === limit) this.#isWoken = true;
         await sleep(claimPauseMs);
@@ -112,7 +113,7 @@ export class ReconcilerLoop {
       await tryAgain(() => failPass(db, failure), end).catch(() => false);
     } finally {
       letGo();
-      this.#running.delete(one.deploymentId);
+      this.#running.delete(one);
       this.#look();
     }
   }
@@ -142,7 +143,7 @@ export class ReconcilerLoop {
   }
 
   async #renew(): Promise<void> {
-    const deploymentIds = [...this.#running.keys()];
+    const deploymentIds = [...this.#running.keys()].map(({ deploymentId }) => deploymentId);
     if (deploymentIds.length === 0) return;
     try {
       await heartbeat(this.#deps.db, { owner: this.#settings.owner, deploymentIds, leaseMs: deploymentLeaseMs });

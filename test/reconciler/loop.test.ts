@@ -1,0 +1,68 @@
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import type { DatabaseServer } from "../../src/provision/database-server.ts";
+import { ReconcilerLoop } from "../../src/reconciler/loop.ts";
+import { openSealer } from "../../src/store/seal.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
+import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { passDeps } from "./pass-deps.ts";
+
+eachDatabase(
+  "a deployment claimed again before its last pass has ended keeps the lease of the new one",
+  async (db) => {
+    const sealer = await openSealer(db, randomBytes(32));
+    const passes: PromiseWithResolvers<void>[] = [];
+    const server: DatabaseServer = {
+      ensure(_credentials, _spec, signal) {
+        const pass = Promise.withResolvers<void>();
+        signal.addEventListener("abort", () => pass.reject(signal.reason));
+        passes.push(pass);
+        return pass.promise;
+      },
+      remove: async () => {},
+      environment: () => ({}),
+    };
+    const databases = {
+      shared: { postgres: server, redis: null },
+      container: null,
+      areContainersWanted: false,
+      sealer,
+    };
+    const settings = { owner: "me", resyncIntervalMs: 3_600_000 };
+    const loop = new ReconcilerLoop(passDeps(db, { databases }), createMetrics().reconciler, settings);
+    const { id } = await makeDeployment(db, await makeWorld(db));
+    const queued = async () => {
+      const { rows } = await sql<{ generation: number; left: number }>`
+      select generation, extract(epoch from lease_until - now())::float8 as left from reconcile_queue
+       where deployment_id = ${id}`.execute(db.kysely);
+      return rows[0] as { generation: number; left: number };
+    };
+    const leaveFor = (seconds: number) =>
+      sql`update reconcile_queue set lease_until = now() + ${seconds} * interval '1 second'`.execute(db.kysely);
+    loop.start();
+    try {
+      await eventually(
+        () => passes.length,
+        (count) => count === 1,
+        { what: "a pass" },
+      );
+      await leaveFor(-1);
+      await eventually(
+        () => passes.length,
+        (count) => count === 2,
+        { what: "a second pass" },
+      );
+      const { generation } = await queued();
+      passes[0]?.reject(new Error("the server is away"));
+      await eventually(queued, (row) => row.generation > generation, { what: "the end of the first pass" });
+      await leaveFor(25);
+      await eventually(queued, ({ left }) => left > 26, { what: "the lease is renewed", timeoutMs: 15_000 });
+    } finally {
+      await loop.stop();
+      sealer.close();
+    }
+  },
+  { kinds: ["embedded"] },
+);

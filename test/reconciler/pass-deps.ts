@@ -1,0 +1,11 @@
+import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
+import { Places } from "../../src/reconciler/places.ts";
+import type { Db } from "../../src/store/database.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+
+/** What a reconciler is handed, as far as a test says; whatever else a step asks for is not there. */
+export function passDeps(db: Db, given: Partial<ReconcilerDeps> = {}): ReconcilerDeps {
+  const logger = createLogger("silent");
+  const none = { traces: null, databases: null, tracing: null, images: null };
+  return { db, logger, outward: new Places(4), ...none, ...given } as ReconcilerDeps;
+}
