@@ -1,5 +1,6 @@
 import { dropArtifactsOf } from "../store/artifacts.ts";
 import { deleteDeploymentRow, moveDeployment } from "../store/deployments.ts";
+import { findKnownArtifactKeys } from "../store/retention.ts";
 import { removeDatabases } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { isImageKey } from "./resolve.ts";
@@ -16,7 +17,11 @@ export async function finalizeDeployment(
   await removeDatabases(deps, state, signal);
   await files.removeUploads(state.id);
   const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));
-  for (const { key } of doomed) if (!isImageKey(key)) await files.removeArtifact(key);
+  for (const { key } of doomed) {
+    // Another deployment of the same source may be on its way to it; what nobody uses in the end, housekeeping finds.
+    const isWanted = isImageKey(key) || (await findKnownArtifactKeys(db, [key])).has(key);
+    if (!isWanted) await files.removeArtifact(key);
+  }
   await moveDeployment(db, state.id, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" });
   db.reached("deployment finalized");
   return { kind: "done" };
