@@ -11,6 +11,7 @@ import type { Db } from "../store/database.ts";
 import {
   type DatabaseKind,
   type DeploymentDatabase,
+  findDatabaseKinds,
   findDeploymentDatabase,
   planDeploymentDatabase,
 } from "../store/deployment-databases.ts";
@@ -37,6 +38,7 @@ export interface DatabaseServers {
 }
 
 type Service = "postgres" | "redis";
+type DatabaseKinds = Pick<DeploymentDatabase, Service>;
 const services: readonly Service[] = ["postgres", "redis"];
 
 /** With these among its secrets a deployment brings its own: nothing is created, nothing is ever deleted (contract 4.6). */
@@ -61,62 +63,114 @@ export async function provisionDatabase(
   return isMoved ? { kind: "done", state: { ...state, status: "READY" } } : { kind: "done" };
 }
 
+/** Why a revision cannot be used. */
+export interface Refusal {
+  message: string;
+  /** When to try again; null: it will not help, or would be too late. */
+  retryInMs: number | null;
+}
+
 /**
  * Before a revision is used: its databases are there (Redis forgets its users when it restarts), and it brings its own
  * if its deployment did so from the beginning.
- * @returns why the revision cannot be used; null when it can.
+ * @returns null when it can be used.
  */
 export async function checkDatabase(
-  { db, databases, outward }: ReconcilerDeps,
+  { db, logger, databases, outward }: ReconcilerDeps,
   revision: RevisionRow,
   signal: AbortSignal,
-): Promise<string | null> {
-  if (databases === null) return null;
+): Promise<Refusal | null> {
   const deployment = { id: revision.deployment_id, tenantId: revision.tenant_id };
+  if (databases === null) {
+    const [lost] = lostServices(databases, await findDatabaseKinds(db, deployment.id));
+    return lost === undefined ? null : { message: lost.problem, retryInMs: null };
+  }
   const decided = await findDeploymentDatabase(db, databases.sealer, deployment);
   if (decided === undefined) return null;
   const secrets = await secretsOf(db, databases.sealer, deployment.id, revision.secret_set_id);
   for (const service of services) {
     const name = customNames[service];
     if (decided[service] === "custom" && !secrets[name]) {
-      return `This deployment keeps its data where ${name} led when it was created. Set ${name} again: no database is created instead.`;
+      const message = `This deployment keeps its data where ${name} led when it was created. Set ${name} again: no database is created instead.`;
+      return { message, retryInMs: null };
     }
   }
-  await outward.hold(() => ensureAll(databases, deployment, decided, revision, signal));
-  return null;
+  try {
+    await outward.hold(() => ensureAll(databases, deployment, decided, revision, signal));
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof DatabaseServerError)) throw error;
+    logger.warn({ deployment_id: deployment.id, error: explain(error) }, "a database could not be provisioned");
+    const [reason, { isFinal }] = [explain(error), error];
+    const giveUpAt = revision.deadline_at?.getTime() ?? Number.POSITIVE_INFINITY;
+    const isLast = isFinal || giveUpAt - db.now().getTime() <= retryWhileWaitedForMs;
+    return isLast
+      ? { message: couldNot({ reason, isFinal }), retryInMs: null }
+      : { message: notYet(reason), retryInMs: retryWhileWaitedForMs };
+  }
 }
 
 /**
  * Drops what was made for a deployment; what it brought itself is not touched.
+ * @returns what is left behind, as a person may read it: its server is no longer configured, or a forced delete did not wait for it.
  * @throws DatabaseServerError when a server is away: tried again, unless the delete is forced.
  */
 export async function removeDatabases(
   deps: ReconcilerDeps,
   state: DeploymentState,
   signal: AbortSignal,
-): Promise<void> {
-  const { databases } = deps;
-  if (databases !== null) await deps.outward.hold(() => drop(deps, databases, state, signal));
+): Promise<string[]> {
+  const { db, databases, logger } = deps;
+  const kinds = await findDatabaseKinds(db, state.id);
+  const name = databaseNameOf(state.id);
+  const left = lostServices(databases, kinds).map(({ service }) => {
+    logger.warn(
+      { deployment_id: state.id, service, name },
+      "a delete left a database behind: its server is not configured",
+    );
+    return `${name} in ${service}, which is no longer configured`;
+  });
+  if (databases === null) return left;
+  return [...left, ...(await deps.outward.hold(() => drop(deps, { databases, kinds }, state, signal)))];
 }
 
 async function drop(
-  { db, logger }: ReconcilerDeps,
-  databases: DatabaseServers,
+  { logger }: ReconcilerDeps,
+  { databases, kinds }: { databases: DatabaseServers; kinds: DatabaseKinds | undefined },
   state: DeploymentState,
   signal: AbortSignal,
-): Promise<void> {
-  const decided = await findDeploymentDatabase(db, databases.sealer, state);
+): Promise<string[]> {
+  const name = databaseNameOf(state.id);
+  const left: string[] = [];
   for (const service of services) {
     try {
-      await serverOf(databases, decided, service)?.remove(databaseNameOf(state.id), signal);
+      await serverOf(databases, kinds, service)?.remove(name, signal);
     } catch (error) {
       if (!state.isDeleteForced || signal.aborted) throw error;
       logger.warn(
-        { deployment_id: state.id, service, error: explain(error) },
+        { deployment_id: state.id, service, name, error: explain(error) },
         "a forced delete left a database behind",
       );
+      left.push(`${name} in ${service}: ${explain(error)}`);
     }
   }
+  return left;
+}
+
+/** What was made for a deployment on servers that are no longer configured. */
+function lostServices(
+  databases: DatabaseServers | null,
+  kinds: DatabaseKinds | undefined,
+): { service: Service; problem: string }[] {
+  return services.flatMap((service) => {
+    const kind = kinds?.[service];
+    const isMade = kind === "shared" || kind === "container";
+    if (!isMade || (databases !== null && serverOf(databases, kinds, service) !== undefined)) return [];
+    const setting = kind === "shared" ? `PIERHEAD_AGENT_${service.toUpperCase()}_URL` : "PIERHEAD_COMPUTE=docker";
+    const problem = `This deployment keeps data in ${service} of this installation, which is no longer configured. The operator has to set ${setting} again.`;
+    return [{ service, problem }];
+  });
 }
 
 /** What an agent server finds its databases by (contract 7.2): those it brings itself, or those it was given. Secret. */
@@ -168,6 +222,10 @@ interface Failure {
   isFinal: boolean;
 }
 
+const notYet = (reason: string) => `the database is not there yet: ${reason}`;
+const couldNot = ({ reason, isFinal }: Failure) =>
+  `The database could not be provisioned${isFinal ? "" : " in time"}: ${reason}`;
+
 /** Containers are in the engine of this server, so they are for the agents that run there. */
 function newKind(databases: DatabaseServers, service: Service, first: SizedRow | undefined): DatabaseKind {
   const isHere = first?.source_config.listener_id == null;
@@ -177,7 +235,7 @@ function newKind(databases: DatabaseServers, service: Service, first: SizedRow |
 
 function serverOf(
   databases: DatabaseServers,
-  decided: DeploymentDatabase | undefined,
+  decided: DatabaseKinds | undefined,
   service: Service,
 ): DatabaseServer | undefined {
   const kind = decided?.[service];
@@ -185,7 +243,8 @@ function serverOf(
 }
 
 /** Tried again for as long as the deployment is there; a revision that waited too long fails with the reason. */
-async function refuseLate(db: Db, state: DeploymentState, { reason, isFinal }: Failure): Promise<Performed> {
+async function refuseLate(db: Db, state: DeploymentState, failure: Failure): Promise<Performed> {
+  const { reason, isFinal } = failure;
   const late = state.unsettled.filter(({ deadlineAt }) => isFinal || (deadlineAt !== null && deadlineAt <= db.now()));
   for (const revision of late) {
     if (revision.status !== "CREATING") continue;
@@ -194,7 +253,7 @@ async function refuseLate(db: Db, state: DeploymentState, { reason, isFinal }: F
       to: "CREATE_FAILED",
       because: isFinal ? "the database cannot be made" : "deadline",
     } as const;
-    const message = `The database could not be provisioned${isFinal ? "" : " in time"}: ${reason}`;
+    const message = couldNot(failure);
     const at = { id: revision.id, deploymentId: state.id };
     if (await moveRevision(db, at, { ...failed, message, deadlineAt: null })) noteMove(failed);
   }
@@ -202,7 +261,7 @@ async function refuseLate(db: Db, state: DeploymentState, { reason, isFinal }: F
   return {
     kind: "later",
     retryInMs: isWaitedFor ? retryWhileWaitedForMs : retryMs,
-    because: `the database is not there yet: ${reason}`,
+    because: notYet(reason),
   };
 }
 
@@ -213,14 +272,12 @@ async function ensureAll(
   row: SizedRow | undefined,
   signal: AbortSignal,
 ): Promise<void> {
+  const [lost] = lostServices(databases, decided);
+  if (lost !== undefined) throw new DatabaseServerError(lost.problem, undefined, true);
   const credentials: DatabaseCredentials = { name: databaseNameOf(deployment.id), password: decided.password };
   for (const service of services) {
     if (decided[service] === "none" || decided[service] === "custom") continue;
-    const server = serverOf(databases, decided, service);
-    if (server === undefined) {
-      throw new Error(`this deployment has a ${service} of this installation, which is no longer configured`);
-    }
-    await server.ensure(credentials, specOf(service, deployment.tenantId, row), signal);
+    await serverOf(databases, decided, service)?.ensure(credentials, specOf(service, deployment.tenantId, row), signal);
   }
 }
 

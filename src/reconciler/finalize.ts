@@ -14,7 +14,7 @@ export async function finalizeDeployment(
   signal: AbortSignal,
 ): Promise<Performed> {
   const { db, files } = deps;
-  await removeDatabases(deps, state, signal);
+  const left = await removeDatabases(deps, state, signal);
   await files.removeUploads(state.id);
   const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));
   for (const { key } of doomed) {
@@ -22,7 +22,8 @@ export async function finalizeDeployment(
     const isWanted = isImageKey(key) || (await findKnownArtifactKeys(db, [key])).has(key);
     if (!isWanted) await files.removeArtifact(key);
   }
-  await moveDeployment(db, state.id, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" });
+  const message = left.length === 0 ? undefined : `Left behind: ${left.join("; ")}.`;
+  await moveDeployment(db, state.id, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE", message });
   db.reached("deployment finalized");
   return { kind: "done" };
 }

@@ -190,8 +190,13 @@ async function resolve(
   const revision = await readRevision(deps.db, revisionId);
   if (revision === undefined) return done;
   const refused = await checkDatabase(deps, revision, signal);
-  const found =
-    refused === null ? await resolveRevision(deps, revision, signal) : { ok: false as const, message: refused };
+  if (refused !== null) {
+    const { message, retryInMs } = refused;
+    if (retryInMs !== null) return { kind: "later", retryInMs, because: message };
+    const because = "the database cannot be used";
+    return move(deps, state, { revisionId, from: "CREATING", to: "CREATE_FAILED", because, message });
+  }
+  const found = await resolveRevision(deps, revision, signal);
   if (!found.ok) {
     const { message } = found;
     const because = "the source cannot be used";

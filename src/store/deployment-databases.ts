@@ -54,6 +54,16 @@ export async function findDeploymentDatabase(
   return { postgres: row.postgres, redis: row.redis, password };
 }
 
+/** Without the password. Nothing, as long as nothing was decided. */
+export async function findDatabaseKinds(
+  db: Db,
+  deploymentId: string,
+): Promise<Pick<DeploymentDatabase, "postgres" | "redis"> | undefined> {
+  const { rows } = await sql<Pick<DeploymentDatabase, "postgres" | "redis">>`
+    select postgres, redis from deployment_databases where deployment_id = ${deploymentId}`.execute(db.kysely);
+  return rows[0];
+}
+
 const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;
 
 /** 256 random bits in characters that need no escaping in a URL. */

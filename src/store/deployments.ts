@@ -197,37 +197,41 @@ export async function requestDelete(
 
 /**
  * Moves a deployment along its table, only from the status the caller saw.
+ * @param move.message what whoever reads the event should know; absent: nothing.
  * @param move.byPass made by a pass that holds the deployment and reads it again before it ends: nobody else need look.
  * @returns false when another worker moved it first.
  * @throws RangeError when there is no such move: a bug of the caller.
  */
-export async function moveDeployment(
-  db: Db | Trx,
-  id: string,
-  move: { from: DeploymentStatus; to: DeploymentStatus; byPass?: boolean },
-): Promise<boolean> {
+export async function moveDeployment(db: Db | Trx, id: string, move: Omit<Move, "id">): Promise<boolean> {
   if (!canMoveDeployment(move.from, move.to)) throw new RangeError(`deployment cannot move ${move.from} -> ${move.to}`);
   const isMoved = await joinedMoves(db, { id, ...move });
   if (isMoved && "changes" in db) db.changes.wakeWatchers();
   return isMoved;
 }
 
-type Move = { id: string; from: DeploymentStatus; to: DeploymentStatus; byPass?: boolean };
+type Move = {
+  id: string;
+  from: DeploymentStatus;
+  to: DeploymentStatus;
+  message?: string | undefined;
+  byPass?: boolean;
+};
 
 const joinedMoves = joined(async (db, moves: Move[]): Promise<boolean[]> => {
-  const wanted = moves.map(({ id, from, to, byPass = false }, n) => ({ n, id, from, to, by_pass: byPass }));
+  const wanted = moves.map(({ byPass = false, ...move }, n) => ({ n, ...move, by_pass: byPass }));
   const { rows } = await sql<{ n: number }>`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
-        as w (n integer, id uuid, "from" text, "to" text, by_pass boolean)
+        as w (n integer, id uuid, "from" text, "to" text, message text, by_pass boolean)
     ), moved as (
       update deployments d set status = w."to", status_since = now(), updated_at = now()
         from wanted w
        where d.id = any(${moves.map(({ id }) => id)}::uuid[]) and d.id = w.id and d.status = w."from"
-      returning w.n, d.id as deployment_id, d.tenant_id, w."from", w."to", w.by_pass
+      returning w.n, d.id as deployment_id, d.tenant_id, w."from", w."to", w.message, w.by_pass
     ), event as (
       insert into events (tenant_id, deployment_id, kind, data)
-      select tenant_id, deployment_id, 'deployment.status', jsonb_build_object('from', "from", 'to', "to")
+      select tenant_id, deployment_id, 'deployment.status',
+             jsonb_strip_nulls(jsonb_build_object('from', "from", 'to', "to", 'message', message))
         from moved order by deployment_id
     ), ${madeDue("moved", { unless: "by_pass" })}
     select n from moved`.execute(db.kysely);

@@ -7,5 +7,6 @@ import { createLogger } from "../../src/telemetry/log.ts";
 export function passDeps(db: Db, given: Partial<ReconcilerDeps> = {}): ReconcilerDeps {
   const logger = createLogger("silent");
   const none = { traces: null, databases: null, tracing: null, images: null };
-  return { db, logger, outward: new Places(4), ...none, ...given } as ReconcilerDeps;
+  const settings = { deployTimeoutMs: 60_000, allowLocalSources: false, allowPrivateNetwork: false };
+  return { db, logger, outward: new Places(4), settings, ...none, ...given } as ReconcilerDeps;
 }

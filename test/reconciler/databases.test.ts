@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import { type DatabaseServer, DatabaseServerError, databaseNameOf } from "../../src/provision/database-server.ts";
+import type { DatabaseServers } from "../../src/reconciler/databases.ts";
+import { finalizeDeployment } from "../../src/reconciler/finalize.ts";
+import { readState } from "../../src/reconciler/read-state.ts";
+import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
+import type { DeploymentState } from "../../src/reconciler/state.ts";
+import type { Db } from "../../src/store/database.ts";
+import { planDeploymentDatabase } from "../../src/store/deployment-databases.ts";
+import { readRevision } from "../../src/store/revisions.ts";
+import { openSealer } from "../../src/store/seal.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { passDeps } from "./pass-deps.ts";
+
+const never = new AbortController().signal;
+
+const refuse = async () => {
+  throw new DatabaseServerError("PostgreSQL at db.internal:5432: ECONNREFUSED");
+};
+const away: DatabaseServer = { ensure: refuse, remove: refuse, environment: () => ({}) };
+
+/** A deployment that has a database of the operator's server, and a revision that begins. */
+async function makeOwner(db: Db): Promise<{ id: string; revisionId: string; databases: DatabaseServers }> {
+  const world = await makeWorld(db);
+  const made = await makeDeployment(db, world);
+  const sealer = await openSealer(db, randomBytes(32));
+  sealer.close();
+  const kinds = { postgres: "shared", redis: "none" } as const;
+  await planDeploymentDatabase(db, sealer, { id: made.id, tenantId: world.tenantId }, kinds);
+  await sql`update deployments set status = 'READY' where id = ${made.id}`.execute(db.kysely);
+  const shared = { postgres: away, redis: null };
+  return { ...made, databases: { shared, container: null, areContainersWanted: false, sealer } };
+}
+
+eachDatabase("a later revision waits for a database server that is away, and names it when it gives up", async (db) => {
+  const { id, revisionId, databases } = await makeOwner(db);
+  const pass = () => reconcileDeployment(passDeps(db, { databases }), id, never);
+  const { kind, because } = await pass();
+  assert.equal(kind, "waiting");
+  assert.match(because, /not there yet: PostgreSQL at db.internal:5432/);
+  await sql`update revisions set deadline_at = now() + interval '1 second' where id = ${revisionId}`.execute(db.kysely);
+  await pass();
+  const failed = await readRevision(db, revisionId);
+  assert.equal(failed?.status, "CREATE_FAILED");
+  assert.match(failed?.status_message ?? "", /could not be provisioned in time: PostgreSQL at db.internal:5432/);
+});
+
+for (const [title, keep] of [
+  ["any database server", () => null],
+  ["that database server", (all: DatabaseServers) => ({ ...all, shared: { postgres: null, redis: away } })],
+] as const) {
+  eachDatabase(`without the setting of ${title}, a revision fails and names it`, async (db) => {
+    const { id, revisionId, databases } = await makeOwner(db);
+    await reconcileDeployment(passDeps(db, { databases: keep(databases) }), id, never);
+    const failed = await readRevision(db, revisionId);
+    assert.equal(failed?.status, "CREATE_FAILED");
+    assert.match(failed?.status_message ?? "", /set PIERHEAD_AGENT_POSTGRES_URL again/);
+  });
+
+  eachDatabase(`without the setting of ${title}, a delete says what it leaves behind`, async (db) => {
+    const { id, databases } = await makeOwner(db);
+    const message = await lastMessage(db, id, { databases: keep(databases), isForced: false });
+    assert.equal(message, `Left behind: ${databaseNameOf(id)} in postgres, which is no longer configured.`);
+  });
+}
+
+eachDatabase(
+  "a forced delete says what it leaves on a server that is away; one that is not forced waits",
+  async (db) => {
+    const { id, databases } = await makeOwner(db);
+    await assert.rejects(lastMessage(db, id, { databases, isForced: false }), DatabaseServerError);
+    const message = await lastMessage(db, id, { databases, isForced: true });
+    assert.equal(
+      message,
+      `Left behind: ${databaseNameOf(id)} in postgres: PostgreSQL at db.internal:5432: ECONNREFUSED.`,
+    );
+  },
+);
+
+/** Of the event that the end of a deployment has. */
+async function lastMessage(
+  db: Db,
+  id: string,
+  { databases, isForced }: { databases: DatabaseServers | null; isForced: boolean },
+): Promise<unknown> {
+  await sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`.execute(db.kysely);
+  const state = (await readState(db, id))?.state as DeploymentState;
+  const files = { removeUploads: async () => {}, removeArtifact: async () => true };
+  await finalizeDeployment(passDeps(db, { databases, files }), { ...state, isDeleteForced: isForced }, never);
+  const { rows } = await sql<{ data: Record<string, unknown> }>`
+    select data from events where deployment_id = ${id} order by id desc limit 1`.execute(db.kysely);
+  const { message, ...move } = rows[0]?.data ?? {};
+  assert.deepEqual(move, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" });
+  return message;
+}
