@@ -13,6 +13,8 @@ export interface AgentRepository extends AsyncDisposable {
   directory: string;
   /** Writes files (null deletes one) and commits; returns the commit. */
   commit(files: Record<string, string>, message?: string): Promise<string>;
+  /** Makes a branch of what there is; commits go on where they were. */
+  branch(name: string): Promise<void>;
 }
 
 /** The smallest agent server: answers `/ok`, says its version, and can be told to be slow or to stream. */
@@ -63,6 +65,7 @@ export async function createAgentRepository(
     url: `file://${directory}`,
     directory,
     commit,
+    branch: async (name) => void (await git("branch", name)),
     [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }),
   };
 }

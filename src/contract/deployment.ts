@@ -56,7 +56,7 @@ export type ListenerConfig = Static<typeof ListenerConfig>;
 
 const sourceConfigFields = {
   integration_id: nullable(uuid(), "Code-host account that reads a private repository (github)."),
-  repo_url: nullable(Type.String(), "Git URL of the repository (github)."),
+  repo_url: nullable(Type.String(), "Git URL of the repository (github). In a change, another one is read first."),
   deployment_type: nullable(DeploymentType, "Fixed at creation. Default prod; must be null for external_docker."),
   build_on_push: nullable(Type.Boolean(), "A push to the tracked branch makes a revision (github)."),
   custom_url: nullable(

@@ -29,6 +29,16 @@ export const settingErrors: readonly ErrorCode[] = [
   "quotaExceeded",
 ];
 
+/** Refusals of changes; a repository that is not the one it was is read first. */
+export const changeErrors: readonly ErrorCode[] = [
+  ...settingErrors,
+  "deploymentNotFound",
+  "beingDeleted",
+  "fieldImmutable",
+  "revisionSourceUnusable",
+  "codeHostFailed",
+];
+
 /** Deployments and the uploads they are built from (contract 3.2). */
 export const deploymentOperations = {
   listDeployments: operation("listDeployments", {
@@ -102,7 +112,7 @@ export const deploymentOperations = {
     params: DeploymentPath,
     body: PatchDeployment,
     response: { status: 200, schema: Deployment },
-    errors: [...settingErrors, "deploymentNotFound", "beingDeleted", "fieldImmutable", "revisionSourceUnusable"],
+    errors: changeErrors,
     hasEtag: true,
     takesIfMatch: true,
     role: "deployer",

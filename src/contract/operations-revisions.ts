@@ -1,6 +1,6 @@
 import { Deployment, DeploymentPath } from "./deployment.ts";
 import { operation } from "./operation.ts";
-import { settingErrors } from "./operations-deployments.ts";
+import { changeErrors } from "./operations-deployments.ts";
 import { CreateRevision, ListRevisionsQuery, Revision, RevisionPage, RevisionPath } from "./revision.ts";
 
 const interrupt = {
@@ -36,7 +36,7 @@ export const revisionOperations = {
     body: CreateRevision,
     bodyRequired: false,
     response: { status: 201, schema: Revision },
-    errors: [...settingErrors, "deploymentNotFound", "beingDeleted", "fieldImmutable", "revisionSourceUnusable"],
+    errors: changeErrors,
     takesIfMatch: true,
     role: "deployer",
   }),

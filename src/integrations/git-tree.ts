@@ -1,6 +1,7 @@
-import { checkCommitId, fetchFor, initRepository } from "./git.ts";
+import path from "node:path";
+import { checkCommitId, fetchFor, fetchOne, initRepository } from "./git.ts";
 import { GitFailure, type GitRemote } from "./git-failure.ts";
-import { withGit } from "./git-program.ts";
+import { type Git, withGit } from "./git-program.ts";
 
 /**
  * Files that differ between two commits, whatever lies between them; null: it cannot be said, as the repository has lost
@@ -30,13 +31,49 @@ export async function changedPaths({
 /** All files of a commit. @throws GitFailure */
 export async function listFiles({ commitSha, ...remote }: GitRemote & { commitSha: string }): Promise<string[]> {
   checkCommitId(commitSha);
+  return withGit(remote, async (git) => namesOf(git, await fetchTree(git, commitSha), commitSha));
+}
+
+/**
+ * Looks for one file of a commit. What is behind a link of the repository counts as there: only a checkout follows links.
+ * @param file relative to the root.
+ * @returns where it is not, the files that are; none for more of them than can be listed.
+ * @throws GitFailure
+ */
+export async function findFile({
+  commitSha,
+  file,
+  ...remote
+}: GitRemote & { commitSha: string; file: string }): Promise<{ isThere: true } | { isThere: false; files: string[] }> {
+  checkCommitId(commitSha);
+  const parts = path.posix.normalize(file).split("/");
+  const wayTo = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
   return withGit(remote, async (git) => {
-    const gitDir = await initRepository(git);
-    await git.run([...fetchFor(gitDir), "--depth=1", "--filter=blob:none", "--", git.url, commitSha]);
-    return namesIn(
-      await git.run([`--git-dir=${gitDir}`, "ls-tree", "-r", "--name-only", "-z", "--end-of-options", commitSha]),
-    );
+    const gitDir = await fetchTree(git, commitSha);
+    const listed = ["ls-tree", "-t", "-z", "--end-of-options", commitSha, ...wayTo];
+    const entries = await git.run([`--git-dir=${gitDir}`, "--literal-pathspecs", ...listed]);
+    const isThere = namesIn(entries).some((entry) => {
+      const [head = "", name] = entry.split("\t");
+      const [mode, kind] = head.split(" ");
+      return (kind === "blob" && name === wayTo.at(-1)) || (mode === linkMode && wayTo.includes(name ?? ""));
+    });
+    if (isThere) return { isThere };
+    return { isThere, files: await namesOf(git, gitDir, commitSha).catch(() => []) };
   });
+}
+
+const linkMode = "120000";
+
+/** A commit with its directories, without the files where the host can leave them out. @returns the repository. */
+async function fetchTree(git: Git, commitSha: string): Promise<string> {
+  const gitDir = await initRepository(git);
+  await fetchOne(git, gitDir, commitSha, ["--filter=blob:none"]);
+  return gitDir;
+}
+
+async function namesOf(git: Git, gitDir: string, commitSha: string): Promise<string[]> {
+  const listed = ["ls-tree", "-r", "--name-only", "-z", "--end-of-options", commitSha];
+  return namesIn(await git.run([`--git-dir=${gitDir}`, ...listed]));
 }
 
 const namesIn = (answer: string) => answer.split("\0").filter((name) => name !== "");

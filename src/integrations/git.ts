@@ -122,7 +122,7 @@ async function findCommit(git: Git, hex: string): Promise<string> {
 }
 
 /** Most hosts give any commit by its id; the others are asked for everything they have. */
-async function fetchOne(git: Git, gitDir: string, commitSha: string, options: string[]): Promise<void> {
+export async function fetchOne(git: Git, gitDir: string, commitSha: string, options: string[]): Promise<void> {
   try {
     await git.run([...fetchFor(gitDir), "--depth=1", ...options, "--", git.url, commitSha]);
   } catch (error) {

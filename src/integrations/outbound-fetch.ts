@@ -163,7 +163,7 @@ const wrongStatus = (url: URL, statusCode: number) =>
   new OutboundFailure("unreachable", `${url.host} answered with status ${statusCode}.`);
 
 /** A look-up of a name cannot be stopped; we stop waiting for it. */
-function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);
     if (signal.aborted) stop();

@@ -5,6 +5,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { type ApiSettings, createApi } from "../../src/api/app.ts";
 import { listTemplates, templatesDirectory } from "../../src/builds/templates.ts";
+import { createAgentRepository } from "../agent-repository.ts";
 import { startApi } from "./harness.ts";
 
 /** One line of test/contract-cases/*.jsonl; its README says what the keys mean. */
@@ -64,6 +65,11 @@ async function makeFixture(name: string, key = t.tenant.adminKey) {
 
 const { id: theirs } = await makeFixture("internal_docker", t.stranger.adminKey);
 
+const repository = await createAgentRepository({ "agents/langgraph.json": "{}" });
+after(() => repository[Symbol.asyncDispose]());
+await repository.branch("bare");
+await repository.commit({ "langgraph.json": "{}" });
+
 const templates = (await listTemplates()).map(({ id }) => id).join(", ");
 
 /** The case with every placeholder replaced by what it means this time. */
@@ -78,6 +84,7 @@ async function fill(one: Case): Promise<Case> {
     tenant: t.tenant.tenantId,
     stranger: t.stranger.tenantId,
     templates,
+    repository: repository.url,
   };
   const entries = Object.entries(names).filter(([, value]) => value !== undefined);
   return JSON.parse(entries.reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), JSON.stringify(one)));

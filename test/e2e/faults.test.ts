@@ -128,7 +128,9 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
   });
 
   await context.test("a repository that cannot be read is CREATE_FAILED", async () => {
-    await client.patchDeployment({ ...ids, body: { source_config: { repo_url: `${repository.url}-gone` } } });
+    const gone = await createAgentRepository({ "pierhead.json": "{}" });
+    await client.patchDeployment({ ...ids, body: { source_config: { repo_url: gone.url }, tracked_repo_ref: "main" } });
+    await gone[Symbol.asyncDispose]();
     const revision = await client.createRevision({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
     const ended = await settled(pierhead, ids, revision.id);
     assert.equal(ended.status, "CREATE_FAILED");

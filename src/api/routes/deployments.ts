@@ -9,6 +9,7 @@ import { type DeploymentRow, findDeployment } from "../../store/deployments.ts";
 import { changeSettings } from "../change.ts";
 import { createFromRequest } from "../create.ts";
 import { deploymentOf } from "../present.ts";
+import { changeRepository } from "../repository-change.ts";
 import { type Api, type Handler, route } from "../route.ts";
 import { deploymentsUrlOf } from "../urls.ts";
 import { readUuid } from "../uuid-text.ts";
@@ -44,20 +45,24 @@ export function addDeploymentRoutes(api: Api): void {
     return deploymentOf(row, { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) });
   });
 
-  route(api, operations.patchDeployment, async ({ principal, params, body, request }) => {
+  const patch: Handler<typeof operations.patchDeployment, Principal> = (call) => {
+    const { principal, params, body, request } = call;
     const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
-    const { row } = await changeSettings(api.deps, {
-      principal,
-      deploymentId: params.deployment_id,
-      deploymentsUrl,
-      tarballPath: body.source_revision_config?.source_tarball_path,
-      action: "deployment.patch",
-      plain: body,
-      ifMatch: request,
-      decide: (current, context) => ({ changed: applyPatch(current, body, context) }),
+    return changeRepository(api.deps, call, async (check) => {
+      const { row } = await changeSettings(api.deps, {
+        principal,
+        deploymentId: params.deployment_id,
+        deploymentsUrl,
+        tarballPath: body.source_revision_config?.source_tarball_path,
+        action: "deployment.patch",
+        plain: body,
+        ifMatch: request,
+        decide: (current, context) => ({ changed: check(current, applyPatch(current, body, context)) }),
+      });
+      return deploymentOf(row, { sealer, principal, deploymentsUrl });
     });
-    return deploymentOf(row, { sealer, principal, deploymentsUrl });
-  });
+  };
+  route(api, operations.patchDeployment, patch, { keepsItself: true });
 }
 
 /** @throws ApiError 404 for an unknown deployment, and in the same words for another workspace's. */

@@ -10,7 +10,8 @@ import { findDeployment } from "../../store/deployments.ts";
 import { findRevision, interruptRevision, listRevisions, type RevisionRow } from "../../store/revisions.ts";
 import { changeSettings, type Decided } from "../change.ts";
 import { deploymentOf, revisionOf } from "../present.ts";
-import { type Api, route } from "../route.ts";
+import { changeRepository } from "../repository-change.ts";
+import { type Api, type Handler, route } from "../route.ts";
 import { deploymentsUrlOf } from "../urls.ts";
 import { readDeployment } from "./deployments.ts";
 
@@ -29,18 +30,22 @@ export function addRevisionRoutes(api: Api): void {
     return { resources: rows.map(revisionOf), offset: offset + rows.length };
   });
 
-  route(api, operations.createRevision, async ({ principal, params, body, request }) => {
-    const { revision } = await changeSettings(api.deps, {
-      principal,
-      deploymentId: params.deployment_id,
-      deploymentsUrl: deploymentsUrlOf(request.raw, settings),
-      tarballPath: body.source_revision_config?.source_tarball_path,
-      action: "revision.create",
-      ifMatch: request,
-      decide: (current, context) => ({ changed: applyNewRevision(current, body, context) }),
+  const create: Handler<typeof operations.createRevision, Principal> = (call) => {
+    const { principal, params, body, request } = call;
+    return changeRepository(api.deps, call, async (check) => {
+      const { revision } = await changeSettings(api.deps, {
+        principal,
+        deploymentId: params.deployment_id,
+        deploymentsUrl: deploymentsUrlOf(request.raw, settings),
+        tarballPath: body.source_revision_config?.source_tarball_path,
+        action: "revision.create",
+        ifMatch: request,
+        decide: (current, context) => ({ changed: check(current, applyNewRevision(current, body, context)) }),
+      });
+      return revisionOf(revision as RevisionRow);
     });
-    return revisionOf(revision as RevisionRow);
-  });
+  };
+  route(api, operations.createRevision, create, { keepsItself: true });
 
   route(api, operations.getRevision, async ({ principal, params }) => {
     return revisionOf(await readRevision(db, principal, params));
