@@ -330,7 +330,10 @@ export class ClusterFleet {
   }
 
   /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
-  #judge(member: Member, { target, serving }: Assignment, goal: RevisionRun, troubles: Trouble[]): void {
+  #judge(member: Member, assignment: Assignment, goal: RevisionRun, troubles: Trouble[]): void {
+    // Another one has come while this was looked at: its own pass is due, and what is seen here says nothing of it.
+    if (member.assignment !== assignment) return;
+    const { target, serving } = assignment;
     const { clock, graceMs = defaultGraceMs } = this.#options;
     const nowMs = clock.monotonicMs();
     const present = new Set(troubles.map(({ cause }) => cause.reason));
@@ -347,7 +350,7 @@ export class ClusterFleet {
     this.#options.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
     member.failed = { revisionId: goal.revision_id, cause: decisive.cause };
     member.isMarked = true;
-    this.#options.report({ ...snapshotOf(this.#assignmentOf(member)), target_phase: "failed", cause: decisive.cause });
+    this.#options.report({ ...snapshotOf(assignment), target_phase: "failed", cause: decisive.cause });
   }
 
   /** What may pass is told while it is waited for. */
@@ -356,10 +359,6 @@ export class ClusterFleet {
     if (member.failed === null) {
       this.#options.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
     }
-  }
-
-  #assignmentOf(member: Member): Assignment {
-    return member.assignment as Assignment;
   }
 
   #noteFailure(member: Member, error: unknown): void {

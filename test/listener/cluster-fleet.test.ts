@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import type { ClusterCompute, ClusterSight } from "../../src/compute/cluster.ts";
+import type { Assignment, RevisionRun } from "../../src/contract/assignment.ts";
+import type { Clock } from "../../src/listener/clock.ts";
+import { ClusterFleet } from "../../src/listener/cluster-fleet.ts";
+import { causeOf } from "../../src/listener/cluster-report.ts";
+import type { Snapshot } from "../../src/listener/report.ts";
+import type { Secrets } from "../../src/listener/secrets.ts";
+import { TrackedReplicas } from "../../src/listener/tracked-replicas.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually, newRun } from "./harness.ts";
+
+test("what keeps a revision from starting does not fail the one that was wanted while it was looked at", async () => {
+  const [first, next] = [runInCluster(), runInCluster()];
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<ClusterSight>();
+  let looks = 0;
+  const fleet = startFleet({
+    async look() {
+      looks += 1;
+      if (looks > 1) return { ...nothingThere, revisionId: next.revision_id };
+      asked.resolve();
+      return answer.promise;
+    },
+  });
+  const assignment = assignmentOf({ target: first });
+  fleet.fleet.assign([assignment]);
+  await asked.promise;
+  fleet.fleet.assign([{ ...assignment, generation: 2, target: next }]);
+  const trouble = { weight: "now" as const, cause: causeOf("StartError", "no such command") };
+  answer.resolve({ ...nothingThere, revisionId: first.revision_id, troubles: [trouble] });
+  await eventually(
+    () => fleet.reports.findLast(({ generation }) => generation === 2),
+    (report) => report !== undefined && looks > 1,
+  );
+  const ofNext = fleet.reports.filter(({ target_revision_id: id }) => id === next.revision_id);
+  assert.deepEqual(
+    ofNext.map(({ target_phase, cause }) => [target_phase, cause]),
+    [["starting", null]],
+  );
+  fleet.fleet.standBack(new Error("the test is over"));
+});
+
+const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
+
+function startFleet(cluster: Partial<ClusterCompute>) {
+  let nowMs = 0;
+  const timers = new Set<{ run: () => void; delayMs: number }>();
+  const clock: Clock = {
+    now: () => nowMs,
+    monotonicMs: () => nowMs,
+    random: () => 0.5,
+    setTimeout(run, delayMs) {
+      const timer = { run, delayMs };
+      timers.add(timer);
+      return () => timers.delete(timer);
+    },
+  };
+  const reports: Snapshot[] = [];
+  const whole = {
+    apply: async () => ({ waitingFor: null, held: null }),
+    look: async () => nothingThere,
+    onChange: () => {},
+    ...cluster,
+  };
+  const fleet = new ClusterFleet({
+    ...{ cluster: whole as unknown as ClusterCompute, clock, logger: createLogger("silent") },
+    secrets: { read: async () => ({}) } as unknown as Secrets,
+    report: (snapshot) => reports.push(snapshot),
+    forget: () => {},
+    tracked: new TrackedReplicas({ track: () => {}, forget: () => {} }),
+    epoch: () => 1,
+    mayAct: () => true,
+  });
+  fleet.lead();
+  /** Of what waits, the deadline of a pass is not a wake. */
+  const wakes = () => [...timers].filter(({ delayMs }) => delayMs <= 60_000);
+  return {
+    fleet,
+    reports,
+    nextWakeMs: () => wakes()[0]?.delayMs ?? null,
+    wakeAfter(delayMs: number) {
+      nowMs += delayMs;
+      for (const timer of wakes()) {
+        timers.delete(timer);
+        timer.run();
+      }
+    },
+  };
+}
+
+function assignmentOf(parts: Partial<Assignment>): Assignment {
+  const ids = { deployment_id: randomUUID(), tenant_id: randomUUID(), slug: "agent-12345678" };
+  return { ...ids, generation: 1, op: "apply", target: null, serving: null, ...parts } as Assignment;
+}
+
+function runInCluster(): RevisionRun {
+  const artifact = {
+    kind: "image",
+    digest: "",
+    uri: "registry.example.com/agent:1",
+    health_path: "/ok",
+    rollout: "rolling",
+  };
+  return { ...newRun(), artifact, cluster: { namespace: null } } as unknown as RevisionRun;
+}
