@@ -340,7 +340,8 @@ export class ClusterFleet {
     for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
     for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
     const isTrying = goal.revision_id === target?.revision_id && target.revision_id !== serving?.revision_id;
-    if (!isTrying) return;
+    // Given up once is enough: each time asks for a pass at once, which fails again where the cluster does not answer.
+    if (!isTrying || member.failed?.revisionId === goal.revision_id) return;
     const isOver = nowMs - member.sinceMs > goal.start_timeout_ms + overdueGraceMs;
     const decisive = troubles.find(({ weight, cause }) => {
       const lastedMs = nowMs - (member.troubles.get(cause.reason) ?? nowMs);

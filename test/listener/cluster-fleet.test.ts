@@ -44,6 +44,31 @@ test("what keeps a revision from starting does not fail the one that was wanted 
   fleet.fleet.standBack(new Error("the test is over"));
 });
 
+test("a cluster that does not answer is left alone for a while, also once the target was given up for it", async () => {
+  let applies = 0;
+  const fleet = startFleet({
+    async apply() {
+      applies += 1;
+      await setImmediate();
+      // Without a rest it would go on like this for ever.
+      if (applies === 50) fleet.fleet.standBack(new Error("too often"));
+      throw new Error("nobody answers");
+    },
+  });
+  const target = runInCluster();
+  fleet.fleet.assign([assignmentOf({ target, serving: runInCluster() })]);
+  await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
+  assert.equal(applies, 1);
+  fleet.wakeAfter(target.start_timeout_ms + 60_000);
+  await eventually(
+    () => ({ delayMs: fleet.nextWakeMs(), applies }),
+    (now) => now.delayMs !== null || now.applies >= 50,
+  );
+  assert.equal(fleet.reports.at(-1)?.target_phase, "failed");
+  assert.equal(applies, 3, "the target once more, and then what serves");
+  fleet.fleet.standBack(new Error("the test is over"));
+});
+
 const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>) {
