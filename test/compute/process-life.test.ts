@@ -54,6 +54,28 @@ describe("process compute: the life of a replica", () => {
     await world.remove(busy);
   });
 
+  test("a replica that does not run uses nothing, whatever has its pid or has none", {
+    skip: process.platform !== "linux" && "no /proc",
+  }, async (context) => {
+    const ended = await world.agent("endsAtOnce");
+    await world.compute.ensure(ended, soon());
+    await world.exits(ended);
+    const image = { kind: "image", digest: "sha256:0", uri: "example/agent", health_path: "/ok", rollout: "rolling" };
+    const refused = world.spec(image as ReplicaSpec["artifact"]);
+    await world.compute.ensure(refused, soon());
+    const other = spawn("sleep", ["60"], { detached: true, stdio: "ignore" });
+    await once(other, "spawn");
+    context.after(() => other.kill("SIGKILL"));
+    await world.reopen(async () => {
+      const file = path.join(world.dataDir, "replicas", ended.replicaId, "replica.json");
+      const record = JSON.parse(await readFile(file, "utf8"));
+      await writeFile(file, JSON.stringify({ ...record, process: { ...record.process, pid: other.pid } }));
+    });
+    assert.deepEqual(await world.compute.readUsage(soon()), []);
+    for (const spec of [ended, refused]) await world.remove(spec);
+    assert.ok(isAlive(other.pid as number), "the other one is not ours to end");
+  });
+
   test("a replica has the environment it was given, and nothing of the server's", async () => {
     process.env["PIERHEAD_TEST_SERVER_SECRET"] = "of the server";
     const spec = await world.agent("healthy", { env: { GREETING: "hello\nyou", "odd.name": "ä" } });

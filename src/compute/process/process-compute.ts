@@ -148,14 +148,10 @@ class ProcessCompute implements ProcessComputeDriver {
   }
 
   readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {
-    const leaders = Array.from(
-      this.#replicas.values(),
-      ({ record }) => [record.process?.pid, record.replicaId] as const,
-    );
-    return readSessionUsage(
-      new Map(leaders.filter((leader): leader is [number, string] => leader[0] !== undefined)),
-      signal,
-    );
+    // The pid of one that has ended may be another's by now, and one that never began has that of the kernel's session.
+    const running = [...this.#replicas.values()].filter(({ hasExited }) => !hasExited);
+    const leaders = running.map(({ record }) => [record.process.pid, record.replicaId] as const);
+    return readSessionUsage(new Map(leaders), signal);
   }
 
   async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
