@@ -13,6 +13,7 @@ export interface WatchEvent {
 /** The server ends a watch after this; one that says nothing for longer is dead. */
 const watchTimeoutS = 270;
 const silenceMs = (watchTimeoutS + 30) * 1_000;
+const shortestWatchMs = 1_000;
 const retryBounds = { firstMs: 500, maxMs: 30_000 };
 
 /**
@@ -85,6 +86,8 @@ async function* follow(
   resourceVersion: string,
   signal: AbortSignal,
 ): AsyncGenerator<Raw> {
+  const beganAtMs = performance.now();
+  let hasTold = false;
   const silence = new AbortController();
   const kill = () => silence.abort(new Error("the watch has gone silent"));
   let timer = setTimeout(kill, silenceMs);
@@ -109,8 +112,11 @@ async function* follow(
       timer = setTimeout(kill, silenceMs);
       const event = JSON.parse(line) as Raw;
       if (event.type === "ERROR") throw new KubeError(event.object.code ?? 500, event.object);
+      hasTold = true;
       yield { ...event, object: { ...event.object, kind } };
     }
+    // A proxy that lets no stream through ends each one at once and well: it would be asked some hundred times a second.
+    if (!hasTold && performance.now() - beganAtMs < shortestWatchMs) throw new Error("the watch ended at once");
   } finally {
     clearTimeout(timer);
   }
