@@ -144,10 +144,13 @@ function environmentOf(workload: Workload, part: "server" | "queue", context: Po
   for (const one of cluster.secret_references) refer(one.name, one.secret_name, one.secret_key);
   const jobs = jobsPerWorker(part, context);
   for (const [name, value] of Object.entries({ ...jobs, ...env, PORT: String(agentPort) })) {
-    entries.set(name, { name, value });
+    entries.set(name, { name, value: literal(value) });
   }
   return [...entries.values()];
 }
+
+/** A kubelet puts other variables in the place of `$(NAME)`, and `$` in that of `$$`. */
+const literal = (value: string) => value.replaceAll("$", "$$$$");
 
 /** With workers beside it the server takes no runs itself. */
 function jobsPerWorker(part: "server" | "queue", { hasQueue }: PodsContext): Record<string, string> {
