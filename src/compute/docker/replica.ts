@@ -271,10 +271,24 @@ const wasKilled = (state: ContainerState | undefined): state is ContainerState =
 
 export const hasEnded = ({ State }: ListedContainer) => State === "exited" || State === "dead";
 
-/** Kills it if it runs, and takes its anonymous volumes along. Resolves when it is gone. */
-export async function removeContainer(engine: Engine, nameOrId: string): Promise<void> {
+/** Longer than an engine takes to delete the files of one. */
+const removalTimeoutMs = 60_000;
+
+/**
+ * Kills it if it runs, and takes its anonymous volumes along. Resolves when it is gone.
+ * @throws Error when it does not go.
+ */
+export async function removeContainer(engine: Engine, nameOrId: string, withinMs = removalTimeoutMs): Promise<void> {
   const path = `/containers/${nameOrId}`;
-  // 409: it is being removed already.
-  await engine.callUnless([404, 409], "DELETE", path, { query: { force: true, v: true }, timeoutMs: 60_000 });
-  while ((await engine.callUnless([404], "GET", `${path}/json`)) !== undefined) await sleep(50);
+  const end = performance.now() + withinMs;
+  for (;;) {
+    // 409: it is being removed already. That may come to nothing, as with files in use, so it is asked for again.
+    const query = { force: true, v: true };
+    await engine.callUnless([404, 409], "DELETE", path, { query, timeoutMs: removalTimeoutMs });
+    if ((await engine.callUnless([404], "GET", `${path}/json`)) === undefined) return;
+    if (performance.now() > end) {
+      throw new Error(`the engine has not removed the container ${nameOrId}: look at it with docker inspect`);
+    }
+    await sleep(50);
+  }
 }
