@@ -33,6 +33,8 @@ export interface HeldDeployment {
   deploymentId: string;
   namespace: string;
   slug: string;
+  /** Who made it; null: an earlier version, which did not say so. */
+  listenerId: string | null;
 }
 
 /**

@@ -41,7 +41,8 @@ export interface ClusterFleetOptions {
   forget: (deploymentId: string) => void;
   /** Whose output is to be carried to the control plane. */
   tracked: TrackedReplicas;
-  epoch: () => number;
+  /** As whom it acts; null before its first session. */
+  session: () => { epoch: number; listener_id: string } | null;
   /** False: another instance may be at work. */
   mayAct: () => boolean;
   /** How long a trouble that may pass is waited for. */
@@ -155,8 +156,10 @@ export class ClusterFleet {
     const signal = this.#life?.signal;
     if (signal === undefined) return;
     try {
-      for (const { deploymentId } of await this.#options.cluster.list(signal)) {
+      for (const { deploymentId, listenerId } of await this.#options.cluster.list(signal)) {
         if (this.#members.has(deploymentId) || this.#life?.signal !== signal) continue;
+        // Of another listener, perhaps of another control plane, in the same namespace: with it would go its databases.
+        if (listenerId !== this.#options.session()?.listener_id) continue;
         this.#options.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
         this.#mark(this.#member(deploymentId));
       }
@@ -317,10 +320,12 @@ export class ClusterFleet {
   }
 
   async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
-    const { secrets, cluster, epoch } = this.#options;
+    const { secrets, cluster } = this.#options;
     const values = await secrets.read(assignment.deployment_id, goal.secret_set_id, signal);
+    const session = this.#options.session();
+    if (session === null) throw new Error("nothing is applied before the first session");
     try {
-      return await cluster.apply(workloadOf(assignment, goal, values, epoch()), signal);
+      return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
     } catch (error) {
       const { name } = error as Error;
       if (name !== "UnusableWorkload" && name !== "ForbiddenWorkload") throw error;

@@ -41,7 +41,7 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
     report: (snapshot: Snapshot) => reporter.put(snapshot),
     forget: (deploymentId) => reporter.forget(deploymentId),
     tracked: new TrackedReplicas(shipper),
-    epoch: () => leadership.session?.epoch ?? 0,
+    session: () => leadership.session ?? null,
     mayAct: () => options.isComputeShared !== true || leadership.isSure,
     ...(options.graceMs === undefined ? {} : { graceMs: options.graceMs }),
   });

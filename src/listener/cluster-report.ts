@@ -27,13 +27,13 @@ export function workloadOf(
   assignment: Assignment,
   run: RevisionRun,
   secrets: Record<string, string>,
-  epoch: number,
+  { epoch, listener_id: listenerId }: { epoch: number; listener_id: string },
 ): Workload {
   const { artifact } = run;
   if (artifact.kind !== "image") throw new Error("a cluster runs images, and this revision has none");
   return {
     ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
-    ...{ generation: assignment.generation, epoch, revisionId: run.revision_id },
+    ...{ listenerId, generation: assignment.generation, epoch, revisionId: run.revision_id },
     ...{ image: artifact.uri, healthPath: artifact.health_path, env: run.env, secrets },
     ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
     cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,

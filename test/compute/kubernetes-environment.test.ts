@@ -38,7 +38,15 @@ const policy: ClusterPolicy = {
 function workloadWith(env: Record<string, string>): Workload {
   return {
     ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "agent-1234abcd" },
-    ...{ generation: 1, epoch: 1, image: "registry.example.com/agent:1", healthPath: "/ok", secrets: {}, env },
+    ...{
+      listenerId: randomUUID(),
+      generation: 1,
+      epoch: 1,
+      image: "registry.example.com/agent:1",
+      healthPath: "/ok",
+      secrets: {},
+      env,
+    },
     ...{ startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
     cluster: {
       ...{ namespace: "agents", spec: {}, sizes: effectiveSizes(null, {}), secret_references: [] },

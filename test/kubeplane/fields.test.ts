@@ -21,7 +21,14 @@ const bare: ClusterTraits = {
 function workloadWith(spec: ResourceSpec, namespace = "agents"): Workload {
   return {
     ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "sentinel-1234abcd" },
-    ...{ generation: 1, epoch: 1, image: "127.0.0.1:1/agent:1", healthPath: "/ok", secrets: {} },
+    ...{
+      listenerId: randomUUID(),
+      generation: 1,
+      epoch: 1,
+      image: "127.0.0.1:1/agent:1",
+      healthPath: "/ok",
+      secrets: {},
+    },
     env: { PIERHEAD_CORE_COMMAND: "/core" },
     ...{ startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
     cluster: {

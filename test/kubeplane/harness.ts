@@ -64,15 +64,25 @@ export interface Place extends AsyncDisposable {
   deployed(run: RevisionRun): Promise<{ deployment_id: string; slug: string }>;
 }
 
+interface PlaceOptions {
+  url?: string;
+  clock?: Clock;
+  logger?: Logger;
+  /** In the namespace of another one. */
+  beside?: Place;
+  listenerId?: string;
+}
+
 /** A namespace with the shipped Role, and a listener that follows a control plane of ours there. */
 export async function openPlace(
   plane: Plane,
   changed: Partial<ClusterPolicy> = {},
-  { url, clock = systemClock, logger = ownLogger }: { url?: string; clock?: Clock; logger?: Logger } = {},
+  { url, clock = systemClock, logger = ownLogger, beside, listenerId }: PlaceOptions = {},
 ): Promise<Place> {
-  const namespace = await plane.newNamespace();
-  await grant(plane, namespace);
+  const namespace = beside?.namespace ?? (await plane.newNamespace());
+  if (beside === undefined) await grant(plane, namespace);
   const controlPlane = new ControlPlane();
+  if (listenerId !== undefined) controlPlane.listenerId = listenerId;
   const address = plane.address("listener");
   const api = new ApiServer({ ...address, url: url ?? address.url });
   const cluster = await openKubernetesCluster({
@@ -117,6 +127,7 @@ export async function openPlace(
     async [Symbol.asyncDispose]() {
       await listener.stop();
       await cluster.close();
+      if (beside !== undefined) return;
       await plane.admin.call({ method: "DELETE", path: `/api/v1/namespaces/${namespace}`, signal: signal() });
     },
   };

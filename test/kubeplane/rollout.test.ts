@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
+import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import { eventually } from "../eventually.ts";
 import { newRun, openPlace, startWorld } from "./harness.ts";
@@ -92,6 +93,27 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     const secrets = await place.list("Secret");
     assert.equal(secrets.length, 1);
     assert.equal((secrets[0] as unknown as { immutable: boolean }).immutable, true);
+  });
+
+  test("what another listener runs in the same namespace is left alone; what this one ran and nobody wants goes", async () => {
+    await using place = await openPlace(world.plane);
+    const { slug } = await place.deployed(newRun(place));
+    const anchorOf = (name: string) => place.get<Living>("ConfigMap", name);
+    const other = await openPlace(world.plane, {}, { beside: place });
+    const theirs = await other.deployed(newRun(other));
+    assert.equal((await anchorOf(slug))?.metadata.deletionTimestamp, undefined);
+    await other[Symbol.asyncDispose]();
+    const { listenerId } = other.controlPlane;
+    await using again = await openPlace(world.plane, {}, { beside: place, listenerId });
+    await eventually(
+      () => anchorOf(theirs.slug),
+      (anchor) => anchor === null,
+      { timeoutMs: 60_000, what: "no anchor of the listener that nobody wants" },
+    );
+    assert.equal((await anchorOf(slug))?.metadata.deletionTimestamp, undefined);
+    const { deployment_id } = again.controlPlane.assign({ deployment_id: randomUUID(), slug, target: newRun(again) });
+    const report = await again.reported(deployment_id, ({ cause }) => cause !== null);
+    assert.match(report.cause?.message ?? "", new RegExp(`The ConfigMap ${slug} .* is not of this deployment`));
   });
 
   test("what somebody else changes or deletes is made right again", async () => {

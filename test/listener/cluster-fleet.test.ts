@@ -97,7 +97,7 @@ function startFleet(cluster: Partial<ClusterCompute>) {
     report: (snapshot) => reports.push(snapshot),
     forget: () => {},
     tracked: new TrackedReplicas({ track: () => {}, forget: () => {} }),
-    epoch: () => 1,
+    session: () => ({ epoch: 1, listener_id: "00000000-0000-4000-8000-000000000001" }),
     mayAct: () => true,
   });
   fleet.lead();

@@ -32,6 +32,7 @@ export class ControlPlane {
   readonly samples: MetricSample[] = [];
   readonly secrets = new Map<string, Record<string, string>>();
   readonly assignments = new Map<string, Assignment>();
+  listenerId: string = randomUUID();
   epoch = 0;
   leaseTtlS = 1;
   heartbeatS = 1;
@@ -161,7 +162,7 @@ export class ControlPlane {
 
   #openSession(): Answer {
     this.epoch += 1;
-    const ids = { session_id: randomUUID(), listener_id: randomUUID(), epoch: this.epoch, protocol: 1 };
+    const ids = { session_id: randomUUID(), listener_id: this.listenerId, epoch: this.epoch, protocol: 1 };
     return { status: 201, body: { ...ids, heartbeat_s: this.heartbeatS, lease_ttl_s: this.leaseTtlS } };
   }
 

@@ -5,8 +5,10 @@ import { findDrift, WrittenObjects } from "./drift.ts";
 import { type KindName, kinds } from "./kinds.ts";
 import {
   componentLabel,
+  deploymentLabel,
   driftAnnotation,
   labelsOf,
+  listenerLabel,
   pausedAnnotation,
   secretNameOf,
   teardownFinalizer,
@@ -17,6 +19,7 @@ import {
   type ClusterPolicy,
   type ClusterTraits,
   type DatabaseMode,
+  ForbiddenWorkload,
   type Manifest,
   Superseded,
   UnusableWorkload,
@@ -72,6 +75,7 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   checkWorkload(workload, policy);
   const namespace = workload.cluster.namespace as string;
   const before = await api.get<Living>("ConfigMap", namespace, workload.slug, signal);
+  if (before !== null) refuseForeign(before, workload);
   const known = before === null ? null : readAnchor(before);
   const wishes = before?.metadata.annotations ?? {};
   const written = new WrittenObjects();
@@ -143,13 +147,19 @@ async function applyAnchor(
     metadata: {
       name: slug,
       namespace: cluster.namespace as string,
-      labels: labelsOf(workload, "anchor"),
+      labels: { ...labelsOf(workload, "anchor"), [listenerLabel]: workload.listenerId },
       finalizers: [teardownFinalizer],
       ...(before !== null && { resourceVersion: before.metadata.resourceVersion }),
     },
     data,
   };
   return (await api.apply(manifest, signal)) as Living;
+}
+
+/** @throws ForbiddenWorkload for what others made, of which nothing may be changed. */
+function refuseForeign({ metadata: { name, namespace, labels } }: Living, { deploymentId }: Workload): void {
+  if (labels?.[deploymentLabel] === deploymentId) return;
+  throw new ForbiddenWorkload(`The ConfigMap ${name} in ${namespace} is not of this deployment. Rename or remove it.`);
 }
 
 /** @throws Superseded */

@@ -6,7 +6,7 @@ import { type ApiServer, KubeError } from "./api-server.ts";
 import { type Applied, applyWorkload, childKinds, type Living, readAnchor } from "./apply.ts";
 import { capabilitiesOf, discover } from "./discover.ts";
 import { WrittenObjects } from "./drift.ts";
-import { componentLabel, deploymentLabel, revisionAnnotation } from "./names.ts";
+import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./names.ts";
 import { readPodLog } from "./pod-logs.ts";
 import { type Removal, removeDeployment } from "./remove.ts";
 import { managedText, selectorText } from "./render.ts";
@@ -130,7 +130,8 @@ class KubernetesCluster implements ClusterCompute {
       const { items } = await this.#options.api.list<Living>("ConfigMap", namespace, query, signal);
       for (const anchor of items) {
         const deploymentId = anchor.metadata.labels?.[deploymentLabel] ?? "";
-        held.push({ deploymentId, namespace, slug: readAnchor(anchor).slug });
+        const listenerId = anchor.metadata.labels?.[listenerLabel] ?? null;
+        held.push({ deploymentId, namespace, slug: readAnchor(anchor).slug, listenerId });
       }
     }
     return held;

@@ -3,6 +3,8 @@ import type { Workload } from "./workload.ts";
 
 export const labelPrefix = "pierhead.dev/";
 export const deploymentLabel = `${labelPrefix}deployment-id`;
+/** Whose deployment it is: others may work in the same namespace, and what they made looks like ours without it. */
+export const listenerLabel = `${labelPrefix}listener-id`;
 export const revisionAnnotation = `${labelPrefix}revision-id`;
 export const pausedAnnotation = `${labelPrefix}paused`;
 export const driftAnnotation = `${labelPrefix}drift`;

@@ -3,6 +3,8 @@ import type { ClusterRun } from "../../contract/cluster.ts";
 /** One revision of one deployment, as a cluster is to run it. */
 export interface Workload {
   deploymentId: string;
+  /** Who runs it. */
+  listenerId: string;
   tenantId: string;
   revisionId: string;
   /** Base of all names: at most 39 characters, a DNS label. */
