@@ -104,13 +104,15 @@ export class BuildRunner {
     return true;
   }
 
-  /** Stops all builds and hands them over: the next server begins them again at once. */
+  /**
+   * Stops all builds and hands them over: the next server begins them again at once. In this order, as what is killed is
+   * found by the build's id: a replica of the same machine that had begun again would lose its own programs.
+   */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#heartbeat);
-    const running = [...this.#running.values()];
+    await Promise.all([...this.#running.values()].map(({ build }) => build?.cancel()));
     await releaseBuilds(this.#db, this.#settings.owner);
-    await Promise.all(running.map(({ build }) => build?.cancel()));
   }
 
   async #run(revision: BuildOf, request: BuildRequest, entry: { build: RunningBuild | null; isCancelled: boolean }) {
