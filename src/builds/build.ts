@@ -45,7 +45,7 @@ export interface BuildRequest {
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */
   key: string;
-  /** `<work root>/<buildId>`: scratch space of this build; removed when it ends, however it ends. */
+  /** `workDirOf`: scratch space of this attempt; removed when it ends, however it ends. */
   workDir: string;
   /** Shared by all builds: package manager caches and toolchains. */
   cacheDir: string;

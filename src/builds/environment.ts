@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { buildIdVariable } from "./processes.ts";
+import { buildMark } from "./processes.ts";
 
 /** What a build's programs may know of the environment Pierhead was started in: how to reach the outside, and its language. */
 const passedOn = new Set(
@@ -25,7 +25,7 @@ const passedOnPattern = /^npm_config_(@|\/\/)|^UV_INDEX_\w+_(USERNAME|PASSWORD)$
  */
 export function buildEnvironment(
   host: NodeJS.ProcessEnv,
-  build: { buildId: string; homeDir: string; tempDir: string; cacheDir: string; nodePath: string },
+  build: { buildId: string; workerPid: number; homeDir: string; tempDir: string; cacheDir: string; nodePath: string },
 ): Record<string, string> {
   const userConfig = npmUserConfig(host);
   return {
@@ -57,7 +57,7 @@ export function buildEnvironment(
     UV_NO_PROGRESS: "1",
     COREPACK_ENABLE_DOWNLOAD_PROMPT: "0",
     LANGGRAPH_CLI_NO_ANALYTICS: "1",
-    [buildIdVariable]: build.buildId,
+    ...buildMark(build),
   };
 }
 

@@ -3,8 +3,14 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Every process of a build carries this variable, whatever session or process group it moved to. */
-export const buildIdVariable = "PIERHEAD_BUILD_ID";
+/**
+ * Every process of a build carries this, whatever session or process group it moved to. It names the worker too: a server
+ * that stood still for longer than its lease may have lost the build to another one of the same machine, which has begun
+ * it again, and ends only what is its own.
+ */
+export const buildMark = (build: { buildId: string; workerPid: number }) => ({
+  PIERHEAD_BUILD_ID: `${build.buildId}.${build.workerPid}`,
+});
 
 /** A process that a recycled pid cannot be taken for. */
 export interface ProcessIdentity {
@@ -28,7 +34,7 @@ export function startedAtTicks(pid: number): string | null {
 const killTimeoutMs = 20_000;
 
 /**
- * Kills everything a build has started and waits until none of it is left: what carries the build's id in its
+ * Kills everything a build has started and waits until none of it is left: what carries the build's mark in its
  * environment, what belongs to the leader's session, and the descendants of both.
  *
  * @param build.isSessionOurs the leader was our own child a moment ago, so its session is the build's even when it is
@@ -46,9 +52,14 @@ export async function killBuildProcesses(build: {
   const ticks = startedAtTicks(leader.pid);
   const isOurs = ticks === leader.startedAtTicks || (ticks === null && isSessionOurs);
   const root = isOurs ? leader.pid : null;
+  const mark = Buffer.from(
+    `\0${Object.entries(buildMark({ buildId, workerPid: leader.pid }))
+      .flat()
+      .join("=")}\0`,
+  );
   const end = performance.now() + killTimeoutMs;
   for (;;) {
-    const found = membersOf(await listProcesses(buildId), root).filter((pid) => pid !== sparePid);
+    const found = membersOf(await listProcesses(mark), root).filter((pid) => pid !== sparePid);
     if (found.length === 0) return;
     if (performance.now() > end) throw new Error(`processes ${found.join(", ")} of build ${buildId} cannot be killed`);
     for (const pid of found) kill(pid);
@@ -94,9 +105,9 @@ function membersOf(processes: Listed[], root: number | null): number[] {
   return [...members].filter((pid) => pid > 1 && pid !== process.pid);
 }
 
-async function listProcesses(buildId: string): Promise<Listed[]> {
+/** @param mark a variable of the environment as /proc has it, with a zero byte on either side. */
+async function listProcesses(mark: Buffer): Promise<Listed[]> {
   if (process.platform !== "linux") return listWithPs();
-  const mark = Buffer.from(`\0${buildIdVariable}=${buildId}\0`);
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const listed = await Promise.all(pids.map((pid) => readProcess(pid, mark)));
   return listed.filter((process) => process !== null);

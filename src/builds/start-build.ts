@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
@@ -45,11 +46,37 @@ export async function killBuild(build: { pid: number; startedAtTicks: string; bu
   await killBuildProcesses({ buildId, leader: { pid, startedAtTicks: ticks }, isSessionOurs: false });
 }
 
-/** Removes the work directories (`<workRoot>/<buildId>`) of builds that run no more. Called once, at start. */
-export async function sweepWorkDirs(workRoot: string, liveBuildIds: ReadonlySet<string>): Promise<void> {
+/** A directory name no other attempt at this build has: who comes late to tidy up after an earlier one meets its own only. */
+export function workDirOf(workRoot: string, buildId: string): string {
+  return path.join(workRoot, `${buildId}.${randomBytes(4).toString("hex")}`);
+}
+
+/**
+ * Removes the work directories of builds that run no more.
+ * @param findLive asked when the directories are known: what another server begins in between is not looked at.
+ */
+export async function sweepWorkDirs(workRoot: string, findLive: () => Promise<string[]>): Promise<void> {
   const names = await readdir(workRoot).catch(() => []);
-  const dead = names.filter((name) => !liveBuildIds.has(name));
-  await Promise.all(dead.map((name) => rm(path.join(workRoot, name), { recursive: true, force: true })));
+  const live = new Set(await findLive());
+  await removeAll(
+    workRoot,
+    names.filter((name) => !live.has(buildIdOf(name))),
+  );
+}
+
+/** Removes what earlier attempts at one build left. */
+export async function removeWorkDirs(workRoot: string, buildId: string): Promise<void> {
+  const names = await readdir(workRoot).catch(() => []);
+  await removeAll(
+    workRoot,
+    names.filter((name) => buildIdOf(name) === buildId),
+  );
+}
+
+const buildIdOf = (name: string) => name.split(".")[0] ?? "";
+
+async function removeAll(directory: string, names: string[]): Promise<void> {
+  await Promise.all(names.map((name) => rm(path.join(directory, name), { recursive: true, force: true })));
 }
 
 class WatchedBuild implements RunningBuild {

@@ -66,7 +66,8 @@ async function prepareEnvironment(request: BuildRequest): Promise<Record<string,
   const { buildId, workDir, cacheDir } = request;
   const [homeDir, tempDir] = [path.join(workDir, "home"), path.join(workDir, "tmp")];
   await Promise.all([homeDir, tempDir, cacheDir].map((directory) => mkdir(directory, { recursive: true })));
-  const env = buildEnvironment(process.env, { buildId, homeDir, tempDir, cacheDir, nodePath: process.execPath });
+  const places = { homeDir, tempDir, cacheDir, nodePath: process.execPath };
+  const env = buildEnvironment(process.env, { buildId, workerPid: process.pid, ...places });
   for (const name of Object.keys(process.env)) delete process.env[name];
   Object.assign(process.env, env);
   return env;

@@ -1,5 +1,6 @@
+import path from "node:path";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../builds/build.ts";
-import { killBuild, startBuild } from "../builds/start-build.ts";
+import { killBuild, removeWorkDirs, startBuild } from "../builds/start-build.ts";
 import {
   claimBuild,
   finishBuild,
@@ -80,6 +81,7 @@ export class BuildRunner {
         return false;
       }
       await endLeftBuild(left, revision.id);
+      await removeWorkDirs(path.dirname(request.workDir), revision.id);
       void this.#run(revision, request, entry);
       return true;
     } catch (error) {
@@ -104,14 +106,16 @@ export class BuildRunner {
     return true;
   }
 
-  /**
-   * Stops all builds and hands them over: the next server begins them again at once. In this order, as what is killed is
-   * found by the build's id: a replica of the same machine that had begun again would lose its own programs.
-   */
+  /** Stops all builds and hands them over: the next server begins them again at once, and none runs twice. */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#heartbeat);
-    await Promise.all([...this.#running.values()].map(({ build }) => build?.cancel()));
+    await Promise.all(
+      [...this.#running.values()].map((entry) => {
+        entry.isCancelled = true; // one that is about to start ends as soon as it has
+        return entry.build?.cancel();
+      }),
+    );
     await releaseBuilds(this.#db, this.#settings.owner);
   }
 

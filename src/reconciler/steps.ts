@@ -1,6 +1,7 @@
 import path from "node:path";
 import { sql } from "kysely";
 import type { BuildRequest } from "../builds/build.ts";
+import { workDirOf } from "../builds/start-build.ts";
 import type { Artifact } from "../contract/assignment.ts";
 import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
@@ -245,7 +246,7 @@ async function beginBuild(
     buildCommand: revision.source_config.build_command,
     artifactsDir: path.join(settings.dataDir, "artifacts"),
     key: revision.artifact_key ?? revisionId,
-    workDir: path.join(settings.dataDir, "builds", revisionId),
+    workDir: workDirOf(path.join(settings.dataDir, "builds"), revisionId),
     cacheDir: settings.cacheDir,
     timeoutMs: settings.buildTimeoutMs,
     diskBytesMax: buildDiskBytesMax,

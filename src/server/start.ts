@@ -253,7 +253,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
 async function startReconciler(ground: Ground, closing: Closing): Promise<void> {
   const { config, logger, db, sealer, events, databases, imageNames, tracing, traces, github, metrics } = ground;
   const { address, installationId, owner } = ground;
-  await sweepWorkDirs(path.join(config.dataDir, "builds"), new Set(await findLiveBuilds(db)));
+  await sweepWorkDirs(path.join(config.dataDir, "builds"), () => findLiveBuilds(db));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const builds = new BuildRunner({ db, logger, ended: metrics.builds }, settings);
   const uploads = path.join(config.dataDir, "uploads");

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
 import { startedAtTicks } from "../../src/builds/processes.ts";
-import { killBuild } from "../../src/builds/start-build.ts";
+import { killBuild, workDirOf } from "../../src/builds/start-build.ts";
 import { eventually } from "../eventually.ts";
 import { begin, filesSource, processesWith, scratch } from "./fixtures.ts";
 
@@ -114,6 +114,25 @@ test("a build left by an earlier server is killed by its identity, and a strange
   assert.deepEqual(await processesWith(mark), []);
   const result = await build.result;
   assert.equal(!result.ok && result.reason, "BuilderFailed");
+});
+
+test("whoever lost a build to another server of the same machine ends what is its own, and nothing of the other's", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
+  await using place = await scratch();
+  const stoodStill = await beginHanging(place.dir);
+  const took = await beginHanging(place.dir, {
+    buildId: stoodStill.buildId,
+    workDir: workDirOf(path.join(place.dir, "builds"), stoodStill.buildId),
+  });
+  await stoodStill.build.cancel();
+  assert.deepEqual(await processesWith(stoodStill.mark), []);
+  assert.ok((await processesWith(took.mark)).length >= hangingProcesses);
+  const [left, ...others] = await readdir(path.join(place.dir, "builds"));
+  assert.deepEqual(others, []);
+  assert.ok((await readdir(path.join(place.dir, "builds", left ?? ""))).includes("source"));
+  await took.build.cancel();
+  assert.deepEqual(await processesWith(took.mark), []);
 });
 
 test("a worker that is killed is reported as such, and what it started dies too", {

@@ -4,7 +4,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { builderVersion, listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
 import type { BuildSource } from "../../src/builds/build.ts";
-import { sweepWorkDirs } from "../../src/builds/start-build.ts";
+import { removeWorkDirs, sweepWorkDirs } from "../../src/builds/start-build.ts";
 import { begin, filesSource, gitRepository, gitSource, scratch } from "./fixtures.ts";
 import { gzippedTar, writeArchive } from "./tar-fixture.ts";
 
@@ -342,7 +342,7 @@ test("the environment of a build holds nothing of the server but what it needs, 
     const { env, node, nice } = JSON.parse(await readFile(path.join(result.artifact.path, "env.json"), "utf8"));
     assert.equal(node, process.version);
     assert.ok(nice >= 10);
-    assert.match(env.HOME, /builds\/test-\d+-\d+\/home$/);
+    assert.match(env.HOME, /builds\/test-\d+-\d+\.\w+\/home$/);
     assert.deepEqual(
       Object.keys(env).filter((name) => /PIERHEAD|DATABASE|SECRET|TOKEN/.test(name)),
       ["PIERHEAD_BUILD_ID"],
@@ -364,8 +364,16 @@ test("artifacts are listed and removed, and work directories of dead builds are 
   await removeArtifact(path.join(artifactsDir, "a"));
   assert.deepEqual(await readdir(artifactsDir), ["b"]);
   const workRoot = path.join(place.dir, "builds");
-  await Promise.all(["dead", "alive"].map((id) => mkdir(path.join(workRoot, id, "source"), { recursive: true })));
-  await writeFile(path.join(workRoot, "dead/source/a"), "");
-  await sweepWorkDirs(workRoot, new Set(["alive"]));
-  assert.deepEqual(await readdir(workRoot), ["alive"]);
+  await Promise.all(
+    ["dead.1", "alive.1", "begun-again.1", "begun-again.2"].map((id) =>
+      mkdir(path.join(workRoot, id, "source"), { recursive: true }),
+    ),
+  );
+  await writeFile(path.join(workRoot, "dead.1/source/a"), "");
+  await sweepWorkDirs(workRoot, async () => {
+    await mkdir(path.join(workRoot, "begun-meanwhile.1"));
+    return ["alive", "begun-again"];
+  });
+  await removeWorkDirs(workRoot, "begun-again");
+  assert.deepEqual((await readdir(workRoot)).toSorted(), ["alive.1", "begun-meanwhile.1"]);
 });

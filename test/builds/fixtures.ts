@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { execa } from "execa";
 import type { BuildLine, BuildRequest, BuildSource, RunningBuild } from "../../src/builds/build.ts";
-import { startBuild } from "../../src/builds/start-build.ts";
+import { startBuild, workDirOf } from "../../src/builds/start-build.ts";
 
 /** A directory of its own for one test, removed at the end of its scope. */
 export async function scratch(): Promise<{ dir: string } & AsyncDisposable> {
@@ -72,7 +72,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
       buildCommand: null,
       artifactsDir: path.join(dir, "artifacts"),
       key: `key-${buildId}`,
-      workDir: path.join(dir, "builds", buildId),
+      workDir: workDirOf(path.join(dir, "builds"), buildId),
       cacheDir: path.join(dir, "cache"),
       timeoutMs: 120_000,
       diskBytesMax: 500 * 1024 * 1024,

@@ -158,7 +158,7 @@ test("interrupting a build kills it with everything it started, at once", async 
   await repository.commit({ "pierhead.json": build(["node", "-e", script]) });
   const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
   const revisionId = patched.latest_revision_id as string;
-  const marked = () => processesWith(`PIERHEAD_BUILD_ID=${revisionId}`);
+  const marked = () => processesWith(`PIERHEAD_BUILD_ID=${revisionId}.`);
   await eventually(marked, (found) => found.length >= 2, { what: "the build's processes" });
   await client.interruptRevision({ ...ids, revision_id: revisionId });
   await eventually(marked, (found) => found.length === 0, { what: "no process of the build" });
@@ -241,16 +241,17 @@ async function versionOf(url: string): Promise<string> {
 }
 
 /** Pids of processes whose environment has this entry; where there is no /proc, what `ps` shows of it. */
-async function processesWith(entry: string): Promise<string[]> {
+/** Processes with a variable that begins like this, `NAME=val`. */
+async function processesWith(start: string): Promise<string[]> {
   const pids = await readdir("/proc").catch(() => null);
   if (pids === null) {
     const { stdout } = await promisify(execFile)("ps", ["-axEo", "pid,command"]);
-    return stdout.split("\n").filter((line) => line.includes(entry));
+    return stdout.split("\n").filter((line) => line.includes(start));
   }
   const found: string[] = [];
   for (const pid of pids.filter((name) => /^\d+$/.test(name))) {
     const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
-    if (environment.split("\0").includes(entry)) found.push(pid);
+    if (`\0${environment}`.includes(`\0${start}`)) found.push(pid);
   }
   return found;
 }
