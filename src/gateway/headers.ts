@@ -130,8 +130,14 @@ function withoutSession(cookies: string): string {
   return others.join(";").trim();
 }
 
-/** Is that pair of name and value the console's? */
-const isOurs = (pair: string) => [sessionCookie, signInCookie].includes(pair.split("=", 1)[0]?.trim() ?? "");
+/**
+ * Is that pair of name and value the console's? A browser takes `=name=value` for a cookie without a name, and sends it as
+ * `name=value` (RFC 6265bis 5.7).
+ */
+const isOurs = (pair: string) => {
+  const [name = ""] = pair.replace(/^[=\s]+/, "").split("=", 1);
+  return [sessionCookie, signInCookie].includes(name.trim());
+};
 
 /** Names a `Connection` header adds to the hop-by-hop ones; framing and routing are not the sender's to take away. */
 function nominatedBy(connection: string | undefined): Set<string> | null {

@@ -55,6 +55,9 @@ test("no command shows the help; a misspelled one is refused with what was meant
 
 test("unknown options and missing arguments are refused with code 2", async () => {
   assert.equal((await runCli(["list", "--jsno"])).code, 2);
+  const unknown = await runCli(["list", "--status", "failed"]);
+  assert.equal(unknown.code, 2);
+  assert.match(unknown.stderr, /"failed" is no status of a deployment.*\n.*AWAITING_DATABASE, READY/);
   assert.equal((await runCli(["status"])).code, 2);
   assert.equal((await runCli(["status", "a", "b"])).code, 2);
   assert.equal(

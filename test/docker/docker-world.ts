@@ -80,7 +80,7 @@ export async function withQuietDockerd(
 /** As far as tests look at it. */
 export interface Inspected {
   Id: string;
-  Config: { Image: string; Env: string[] };
+  Config: { Image: string; Env: string[]; Labels: Record<string, string> };
   HostConfig: Record<string, unknown>;
   NetworkSettings: { Networks: Record<string, { IPAddress: string }> };
 }

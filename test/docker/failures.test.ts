@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec } from "../../src/compute/compute.ts";
+import { labels } from "../../src/compute/docker/container.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
@@ -125,6 +127,25 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     await ask(state, "/exit?code=4");
     await toldAgain.promise;
     assert.equal((await world.exits(healthy)).exitCode, 4);
+  });
+
+  test("a container that a start left when it failed without the engine is found and removed, and no other", async () => {
+    await using world = await DockerWorld.open(engine);
+    const wanted = await world.agent("healthy");
+    await world.start(wanted);
+    const { Config: config } = await world.inspect(wanted);
+    const left = { ...wanted, replicaId: randomUUID() };
+    const query = { name: `pierhead-${world.options.installationId.slice(0, 8)}-${left.replicaId}` };
+    const body = { Image: config.Image, Labels: { ...config.Labels, [labels.replica]: left.replicaId } };
+    const made = await engine.call<{ Id: string }>("POST", "/containers/create", { query, body });
+    await engine.call("POST", `/containers/${made.Id}/start`);
+    const states = await world.compute.observe(soon());
+    assert.deepEqual(
+      states.map(({ replicaId }) => replicaId),
+      [wanted.replicaId],
+    );
+    await assert.rejects(world.inspect(left), /No such container/);
+    assert.equal(await ask(await world.reaches(wanted, "ready"), "/ok"), '{"ok":true}');
   });
 
   test("a container that somebody kills has exited, one that somebody removes is gone", async () => {

@@ -7,6 +7,7 @@ test("an agent never sees the session of the console, and cannot set it; its pag
   await using agent = await startTarget((request, response) => {
     seen = request.headers.cookie;
     const cookies = ["pierhead_session=forged; Path=/", "pierhead_sign_in=forged; Path=/", "own=1"];
+    cookies.push("=pierhead_session=forged; Path=/", " = pierhead_session =forged");
     response.writeHead(200, { "set-cookie": cookies, "content-security-policy": "default-src *" }).end();
   });
   await using site = await startGateway();

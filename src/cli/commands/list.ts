@@ -1,4 +1,5 @@
-import type { Deployment } from "../../contract/deployment.ts";
+import type { Deployment, DeploymentStatus } from "../../contract/deployment.ts";
+import { usageFailure } from "../failure.ts";
 import { maskSecrets } from "../mask.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal.ts";
@@ -11,12 +12,29 @@ export interface ListOptions {
   limit: string;
 }
 
+/** The contract's list, whose module would bring all schemas into every start of this command. */
+const statuses: Record<DeploymentStatus, true> = {
+  AWAITING_DATABASE: true,
+  READY: true,
+  UNUSED: true,
+  AWAITING_DELETE: true,
+  AWAITING_FINAL_DELETE: true,
+  UNKNOWN: true,
+};
+
+/** @throws CliFailure for a word that no deployment's status can be; the server would answer with an empty list. */
+function parseStatus(text: string): string {
+  const status = text.toUpperCase();
+  if (Object.hasOwn(statuses, status)) return status;
+  throw usageFailure(`"${text}" is no status of a deployment.`, `Statuses: ${Object.keys(statuses).join(", ")}`);
+}
+
 /** The deployments of the workspace, newest first. */
 export async function list(session: Session, _: string[], options: ListOptions): Promise<void> {
   const client = await session.client();
   const most = parseWhole(options.limit);
   const query = {
-    ...(options.status === undefined ? {} : { status: options.status.toUpperCase() }),
+    ...(options.status === undefined ? {} : { status: parseStatus(options.status) }),
     ...(options.search === undefined ? {} : { name_contains: options.search }),
     ...(options.tag === undefined ? {} : { tag_value_ids: await tagIds(session, options.tag) }),
   };

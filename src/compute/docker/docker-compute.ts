@@ -288,7 +288,10 @@ class DockerCompute implements DockerComputeDriver {
     this.#logs.delete(replicaId);
   }
 
-  /** Compares what we know with what the engine has: what ended is asked why, what somebody removed is forgotten. */
+  /**
+   * Compares what we know with what the engine has: what ended is asked why, what somebody removed is forgotten, and what
+   * nobody knows is removed: a start that failed while the engine was away has left it.
+   */
   async #refresh(signal: AbortSignal): Promise<void> {
     const at = ++this.#time;
     const listed = new Map((await this.#list(signal)).map((container) => [container.Id, container]));
@@ -302,6 +305,15 @@ class DockerCompute implements DockerComputeDriver {
       if (container === undefined) await this.#lose(replica);
       else if (hasEnded(container)) replica.noteEnd();
     }
+    for (const container of listed.values()) await this.#removeStray(container);
+  }
+
+  async #removeStray({ Id: containerId, Labels: given }: ListedContainer): Promise<void> {
+    const replicaId = readRecord(given)?.replicaId;
+    if (replicaId === undefined) return;
+    if ([this.#replicas, this.#launching, this.#removing].some((known) => known.has(replicaId))) return;
+    await removeContainer(this.#engine, containerId);
+    this.#options.logger.warn({ replica_id: replicaId }, "a container that nobody wants was removed");
   }
 
   async #lose(replica: Replica): Promise<void> {
