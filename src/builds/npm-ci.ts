@@ -1,12 +1,13 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { explain } from "../telemetry/log.ts";
 import { nodeMajor } from "./artifact.ts";
 import type { Command } from "./command-line.ts";
 import type { BuildFailureReason } from "./failure.ts";
+import { moveWhole } from "./move-whole.ts";
 import { type BuildContext, runCommand } from "./run-command.ts";
 
 /** This many trees of packages are kept, the most recently used: about 64 MB each for a small agent. */
@@ -88,7 +89,7 @@ async function copy({ env, signal }: BuildContext, from: string, to: string): Pr
     () => false,
   );
   signal.throwIfAborted();
-  if (isCopied) await rename(unfinished, to).catch(() => {}); // another build was faster
+  if (isCopied) await moveWhole(unfinished, to, { env, signal }).catch(() => {}); // another build was faster
   await rm(unfinished, { recursive: true, force: true });
   return exists(to);
 }

@@ -1,4 +1,4 @@
-import { cp, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Artifact } from "../contract/assignment.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "./artifact.ts";
@@ -9,6 +9,7 @@ import { isUsable } from "./image/kept-image.ts";
 import { isFileInside } from "./inside.ts";
 import { installCommand } from "./install.ts";
 import type { PythonProject } from "./langgraph-config.ts";
+import { moveWhole } from "./move-whole.ts";
 import { isNpmCi, runNpmCi } from "./npm-ci.ts";
 import { type Project, readProject } from "./project.ts";
 import { layOutLocalPackages, packagesDirName } from "./python/local-packages.ts";
@@ -35,7 +36,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   if (wanted.kind === "image") {
     const { makeImage, storeManifest } = await import("./image/image-pipeline.ts");
     const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));
-    await steps.run("Store the artifact", () => storeManifest(request, artifact));
+    await steps.run("Store the artifact", () => storeManifest(request, artifact, context));
     return { ok: true, artifact, cached: false, steps: steps.done };
   }
   if (project.kind === "dockerfile") throw needsEngine(project);
@@ -198,7 +199,7 @@ async function prepareStart(
 /** Writes the manifest and renames the directory into its place: an artifact is complete or not there. */
 async function store(
   request: BuildRequest,
-  { sourceDir, signal }: BuildContext,
+  { sourceDir, env, signal }: BuildContext,
   { project, start, target }: { project: BuiltHere; start: StartPlan; target: string },
 ): Promise<Artifact & { kind: "directory" }> {
   const bytes = await directorySize(sourceDir, signal);
@@ -215,16 +216,17 @@ async function store(
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
   await mkdir(request.artifactsDir, { recursive: true });
-  return moveInto(sourceDir, artifact);
+  return moveInto(sourceDir, artifact, { env, signal });
 }
 
 /** Another build of the same source may have been faster: then its artifact is as good as ours. */
 async function moveInto(
   sourceDir: string,
   artifact: Artifact & { kind: "directory" },
+  context: Pick<BuildContext, "env" | "signal">,
 ): Promise<Artifact & { kind: "directory" }> {
   try {
-    await rename(sourceDir, artifact.path);
+    await moveWhole(sourceDir, artifact.path, context);
     return artifact;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -232,12 +234,12 @@ async function moveInto(
       const near = `${artifact.path}.unfinished-${process.pid}`;
       await cp(sourceDir, near, { recursive: true, verbatimSymlinks: true });
       await rm(sourceDir, { recursive: true, force: true });
-      return moveInto(near, artifact);
+      return moveInto(near, artifact, context);
     }
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
     const kept = await readArtifact(artifact.path);
     if (kept?.kind === "directory") return kept;
     await rm(artifact.path, { recursive: true, force: true });
-    return moveInto(sourceDir, artifact);
+    return moveInto(sourceDir, artifact, context);
   }
 }

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
-import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { installOnce } from "./install-once.ts";
+import { moveWhole } from "./move-whole.ts";
 import { type BuildContext, runCommand } from "./run-command.ts";
 import manifest from "./toolchains/langgraph-js.package.json" with { type: "json" };
 import lock from "./toolchains/langgraph-js.package-lock.json" with { type: "json" };
@@ -46,7 +47,7 @@ async function install(context: BuildContext, directory: string): Promise<void> 
   await writeFile(path.join(unfinished, "package.json"), JSON.stringify(manifest, null, 2));
   await writeFile(path.join(unfinished, "package-lock.json"), JSON.stringify(lock, null, 2));
   await runCommand({ ...context, sourceDir: unfinished }, { argv: installArgv, cwd: ".", env: {} }, "ToolchainFailed");
-  await rename(unfinished, directory).catch(async (error: unknown) => {
+  await moveWhole(unfinished, directory, context).catch(async (error: unknown) => {
     if ((await stat(directory).catch(() => null)) === null) throw error;
   });
 }

@@ -13,11 +13,15 @@ export async function writeJson(file: string, value: unknown): Promise<void> {
   await rename(draft, file);
 }
 
-/** @returns undefined when there is no such file, or nothing readable in it. */
+/**
+ * @returns undefined when there is no such file, or no JSON in it.
+ * @throws Error when it cannot be read: that it holds nothing is not known then.
+ */
 export async function readJson<T>(file: string): Promise<T | undefined> {
   try {
     return JSON.parse(await readFile(file, "utf8")) as T;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { labels, stateMount } from "../../compute/docker/container.ts";
 import { Engine } from "../../compute/docker/engine.ts";
@@ -12,6 +12,7 @@ import { BuildFailure, tooLarge } from "../failure.ts";
 import { isFileInside } from "../inside.ts";
 import { parseJsonText } from "../json-text.ts";
 import type { LanggraphProject, PythonProject } from "../langgraph-config.ts";
+import { moveWhole } from "../move-whole.ts";
 import type { Project } from "../project.ts";
 import type { BuildContext } from "../run-command.ts";
 import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
@@ -193,7 +194,11 @@ async function checkSize(engine: Engine, imageId: string, bytesMax: number): Pro
 }
 
 /** The manifest stands where the directory of an artifact would: whoever lists artifacts finds this one as well. */
-export async function storeManifest(request: BuildRequest, artifact: ImageArtifact): Promise<void> {
+export async function storeManifest(
+  request: BuildRequest,
+  artifact: ImageArtifact,
+  context: BuildContext,
+): Promise<void> {
   const target = path.join(request.artifactsDir, request.key);
   const draft = path.join(request.workDir, "manifest");
   await mkdir(draft, { recursive: true });
@@ -201,5 +206,5 @@ export async function storeManifest(request: BuildRequest, artifact: ImageArtifa
   await mkdir(request.artifactsDir, { recursive: true });
   // An older one is of an image that is gone, or of the same content.
   await rm(target, { recursive: true, force: true });
-  await rename(draft, target);
+  await moveWhole(draft, target, context);
 }

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { artifactManifestName } from "../artifact.ts";
 import { findProgram } from "../environment.ts";
 import { BuildFailure } from "../failure.ts";
 import { installOnce } from "../install-once.ts";
 import type { PythonProject } from "../langgraph-config.ts";
+import { moveWhole } from "../move-whole.ts";
 import { type BuildContext, runCommand } from "../run-command.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
 import { keepLocalPackages, replaceInFiles } from "./local-packages.ts";
@@ -148,17 +149,17 @@ async function install(context: BuildContext, draft: string, requirements: Requi
   }
 }
 
-async function moveTo({ env, signal }: BuildContext, draft: string, directory: string): Promise<void> {
+async function moveTo(context: BuildContext, draft: string, directory: string): Promise<void> {
   await mkdir(path.dirname(directory), { recursive: true });
   try {
-    await rename(draft, directory);
+    await moveWhole(draft, directory, context);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
     const near = `${directory}.unfinished`;
     await rm(near, { recursive: true, force: true });
     const { execa } = await import("execa");
-    await execa("cp", ["-RP", "--", draft, near], { env, extendEnv: false, cancelSignal: signal });
-    await rename(near, directory);
+    await execa("cp", ["-RP", "--", draft, near], { env: context.env, extendEnv: false, cancelSignal: context.signal });
+    await moveWhole(near, directory, context);
   }
 }
 

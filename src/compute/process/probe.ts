@@ -17,7 +17,7 @@ export async function probe(
 }
 
 async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent"> {
-  const report = await readJson<ShimReport>(files.report);
+  const report = await readJson<ShimReport>(files.report).catch(() => undefined); // it is the agent's own file
   if (report?.pid !== record.process.pid || report.nonce !== record.nonce) return "silent";
   const { port, serverVersion, healthPath } = report;
   const answer = await get(port, healthPath ?? "/");
