@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
-import { addressOf, assertQuiet, goTo, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertQuiet, dropFolder, goTo, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open } = world;
@@ -241,17 +241,6 @@ test("log lines are found by their level, their time and the replica that wrote 
   await page.context().close();
 });
 
-/** As the file manager's drag does: the browser is told of paths, and reads them itself. */
-async function dropFolder(page: Page, folder: string): Promise<void> {
-  const box = await page.locator(".drop").boundingBox();
-  assert.ok(box);
-  const devtools = await page.context().newCDPSession(page);
-  const at = { x: box.x + box.width / 2, y: box.y + 10, data: { items: [], files: [folder], dragOperationsMask: 1 } };
-  for (const type of ["dragEnter", "dragOver", "drop"] as const) {
-    await devtools.send("Input.dispatchDragEvent", { type, ...at });
-  }
-}
-
 test("a folder is uploaded, chosen or dropped, without what does not belong to a source, and runs", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "pierhead-folder-"));
   after(() => rm(folder, { recursive: true, force: true }));
@@ -274,9 +263,25 @@ test("a folder is uploaded, chosen or dropped, without what does not belong to a
   await page.getByText("3 files, 1 KiB.").waitFor();
   await page.getByLabel("Config file").fill("pierhead.json");
   await page.getByLabel("Name", { exact: true }).fill("uploaded");
-  await page.getByRole("button", { name: "Create and deploy" }).click();
+  // The upload fails, and then once more under another name: what was begun is gone on with, or goes.
+  const refusal = { status: 403, json: { detail: "This upload URL is not valid or has expired." } };
+  await page.route("**/uploads/**", (route) => route.fulfill(refusal));
+  const create = page.getByRole("button", { name: "Create and deploy" });
+  const fails = () => Promise.all([page.waitForResponse("**/uploads/**"), create.click()]);
+  await fails();
+  await page.getByRole("alert").getByText("This upload URL is not valid").waitFor();
+  await fails();
+  await page.getByLabel("Name", { exact: true }).fill("uploaded-2");
+  await fails();
+  await page.unrouteAll({ behavior: "wait" });
+  await create.click();
   await page.getByText("serves", { exact: true }).waitFor();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "uploaded");
+  const named = await pierhead.client.listDeployments({ name_contains: "uploaded" });
+  assert.deepEqual(
+    named.resources.map(({ name }) => name),
+    ["uploaded-2"],
+  );
   await page.context().close();
 });
 

@@ -100,3 +100,14 @@ export const addressOf = ({ id, tenant_id }: { id: string; tenant_id: string }) 
 export function assertQuiet({ complaints }: World): void {
   assert.deepEqual(complaints, []);
 }
+
+/** As the file manager's drag does: the browser is told of paths, and reads them itself. */
+export async function dropFolder(page: Page, folder: string): Promise<void> {
+  const box = await page.locator(".drop").boundingBox();
+  assert.ok(box);
+  const devtools = await page.context().newCDPSession(page);
+  const at = { x: box.x + box.width / 2, y: box.y + 10, data: { items: [], files: [folder], dragOperationsMask: 1 } };
+  for (const type of ["dragEnter", "dragOver", "drop"] as const) {
+    await devtools.send("Input.dispatchDragEvent", { type, ...at });
+  }
+}

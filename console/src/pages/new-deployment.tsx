@@ -1,7 +1,8 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
+import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment, DeploymentType } from "../../../src/contract/deployment.ts";
 import { archiveOf } from "../archive.ts";
 import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
@@ -23,10 +24,11 @@ export function NewDeploymentPage() {
   const { say } = useToasts();
   const navigate = useNavigate();
   const [draft, setDraft] = useState<Draft>(emptyDraft);
+  const begun = useRef<Begun | null>(null);
   const problems = problemsOf(draft);
   const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }));
   const create = useMutation({
-    mutationFn: () => createFrom(client, draft),
+    mutationFn: () => createFrom(client, draft, begun),
     onSuccess: (made) => {
       say(`${made.name} was created.`);
       void queries.invalidateQueries({ queryKey: ["deployments"] });
@@ -212,11 +214,34 @@ function General({ draft, change, problems }: FormProps) {
   );
 }
 
+/** What an earlier attempt has made whose source did not arrive, and what was asked for then. */
+interface Begun {
+  made: Deployment;
+  asked: string;
+}
+
 /** An upload is a deployment without a source first, then the source, then the revision that is made of it. */
-async function createFrom(client: Client, draft: Draft): Promise<Deployment> {
+async function createFrom(client: Client, draft: Draft, begun: { current: Begun | null }): Promise<Deployment> {
   if (draft.source !== "internal_source") return client.createDeployment({ body: bodyOf(draft) });
   const archive = await archiveOf(draft.files);
+  const asked = JSON.stringify(bodyOf(draft));
+  if (begun.current !== null && begun.current.asked !== asked) await discard(client, begun.current.made);
+  else if (begun.current !== null) return deploySource(client, begun.current.made, draft, archive);
   const made = await client.createDeployment({ body: bodyOf(draft) });
+  begun.current = { made, asked };
+  return deploySource(client, made, draft, archive);
+}
+
+/** Its name is free afterwards. */
+async function discard(client: Client, made: Deployment): Promise<void> {
+  const ids = { deployment_id: made.id };
+  await client.deleteDeployment(ids).catch((error: unknown) => {
+    if (!(error instanceof ApiFailure && error.status === 404)) throw error;
+  });
+  await client.waitForDeletion(ids);
+}
+
+async function deploySource(client: Client, made: Deployment, draft: Draft, archive: Blob): Promise<Deployment> {
   const ids = { deployment_id: made.id };
   const { upload_url, object_path } = await client.createUploadUrl(ids);
   // The address that the server gives out may be another name of it; this page may call its own alone.
