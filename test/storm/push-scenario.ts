@@ -20,7 +20,7 @@ import {
 const pushPoints: readonly (FaultPoint | string)[] = ["branch looked at", "push heard", "push revisions made"];
 
 /** Whether a server that dies there dies of a push; the rest of a life need not be lived then. */
-export const isOfPush = (point: string | null) => point !== null && pushPoints.includes(point);
+export const isOfPush = (points: string[] | null) => points?.every((point) => pushPoints.includes(point)) ?? false;
 
 /**
  * A commit from the message of its host to the replica that answers. The host says it again when nobody answers. Ends

@@ -19,7 +19,8 @@ import { stormVictims } from "./victims.ts";
 /**
  * npm run storm [-- --runs N] [--points a,b] [--random N] [--lanes N]: kills the server with SIGKILL at every step it persists, in
  * the middle of a deployment's life, N times each, and then at random moments. After each life nothing may be lost, done
- * twice or left over. Several lives go on at a time, each on a server of its own: a life mostly waits.
+ * twice or left over. Several lives go on at a time, each on a server of its own: a life mostly waits. In one life the
+ * server dies at three of the steps, far from each other.
  *
  * npm run storm -- --replicas N [--deployments N] [--agents N] [--freeze MS] [--skew-minutes N]
  * [--jump-minutes N]: replicas of a control plane on one PostgreSQL, with clocks that are so far ahead and behind; that of
@@ -52,18 +53,27 @@ const randomDeathsMax = 6;
 const shared = { PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"), PIERHEAD_DRAIN_TIMEOUT_MS: "5000" };
 const counts = { passed: 0, failed: 0 };
 interface Life {
-  title: string;
-  point: string | null;
-  random: number | null;
+  run: number;
+  /** Where the server dies, one after the other; null: at random. */
+  points: string[] | null;
 }
 
-const points = options.points?.split(",") ?? [...faultPoints];
+/** What `scenario.ts` does later than most deployments do. */
+const lateInLife = [
+  "revisions skipped",
+  "revision interrupted",
+  "build cancelled",
+  "upload begun",
+  "upload finished",
+  "revision awaiting deploy",
+];
+
 const numbered = (count: string) => Array.from({ length: Number(count) }, (_, index) => index + 1);
 const lives: Life[] = [
-  ...points.flatMap((point) =>
-    numbered(options.runs).map((run) => ({ title: `killed at "${point}", run ${run}`, point, random: null })),
+  ...numbered(options.runs).flatMap((run) =>
+    groupsOf(options.points?.split(",") ?? [...faultPoints]).map((points) => ({ run, points })),
   ),
-  ...numbered(options.random).map((run) => ({ title: `killed at random, run ${run}`, point: null, random: run })),
+  ...numbered(options.random).map((run) => ({ run, points: null })),
 ];
 
 if (options.replicas === undefined && options.victims === undefined) {
@@ -113,11 +123,36 @@ async function lane(): Promise<void> {
   }
 }
 
-async function attempt({ title, point, random }: Life, dataDir: string): Promise<void> {
+/**
+ * Steps that one life can die at: in the order in which the life comes to them, and as far from each other as can be, as a
+ * build whose servers died thrice is given up.
+ */
+function groupsOf(points: string[]): string[][] {
+  const isEarly = (point: string) => !lateInLife.includes(point) && !isEnd(point);
+  const ofLife = [
+    ...points.filter((point) => isEarly(point) && !isOfPush([point])),
+    ...lateInLife.filter((point) => points.includes(point)),
+    ...points.filter(isEnd),
+  ];
+  const count = Math.ceil(ofLife.length / 3);
+  const groups = Array.from({ length: count }, (_, at) => ofLife.filter((_, index) => index % count === at));
+  return [...groups, points.filter((point) => isOfPush([point]))].filter(({ length }) => length > 0);
+}
+
+function isEnd(point: string): boolean {
+  return /^(delete|deployment (finalized|row)|webhook)/.test(point);
+}
+
+async function attempt({ run, points }: Life, dataDir: string): Promise<void> {
   const began = performance.now();
+  const title = `killed at ${points === null ? "random" : points.map((point) => `"${point}"`).join(", ")}, run ${run}`;
   try {
-    const deaths = await liveOnce(dataDir, point, random);
-    counts.passed += 1;
+    const deaths = await liveOnce(dataDir, points);
+    const missed = points?.slice(deaths) ?? [];
+    // The death before may have changed the course of that life.
+    if (missed.length > 0 && deaths > 0) lives.push(...missed.map((point) => ({ run, points: [point] })));
+    else assert.deepEqual(missed, [], "the server never reached this step");
+    counts.passed += points === null ? 1 : deaths;
     console.log(`ok   ${title} (${deaths} deaths, ${Math.round(performance.now() - began)} ms)`);
   } catch (error) {
     counts.failed += 1;
@@ -125,35 +160,39 @@ async function attempt({ title, point, random }: Life, dataDir: string): Promise
   }
 }
 
-/** One life of one deployment on a server that dies once (at `point`) or several times (at random), and always comes back. */
-async function liveOnce(dataDir: string, point: string | null, random: number | null): Promise<number> {
+/**
+ * One life of one deployment on a server that dies at each of `points`, or several times at random, and always comes back.
+ * @returns how often it died.
+ */
+async function liveOnce(dataDir: string, points: string[] | null): Promise<number> {
   let deaths = 0;
   let isOver = false;
   // One port for the whole life: clients that wait for the server to come back find it.
   await using repository = await createAgentRepository();
   await using github = await startGithub({ "acme/bot": repository.directory });
   const environment = { ...shared, ...github.environment, PORT: String(await freePort()) };
-  const fault = point === null ? {} : { PIERHEAD_FAULT_POINT: point };
 
-  /** A start may itself reach the point; the one after it may not. */
-  async function begin(faults: Record<string, string>): Promise<ServerProcess> {
-    const started = await startServerProcess(dataDir, { ...environment, ...faults });
+  /** A start may itself reach the step. */
+  async function begin(): Promise<ServerProcess> {
+    const point = points?.[deaths];
+    const fault = point === undefined ? {} : { PIERHEAD_FAULT_POINT: point };
+    const started = await startServerProcess(dataDir, { ...environment, ...fault });
     if (started === undefined) {
       deaths += 1;
-      return begin({});
+      return begin();
     }
-    if (deaths < randomDeathsMax) killLater(started, { random, deaths });
+    if (points === null && deaths < randomDeathsMax) killLater(started, deaths);
     void started.ended.then(() => {
       if (isOver) return;
       deaths += 1;
-      current = begin({});
+      current = begin();
       // Whoever asks next sees the failure.
       current.catch(() => {});
     });
     return started;
   }
 
-  let current = begin(fault);
+  let current = begin();
   let server = await current;
   const survivor: Survivor = {
     current: () => server,
@@ -164,9 +203,8 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
   };
   const name = `storm-${randomUUID().slice(0, 8)}`;
   try {
-    if (isOfPush(point)) await pushThrough(survivor, { repository, github }, name);
+    if (isOfPush(points)) await pushThrough(survivor, { repository, github }, name);
     else await liveThrough(survivor, repository, name);
-    if (point !== null) assert.ok(deaths > 0, `the server never reached "${point}"`);
     await nothingLeft(dataDir);
   } finally {
     isOver = true;
@@ -179,8 +217,7 @@ async function liveOnce(dataDir: string, point: string | null, random: number | 
  * Somewhere in the first seconds, where most of a life happens. Every third server lives longer: a build whose servers
  * died thrice is given up, as it should be.
  */
-function killLater(server: ServerProcess, { random, deaths }: { random: number | null; deaths: number }): void {
-  if (random === null) return;
+function killLater(server: ServerProcess, deaths: number): void {
   const earliestMs = deaths % 3 === 2 ? 30_000 : 200;
   const timer = setTimeout(() => server.child.kill("SIGKILL"), earliestMs + Math.random() * 3_000);
   void server.ended.then(() => clearTimeout(timer));
