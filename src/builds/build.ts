@@ -78,6 +78,9 @@ export interface RunningBuild {
   /** Kernel start time of `pid`, so that a recycled pid is never taken for the build. */
   readonly startedAtTicks: string;
   readonly result: Promise<BuildResult>;
-  /** Kills the worker and every descendant; `result` then ends as `Cancelled`. Resolves when nothing is left. */
-  cancel(): Promise<void>;
+  /**
+   * Kills the worker and every descendant; `result` then ends as `Cancelled`. Resolves when nothing is left.
+   * @param notice last line of the log, where the build goes on elsewhere. Default: that it was cancelled, as an error.
+   */
+  cancel(notice?: string): Promise<void>;
 }

@@ -117,16 +117,18 @@ class WatchedBuild implements RunningBuild {
     if (observer.signal?.aborted) onAbort();
   }
 
-  async cancel(): Promise<void> {
-    await this.#stop(cancelled);
+  async cancel(notice?: string): Promise<void> {
+    await this.#stop(cancelled, notice);
     await this.result;
   }
 
-  async #stop(result: FailedResult): Promise<void> {
+  async #stop(result: FailedResult, notice?: string): Promise<void> {
     if (this.#said !== undefined) return;
     if (this.#stoppedWith === undefined) {
       this.#stoppedWith = result;
-      this.#onLine({ timestamp: new Date(), stream: "pierhead", level: "ERROR", message: failureLine(result) });
+      const line = { timestamp: new Date(), stream: "pierhead" as const };
+      if (notice === undefined) this.#onLine({ ...line, level: "ERROR", message: failureLine(result) });
+      else this.#onLine({ ...line, level: "INFO", message: notice });
     }
     await this.#kill().catch(() => {}); // tried again when the worker is gone, and reported then
   }

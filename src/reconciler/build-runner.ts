@@ -1,4 +1,5 @@
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../builds/build.ts";
 import { killBuild, removeWorkDirs, startBuild } from "../builds/start-build.ts";
 import {
@@ -33,6 +34,18 @@ interface BuildOf {
   tenantId: string;
 }
 
+interface Entry {
+  build: RunningBuild | null;
+  isCancelled: boolean;
+  /** Its log is stored, and its end, if it is ours to tell. Never rejects. */
+  ended: Promise<void>;
+}
+
+const stopNotice = "This server stops: the build begins again on the next one.";
+const lossNotice = "This server ends its work on the build: another one has it.";
+
+const lastLinesMs = 2_000;
+
 /**
  * The builds of this server: at most `concurrencyMax` at a time, each in a worker process, each under a lease in the
  * store. A build outlives neither its server nor its revision.
@@ -40,7 +53,7 @@ interface BuildOf {
 export class BuildRunner {
   /** For revisions that find all slots taken. */
   readonly stagger = new Stagger();
-  readonly #running = new Map<string, { build: RunningBuild | null; isCancelled: boolean }>();
+  readonly #running = new Map<string, Entry>();
   readonly #heartbeat: NodeJS.Timeout;
   readonly #db: Db;
   readonly #logger: Logger;
@@ -71,7 +84,7 @@ export class BuildRunner {
    */
   async begin(revision: BuildOf, request: BuildRequest, deadlineAt: Date): Promise<boolean> {
     if (!this.hasFreeSlot || this.#running.has(revision.id)) return false;
-    const entry = { build: null as RunningBuild | null, isCancelled: false };
+    const entry: Entry = { build: null, isCancelled: false, ended: Promise.resolve() };
     this.#running.set(revision.id, entry);
     try {
       const { owner, leaseMs } = this.#settings;
@@ -82,7 +95,7 @@ export class BuildRunner {
       }
       await endLeftBuild(left, revision.id);
       await removeWorkDirs(path.dirname(request.workDir), revision.id);
-      void this.#run(revision, request, entry);
+      entry.ended = this.#run(revision, request, entry);
       return true;
     } catch (error) {
       this.#running.delete(revision.id);
@@ -110,16 +123,15 @@ export class BuildRunner {
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#heartbeat);
-    await Promise.all(
-      [...this.#running.values()].map((entry) => {
-        entry.isCancelled = true; // one that is about to start ends as soon as it has
-        return entry.build?.cancel();
-      }),
-    );
+    const entries = [...this.#running.values()];
+    for (const entry of entries) entry.isCancelled = true; // one that is about to start ends as soon as it has
+    await Promise.all(entries.map(({ build }) => build?.cancel(stopNotice)));
+    // The last lines of their logs, unless there is no database to take them.
+    await Promise.race([Promise.all(entries.map(({ ended }) => ended)), sleep(lastLinesMs, undefined, { ref: false })]);
     await releaseBuilds(this.#db, this.#settings.owner);
   }
 
-  async #run(revision: BuildOf, request: BuildRequest, entry: { build: RunningBuild | null; isCancelled: boolean }) {
+  async #run(revision: BuildOf, request: BuildRequest, entry: Entry): Promise<void> {
     const log = createBuildLog(this.#db, revision, this.#logger);
     try {
       await inBuildSpan(revision, log.write, async (onLine) => {
@@ -139,7 +151,7 @@ export class BuildRunner {
   async #build(
     revision: BuildOf,
     request: BuildRequest,
-    entry: { build: RunningBuild | null; isCancelled: boolean },
+    entry: Entry,
     onLine: (line: BuildLine) => void,
   ): Promise<BuildResult> {
     try {
@@ -150,7 +162,7 @@ export class BuildRunner {
         pid: build.pid,
         pidStarted: build.startedAtTicks,
       });
-      if (entry.isCancelled) await build.cancel();
+      if (entry.isCancelled) await build.cancel(this.#isClosing ? stopNotice : undefined);
       return await build.result;
     } catch (error) {
       await entry.build?.cancel();
@@ -179,7 +191,7 @@ export class BuildRunner {
     if (ids.length === 0) return;
     try {
       const lost = await renewBuilds(this.#db, this.#settings.owner, ids, this.#settings.leaseMs);
-      await Promise.all(lost.map((id) => this.#running.get(id)?.build?.cancel()));
+      await Promise.all(lost.map((id) => this.#running.get(id)?.build?.cancel(lossNotice)));
     } catch (error) {
       this.#logger.warn({ error: explain(error) }, "build heartbeat failed");
     }

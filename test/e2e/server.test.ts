@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
 import { test } from "node:test";
-import { createAgentRepository } from "../agent-repository.ts";
+import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { startTestServer } from "../server.ts";
 
@@ -26,6 +28,41 @@ test("agents go on answering while Pierhead restarts, and are found again by the
   await pierhead.restart();
   const after = await eventually(ask, (answer) => answer.pid !== undefined, { what: "the route of the agent" });
   assert.deepEqual(after, before, "the same process answers");
+});
+
+test("a build under way when Pierhead stops begins again with the next one, and its log says so", async () => {
+  await using pierhead = await startTestServer();
+  const gate = path.join(pierhead.dataDir, "may-go-on");
+  const waits = `const gate = ${JSON.stringify(gate)}; console.log("waiting"); setInterval(() => require("fs").existsSync(gate) && process.exit(), 50)`;
+  await using repository = await createAgentRepository({
+    ...nodeAgent("one"),
+    "pierhead.json": JSON.stringify({ build: ["node", "-e", waits], start: ["node", "server.js"] }),
+  });
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name: "agent",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
+  const log = () => pierhead.client.tailLogs({ ...ids, type: "build" }, 1_000);
+  const said = async (text: string) => (await log()).filter(({ message }) => message === text).length;
+  await eventually(
+    () => said("waiting"),
+    (count) => count === 1,
+  );
+  await pierhead.restart();
+  await writeFile(gate, "");
+  const revision = await pierhead.client.waitForRevision(ids);
+  assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+  assert.equal(await said("waiting"), 2);
+  assert.equal(await said("This server stops: the build begins again on the next one."), 1);
+  assert.deepEqual(
+    (await log()).filter(({ level }) => level === "ERROR"),
+    [],
+  );
 });
 
 test("a deployment of a scale-to-zero type sleeps, and the next request wakes it", async () => {
