@@ -4,10 +4,11 @@ import type { DesiredPage } from "../contract/assignment.ts";
 import { ApiError } from "../contract/error.ts";
 
 export interface DesiredSource {
+  /** @throws ApiError 401 when the key has ended that asks. */
   read(after: number): Promise<DesiredPage>;
   /** Settles when there may be more after this place, at latest after `maxMs`. */
   wait(after: number, maxMs: number): { came: Promise<void>; cancel(): void };
-  /** Renews the session. @throws ApiError 409 `staleEpoch`. */
+  /** Renews the session. @throws ApiError 409 `staleEpoch`; 401 as above. */
   renew(): Promise<void>;
 }
 
@@ -22,7 +23,7 @@ const firstPingMs = () => Math.random() * pingMs;
 
 /**
  * Assignments as server-sent events: the pages of a long poll one after the other, each with its `rv` as the event's id. Ends
- * when the reader goes, or when a newer session was opened.
+ * when the reader goes, when a newer session was opened, or with the key.
  */
 export async function streamDesired(
   response: ServerResponse,
@@ -35,7 +36,10 @@ export async function streamDesired(
   try {
     while (!signal.aborted) {
       const wake = source.wait(place, Math.max(0, pingAtMs - performance.now()));
-      const page = await source.read(place);
+      const page = await source.read(place).catch((error: unknown) => {
+        wake.cancel();
+        throw error;
+      });
       if (page.items.length > 0) {
         wake.cancel();
         place = page.rv;

@@ -145,30 +145,78 @@ test("a listener of a later version is understood: unknown fields are ignored, a
   assert.match(JSON.stringify(refused.body), /this server speaks 1/);
 });
 
-test("assignments follow as server-sent events, each with the place to go on from", async () => {
-  const { id, key, epoch } = await openListener();
-  const first = await deploy(id);
-  await assign(first, id);
-  const base = await t.api.listen({ host: "127.0.0.1", port: 0 });
+/** An open stream of a listener's assignments, with what came of it. */
+async function follow({ key, epoch }: Opened) {
+  const base = await listening();
   const ending = new AbortController();
   const headers = { "x-api-key": key, accept: "text/event-stream", [epochHeader]: epoch };
   const answer = await fetch(`${base}/dp/v1/desired?after=0`, { headers, signal: ending.signal });
   assert.equal(answer.headers.get("content-type"), "text/event-stream; charset=utf-8");
   const reader = (answer.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
+  const came = { text: "" };
   const readUntil = async (pattern: RegExp) => {
-    while (!pattern.test(text)) text += (await reader.read()).value ?? assert.fail(`the stream ended: ${text}`);
+    while (!pattern.test(came.text)) {
+      came.text += (await reader.read()).value ?? assert.fail(`the stream ended: ${came.text}`);
+    }
   };
-  await readUntil(/^id: 1\nevent: desired\ndata: .*\n\n/m);
+  const readToEnd = async (unwanted: RegExp) => {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      came.text += read.value;
+      assert.doesNotMatch(came.text, unwanted);
+    }
+  };
+  return { came, readUntil, readToEnd, close: () => ending.abort() };
+}
+
+let base: Promise<string> | undefined;
+function listening(): Promise<string> {
+  base ??= t.api.listen({ host: "127.0.0.1", port: 0 });
+  return base;
+}
+
+test("assignments follow as server-sent events, each with the place to go on from", async () => {
+  const opened = await openListener();
+  const { id } = opened;
+  const first = await deploy(id);
+  await assign(first, id);
+  const stream = await follow(opened);
+  await stream.readUntil(/^id: 1\nevent: desired\ndata: .*\n\n/m);
   const second = await deploy(id);
   await assign(second, id);
-  await readUntil(/^id: 2\nevent: desired\ndata: .*\n\n/m);
-  const pages = [...text.matchAll(/^data: (.*)$/gm)].map(
+  await stream.readUntil(/^id: 2\nevent: desired\ndata: .*\n\n/m);
+  const pages = [...stream.came.text.matchAll(/^data: (.*)$/gm)].map(
     ([, json]) => JSON.parse(json ?? "") as { items: { deployment_id: string }[] },
   );
   assert.deepEqual(
     pages.flatMap(({ items }) => items.map((item) => item.deployment_id)),
     [first.id, second.id],
   );
-  ending.abort();
+  stream.close();
 });
+
+test("a key that has ended is told of no more assignments where it waited for them, and keeps no session alive", async () => {
+  const [told, idle, asking] = [await openListener(), await openListener(), await openListener()];
+  const streams = [await follow(told), await follow(idle)] as const;
+  for (const stream of streams) await stream.readUntil(/^: assignments follow\n/);
+  const polled = asking.call("GET", "/dp/v1/desired?after=0&wait=30");
+  const isAsked = async () => (await keyOf(asking)).last_used_at;
+  await eventually(isAsked, (usedAt) => usedAt !== null);
+  for (const one of [told, idle, asking]) {
+    const { id } = await keyOf(one);
+    assert.equal((await t.ask({ method: "DELETE", url: `/v2/admin/api-keys/${id}` })).status, 204);
+  }
+  for (const { id } of [told, asking]) await assign(await deploy(id), id);
+  await streams[0].readToEnd(/event: desired/);
+  const answer = await polled;
+  assert.equal(answer.status, 401, answer.text);
+  // It ends where it would have renewed its session, every 10 s; once it may have done so before.
+  await streams[1].readToEnd(/: ping\n\n: ping/);
+});
+
+async function keyOf({ id }: Opened) {
+  const { body } = await t.ask({ url: "/v2/admin/api-keys?role=listener&limit=100&include_inactive=true" });
+  const found = (body.resources as { id: string; listener_id: string; last_used_at: string | null }[]).find(
+    ({ listener_id }) => listener_id === id,
+  );
+  return found ?? assert.fail(`listener ${id} has no key`);
+}

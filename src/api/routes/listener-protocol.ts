@@ -1,11 +1,11 @@
 import type { FastifyRequest } from "fastify";
 import { mintApiKey } from "../../auth/api-key.ts";
-import { epochHeader, type ListenerFacts } from "../../contract/assignment.ts";
+import { findListenerPrincipal } from "../../auth/principal.ts";
+import { type DesiredPage, epochHeader, type ListenerFacts } from "../../contract/assignment.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { listenerHeartbeatMs, listenerKeyGraceMs, listenerLeaseMs } from "../../domain/limits.ts";
 import { compareInventory, readDesired } from "../../store/assignments.ts";
-import type { Db } from "../../store/database.ts";
 import {
   checkEpoch,
   closeListenerSession,
@@ -19,6 +19,7 @@ import { addMetricSamples } from "../../store/metric-minutes.ts";
 import { storeReports } from "../../store/observations.ts";
 import { findSecretSet } from "../../store/secrets.ts";
 import { enrollListener } from "../../store/workspace-listeners.ts";
+import { credentialsOf } from "../authenticate.ts";
 import { DesiredBell } from "../desired-bell.ts";
 import { type DesiredSource, streamDesired } from "../desired-stream.ts";
 import { type Api, enrollmentRoute, listenerRoute } from "../route.ts";
@@ -89,12 +90,20 @@ function addDesiredRoutes(api: Api): void {
     // A cursor from the future: this database was restored from a copy that is older than the listener's memory.
     if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
     const { listenerId } = session;
-    if (!wantsStream(request)) return waitForDesired(db, bell, listenerId, query, signal);
-    const source: DesiredSource = {
-      read: (after) => readDesired(db, listenerId, { after, limit: pageMax }),
-      wait: (after, maxMs) => bell.wait({ listenerId, after }, signal, maxMs),
-      renew: () => renewListenerSession(db, session, listenerLeaseMs),
+    // Who was let in waits for long: a key that has ended meanwhile is told nothing more, and keeps no session alive.
+    const checkKey = () => findListenerPrincipal(api.keyring, credentialsOf(request.headers));
+    const read = async (after: number) => {
+      const page = await readDesired(db, listenerId, { after, limit: pageMax });
+      await checkKey();
+      return page;
     };
+    const wait: DesiredSource["wait"] = (after, maxMs) => bell.wait({ listenerId, after }, signal, maxMs);
+    if (!wantsStream(request)) return waitForDesired({ read, wait }, query, signal);
+    const renew = async () => {
+      await checkKey();
+      await renewListenerSession(db, session, listenerLeaseMs);
+    };
+    const source: DesiredSource = { read, wait, renew };
     await streamDesired(takeOver(streamHeaders), source, { after: query.after, signal });
     return { items: [], rv: query.after, more: false };
   });
@@ -144,16 +153,17 @@ function addReportRoutes(api: Api): void {
 
 /** A page at once when there is news, else when there is, else an empty one when the wait is over. */
 async function waitForDesired(
-  db: Db,
-  bell: DesiredBell,
-  listenerId: string,
+  source: Pick<DesiredSource, "read" | "wait">,
   query: { after: number; wait: number },
   signal: AbortSignal,
-): Promise<Awaited<ReturnType<typeof readDesired>>> {
+): Promise<DesiredPage> {
   const end = performance.now() + query.wait * 1_000;
   for (;;) {
-    const wake = bell.wait({ listenerId, after: query.after }, signal, Math.max(0, end - performance.now()));
-    const page = await readDesired(db, listenerId, { after: query.after, limit: pageMax });
+    const wake = source.wait(query.after, Math.max(0, end - performance.now()));
+    const page = await source.read(query.after).catch((error: unknown) => {
+      wake.cancel();
+      throw error;
+    });
     if (page.items.length > 0 || performance.now() >= end || signal.aborted) {
       wake.cancel();
       return page;
