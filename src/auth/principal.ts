@@ -77,6 +77,17 @@ export async function findPrincipal(keyring: Keyring, asked: Credentials, needed
   };
 }
 
+/**
+ * Is whoever was admitted some time ago, and has waited since, still to be answered? A service key ends within minutes by
+ * itself, and nobody ends it before: its service is answered.
+ * @throws ApiError as `findPrincipal`.
+ */
+export async function checkStill(keyring: Keyring, asked: Credentials, needed: Role, was: Principal): Promise<void> {
+  if (isOfService(asked)) return;
+  const { tenantId } = await findPrincipal(keyring, asked, needed);
+  if (tenantId !== was.tenantId) throw errors.forbidden();
+}
+
 /** A service of the operator's may in a workspace what agents may: get tokens for users. */
 async function findService(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
   const { claims, workspace } = await readService(keyring, asked);

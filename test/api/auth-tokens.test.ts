@@ -350,3 +350,18 @@ test("a token that is deleted while it is connected to an agent is refused as an
   assert.deepEqual([status, body.detail], [404, `OAuth token ID ${id} not found.`]);
   assert.equal(afterLook.mock.callCount(), 1);
 });
+
+test("a key that has ended gets no token that it still waited for", async () => {
+  const provider = await w.addProvider();
+  const { state, authId } = await w.begin(provider);
+  const made = await t.ask({ method: "POST", url: "/v2/admin/api-keys", payload: { name: "waiting", role: "agent" } });
+  const { id, key } = made.body as { id: string; key: string };
+  const waiting = w.wait(authId, 30, { key });
+  const used = async () => (await t.ask({ url: `/v2/admin/api-keys/${id}` })).body.last_used_at;
+  await eventually(used, (at) => at !== null);
+  assert.equal((await t.ask({ method: "DELETE", url: `/v2/admin/api-keys/${id}` })).status, 204);
+  assert.equal((await w.comeBack(provider, { code: "code", state })).status, 200);
+  const answer = await waiting;
+  assert.equal(answer.status, 401, answer.text);
+  assert.equal((await w.wait(authId)).body.status, "completed", "others of the workspace get it");
+});

@@ -3,9 +3,11 @@ import { authenticate } from "../../auth/oauth/authenticate.ts";
 import type { OAuthDeps } from "../../auth/oauth/deps.ts";
 import { finishRequest, type RequestEnd } from "../../auth/oauth/finish-request.ts";
 import { waitForRequest } from "../../auth/oauth/wait.ts";
+import { checkStill } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { isInstallationState } from "../../store/installation-links.ts";
+import { credentialsOf } from "../authenticate.ts";
 import type { Page } from "../browser-page.ts";
 import { finishInstallation } from "../github-setup.ts";
 import { oauthCallerOf } from "../oauth.ts";
@@ -17,9 +19,14 @@ export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
     authenticate(oauth, oauthCallerOf(principal, request), body),
   );
 
-  route(api, operations.waitForAuth, ({ principal, params, query, request, signal }) => {
+  route(api, operations.waitForAuth, async ({ principal, params, query, request, signal }) => {
     const asked = { authId: params.auth_id, timeoutS: query.timeout, signal };
-    return waitForRequest(oauth, oauthCallerOf(principal, request), asked);
+    const answer = await waitForRequest(oauth, oauthCallerOf(principal, request), asked);
+    // Ten minutes may have passed: a key that has ended meanwhile gets nobody's token.
+    if (answer.token !== null) {
+      await checkStill(api.keyring, credentialsOf(request.headers), operations.waitForAuth.role, principal);
+    }
+    return answer;
   });
 
   route(api, operations.finishAuthRequest, async ({ principal, params, body, request }) => {

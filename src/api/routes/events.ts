@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { findPrincipal, type Principal } from "../../auth/principal.ts";
+import { checkStill, type Principal } from "../../auth/principal.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { type EventPage, lastEventIdHeader } from "../../contract/event.ts";
 import type { LogType } from "../../contract/log.ts";
@@ -84,7 +84,8 @@ async function stream(
   const credentials = credentialsOf(request.headers);
   const isAllowed = async () => {
     try {
-      return (await findPrincipal(keyring, credentials, "reader")).tenantId === principal.tenantId;
+      await checkStill(keyring, credentials, "reader", principal);
+      return true;
     } catch (error) {
       // While the database is away nobody can be asked.
       return !(error instanceof ApiError);
