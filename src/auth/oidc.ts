@@ -19,6 +19,7 @@ import {
   validateApplicationLevelSignature,
   validateAuthResponse,
 } from "oauth4webapi";
+import { mailAddress } from "../domain/mail-address.ts";
 import { failureOf, OAuthFailure } from "./oauth/failure.ts";
 import type { ProviderFetch } from "./oauth/outbound.ts";
 
@@ -117,7 +118,7 @@ export class Oidc {
       throw new OAuthFailure("refused", "email_missing", `${this.name} did not say what your e-mail address is.`);
     }
     // Some write the truth value as text.
-    if (isVerified === true || isVerified === "true" || this.#settings.trustsEmail) return email.toLowerCase();
+    if (isVerified === true || isVerified === "true" || this.#settings.trustsEmail) return mailAddress(email);
     throw new OAuthFailure("refused", "email_unverified", `${this.name} has not verified your address ${email}.`);
   }
 

@@ -115,6 +115,17 @@ test("who is no member is told so, and is nobody here", async () => {
   assert.equal(answer.session, "");
 });
 
+test("an address is one in any case, and another one with a letter that only looks the same in lower case", async () => {
+  await addMember("Kate@example.org", "admin");
+  assert.equal((await signIn(verified("KATE@Example.org"))).status, 303);
+  const answer = await signIn(verified("\u212aate@example.org"));
+  assert.deepEqual([answer.status, answer.session], [400, ""]);
+  assert.match(answer.text, /is not a member here/);
+  await addMember("\u212aate@example.org", "reader");
+  const { session } = await signIn(verified("\u212aATE@example.org"));
+  assert.equal((await askAs(session, "/v2/session")).body.role, "reader");
+});
+
 test("an address counts only where the provider has verified it, unless the operator trusts the provider", async () => {
   await addMember("grace@example.org", "admin");
   for (const told of [{ email: "grace@example.org" }, { email: "grace@example.org", email_verified: false }]) {

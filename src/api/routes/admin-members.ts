@@ -2,6 +2,7 @@ import type { Administrator } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import type { CreateMember, Member } from "../../contract/member.ts";
 import { operations } from "../../contract/operations.ts";
+import { mailAddress } from "../../domain/mail-address.ts";
 import type { Db } from "../../store/database.ts";
 import {
   changeMember,
@@ -22,7 +23,7 @@ export function addMemberRoutes(api: Api): void {
     const filter = {
       organizationId: query.organization_id ?? null,
       workspaceId: query.workspace_id ?? null,
-      email: query.email ? query.email.toLowerCase() : null,
+      email: query.email ? mailAddress(query.email) : null,
     };
     const rows = await listMembers(db, principal.reach, filter, query);
     return { resources: rows.map(memberOf), offset: query.offset + rows.length };
@@ -31,7 +32,7 @@ export function addMemberRoutes(api: Api): void {
   adminRoute(api, operations.createMember, async ({ principal, body }) => {
     const place = await placeOf(db, principal, body);
     const { email, name = null, role } = body;
-    const made = await createMember(db, { ...place, email: email.toLowerCase(), name, role }, principal.actor);
+    const made = await createMember(db, { ...place, email: mailAddress(email), name, role }, principal.actor);
     db.afterCommit(api.keyring.forget);
     return memberOf(made);
   });
