@@ -126,6 +126,14 @@ export async function listTokensOfProvider(db: Db, providerRowId: string): Promi
   return rows;
 }
 
+/** Every token of a workspace, whoever's it is. */
+export async function listTokensIn(db: Db | Trx, tenantId: string): Promise<TokenRow[]> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.tenant_id = ${tenantId} order by t.id`.execute(db.kysely);
+  return rows;
+}
+
 export async function listWorkspaceTokens(db: Db, tenantId: string, providerType: string): Promise<TokenRow[]> {
   const { rows } = await sql<TokenRow>`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id

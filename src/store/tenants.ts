@@ -5,6 +5,7 @@ import type { Plan } from "../contract/organization.ts";
 import { changesBetween } from "../domain/audit.ts";
 import { audited } from "./audit.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "./database.ts";
+import { listTokensIn, type TokenRow } from "./oauth-tokens.ts";
 import { type Reach, within } from "./reach.ts";
 
 export interface OrganizationRow {
@@ -199,19 +200,26 @@ export async function deleteOrganization(db: Db, reach: Reach, id: string, actor
 
 /**
  * Deletes a workspace with its keys, members, tags and quotas; a deployment that is created meanwhile finds no workspace.
- * @returns false when there is no such workspace.
+ * @returns the OAuth tokens that went with it, which are still good at their providers; undefined: there is no such
+ *   workspace.
  * @throws ApiError 409 while it has deployments or listeners.
  */
-export async function deleteWorkspace(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
+export async function deleteWorkspace(
+  db: Db,
+  reach: Reach,
+  id: string,
+  actor: string,
+): Promise<TokenRow[] | undefined> {
   const act = async (trx: Trx) => {
     await sql`select 1 from workspaces where id = ${id} for update`.execute(trx.kysely);
     const row = await findWorkspace(trx, id, reach);
-    if (row === undefined) return false;
+    if (row === undefined) return undefined;
     const has = await countOf(trx, {
       deployments: sql`select 1 from deployments where tenant_id = ${id}`,
       listeners: sql`select 1 from listeners where tenant_id = ${id}`,
     });
     if (has !== null) throw errors.workspaceInUse(`it has ${has}. Delete them first.`);
+    const tokens = await listTokensIn(trx, id);
     // An operator's key was not of this workspace, it only acted there.
     await sql`update api_keys set workspace_id = null where workspace_id = ${id} and is_operator`.execute(trx.kysely);
     await sql`delete from api_keys where workspace_id = ${id}`.execute(trx.kysely);
@@ -219,7 +227,7 @@ export async function deleteWorkspace(db: Db, reach: Reach, id: string, actor: s
     await sql`
       with workspace as (delete from workspaces where id = ${id})
       ${audited(ofWorkspace(row), { actor, action: "workspace.delete" })}`.execute(trx.kysely);
-    return true;
+    return tokens;
   };
   return db.transaction(act).catch((error: unknown) => {
     throw isForeignKeyViolation(error) ? errors.workspaceInUse(stillThere(error)) : error;

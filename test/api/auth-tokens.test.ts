@@ -365,3 +365,26 @@ test("a key that has ended gets no token that it still waited for", async () => 
   assert.equal(answer.status, 401, answer.text);
   assert.equal((await w.wait(authId)).body.status, "completed", "others of the workspace get it");
 });
+
+test("the tokens of a workspace that is deleted are revoked, those of one that stays are not", async () => {
+  const key = await t.mintKey({ isOrganizational: true });
+  const provider = await w.addProvider({ revocation_url: `${as.url}/revoke` });
+  const made = await w.post("/v2/admin/workspaces", { name: "doomed" }, { key });
+  const headers = { "x-tenant-id": made.body.id };
+  await w.connect(provider);
+  await w.connect(provider, {}, { key, headers });
+  const revoked = () => as.calls.filter(({ path }) => path === "/revoke").map(({ form }) => form["token"]);
+  const listener = await w.post(
+    "/v2/listeners",
+    { compute_type: "k8s", compute_id: "c", compute_config: {} },
+    { key, headers },
+  );
+  const url = `/v2/admin/workspaces/${made.body.id}`;
+  assert.equal((await t.ask({ method: "DELETE", url, key })).status, 409);
+  await t.ask({ method: "DELETE", url: `/v2/listeners/${listener.body.id}`, key, headers });
+  assert.deepEqual(revoked(), []);
+  assert.equal((await t.ask({ method: "DELETE", url, key })).status, 204);
+  await eventually(revoked, ({ length }) => length === 2);
+  const { body } = await w.authenticate(provider);
+  assert.ok(body.status === "completed" && !revoked().includes(body.token), "the other workspace's");
+});

@@ -1,3 +1,5 @@
+import type { OAuthDeps } from "../../auth/oauth/deps.ts";
+import { revokeTokens } from "../../auth/oauth/drop-tokens.ts";
 import type { Administrator } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
@@ -22,9 +24,9 @@ import {
 import { type Api, adminRoute } from "../route.ts";
 
 /** Organizations, their workspaces, and what those may use. */
-export function addTenantRoutes(api: Api): void {
+export function addTenantRoutes(api: Api, oauth: OAuthDeps): void {
   addOrganizationRoutes(api);
-  addWorkspaceRoutes(api);
+  addWorkspaceRoutes(api, oauth);
   addQuotaRoutes(api);
 }
 
@@ -64,7 +66,7 @@ function addOrganizationRoutes(api: Api): void {
   });
 }
 
-function addWorkspaceRoutes(api: Api): void {
+function addWorkspaceRoutes(api: Api, oauth: OAuthDeps): void {
   const { db } = api.deps;
 
   adminRoute(api, operations.listWorkspaces, async ({ principal, query }) => {
@@ -104,9 +106,11 @@ function addWorkspaceRoutes(api: Api): void {
 
   adminRoute(api, operations.deleteWorkspace, async ({ principal, params }) => {
     const id = params.workspace_id;
-    const isDeleted = await deleteWorkspace(db, principal.reach, id, principal.actor);
-    if (!isDeleted) throw errors.workspaceNotFound(id);
+    const tokens = await deleteWorkspace(db, principal.reach, id, principal.actor);
+    if (tokens === undefined) throw errors.workspaceNotFound(id);
     db.afterCommit(api.keyring.forget);
+    // Not before: a workspace that is in use keeps its tokens.
+    db.afterCommit(() => void oauth.underway.share(`workspace/${id}`, () => revokeTokens(oauth, tokens)));
   });
 }
 

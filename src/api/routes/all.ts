@@ -58,13 +58,13 @@ export function addRoutes(api: Api): void {
   addHostWebhookRoutes(api);
   addGitSettingsRoutes(api);
   addListenerRoutes(api);
-  addTenantRoutes(api);
+  const oauth = openOAuth(api);
+  addTenantRoutes(api, oauth);
   addApiKeyRoutes(api);
   addMemberRoutes(api);
   addTagRoutes(api);
   addAuditRoutes(api);
   addBackupRoute(api);
-  const oauth = openOAuth(api);
   addAuthProviderRoutes(api, oauth);
   addAuthFlowRoutes(api, oauth);
   addAuthTokenRoutes(api, oauth);
