@@ -26,7 +26,7 @@ export async function finishInstallation(
     return refused("GitHub has not named an installation.");
   }
   const link = await takeInstallationLink(db, query.state);
-  if (link === undefined) return refused("This link was used before, or is older than an hour. Make another one.");
+  if (link === undefined) return refused(unusable);
   try {
     if (query.installation_id === undefined) return await openPicker(deps, github, link, query.code ?? "", signal);
     const installation = await github.readInstallation(query.installation_id, signal);
@@ -100,6 +100,8 @@ export function appIntegration(github: GithubApp, installation: Installation) {
   } as const;
 }
 
+const unusable =
+  "This link was used before, is older than an hour, or its maker is no admin of the workspace any more. Make another one.";
 const done = "You can close this window and go back to where you came from.";
 const pageOf = (title: string, lines: string[]): Page => ({ status: 200, title, lines });
 const refused = (line: string): Page => ({ status: 400, title: "Not installed", lines: [line] });

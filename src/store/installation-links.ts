@@ -27,13 +27,19 @@ export interface TakenLink extends Owner {
   createdAt: Date;
 }
 
-/** Who made the link, once; undefined: it is not known, used or expired. */
+/** Who made the link, once; undefined: it is not known, used or expired, or its maker is no admin there any more. */
 export async function takeInstallationLink(db: Db, state: string): Promise<TakenLink | undefined> {
   const { rows } = await sql<TakenLink>`
-    delete from installation_links where state_digest = ${digestOf(state)} and expires_at > now()
+    delete from installation_links l where l.state_digest = ${digestOf(state)} and l.expires_at > now() and ${isByAdmin}
     returning tenant_id as "tenantId", organization_id as "organizationId", actor, return_to as "returnTo",
               created_at as "createdAt"`.execute(db.kysely);
   return rows[0];
 }
+
+/** A key's role stays, a member's may change. */
+const isByAdmin = sql`(
+  exists (select 1 from api_keys k where 'key:' || k.id::text = l.actor and k.revoked_at is null
+             and (k.expires_at is null or k.expires_at > now()))
+  or exists (select 1 from members m where 'member:' || m.id::text = l.actor and m.role = 'admin'))`;
 
 const digestOf = (state: string) => createHash("sha256").update(state).digest();

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { sql } from "kysely";
+import { digestOf } from "../../src/auth/api-key.ts";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
+import { createMemberSession, findMemberships } from "../../src/store/sessions.ts";
 import { startApi } from "../api/harness.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
 
@@ -18,8 +20,11 @@ const settings = {
 };
 const t = await startApi({}, { github: createGithubApp(settings) });
 const operator = await t.mintKey({ role: "admin", isOperator: true });
-const post = (url: string, payload: object = {}, more: { key?: string } = {}) =>
-  t.ask({ method: "POST", url, payload, ...more });
+const post = (
+  url: string,
+  payload: object = {},
+  more: { key?: string | null; headers?: Record<string, string> } = {},
+) => t.ask({ method: "POST", url, payload, ...more });
 const attach = (workspace_id: string, installation_id = 41) =>
   post("/v2/admin/integrations/github", { installation_id, workspace_id }, { key: operator });
 
@@ -59,6 +64,33 @@ test("whoever comes back from GitHub with a link's state attaches a new installa
   assert.deepEqual((await t.ask({ url: "/v1/integrations/github/install", key: t.stranger.adminKey })).body, []);
   assert.match((await setUp(state)).text, /used before/);
   assert.match((await setUp(`install.${"A".repeat(43)}`)).text, /used before/);
+});
+
+test("a link ends with the key of whoever made it, and with his being an admin", async () => {
+  const workspace_id = t.tenant.tenantId;
+  const made = await post("/v2/admin/api-keys", { name: "short", role: "admin" });
+  const stateBy = async (more: Parameters<typeof post>[2]) =>
+    new URL((await post("/v2/integrations/github/installation-link", {}, more)).body.install_url).searchParams.get(
+      "state",
+    ) ?? "";
+  const byKey = await stateBy({ key: made.body.key });
+  assert.equal((await t.ask({ method: "DELETE", url: `/v2/admin/api-keys/${made.body.id}` })).status, 204);
+  const email = "ada@example.org";
+  const member = (await post("/v2/admin/members", { email, role: "admin", workspace_id })).body.id;
+  const memberships = await findMemberships(t.db, email);
+  const expiresAt = new Date(Date.now() + 60_000);
+  await createMemberSession(t.db, { tokenHash: digestOf("phs_ada"), memberships, email, expiresAt });
+  const headers = { cookie: "pierhead_session=phs_ada", "x-pierhead-console": "1" };
+  const [byMember, byReader] = [await stateBy({ key: null, headers }), await stateBy({ key: null, headers })];
+  const setRole = (role: string) => t.ask({ method: "PATCH", url: `/v2/admin/members/${member}`, payload: { role } });
+  await setRole("reader");
+  github.state.installations.set(44, { account: "mine", created_at: new Date().toISOString() });
+  for (const state of [byKey, byReader]) {
+    const page = await setUp(state, { installation_id: "44" });
+    assert.deepEqual([page.status, /no admin of the workspace any more/.test(page.text)], [400, true], page.text);
+  }
+  await setRole("admin");
+  assert.equal((await setUp(byMember, { installation_id: "44" })).status, 200);
 });
 
 test("an installation that others have, or that is older than the link, is not attached by naming it", async () => {
