@@ -1,8 +1,9 @@
-import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import type { RegistryDoor } from "../registry/door.ts";
+import { createHttpServer } from "./http-server.ts";
 
 /** Who answers which requests. */
 export interface Answering {
@@ -28,27 +29,28 @@ export async function listen(
   wish: { host: string; port: number; gatewayPort: number | undefined },
 ): Promise<Listening> {
   await api.ready();
-  const main = createServer(gatewayServerOptions, (request, response) => {
-    if (gateway.matches(request)) gateway.handle(request, response);
-    else if (door?.matches(request)) door.handle(request, response);
-    else if (request.url === "/metrics") void answerMetrics(metrics(request), response);
-    else api.routing(request, response);
+  const main = createHttpServer(gateway, {
+    answer(request, response) {
+      if (gateway.matches(request)) gateway.handle(request, response);
+      else if (door?.matches(request)) door.handle(request, response);
+      else if (request.url === "/metrics") void answerMetrics(metrics(request), response);
+      else api.routing(request, response);
+    },
+    isForAgent: (request) => gateway.matches(request),
   });
   const servers = [main];
   if (wish.gatewayPort !== undefined) {
-    servers.push(createServer(gatewayServerOptions, (request, response) => gateway.handle(request, response)));
+    const answer = (request: IncomingMessage, response: ServerResponse) => gateway.handle(request, response);
+    servers.push(createHttpServer(gateway, { answer, isForAgent: () => true }));
   }
-  for (const server of servers) {
-    server.on("upgrade", (request, socket, head) => {
-      if (server !== main || gateway.matches(request)) gateway.upgrade(request, socket, head);
-      else socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-    });
-  }
-  await bind(main, wish.host, wish.port);
-  if (servers[1] !== undefined) await bind(servers[1], wish.host, wish.gatewayPort as number);
-  const { port } = main.address() as AddressInfo;
+  await bind(main.server, wish.host, wish.port);
+  if (servers[1] !== undefined) await bind(servers[1].server, wish.host, wish.gatewayPort as number);
+  const { port } = main.server.address() as AddressInfo;
   const host = wish.host.includes(":") ? `[${wish.host}]` : wish.host === "0.0.0.0" ? "127.0.0.1" : wish.host;
-  return { url: `http://${host}:${port}`, close: async () => void (await Promise.all(servers.map(end))) };
+  return {
+    url: `http://${host}:${port}`,
+    close: async () => void (await Promise.all(servers.map((server) => server.end()))),
+  };
 }
 
 async function answerMetrics(
@@ -63,7 +65,7 @@ async function answerMetrics(
   }
 }
 
-function bind(server: HttpServer, host: string, port: number): Promise<void> {
+function bind(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       const isTaken = error.code === "EADDRINUSE";
@@ -72,13 +74,4 @@ function bind(server: HttpServer, host: string, port: number): Promise<void> {
     });
     server.listen(port, host, resolve);
   });
-}
-
-/** Takes no more connections; idle ones end now, the others when their answer is out, at the latest after 2 s. */
-async function end(server: HttpServer): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
-  const late = setTimeout(() => server.closeAllConnections(), 2_000);
-  await closed;
-  clearTimeout(late);
 }

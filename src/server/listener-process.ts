@@ -1,16 +1,17 @@
 import { mkdir, readFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { createListenerClient, httpSend, httpStreams } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
-import { createGateway, type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import { startClusterReplica } from "./cluster-replica.ts";
 import { openCompute } from "./compute.ts";
+import { createHttpServer, type HttpServer } from "./http-server.ts";
 import { installationIdOf } from "./installation.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
@@ -48,8 +49,8 @@ export async function startListenerProcess(
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     let isReady = () => false;
     const server = serve(gateway, () => isReady());
-    const url = await bind(server, config);
-    closing.add("sockets", () => end(server));
+    const url = await bind(server.server, config);
+    closing.add("sockets", () => server.end());
     const common = {
       client: createListenerClient(send, httpStreams(config.url, keyOf(config))),
       ...{ logger, traces, version, instanceId },
@@ -86,18 +87,16 @@ function keyOf({ key, keyFile }: ListenerConfig): string | (() => Promise<string
 }
 
 /** `/ok`: the process is there. `/ready`: it has been told everything it should run. */
-function serve(gateway: Gateway, isReady: () => boolean): Server {
-  const server = createServer(gatewayServerOptions, (request: IncomingMessage, response: ServerResponse) => {
-    if (gateway.matches(request)) return gateway.handle(request, response);
-    const isFine = request.url === "/ok" || (request.url === "/ready" && isReady());
-    const status = isFine ? 200 : request.url === "/ready" ? 503 : 404;
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ ok: isFine }));
+function serve(gateway: Gateway, isReady: () => boolean): HttpServer {
+  return createHttpServer(gateway, {
+    answer(request, response) {
+      if (gateway.matches(request)) return gateway.handle(request, response);
+      const isFine = request.url === "/ok" || (request.url === "/ready" && isReady());
+      const status = isFine ? 200 : request.url === "/ready" ? 503 : 404;
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ ok: isFine }));
+    },
+    isForAgent: (request) => gateway.matches(request),
   });
-  server.on("upgrade", (request, socket, head) => {
-    if (gateway.matches(request)) gateway.upgrade(request, socket, head);
-    else socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-  });
-  return server;
 }
 
 function bind(server: Server, { host, port }: ListenerConfig): Promise<string> {
@@ -108,10 +107,4 @@ function bind(server: Server, { host, port }: ListenerConfig): Promise<string> {
       resolve(`http://${shown}:${(server.address() as AddressInfo).port}`);
     });
   });
-}
-
-async function end(server: Server): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeAllConnections();
-  await closed;
 }

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { test } from "node:test";
 import { fastify } from "fastify";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { listen } from "../../src/server/listen.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { exchangeRaw } from "../gateway/harness.ts";
+import { exchangeRaw, openRaw, route } from "../gateway/harness.ts";
+import { resetSocket } from "../reset-socket.ts";
 
 test("a call that asks for HTTP/2 besides, as Java's client does, is answered by the API as any other", async () => {
   const logger = createLogger("silent");
@@ -21,4 +25,52 @@ test("a call that asks for HTTP/2 besides, as Java's client does, is answered by
   const answer = await exchangeRaw(Number(new URL(listening.url).port), text);
   await listening.close();
   assert.match(answer, /^HTTP\/1\.1 200 [\s\S]*{"name":"agent"}$/);
+});
+
+const askForWebSocket = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+
+async function startListening() {
+  const logger = createLogger("silent");
+  const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+  const parts = { api: fastify(), gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+  const listening = await listen(parts, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
+  return { gateway, listening, port: Number(new URL(listening.url).port) };
+}
+
+test("who asks the API for a WebSocket and leaves, or stays, neither ends the server nor keeps a connection", async () => {
+  const { listening, port } = await startListening();
+  for (let client = 0; client < 50; client += 1) {
+    const socket = connect(port, "127.0.0.1").on("error", () => {});
+    const closed = once(socket, "close");
+    await once(socket, "connect");
+    socket.write(askForWebSocket("/v2/deployments"), () => resetSocket(socket));
+    await closed;
+  }
+  // It never says that it has nothing more to say.
+  const stayer = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
+  stayer.write(askForWebSocket("/v2/deployments"));
+  const [answer] = await once(stayer, "data");
+  assert.match(String(answer), /^HTTP\/1\.1 404 /);
+  const began = performance.now();
+  await listening.close();
+  stayer.destroy();
+  assert.ok(performance.now() - began < 1_500, "nothing was open any more");
+});
+
+test("a WebSocket that is open does not keep the server from ending", { timeout: 30_000 }, async () => {
+  const { gateway, listening, port } = await startListening();
+  const agent = createServer().on("upgrade", (_request, socket) => {
+    socket.on("error", () => {}).on("end", () => socket.destroy());
+    socket.resume();
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+  });
+  agent.listen(0, "127.0.0.1");
+  await once(agent, "listening");
+  const target = { replicaId: "r1", host: "127.0.0.1", port: (agent.address() as AddressInfo).port };
+  gateway.setRoute(route([target]));
+  using client = await openRaw(port, askForWebSocket("/d/demo/socket"));
+  await client.until(/^HTTP\/1\.1 101 /);
+  await listening.close();
+  await once(agent.close(), "close");
 });
