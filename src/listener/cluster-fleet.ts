@@ -90,11 +90,11 @@ export class ClusterFleet {
     return this.#members.size;
   }
 
-  /** What has replicas right now. */
+  /** What has replicas right now, or had some that ended by themselves. */
   running(): RunningDeployment[] {
     return Array.from(this.#members.values(), ({ deploymentId, replicas: { ids, restarts } }) => {
       return { deploymentId, replicaIds: ids, restarts };
-    }).filter(({ replicaIds }) => replicaIds.length > 0);
+    }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
   }
 
   lead(): void {

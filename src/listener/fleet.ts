@@ -88,13 +88,13 @@ export class Fleet {
     return this.#members.size;
   }
 
-  /** What has replicas right now. */
+  /** What has replicas right now, or had some that ended by themselves. */
   running(): RunningDeployment[] {
     return Array.from(this.#members.values(), ({ deploymentId, memory }) => {
       const replicas = this.#sightings.of(deploymentId).filter(({ phase }) => phase !== "exited");
       const restarts = Object.values(memory.crashes).reduce((sum, { count }) => sum + count, 0);
       return { deploymentId, replicaIds: replicas.map(({ replicaId }) => replicaId), restarts };
-    }).filter(({ replicaIds }) => replicaIds.length > 0);
+    }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
   }
 
   /** What carries traffic on replicas that may become more or fewer. */

@@ -7,7 +7,7 @@ import { explain, type Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import { withDeadline } from "./deadline.ts";
 
-/** One deployment that has replicas, as the fleet sees it. */
+/** One deployment that has replicas, or had some that ended by themselves, as the fleet sees it. */
 export interface RunningDeployment {
   deploymentId: string;
   replicaIds: string[];
@@ -57,7 +57,7 @@ interface Before {
   restarts: Map<string, number>;
 }
 
-/** Once a minute: what each running deployment used and answered since the last look. */
+/** Once a minute: what each deployment that runs, or was asked, used and answered since the last look. */
 export class MetricsShipper {
   readonly #options: MetricsOptions;
   #session: ListenerSession | null = null;
@@ -117,7 +117,9 @@ export class MetricsShipper {
     this.#before = now;
     if (before === null || now.atMs <= before.atMs) return;
     const usageOf = usage && new Map(usage.map((one) => [one.replicaId, one]));
-    const samples = running.map((deployment) => sampleOf(deployment, { before, now, usageOf }));
+    const samples = [...running, ...unreached(running, now)]
+      .map((deployment) => sampleOf(deployment, { before, now, usageOf }))
+      .filter(saysSomething);
     this.#unsent = [...this.#unsent, ...samples].slice(-Math.max(unsentMin, samples.length));
   }
 
@@ -131,6 +133,16 @@ export class MetricsShipper {
     }
   }
 }
+
+/** What is down or asleep has answers all the same: those of the gateway. */
+function unreached(running: RunningDeployment[], { traffic }: Before): RunningDeployment[] {
+  const known = new Set(running.map(({ deploymentId }) => deploymentId));
+  const others = [...traffic.keys()].filter((deploymentId) => !known.has(deploymentId));
+  return others.map((deploymentId) => ({ deploymentId, replicaIds: [], restarts: 0 }));
+}
+
+const saysSomething = ({ replicas, restarts, requests, errors }: MetricSample) =>
+  replicas + restarts + requests + errors > 0;
 
 function sampleOf(
   { deploymentId, replicaIds, restarts }: RunningDeployment,

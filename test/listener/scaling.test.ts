@@ -48,6 +48,19 @@ test("CPU and memory near their limits bring more as well; what stands near the 
   assert.equal(site.ready().length, 8);
 });
 
+test("the restarts of a deployment that sleeps in between are told once", async () => {
+  const site = await startScaling({ min_replicas: 0, max_replicas: 1 }, undefined, { idle_after_ms: 5 * minuteMs });
+  for (let times = 0; times < 3; times++) {
+    site.request(minuteMs);
+    await site.clock.pass(3 * minuteMs);
+    assert.equal(site.ids().length, 1);
+    if (times === 0) site.crash();
+    await site.clock.pass(10 * minuteMs);
+    assert.equal(site.ids().length, 0, "asleep");
+  }
+  assert.equal(site.restarts(), 1);
+});
+
 test("a listener that begins anew keeps what runs, and the next revision begins with as many", async () => {
   const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
   for (let count = 0; count < 30; count++) site.request(20 * minuteMs);
@@ -130,6 +143,8 @@ async function startScaling(
     },
     asked: () => asked,
     ready: () => snapshot().map(({ revisionId }) => revisionId),
+    crash: () => world.crash(snapshot()[0]?.replicaId ?? assert.fail("none is ready")),
+    restarts: () => controlPlane.samples.reduce((sum, { restarts }) => sum + restarts, 0),
     ids: () => snapshot().map(({ replicaId }) => replicaId),
     assign: (changes: Partial<Assignment>) => controlPlane.assign({ deployment_id: deploymentId, ...changes }),
     restart() {

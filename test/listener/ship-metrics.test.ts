@@ -58,10 +58,48 @@ test("a sample is what happened since the last look; a control plane that was aw
 
 test("however many deployments there are, each has a sample of every look", async () => {
   const site = await startShipping();
-  site.others = Array.from({ length: 10_000 }, () => ({ deploymentId: randomUUID(), replicaIds: [], restarts: 0 }));
+  site.others = Array.from({ length: 10_000 }, () => ({ deploymentId: randomUUID(), replicaIds: ["b"], restarts: 0 }));
   await site.clock.pass(roundMs);
   const told = new Set(site.controlPlane.samples.map(({ deployment_id }) => deployment_id));
   assert.equal(told.size, 10_001);
+  site.shipper.close();
+});
+
+test("a deployment that is down is told of as long as somebody asks it, and its restarts once", async () => {
+  const site = await startShipping();
+  const total = (of: "requests" | "errors" | "restarts") =>
+    site.controlPlane.samples.reduce((sum, sample) => sum + sample[of], 0);
+  await site.clock.pass(roundMs);
+  site.deployment.restarts = 3;
+  await site.clock.pass(roundMs);
+  assert.equal(total("restarts"), 3);
+
+  site.deployment.replicaIds = [];
+  site.traffic.requests += 2;
+  site.traffic.answered(503);
+  site.traffic.answered(503);
+  await site.clock.pass(roundMs);
+  assert.deepEqual([total("requests"), total("errors")], [2, 2], "what clients were told by the gateway");
+  const count = site.controlPlane.samples.length;
+  await site.clock.pass(roundMs);
+  assert.equal(site.controlPlane.samples.length, count, "of what is down and not asked there is nothing to say");
+
+  site.deployment.replicaIds = ["b"];
+  site.deployment.restarts = 4;
+  await site.clock.pass(roundMs);
+  assert.equal(total("restarts"), 4);
+  site.shipper.close();
+});
+
+test("a deployment without any replica has the answers of the gateway alone", async () => {
+  const site = await startShipping();
+  site.isListed = false;
+  await site.clock.pass(roundMs);
+  site.traffic.requests += 1;
+  site.traffic.answered(503);
+  await site.clock.pass(roundMs);
+  const told = site.controlPlane.samples.map(({ replicas, requests, errors }) => [replicas, requests, errors]);
+  assert.deepEqual(told, [[0, 1, 1]]);
   site.shipper.close();
 });
 
@@ -109,7 +147,7 @@ async function startShipping() {
     { replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 },
   ];
   const others: RunningDeployment[] = [];
-  const site = { clock, controlPlane, deployment, others, traffic, cpuSeconds: 5, used };
+  const site = { clock, controlPlane, deployment, others, traffic, cpuSeconds: 5, used, isListed: true };
   const counts = (): TrafficCounts[] => [
     { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...traffic.read() },
   ];
@@ -118,7 +156,7 @@ async function startShipping() {
     traffic: { counts },
     clock,
     logger: createLogger("silent"),
-    running: () => [{ ...deployment }, ...site.others],
+    running: () => [...(site.isListed ? [{ ...deployment }] : []), ...site.others],
     onStale: () => assert.fail("stale"),
   });
   shipper.follow(session);
