@@ -12,10 +12,13 @@ export interface Admission {
 export type Identified = { workspaceId: string } | { status: number; detail: string };
 
 /**
- * Asks the control plane who sends these headers.
+ * Asks the control plane who sends these headers. `address` is where they come from: wrong keys are held against it.
  * @throws when it cannot be asked.
  */
-export type Identify = (headers: Record<string, string>, signal: AbortSignal) => Promise<Identified>;
+export type Identify = (
+  headers: Record<string, string>,
+  asked: { address: string; signal: AbortSignal },
+) => Promise<Identified>;
 
 /** A key that was revoked is let in this much longer at most (contract 7.4). */
 const memoryMs = 60_000;
@@ -50,19 +53,19 @@ export class Callers {
     if (!keyHeaders.some((name) => credentials[name] !== undefined)) {
       return refusals.notAdmitted(401, "Invalid token");
     }
-    const found = await this.#find(credentials);
+    const found = await this.#find(credentials, request.socket.remoteAddress ?? "");
     if ("status" in found) return refusals.notAdmitted(found.status, found.detail);
     const isIn = admission.workspaceId === null || admission.workspaceId === found.workspaceId;
     return isIn ? null : refusals.notAdmitted(403, "Forbidden");
   }
 
-  async #find(credentials: Record<string, string>): Promise<Identified> {
+  async #find(credentials: Record<string, string>, from: string): Promise<Identified> {
     const name = hash("sha256", JSON.stringify(credentials), "base64url");
     const known = this.#known.get(name);
     const ageMs = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.atMs;
     if (known !== undefined && ageMs < memoryMs) return known;
     try {
-      const found = await this.#ask(credentials);
+      const found = await this.#ask(credentials, from);
       this.#remember(name, found);
       return found;
     } catch {
@@ -71,9 +74,9 @@ export class Callers {
     }
   }
 
-  async #ask(credentials: Record<string, string>): Promise<Identified> {
+  async #ask(credentials: Record<string, string>, address: string): Promise<Identified> {
     if (this.#identify === undefined) throw new Error("nobody can be asked who calls");
-    return this.#identify(credentials, AbortSignal.timeout(identifyTimeoutMs));
+    return this.#identify(credentials, { address, signal: AbortSignal.timeout(identifyTimeoutMs) });
   }
 
   /** Only who is let in: a wrong key is asked for each time, where guesses are counted. */

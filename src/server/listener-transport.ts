@@ -33,8 +33,8 @@ export function tracedSend(send: Send, traces: Traces | null): Send {
 
 /** Asks the API of this process who calls an agent (contract 7.4). */
 export function inProcessIdentify(api: FastifyInstance): Identify {
-  return async (headers, signal) => {
-    const answer = await api.inject({ method: "GET", url: "/auth/public", headers, signal });
+  return async (headers, { address, signal }) => {
+    const answer = await api.inject({ method: "GET", url: "/auth/public", headers, remoteAddress: address, signal });
     return identified(answer.statusCode, answer.json());
   };
 }
@@ -42,7 +42,7 @@ export function inProcessIdentify(api: FastifyInstance): Identify {
 /** Asks a control plane at an address. The caller's key is all that is sent: our own would speak for everybody. */
 export function httpIdentify(baseUrl: string): Identify {
   const url = `${baseUrl.replace(/\/+$/, "")}/auth/public`;
-  return async (headers, signal) => {
+  return async (headers, { signal }) => {
     const answer = await fetch(url, { headers, signal, redirect: "error" });
     return identified(answer.status, (await answer.json()) as CallerAnswer);
   };
