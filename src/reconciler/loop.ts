@@ -40,6 +40,7 @@ export class ReconcilerLoop {
   readonly #stopping = new AbortController();
   #timers: NodeJS.Timeout[] = [];
   #isClaiming = false;
+  #claiming: Promise<void> = Promise.resolve();
   #isWoken = false;
 
   constructor(deps: ReconcilerDeps, metrics: ReconcilerMetrics, settings: { owner: string; resyncIntervalMs: number }) {
@@ -59,16 +60,20 @@ export class ReconcilerLoop {
     this.#look();
   }
 
-  /** Takes no more and ends the passes that run: what they wait for is aborted, and their steps may be repeated. */
+  /**
+   * Takes no more and ends the passes that run: what they wait for is aborted, and their steps may be repeated. What a claim
+   * that is under way brings is given back: nobody else could have it until its lease has run out.
+   */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     this.#stopping.abort(new Error("the server is stopping"));
+    await this.#claiming;
     await Promise.allSettled(this.#running.values());
   }
 
   #look(): void {
     this.#isWoken = true;
-    if (!this.#isClaiming && !this.#stopping.signal.aborted) void this.#claimDue();
+    if (!this.#isClaiming && !this.#stopping.signal.aborted) this.#claiming = this.#claimDue();
   }
 
   async #claimDue(): Promise<void> {
@@ -97,6 +102,8 @@ export class ReconcilerLoop {
     const { signal, letGo } = this.#passSignal();
     const key = { deploymentId: one.deploymentId, owner: this.#settings.owner, generation: one.generation };
     try {
+      // Claimed as the server was told to stop.
+      this.#stopping.signal.throwIfAborted();
       const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
       const durationMs = performance.now() - began;
       await this.#settle(key, outcome, durationMs);

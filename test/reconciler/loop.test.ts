@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
@@ -66,3 +67,16 @@ eachDatabase(
   },
   { kinds: ["embedded"] },
 );
+
+eachDatabase("a loop that is stopped while it claims leaves nothing leased behind", async (db) => {
+  const { id } = await makeDeployment(db, await makeWorld(db));
+  const settings = { owner: "me", resyncIntervalMs: 3_600_000 };
+  const loop = new ReconcilerLoop(passDeps(db), createMetrics().reconciler, settings);
+  loop.start();
+  await loop.stop();
+  const { rows } = await sql<{ lease_owner: string | null; is_due: boolean }>`
+    select lease_owner, run_at is not null as is_due from reconcile_queue where deployment_id = ${id}`.execute(
+    db.kysely,
+  );
+  assert.deepEqual(rows, [{ lease_owner: null, is_due: true }]);
+});
