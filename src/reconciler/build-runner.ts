@@ -42,7 +42,7 @@ interface Entry {
 }
 
 const stopNotice = "This server stops: the build begins again on the next one.";
-const lossNotice = "This server ends its work on the build: another one has it.";
+const unwantedNotice = "This server ends its work on the build: it is not wanted any more, or another server has it.";
 
 const lastLinesMs = 2_000;
 
@@ -185,13 +185,16 @@ export class BuildRunner {
     this.#logger.info({ revision_id: revision.id, outcome: isOurs ? status : "taken over" }, "build ended");
   }
 
-  /** A build whose lease went to another server must not go on here. */
+  /**
+   * A build whose lease went to another server must not go on here, nor one that nobody wants any more: the pass that finds
+   * that out runs on any server, and only this one can end it.
+   */
   async #renew(): Promise<void> {
     const ids = [...this.#running.keys()];
     if (ids.length === 0) return;
     try {
-      const lost = await renewBuilds(this.#db, this.#settings.owner, ids, this.#settings.leaseMs);
-      await Promise.all(lost.map((id) => this.#running.get(id)?.build?.cancel(lossNotice)));
+      const unwanted = await renewBuilds(this.#db, this.#settings.owner, ids, this.#settings.leaseMs);
+      await Promise.all(unwanted.map((id) => this.#running.get(id)?.build?.cancel(unwantedNotice)));
     } catch (error) {
       this.#logger.warn({ error: explain(error) }, "build heartbeat failed");
     }

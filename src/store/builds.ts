@@ -75,15 +75,18 @@ export async function recordBuildProcess(
   db.reached("build process recorded");
 }
 
-/** @returns the builds this owner no longer holds: someone took them over, so it must stop them. */
+/**
+ * Those that nobody wants any more are renewed as well: until they have ended, nobody else has to look after them.
+ * @returns the builds that this owner must stop: someone took them over, or their revision is not being built any more.
+ */
 export async function renewBuilds(db: Db, owner: string, revisionIds: string[], leaseMs: number): Promise<string[]> {
-  const { rows } = await sql<{ revision_id: string }>`
-    update builds set lease_until = now() + ${leaseMs} * interval '1 millisecond'
-     where revision_id = any(${revisionIds}::uuid[]) and owner = ${owner} and status = 'running' returning revision_id`.execute(
-    db.kysely,
-  );
-  const held = new Set(rows.map((row) => row.revision_id));
-  return revisionIds.filter((id) => !held.has(id));
+  const { rows } = await sql<{ revision_id: string; is_wanted: boolean }>`
+    update builds b set lease_until = now() + ${leaseMs} * interval '1 millisecond' from revisions r
+     where b.revision_id = any(${revisionIds}::uuid[]) and b.owner = ${owner} and b.status = 'running'
+       and r.id = b.revision_id
+    returning b.revision_id, r.status = 'BUILDING' as is_wanted`.execute(db.kysely);
+  const wanted = new Set(rows.flatMap((row) => (row.is_wanted ? [row.revision_id] : [])));
+  return revisionIds.filter((id) => !wanted.has(id));
 }
 
 /** Ends a build; only its owner can, and only once. */
