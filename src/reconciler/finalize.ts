@@ -1,5 +1,6 @@
 import { dropArtifactsOf } from "../store/artifacts.ts";
-import { deleteDeploymentRow, moveDeployment } from "../store/deployments.ts";
+import { deleteDeploymentRow, moveDeployment, requestDelete } from "../store/deployments.ts";
+import { findLeftPreviews } from "../store/previews.ts";
 import { findKnownArtifactKeys } from "../store/retention.ts";
 import { removeDatabases } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
@@ -14,6 +15,9 @@ export async function finalizeDeployment(
   signal: AbortSignal,
 ): Promise<Performed> {
   const { db, files } = deps;
+  for (const { id, deleteTracingProject } of await findLeftPreviews(db, state.id)) {
+    await requestDelete(db, state.tenantId, id, { deleteTracingProject, force: false, actor: "system" });
+  }
   const left = await removeDatabases(deps, state, signal);
   await files.removeUploads(state.id);
   const doomed = await db.transaction((trx) => dropArtifactsOf(trx, state.id));

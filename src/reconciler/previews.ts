@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { ApiError } from "../contract/error.ts";
+import { isBeingDeleted } from "../domain/deployment-status.ts";
 import { deploymentNameLengthMax } from "../domain/limits.ts";
 import { slugOf } from "../domain/names.ts";
 import { applyPush } from "../domain/patch.ts";
@@ -77,17 +78,19 @@ async function create(deps: ReconcilerDeps, parent: DeploymentRow, pull: OpenPul
   const suffix = `-pr-${pull.number}`;
   const name = parent.name.slice(0, deploymentNameLengthMax - suffix.length) + suffix;
   const made = (await findPreviewByName(deps.db, parent.id, name)) ?? (await createChild(deps, parent, { name, pull }));
+  if (made === undefined) return;
   const { number, headSha } = pull;
   await notePreview(deps.db, { parentId: parent.id, number, tenantId: parent.tenant_id, deploymentId: made, headSha });
   // Its passes so far knew of nobody to tell.
   await makeDue(deps.db, made);
 }
 
+/** @returns its id; undefined when its parent is being deleted by now. */
 async function createChild(
   deps: ReconcilerDeps,
   parent: DeploymentRow,
   { name, pull }: { name: string; pull: OpenPull },
-): Promise<string> {
+): Promise<string | undefined> {
   const id = randomUUID();
   const owner = { id, tenant_id: parent.tenant_id };
   const current = currentOf(parent, { latestRevisionSource: "github", sealer: deps.sealer, url: null });
@@ -102,7 +105,7 @@ async function createChild(
     { ...settings, sourceConfig, sourceRevisionConfig },
     { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true, trigger: "pull_request" },
   );
-  await createDeployment(deps.db, {
+  const made = {
     ...{ ...owner, name, slug, source: parent.source, listener_id: parent.listener_id, agents_url: parent.agents_url },
     source_config: sourceConfig,
     source_revision_config: { ...settings.sourceRevisionConfig, repo_commit_sha: null },
@@ -114,9 +117,15 @@ async function createChild(
     tracing: { otherName: slug, isWanted: deps.tracing !== null },
     actor: "system",
     parent_deployment_id: parent.id,
+  };
+  return deps.db.atomically(async () => {
+    // Locked: a delete comes before, or finds it at its end.
+    const held = await deps.db.transaction((trx) => lockDeployment(trx, parent.tenant_id, parent.id));
+    if (held === undefined || isBeingDeleted(held.status)) return undefined;
+    await createDeployment(deps.db, made);
+    await beginReport(deps.db, { id: revision.id, deploymentId: id });
+    return id;
   });
-  await beginReport(deps.db, { id: revision.id, deploymentId: id });
-  return id;
 }
 
 async function update(

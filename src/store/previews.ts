@@ -49,6 +49,23 @@ export async function findPreviewByName(db: Db, parentId: string, name: string):
   return rows[0]?.id;
 }
 
+/**
+ * Previews of a deployment that is being deleted, but that are not: they were being made when the delete was asked for, which
+ * could not see them yet.
+ */
+export async function findLeftPreviews(
+  db: Db,
+  parentId: string,
+): Promise<{ id: string; deleteTracingProject: boolean }[]> {
+  const { rows } = await sql<{ id: string; deleteTracingProject: boolean }>`
+    select d.id, p.delete_tracing_project as "deleteTracingProject"
+      from deployments d join deployments p on p.id = d.parent_deployment_id
+     where d.parent_deployment_id = ${parentId} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(
+    db.kysely,
+  );
+  return rows;
+}
+
 export interface PreviewComment {
   parentId: string;
   number: number;

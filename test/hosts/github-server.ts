@@ -53,6 +53,8 @@ export async function startGithub(repositories: Record<string, string>) {
     gitFetches: 0,
     /** Git does not answer before. */
     gitHeld: null as Promise<void> | null,
+    /** Done before pull requests are listed. */
+    beforePulls: null as (() => Promise<void>) | null,
   };
   let nextId = 1;
 
@@ -68,6 +70,7 @@ export async function startGithub(repositories: Record<string, string>) {
       return void response.writeHead(302, { location: `${state.callbackUrl}?${query}` }).end();
     }
     const body = await readBody(request);
+    if (url.pathname.endsWith("/pulls")) await state.beforePulls?.();
     calls.push({
       method: request.method ?? "",
       path: url.pathname + url.search,

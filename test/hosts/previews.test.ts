@@ -177,3 +177,23 @@ test("the limit holds, an idle preview goes until the next commit, and all go wi
   await t.client.deleteDeployment({ deployment_id: parent });
   await previewsAre(parent, (found) => found.length === 0);
 });
+
+test("a delete that comes while the pull requests are listed leaves no preview behind", async () => {
+  const parent = await makeParent({});
+  openPull(31, await commitOn("feature-31", "late"));
+  const deleted = Promise.withResolvers<void>();
+  github.state.beforePulls = async () => {
+    github.state.beforePulls = null;
+    await t.client.deleteDeployment({ deployment_id: parent });
+    deleted.resolve();
+  };
+  await tell();
+  await deleted.promise;
+  await eventually(
+    () => t.client.listDeployments({ deployment_ids: parent }),
+    ({ resources }) => resources.length === 0,
+    { timeoutMs: 60_000 },
+  );
+  await previewsAre(parent, (found) => found.length === 0);
+  closePull(31);
+});

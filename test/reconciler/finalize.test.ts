@@ -5,9 +5,11 @@ import { finalizeDeployment } from "../../src/reconciler/finalize.ts";
 import { readState } from "../../src/reconciler/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/state.ts";
 import { saveArtifact } from "../../src/store/artifacts.ts";
+import { createDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
+import { findDeployment } from "../../src/store/deployments.ts";
 import { eachDatabase } from "../database.ts";
-import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { makeDeployment, makeWorld, newDeployment } from "../store/fixtures.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const never = new AbortController().signal;
@@ -42,6 +44,19 @@ eachDatabase(
     };
     await finalizeDeployment(passDeps(db, { files }), await beingDeleted(db, ending.id), never);
     assert.deepEqual(removed, [own]);
+  },
+);
+
+eachDatabase(
+  "the end of a deployment deletes a preview that was being made when the delete was asked for",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id } = await makeDeployment(db, world);
+    const state = await beingDeleted(db, id);
+    const late = newDeployment(world, { parent_deployment_id: id });
+    await createDeployment(db, late);
+    await finalizeDeployment(passDeps(db, { files: { removeUploads: async () => {} } as never }), state, never);
+    assert.equal((await findDeployment(db, world.tenantId, late.id))?.status, "AWAITING_DELETE");
   },
 );
 
