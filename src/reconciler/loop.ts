@@ -39,6 +39,7 @@ export class ReconcilerLoop {
   readonly #running = new Map<Claim, Promise<void>>();
   readonly #stopping = new AbortController();
   #timers: NodeJS.Timeout[] = [];
+  #nextLook: NodeJS.Timeout | undefined;
   #isClaiming = false;
   #claiming: Promise<void> = Promise.resolve();
   #isWoken = false;
@@ -52,12 +53,11 @@ export class ReconcilerLoop {
   start(): void {
     this.#deps.db.changes.onWake(() => this.#look());
     this.#timers = [
-      // The safety net under changes that were announced by another server, or by one that died.
-      setInterval(() => this.#look(), changePollIntervalMs),
       setInterval(() => void this.#renew(), leaseRenewIntervalMs),
       setInterval(() => void this.#resync(), this.#settings.resyncIntervalMs),
     ];
     this.#look();
+    this.#lookLater();
   }
 
   /**
@@ -66,6 +66,7 @@ export class ReconcilerLoop {
    */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
+    clearTimeout(this.#nextLook);
     this.#stopping.abort(new Error("the server is stopping"));
     await this.#claiming;
     await Promise.allSettled(this.#running.values());
@@ -74,6 +75,19 @@ export class ReconcilerLoop {
   #look(): void {
     this.#isWoken = true;
     if (!this.#isClaiming && !this.#stopping.signal.aborted) this.#claiming = this.#claimDue();
+  }
+
+  /**
+   * The safety net under changes that were announced by another server, or by one that died. At odd times: looked for evenly,
+   * what this server puts off for half a second, as all its places are taken, would be due at its own looks only, and never
+   * at those of another one that has a place and looks a moment later.
+   */
+  #lookLater(): void {
+    const delayMs = changePollIntervalMs * (0.5 + Math.random() / 2);
+    this.#nextLook = setTimeout(() => {
+      this.#look();
+      this.#lookLater();
+    }, delayMs);
   }
 
   async #claimDue(): Promise<void> {

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop.ts";
+import { Stagger } from "../../src/reconciler/places.ts";
 import { openSealer } from "../../src/store/seal.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { eachDatabase } from "../database.ts";
@@ -79,4 +81,38 @@ eachDatabase("a loop that is stopped while it claims leaves nothing leased behin
     db.kysely,
   );
   assert.deepEqual(rows, [{ lease_owner: null, is_due: true }]);
+});
+
+eachDatabase("what a server has no place for now is looked at by the others, too, whenever they began", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
+  const asked = new Set<string>();
+  const loopOf = (owner: string) => {
+    const builds = {
+      stagger: new Stagger(),
+      isRunning: () => false,
+      get hasFreeSlot() {
+        asked.add(owner);
+        return false;
+      },
+    };
+    const settings = { owner, resyncIntervalMs: 3_600_000 };
+    return new ReconcilerLoop(passDeps(db, { builds: builds as never }), createMetrics().reconciler, settings);
+  };
+  const [full, free] = [loopOf("full"), loopOf("free")];
+  full.start();
+  try {
+    // Its look would always come a moment after that of the first one, too early for what that one has put off.
+    await sleep(150);
+    free.start();
+    await eventually(
+      () => asked,
+      (owners) => owners.has("free"),
+      { what: "the other server's turn", timeoutMs: 30_000 },
+    );
+  } finally {
+    await Promise.all([full.stop(), free.stop()]);
+  }
 });
