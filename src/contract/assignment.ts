@@ -205,7 +205,8 @@ export type SecretValues = Static<typeof SecretValues>;
 
 /** What a listener holds, to be compared: a change that both sides missed is found by this. */
 export const Inventory = Type.Object({
-  items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: 10_000 }),
+  // One deployment more than this, and nothing is compared any more; so many fill most of the largest body.
+  items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: 100_000 }),
 });
 export type Inventory = Static<typeof Inventory>;
 

@@ -73,6 +73,14 @@ test("an inventory names what is no longer the listener's, and says when somethi
   assert.deepEqual(answer.unknown.toSorted(), [foreign.id, second.id, gone].toSorted());
 });
 
+test("an inventory of more deployments than a listener was ever measured with is compared, too", async () => {
+  const { call } = await openListener();
+  const items = Array.from({ length: 100_000 }, () => ({ deployment_id: randomUUID(), generation: 123_456 }));
+  const { status, body } = await call("POST", "/dp/v1/inventory", { items });
+  assert.equal(status, 200, JSON.stringify(body).slice(0, 300));
+  assert.equal((body as { unknown: string[] }).unknown.length, items.length);
+});
+
 test("a cursor that is ahead of everything is gone, not silence for ever", async () => {
   const { id, call } = await openListener();
   await assign(await deploy(id), id);
