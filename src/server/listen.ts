@@ -43,8 +43,16 @@ export async function listen(
     const answer = (request: IncomingMessage, response: ServerResponse) => gateway.handle(request, response);
     servers.push(createHttpServer(gateway, { answer, isForAgent: () => true }));
   }
-  await bind(main.server, wish.host, wish.port);
-  if (servers[1] !== undefined) await bind(servers[1].server, wish.host, wish.gatewayPort as number);
+  const [, other] = servers;
+  await bind(main.server, wish, "--port (PORT)");
+  if (other !== undefined && wish.gatewayPort !== undefined) {
+    const place = { host: wish.host, port: wish.gatewayPort };
+    await bind(other.server, place, "PIERHEAD_GATEWAY_PORT").catch(async (error) => {
+      // A start that fails leaves nothing: a port that is still listened on would keep the process, half closed.
+      await main.end();
+      throw error;
+    });
+  }
   const { port } = main.server.address() as AddressInfo;
   const host = wish.host.includes(":") ? `[${wish.host}]` : wish.host === "0.0.0.0" ? "127.0.0.1" : wish.host;
   return {
@@ -65,11 +73,11 @@ async function answerMetrics(
   }
 }
 
-function bind(server: Server, host: string, port: number): Promise<void> {
+function bind(server: Server, { host, port }: { host: string; port: number }, setting: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       const isTaken = error.code === "EADDRINUSE";
-      const advice = `port ${port} on ${host} is taken: stop what listens there, or choose another one with PORT`;
+      const advice = `port ${port} on ${host} is taken: stop what listens there, or choose another one with ${setting}`;
       reject(isTaken ? new Error(advice, { cause: error }) : error);
     });
     server.listen(port, host, resolve);

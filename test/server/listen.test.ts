@@ -7,6 +7,7 @@ import { fastify } from "fastify";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { listen } from "../../src/server/listen.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { freePort } from "../free-port.ts";
 import { exchangeRaw, openRaw, route } from "../gateway/harness.ts";
 import { resetSocket } from "../reset-socket.ts";
 
@@ -73,4 +74,22 @@ test("a WebSocket that is open does not keep the server from ending", { timeout:
   await client.until(/^HTTP\/1\.1 101 /);
   await listening.close();
   await once(agent.close(), "close");
+});
+
+test("a server whose gateway port is taken leaves its own port, and says which setting names the taken one", async () => {
+  const other = createServer().listen(0, "127.0.0.1");
+  await once(other, "listening");
+  const { port: gatewayPort } = other.address() as AddressInfo;
+  const port = await freePort();
+  const logger = createLogger("silent");
+  const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+  const parts = { api: fastify(), gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+  await assert.rejects(
+    listen(parts, { host: "127.0.0.1", port, gatewayPort }),
+    new RegExp(`port ${gatewayPort} .* is taken: .* PIERHEAD_GATEWAY_PORT$`),
+  );
+  // Whoever can listen there is alone there.
+  const next = createServer().listen(port, "127.0.0.1");
+  await once(next, "listening");
+  await Promise.all([other, next].map((server) => new Promise((resolve) => server.close(resolve))));
 });

@@ -21,7 +21,7 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
   const server = await context
     .startServer(environment, { stopReplicasOnClose: options.stopAgentsOnExit === true })
     .catch((error: Error) => {
-      throw explainStart(error, environment);
+      throw explainStart(error);
     });
   const dataDir = findDataDir(session.options, context);
   const credentialsFile = path.join(dataDir, "credentials.json");
@@ -59,14 +59,7 @@ function environmentOf({ context, options }: Session, { port, host, compute }: U
   };
 }
 
-function explainStart(error: Error & { code?: string }, { PORT: port = "8124" }: Environment): Error {
-  if (error.code === "EADDRINUSE") {
-    const hints = [
-      "Is it another Pierhead?  pierhead doctor",
-      `Another port:            pierhead up --port ${Number(port) + 1}`,
-    ];
-    return new CliFailure(`Port ${port} is taken.`, { hints });
-  }
+function explainStart(error: Error): Error {
   return new CliFailure("The server did not start.", {
     because: error.message,
     hints: ["Check this machine: pierhead doctor"],
