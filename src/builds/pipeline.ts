@@ -31,7 +31,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   }
   const { target: wanted } = request;
   const steps = new Steps(context, wanted.kind === "image" ? imageStepCount : stepCount);
-  await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context.sourceDir, context.signal));
+  await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
   if (wanted.kind === "image") {
     const { makeImage, storeManifest } = await import("./image/image-pipeline.ts");

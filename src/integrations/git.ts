@@ -33,6 +33,14 @@ export async function resolveRef({ ref, ...remote }: GitRemote & { ref: string }
   });
 }
 
+/** Paths of a commit whose content lies elsewhere. */
+export interface LeftOut {
+  /** Empty directories here. */
+  submodules: string[];
+  /** Files that say where their content is. */
+  lfsFiles: string[];
+}
+
 /**
  * Puts the files of one commit into `directory`, without history, submodules, LFS content or hooks.
  * @throws GitFailure `RefNotFound` when the repository has lost the commit.
@@ -41,9 +49,9 @@ export async function fetchCommit({
   commitSha,
   directory,
   ...remote
-}: GitRemote & { commitSha: string; directory: string }): Promise<void> {
+}: GitRemote & { commitSha: string; directory: string }): Promise<LeftOut> {
   checkCommitId(commitSha);
-  await withGit(remote, async (git) => {
+  return withGit(remote, async (git) => {
     const gitDir = await initRepository(git);
     await fetchOne(git, gitDir, commitSha, []);
     await mkdir(directory, { recursive: true });
@@ -57,7 +65,25 @@ export async function fetchCommit({
       commitSha,
       "--",
     ]);
+    return findLeftOut(git, { gitDir, directory, commitSha });
   });
+}
+
+/** For a word in the log: a source with more paths than git's answer may have is built without it. */
+async function findLeftOut(
+  git: Git,
+  { gitDir, directory, commitSha }: { gitDir: string; directory: string; commitSha: string },
+): Promise<LeftOut> {
+  const ask = async (...args: string[]) => {
+    const answer = await git.run(["-C", directory, `--git-dir=${gitDir}`, "--work-tree=.", ...args]).catch(() => "");
+    return answer.split("\0").filter((line) => line !== "");
+  };
+  const [directories, lfsFiles] = await Promise.all([
+    ask("ls-tree", "-r", "-d", "-z", "--full-tree", commitSha),
+    ask("ls-files", "-z", "--", ":(attr:filter=lfs)"),
+  ]);
+  const submodules = directories.flatMap((line) => (line.startsWith("160000 ") ? [line.replace(/^[^\t]*\t/, "")] : []));
+  return { submodules, lfsFiles };
 }
 
 /** @throws GitFailure `RefNotFound` for anything but 40 lower-case hex digits. */
