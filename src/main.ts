@@ -29,6 +29,8 @@ async function start() {
   const { argv, env, stdin, stdout, stderr } = process;
   // `pierhead logs | head` closes the pipe: that is an end, not an error.
   stdout.on("error", (error) => process.exit((error as NodeJS.ErrnoException).code === "EPIPE" ? 0 : 1));
+  // Nobody reads the talk any more (`pierhead deploy 2>&1 >/dev/null | head`): no reason to leave what was begun half done.
+  stderr.on("error", () => {});
   const cli = createCli({
     argv: argv.slice(2),
     env,
