@@ -83,7 +83,7 @@ export class ReconcilerLoop {
    * at those of another one that has a place and looks a moment later.
    */
   #lookLater(): void {
-    const delayMs = changePollIntervalMs * (0.5 + Math.random() / 2);
+    const delayMs = changePollIntervalMs * (0.75 + Math.random() / 2);
     this.#nextLook = setTimeout(() => {
       this.#look();
       this.#lookLater();
