@@ -78,7 +78,11 @@ function makeRoom(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
     wakeAt(pass, retryAtMs);
     return;
   }
-  if (isProving(pass, goal.revision_id) && !isPrepared(pass, goal)) return;
+  if (isProving(pass, goal.revision_id) && !isPrepared(pass, goal)) {
+    // Held for a target that another one has replaced meanwhile: what serves is still there, and answers until this one is.
+    memory.heldSinceMs = null;
+    return;
+  }
   const isFirstLook = memory.heldSinceMs === null;
   memory.heldSinceMs ??= nowMs;
   const untilMs = memory.heldSinceMs + Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));

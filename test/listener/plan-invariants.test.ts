@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { PlanWorld, revisionRun } from "./plan-world.ts";
+import type { RevisionRun } from "../../src/contract/assignment.ts";
+import type { Preparation } from "../../src/listener/plan-state.ts";
+import { drainTimeoutMs, PlanWorld, revisionRun } from "./plan-world.ts";
 
 const runsMax = Number(process.env["PIERHEAD_PLAN_RUNS"] ?? 20_000);
 
@@ -43,6 +45,35 @@ function assertSettled(world: PlanWorld): void {
 }
 
 /** What may happen between two passes; `turn` chooses among the possibilities. */
+test("requests held for one target are answered again while the next one is prepared, and have its drain before it comes", () => {
+  const [first, second, third] = ["a", "b", "c"].map((name) => revisionRun(name, { rollout: "handover" })) as [
+    RevisionRun,
+    RevisionRun,
+    RevisionRun,
+  ];
+  const world = new PlanWorld({ target: first });
+  world.settleDown();
+  world.requestArrives(0);
+  world.assign({ target: second });
+  world.pass();
+  if (world.preparation !== null) world.preparation.phase = "done";
+  assert.equal(world.pass().route?.state, "held", "a request is under way");
+
+  world.assign({ target: third });
+  assert.equal(world.pass().route?.state, "open", "nothing is known of the third one yet");
+  world.nowMs += 10 * drainTimeoutMs;
+  world.pass();
+  world.requestArrives(0);
+  if (world.preparation !== null) (world.preparation as Preparation).phase = "done";
+  const plan = world.pass();
+  assert.equal(plan.route?.state, "held");
+  assert.deepEqual(
+    plan.actions.map(({ kind }) => kind).filter((kind) => kind === "remove"),
+    [],
+    "what is under way has its time",
+  );
+});
+
 const happenings = {
   later(world: PlanWorld, turn: number) {
     world.nowMs += nth([0, 10, 1_000, 5_000, 31_000, 70_000, 700_000], turn) ?? 0;
