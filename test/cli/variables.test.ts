@@ -1,0 +1,20 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Session } from "../../src/cli/session.ts";
+import { readVariables } from "../../src/cli/variables.ts";
+import { createDirectory } from "./run-cli.ts";
+
+test("a dotenv file that an editor of Windows wrote has the names and values that are seen in it", async () => {
+  await using files = await createDirectory({
+    ".env": '\uFEFFFIRST=one\r\nSECOND="two words"\r\nexport THIRD=3 # a comment\r\n',
+  });
+  const session = {
+    context: { cwd: files.directory, signal: new AbortController().signal },
+    terminal: { say: (text: string) => assert.fail(text) },
+  } as unknown as Session;
+  assert.deepEqual(await readVariables(session, ".env"), [
+    { name: "FIRST", value: "one" },
+    { name: "SECOND", value: "two words" },
+    { name: "THIRD", value: "3" },
+  ]);
+});
