@@ -85,7 +85,7 @@ export const settings = {
   adminKey: optional(
     "PIERHEAD_ADMIN_KEY",
     "generated",
-    "The first admin key; shown once and kept in credentials.json in the data directory.",
+    "The first admin key; written to credentials.json in the data directory.",
   ),
   agentPostgresUrl: optional(
     "PIERHEAD_AGENT_POSTGRES_URL",

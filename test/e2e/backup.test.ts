@@ -78,6 +78,14 @@ async function backUp(pierhead: TestServer, directory: string): Promise<{ file: 
   return { file, masterKey: path.join(pierhead.dataDir, "master.key") };
 }
 
+/** What lies in a data directory without a row in the table of docs/operations.md. */
+async function undocumented(dataDir: string): Promise<string[]> {
+  const page = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
+  const table = page.split("## The data directory")[1]?.split("\n## ")[0] ?? "";
+  const names = await readdir(dataDir);
+  return names.filter((name) => !table.includes(`\`${name}\``) && !table.includes(`\`${name}/\``));
+}
+
 for (const kind of ["embedded", "postgres"] as const) {
   test(`a backup of a running server comes to life on an empty machine, with all it had (${kind})`, async (context) => {
     const made = kind === "postgres" ? await openTestDatabase("postgres") : undefined;
@@ -92,6 +100,10 @@ for (const kind of ["embedded", "postgres"] as const) {
         const filled = await fill(pierhead, repository.url);
         const { file, masterKey } = await backUp(pierhead, dataDir);
         await cp(masterKey, path.join(dataDir, "master.key"));
+        // What an agent keeps is copied by hand, as docs/operations.md says.
+        await writeFile(path.join(pierhead.dataDir, "state", filled.built.id, "kept.txt"), "kept");
+        await cp(path.join(pierhead.dataDir, "state"), path.join(dataDir, "state"), { recursive: true });
+        assert.deepEqual(await undocumented(pierhead.dataDir), []);
         const left = async () => readdir(path.join(pierhead.dataDir, "backup-drafts"));
         await eventually(left, ({ length }) => length === 0, { what: "what it was made of is gone" });
         await mkdir(path.join(pierhead.dataDir, "backup-drafts", "draft-of-a-dead-server"));
@@ -119,6 +131,7 @@ for (const kind of ["embedded", "postgres"] as const) {
           ({ CANARY }) => CANARY !== undefined,
         );
         assert.equal(env.CANARY, `${canary}-2`);
+        assert.equal(await readFile(path.join(dataDir, "state", built.id, "kept.txt"), "utf8"), "kept");
         const { resources } = await client.listRevisions(ids);
         assert.deepEqual(resources.map(({ status }) => status).slice(0, 1), ["DEPLOYED"]);
         assert.equal(resources.length, 3);

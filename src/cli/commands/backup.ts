@@ -23,6 +23,9 @@ export async function backUp(session: Session, [given]: string[]): Promise<void>
   }
   const { size } = await stat(file);
   session.terminal.say("The master key is not in it: keep that apart, without it sealed values stay closed.");
+  session.terminal.say(
+    "Nor is what agents keep themselves: state/ in the server's data directory, and their databases.",
+  );
   session.answer({ file, bytes: size }, () => harmless(file));
 }
 
