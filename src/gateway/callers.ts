@@ -66,6 +66,9 @@ export class Callers {
     if (known !== undefined && ageMs < memoryMs) return known;
     try {
       const found = await this.#ask(credentials, from);
+      // Asked too often: that says nothing of who calls.
+      const isUnsaid = "status" in found && found.status === 429;
+      if (isUnsaid && known !== undefined && ageMs < memoryWithoutAnswerMs) return known;
       this.#remember(name, found);
       return found;
     } catch {

@@ -184,12 +184,19 @@ function trafficBetween(
   earlier: Shipped | undefined,
   later: Shipped = noTraffic,
 ): Pick<MetricSample, "requests" | "errors" | "latency_counts"> {
-  const base = earlier !== undefined && earlier.requests <= later.requests ? earlier : noTraffic;
+  const base = earlier !== undefined && hasGrown(earlier, later) ? earlier : noTraffic;
   return {
     requests: later.requests - base.requests,
     errors: later.errors - base.errors,
     latency_counts: later.latencies.map((count, bucket) => count - (base.latencies[bucket] ?? 0)),
   };
+}
+
+/** One that has begun anew may have as many requests as before already. */
+function hasGrown(earlier: Shipped, later: Shipped): boolean {
+  const pairs = later.latencies.map((count, bucket) => [earlier.latencies[bucket] ?? 0, count] as const);
+  pairs.push([earlier.requests, later.requests], [earlier.errors, later.errors]);
+  return pairs.every(([before, after]) => before <= after);
 }
 
 const noTraffic: Shipped = { requests: 0, errors: 0, latencies: new Array(latencyBoundsMs.length + 1).fill(0) };

@@ -120,6 +120,19 @@ test("while the control plane is away, callers it knew are let in, and others ar
   assert.deepEqual([answer.status, answer.headers.get("retry-after")], [503, "5"]);
 });
 
+test("that the control plane is asked too often says nothing of a caller: one it knew is let in", async (context) => {
+  await using world = await startSite();
+  await call(world.url, "mine");
+  const now = performance.now.bind(performance);
+  context.mock.method(performance, "now", () => now() + 61_000);
+  const { mine = { workspaceId: "w1" } } = answers;
+  context.after(() => Object.assign(answers, { mine }));
+  Object.assign(answers, { mine: { status: 429, detail: "Too many requests" } });
+  assert.deepEqual(await call(world.url, "mine"), [200, "hello"]);
+  assert.equal(world.asked.length, 2);
+  assert.deepEqual(await call(world.url, "wrong"), refused(401, "Invalid token"));
+});
+
 test("a gateway that can ask nobody lets nobody in", async () => {
   await using agent = await startTarget((_request, response) => void response.end());
   await using site = await startGateway();

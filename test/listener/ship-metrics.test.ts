@@ -103,6 +103,22 @@ test("a deployment without any replica has the answers of the gateway alone", as
   site.shipper.close();
 });
 
+test("counters that began anew and have as many requests as before already are told whole", async () => {
+  const site = await startShipping();
+  site.traffic.requests += 2;
+  for (const status of [502, 502]) site.traffic.answered(status);
+  await site.clock.pass(roundMs);
+  const first = site.controlPlane.samples.length;
+  site.traffic = new Tally();
+  site.traffic.requests += 3;
+  site.traffic.answered(200);
+  site.traffic.tookMs(3);
+  await site.clock.pass(roundMs);
+  const [told] = site.controlPlane.samples.slice(first).filter(({ requests }) => requests > 0);
+  assert.deepEqual([told?.requests, told?.errors, told?.latency_counts[0]], [3, 0, 1]);
+  site.shipper.close();
+});
+
 test("a listener that no longer acts says nothing more", async () => {
   const site = await startShipping();
   await site.clock.pass(roundMs);
@@ -149,7 +165,7 @@ async function startShipping() {
   const others: RunningDeployment[] = [];
   const site = { clock, controlPlane, deployment, others, traffic, cpuSeconds: 5, used, isListed: true };
   const counts = (): TrafficCounts[] => [
-    { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...traffic.read() },
+    { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...site.traffic.read() },
   ];
   const shipper = new MetricsShipper({
     readUsage: async () => site.used(),
