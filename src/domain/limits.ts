@@ -14,7 +14,7 @@ export const databaseTimeoutMs = 10 * minute;
 export const buildTimeoutMs = 30 * minute;
 export const deployTimeoutMs = 900 * second;
 
-/** A build slot frees when a build ends, so the wait is bounded by builds: two full ones ahead of ours. */
+/** Of a server that begins no build. Where all slots are taken the wait goes on: each is free again when its build ends. */
 export const awaitingBuildTimeoutMs = 2 * buildTimeoutMs;
 
 /** Writing the assignment takes one transaction; a minute of a database that is away is what this allows for. */

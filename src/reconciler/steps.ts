@@ -16,6 +16,7 @@ import type { ReconcilerDeps } from "./deps.ts";
 import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
 import { lookAtBranch } from "./look.ts";
 import { inStep, noteMove } from "./pass-span.ts";
+import { keepWaiting } from "./patience.ts";
 import { NoPlace } from "./places.ts";
 import type { Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
@@ -46,6 +47,7 @@ export async function perform(
     return await inStep(deps.traces, state, step, () => performStep(deps, state, step, signal));
   } catch (error) {
     if (!(error instanceof NoPlace)) throw error;
+    await keepWaiting(deps, state, error.retryInMs);
     return { kind: "later", retryInMs: error.retryInMs, because: "many calls to other servers are under way" };
   }
 }
@@ -226,7 +228,9 @@ async function beginBuild(
   const { builds, settings } = deps;
   if (builds.isRunning(revisionId)) return { kind: "later", retryInMs: 500, because: "the build is starting" };
   if (!builds.hasFreeSlot) {
-    return { kind: "later", retryInMs: builds.stagger.nextInMs(), because: "all build slots are taken" };
+    const retryInMs = builds.stagger.nextInMs();
+    await keepWaiting(deps, state, retryInMs);
+    return { kind: "later", retryInMs, because: "all build slots are taken" };
   }
   const revision = await readRevision(deps.db, revisionId);
   if (revision === undefined) return done;

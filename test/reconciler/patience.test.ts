@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
+import { Places, Stagger } from "../../src/reconciler/places.ts";
+import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
+import type { Db } from "../../src/store/database.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { passDeps } from "./pass-deps.ts";
+
+const never = new AbortController().signal;
+
+/** A revision whose step may take so much longer. */
+async function waiting(db: Db, status: string, leftMs: number) {
+  const { id, revisionId } = await makeDeployment(db, await makeWorld(db));
+  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  const deadlineAt = new Date(db.now().getTime() + leftMs);
+  await sql`
+    update revisions set status = ${status}, deadline_at = ${deadlineAt},
+           source_config = source_config || '{"repo_url": "https://host.invalid/agent.git"}',
+           source_revision_config = source_revision_config || '{"repo_ref": "main"}'
+     where id = ${revisionId}`.execute(db.kysely);
+  const read = async () => {
+    const { rows } = await sql<{ status: string; deadline_at: Date }>`
+      select status, deadline_at from revisions where id = ${revisionId}`.execute(db.kysely);
+    return { status: rows[0]?.status, leftMs: Number(rows[0]?.deadline_at) - db.now().getTime() };
+  };
+  return { id, read };
+}
+
+const builds = (hasFreeSlot: boolean) => ({ stagger: new Stagger(), isRunning: () => false, hasFreeSlot }) as never;
+
+eachDatabase("a revision that waits for a build slot is not given up while all are taken", async (db) => {
+  const { id, read } = await waiting(db, "AWAITING_BUILD", 5_000);
+  const outcome = await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
+  assert.equal(outcome.because, "all build slots are taken");
+  const after = await read();
+  assert.equal(after.status, "AWAITING_BUILD");
+  assert.ok(after.leftMs > awaitingBuildTimeoutMs / 2, "it may wait on");
+  await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
+  assert.ok((await read()).leftMs <= after.leftMs, "it is not written with each look");
+});
+
+eachDatabase("one that no server took on is given up", async (db) => {
+  const { id, read } = await waiting(db, "AWAITING_BUILD", -1);
+  await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
+  assert.equal((await read()).status, "BUILD_FAILED");
+});
+
+eachDatabase(
+  "a revision that waits for a call to another server is not given up while all places are taken",
+  async (db) => {
+    const { id, read } = await waiting(db, "CREATING", 5_000);
+    const outcome = await reconcileDeployment(passDeps(db, { outward: new Places(0) }), id, never);
+    assert.equal(outcome.because, "many calls to other servers are under way");
+    const after = await read();
+    assert.equal(after.status, "CREATING");
+    assert.ok(after.leftMs > resolveTimeoutMs / 2, "it may wait on");
+  },
+);
