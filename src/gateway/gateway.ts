@@ -88,7 +88,9 @@ export interface Gateway extends Traffic {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   counts(): TrafficCounts[];
   health(): GatewayHealth;
-  /** Refuses what comes and what waits, gives what is under way `graceMs` to end, then breaks it off. */
+  /** The first step of an end: what comes and what waits is refused, and told to come again; what is under way goes on. */
+  refuse(): void;
+  /** Refuses, gives what is under way `graceMs` to end, then breaks it off. */
   close(options?: { graceMs: number }): Promise<void>;
 }
 
@@ -201,9 +203,13 @@ class HttpGateway implements Gateway {
     return health;
   }
 
-  async close({ graceMs } = { graceMs: 0 }): Promise<void> {
+  refuse(): void {
     this.#isClosing = true;
     for (const deployment of this.#deployments.values()) deployment.refuseWaiting(refusals.stopping());
+  }
+
+  async close({ graceMs } = { graceMs: 0 }): Promise<void> {
+    this.refuse();
     if (this.#exchanges.size > 0 && graceMs > 0) await this.#idle(graceMs);
     for (const exchange of this.#exchanges) {
       if (!exchange.isSettled) exchange.breakOff();

@@ -86,6 +86,34 @@ test("a deployment of a scale-to-zero type sleeps, and the next request wakes it
   assert.equal((await observed()).replicas !== undefined, true);
 });
 
+test("a request that waits for an agent to wake when Pierhead stops is told to come again", async () => {
+  await using pierhead = await startTestServer({ PIERHEAD_IDLE_AFTER_MS: "1000" });
+  const isSlow = path.join(pierhead.dataDir, "starts-slowly");
+  const starts = `const slow = require("node:fs").existsSync(${JSON.stringify(isSlow)});
+    setTimeout(() => require("node:http").createServer((_, answer) => answer.end()).listen(process.env.PORT, "127.0.0.1"), slow ? 60000 : 0);`;
+  await using repository = await createAgentRepository({ ...nodeAgent("one"), "server.js": starts });
+  const made = await pierhead.client.createDeployment({
+    body: {
+      name: "sleeper",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev_zero", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const revision = await pierhead.client.waitForRevision({ ...ids, revision_id: made.latest_revision_id as string });
+  assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+  await writeFile(isSlow, "");
+  const observed = async () => (await pierhead.client.debugDeployment(ids)).observed as { asleep: boolean };
+  await eventually(observed, ({ asleep }) => asleep, { what: "asleep" });
+  const { url } = await pierhead.client.getDeployment(ids);
+  const waiting = fetch(`${url}/ok`);
+  await eventually(observed, ({ asleep }) => !asleep, { what: "awake" });
+  await pierhead.restart();
+  const answer = await waiting;
+  assert.deepEqual([answer.status, answer.headers.get("retry-after")], [503, "5"]);
+});
+
 test("the counter of lost changes is shown, and is 0", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_RESYNC_INTERVAL_MS: "200" });
   const made = await pierhead.client.createDeployment({

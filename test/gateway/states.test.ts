@@ -247,13 +247,17 @@ test("closing refuses who waits, lets answers under way end within the grace tim
     (waiting) => waiting === 1,
   );
 
+  site.gateway.refuse();
+  await waits.until(/^HTTP\/1\.1 503 [\s\S]*retry-after: 5[\s\S]*"The gateway is shutting down."/i);
+  assert.equal((await fetch(`${site.url}/d/demo/ends`)).status, 503);
+  assert.equal(site.gateway.health().inFlight, 2);
+
   const closed = site.gateway.close({ graceMs: 3_000 });
   open[0]?.end("ended");
   await closed;
 
   await ends.until(/ended\r\n0\r\n\r\n$/);
   await eventually(stays.isEnded, (isEnded) => isEnded);
-  await waits.until(/^HTTP\/1\.1 503 [\s\S]*"The gateway is shutting down."/);
   assert.equal(site.gateway.health().inFlight, 0);
 });
 
