@@ -119,13 +119,15 @@ export class RegistryProcess {
 
   async #start(): Promise<number> {
     await mkdir(this.blobsDir, { recursive: true, mode: 0o700 });
-    await this.#endLeft();
+    await this.#endLeft().catch((error: unknown) => {
+      throw doesNotStart(error);
+    });
     const ports = new Ports();
     for (let triesLeft = startTriesMax - 1; ; triesLeft--) {
       try {
         return await this.#launch(await ports.take());
       } catch (error) {
-        if (triesLeft === 0) throw new Error(`the image registry does not start: ${explain(error)}`, { cause: error });
+        if (triesLeft === 0) throw doesNotStart(error);
       }
     }
   }
@@ -224,3 +226,6 @@ async function answers(port: number): Promise<string | null> {
   }
   return `it did not answer within ${startTimeoutMs / 1000} s`;
 }
+
+const doesNotStart = (error: unknown) =>
+  new Error(`the image registry does not start: ${explain(error)}`, { cause: error });

@@ -93,13 +93,19 @@ test("a registry that a killed server left is ended by the next", async (context
 
 test("a registry whose process cannot be noted does not run on without an owner", async (context) => {
   const { directory, open } = await makePlace(context);
-  await mkdir(path.join(directory, "process.json"));
+  await mkdir(path.join(directory, "process.json.draft"));
   await assert.rejects(open().port(), /the image registry does not start: EISDIR/);
   await eventually(
     () => processesWith(directory),
     ({ length }) => length === 0,
     { what: "that all have ended" },
   );
+});
+
+test("one that may have been left, but cannot be known, is not joined by another", async (context) => {
+  const { directory, open } = await makePlace(context);
+  await mkdir(path.join(directory, "process.json"));
+  await assert.rejects(open().port(), /the image registry does not start: EISDIR/);
 });
 
 test("a garbage collection that hangs is given up, and pushes and pulls go on", async (context) => {
