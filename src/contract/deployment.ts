@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { deploymentStatuses } from "./deployment-statuses.ts";
 import {
   createDeploymentExample,
   deletedDeploymentsExample,
@@ -24,14 +25,7 @@ export const DeploymentType = literals(["dev_free", "dev", "prod", "dev_zero", "
 export type DeploymentType = Static<typeof DeploymentType>;
 
 /** Contract 5.1. The moves between them stand in `domain/deployment-status.ts`. */
-export const DeploymentStatus = literals([
-  "AWAITING_DATABASE",
-  "READY",
-  "UNUSED",
-  "AWAITING_DELETE",
-  "AWAITING_FINAL_DELETE",
-  "UNKNOWN",
-]);
+export const DeploymentStatus = literals(deploymentStatuses);
 export type DeploymentStatus = Static<typeof DeploymentStatus>;
 
 const tiers = ["SERVERLESS_S", "SERVERLESS_M", "SERVERLESS_L", "DEDICATED_S", "DEDICATED_M", "DEDICATED_L"] as const;

@@ -57,7 +57,7 @@ export const buildLeaseMs = 15 * second;
 /** A full pass over all deployments even when no change was announced: repairs a lost announcement. */
 export const resyncIntervalMs = minute;
 
-/** Look for new changes even when nobody woke us: the longest a change written by another server stays unseen. */
+/** Look for new changes even when nobody woke us, a quarter sooner or later: so long those of another server stay unseen. */
 export const changePollIntervalMs = second;
 
 /** A worker that dies holds a deployment this long: three renewals every 10 s may be missed. */

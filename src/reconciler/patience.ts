@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../domain/limits.ts";
+import { postponeDeadline } from "../store/revisions.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import type { DeploymentState } from "./state.ts";
 
@@ -24,10 +24,6 @@ export async function keepWaiting(
     const timeoutMs = timeoutsMs[status];
     // Not with each look, which comes every half second.
     if (timeoutMs === undefined || deadlineAt === null || deadlineAt.getTime() > askAtMs + timeoutMs / 2) continue;
-    const until = new Date(askAtMs + timeoutMs);
-    await sql`
-      update revisions set deadline_at = ${until} where id = ${id} and status = ${status} and deadline_at < ${until}`.execute(
-      db.kysely,
-    );
+    await postponeDeadline(db, { id, status }, new Date(askAtMs + timeoutMs));
   }
 }

@@ -295,3 +295,15 @@ function committed(db: Db | Trx, point: FaultPoint | null): void {
   if (point !== null) db.reached(point);
   db.changes.wakeWatchers();
 }
+
+/** Gives a revision more time in a status, unless it has left it or has that much. */
+export async function postponeDeadline(
+  db: Db,
+  { id, status }: { id: string; status: RevisionStatus },
+  until: Date,
+): Promise<void> {
+  await sql`
+    update revisions set deadline_at = ${until} where id = ${id} and status = ${status} and deadline_at < ${until}`.execute(
+    db.kysely,
+  );
+}

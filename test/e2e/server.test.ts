@@ -2,21 +2,23 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { startTestServer } from "../server.ts";
+
+const fromGit = (repository: AgentRepository, type: "dev" | "dev_zero") => ({
+  body: {
+    name: "agent",
+    source: "github" as const,
+    source_config: { repo_url: repository.url, deployment_type: type, build_on_push: false },
+    source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+  },
+});
 
 test("agents go on answering while Pierhead restarts, and are found again by the next one", async () => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository();
-  const made = await pierhead.client.createDeployment({
-    body: {
-      name: "agent",
-      source: "github",
-      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
-    },
-  });
+  const made = await pierhead.client.createDeployment(fromGit(repository, "dev"));
   const ids = { deployment_id: made.id };
   const revision = await pierhead.client.waitForRevision({ ...ids, revision_id: made.latest_revision_id as string });
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
@@ -38,14 +40,7 @@ test("a build under way when Pierhead stops begins again with the next one, and 
     ...nodeAgent("one"),
     "pierhead.json": JSON.stringify({ build: ["node", "-e", waits], start: ["node", "server.js"] }),
   });
-  const made = await pierhead.client.createDeployment({
-    body: {
-      name: "agent",
-      source: "github",
-      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
-    },
-  });
+  const made = await pierhead.client.createDeployment(fromGit(repository, "dev"));
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
   const log = () => pierhead.client.tailLogs({ ...ids, type: "build" }, 1_000);
   const said = async (text: string) => (await log()).filter(({ message }) => message === text).length;
@@ -92,14 +87,7 @@ test("a request that waits for an agent to wake when Pierhead stops is told to c
   const starts = `const slow = require("node:fs").existsSync(${JSON.stringify(isSlow)});
     setTimeout(() => require("node:http").createServer((_, answer) => answer.end()).listen(process.env.PORT, "127.0.0.1"), slow ? 60000 : 0);`;
   await using repository = await createAgentRepository({ ...nodeAgent("one"), "server.js": starts });
-  const made = await pierhead.client.createDeployment({
-    body: {
-      name: "sleeper",
-      source: "github",
-      source_config: { repo_url: repository.url, deployment_type: "dev_zero", build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
-    },
-  });
+  const made = await pierhead.client.createDeployment(fromGit(repository, "dev_zero"));
   const ids = { deployment_id: made.id };
   const revision = await pierhead.client.waitForRevision({ ...ids, revision_id: made.latest_revision_id as string });
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");

@@ -1,4 +1,5 @@
-import type { Deployment, DeploymentStatus } from "../../contract/deployment.ts";
+import type { Deployment } from "../../contract/deployment.ts";
+import { deploymentStatuses } from "../../contract/deployment-statuses.ts";
 import { usageFailure } from "../failure.ts";
 import { maskSecrets } from "../mask.ts";
 import type { Session } from "../session.ts";
@@ -12,21 +13,11 @@ export interface ListOptions {
   limit: string;
 }
 
-/** The contract's list, whose module would bring all schemas into every start of this command. */
-const statuses: Record<DeploymentStatus, true> = {
-  AWAITING_DATABASE: true,
-  READY: true,
-  UNUSED: true,
-  AWAITING_DELETE: true,
-  AWAITING_FINAL_DELETE: true,
-  UNKNOWN: true,
-};
-
 /** @throws CliFailure for a word that no deployment's status can be; the server would answer with an empty list. */
 function parseStatus(text: string): string {
   const status = text.toUpperCase();
-  if (Object.hasOwn(statuses, status)) return status;
-  throw usageFailure(`"${text}" is no status of a deployment.`, `Statuses: ${Object.keys(statuses).join(", ")}`);
+  if (deploymentStatuses.some((known) => known === status)) return status;
+  throw usageFailure(`"${text}" is no status of a deployment.`, `Statuses: ${deploymentStatuses.join(", ")}`);
 }
 
 /** The deployments of the workspace, newest first. */
