@@ -20,7 +20,7 @@ import {
 const pushPoints: readonly (FaultPoint | string)[] = ["branch looked at", "push heard", "push revisions made"];
 
 /** Whether a server that dies there dies of a push; the rest of a life need not be lived then. */
-export const isOfPush = (points: string[] | null) => points?.every((point) => pushPoints.includes(point)) ?? false;
+export const isOfPush = (points: string[]) => points.every((point) => pushPoints.includes(point));
 
 /**
  * A commit from the message of its host to the replica that answers. The host says it again when nobody answers. Ends
@@ -38,6 +38,7 @@ export async function pushThrough(
   const source = { repo_url: `${github.origin}/acme/bot`, build_on_push: true, integration_id: integration.id };
   const { deployment_id: id, revision_id } = await call((api) => createOnce(api, source, name, "main"));
   await expectStatus(call, id, revision_id, "DEPLOYED");
+  survivor.settled();
   await eventually(
     () => call((api) => api.getGitSettings({ deployment_id: id })),
     ({ followed }) => followed?.commit_sha === first,

@@ -14,6 +14,8 @@ export interface Survivor {
   current(): ServerProcess;
   /** Resolves once a server answers again. */
   revive(): Promise<void>;
+  /** Hears that nothing is on its way. */
+  settled(): void;
 }
 
 export const settleTimeoutMs = 120_000;
@@ -242,6 +244,7 @@ export async function expectVersion(survivor: Survivor, call: Call, id: string, 
   });
   assert.equal(answer.status, 200, answer.text);
   assert.equal(JSON.parse(answer.text).version, wanted);
+  survivor.settled();
 }
 
 export function ignoreGone(error: unknown): void {

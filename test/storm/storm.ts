@@ -11,6 +11,7 @@ import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { startGithub } from "../hosts/github-server.ts";
 import { isOfPush, pushThrough } from "./push-scenario.ts";
+import { RandomDeaths } from "./random-deaths.ts";
 import { type ReplicaStorm, stormReplicas } from "./replicas.ts";
 import { liveThrough, type Survivor } from "./scenario.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
@@ -46,9 +47,6 @@ const { values: options } = parseArgs({
     "jump-minutes": { type: "string", default: "0" },
   },
 });
-
-/** Each start takes about a second: more deaths than this would only repeat starts. */
-const randomDeathsMax = 6;
 
 const shared = { PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"), PIERHEAD_DRAIN_TIMEOUT_MS: "5000" };
 const counts = { passed: 0, failed: 0 };
@@ -147,12 +145,13 @@ async function attempt({ run, points }: Life, dataDir: string): Promise<void> {
   const began = performance.now();
   const title = `killed at ${points === null ? "random" : points.map((point) => `"${point}"`).join(", ")}, run ${run}`;
   try {
-    const deaths = await liveOnce(dataDir, points);
+    const deaths = await liveOnce(dataDir, points, points === null ? run % 4 === 0 : isOfPush(points));
     const missed = points?.slice(deaths) ?? [];
     // The death before may have changed the course of that life.
     if (missed.length > 0 && deaths > 0) lives.push(...missed.map((point) => ({ run, points: [point] })));
     else assert.deepEqual(missed, [], "the server never reached this step");
-    counts.passed += points === null ? 1 : deaths;
+    assert.ok(deaths > 0, "the server never died");
+    counts.passed += deaths;
     console.log(`ok   ${title} (${deaths} deaths, ${Math.round(performance.now() - began)} ms)`);
   } catch (error) {
     counts.failed += 1;
@@ -164,9 +163,10 @@ async function attempt({ run, points }: Life, dataDir: string): Promise<void> {
  * One life of one deployment on a server that dies at each of `points`, or several times at random, and always comes back.
  * @returns how often it died.
  */
-async function liveOnce(dataDir: string, points: string[] | null): Promise<number> {
+async function liveOnce(dataDir: string, points: string[] | null, ofPush: boolean): Promise<number> {
   let deaths = 0;
   let isOver = false;
+  const random = new RandomDeaths();
   // One port for the whole life: clients that wait for the server to come back find it.
   await using repository = await createAgentRepository();
   await using github = await startGithub({ "acme/bot": repository.directory });
@@ -181,11 +181,11 @@ async function liveOnce(dataDir: string, points: string[] | null): Promise<numbe
       deaths += 1;
       return begin();
     }
-    if (points === null && deaths < randomDeathsMax) killLater(started, deaths);
-    void started.ended.then(() => {
+    if (points === null) random.follow(started);
+    void started.ended.then(({ signal }) => {
       if (isOver) return;
       deaths += 1;
-      current = begin();
+      current = signal === "SIGKILL" ? begin() : Promise.reject(new Error(`it ended by itself:\n${started.logged()}`));
       // Whoever asks next sees the failure.
       current.catch(() => {});
     });
@@ -196,6 +196,7 @@ async function liveOnce(dataDir: string, points: string[] | null): Promise<numbe
   let server = await current;
   const survivor: Survivor = {
     current: () => server,
+    settled: () => random.settled(),
     async revive() {
       await server.ended;
       server = await current;
@@ -203,24 +204,15 @@ async function liveOnce(dataDir: string, points: string[] | null): Promise<numbe
   };
   const name = `storm-${randomUUID().slice(0, 8)}`;
   try {
-    if (isOfPush(points)) await pushThrough(survivor, { repository, github }, name);
+    if (ofPush) await pushThrough(survivor, { repository, github }, name);
     else await liveThrough(survivor, repository, name);
     await nothingLeft(dataDir);
   } finally {
     isOver = true;
+    random.end();
     await (await current).stop();
   }
   return deaths;
-}
-
-/**
- * Somewhere in the first seconds, where most of a life happens. Every third server lives longer: a build whose servers
- * died thrice is given up, as it should be.
- */
-function killLater(server: ServerProcess, deaths: number): void {
-  const earliestMs = deaths % 3 === 2 ? 30_000 : 200;
-  const timer = setTimeout(() => server.child.kill("SIGKILL"), earliestMs + Math.random() * 3_000);
-  void server.ended.then(() => clearTimeout(timer));
 }
 
 /** No process, directory or file without an owner. */
