@@ -17,7 +17,7 @@ export const deployTimeoutMs = 900 * second;
 /** Of a server that begins no build. Where all slots are taken the wait goes on: each is free again when its build ends. */
 export const awaitingBuildTimeoutMs = 2 * buildTimeoutMs;
 
-/** Writing the assignment takes one transaction; a minute of a database that is away is what this allows for. */
+/** Writing the assignment takes one transaction. The time of a database that is away does not count. */
 export const awaitingDeployTimeoutMs = minute;
 
 /** Builder and listener have deadlines of their own and say more when they give up: ours comes this much later. */

@@ -15,6 +15,7 @@ import {
   heartbeat,
   settlePass,
 } from "../store/reconcile-queue.ts";
+import { noteIntervalMs, noteWork } from "../store/time-worked.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../telemetry/metrics.ts";
 import { traceOfError } from "../telemetry/traces.ts";
@@ -43,6 +44,7 @@ export class ReconcilerLoop {
   #isClaiming = false;
   #claiming: Promise<void> = Promise.resolve();
   #isWoken = false;
+  #notedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ReconcilerDeps, metrics: ReconcilerMetrics, settings: { owner: string; resyncIntervalMs: number }) {
     this.#deps = deps;
@@ -94,6 +96,8 @@ export class ReconcilerLoop {
     const { db, logger } = this.#deps;
     this.#isClaiming = true;
     try {
+      // Before anything is claimed whose deadline it may move.
+      await this.#noteWork();
       while (this.#isWoken && this.#running.size < reconcileConcurrencyMax && !this.#stopping.signal.aborted) {
         this.#isWoken = false;
         const limit = reconcileConcurrencyMax - this.#running.size;
@@ -108,6 +112,16 @@ export class ReconcilerLoop {
     } finally {
       this.#isClaiming = false;
     }
+  }
+
+  async #noteWork(): Promise<void> {
+    const { db, logger } = this.#deps;
+    const nowMs = performance.now();
+    if (nowMs - this.#notedAtMs < noteIntervalMs) return;
+    const pauseMs = await noteWork(db);
+    this.#notedAtMs = nowMs;
+    const seconds = Math.round(pauseMs / 1_000);
+    if (seconds > 0) logger.info({ seconds }, "no server worked for a while: deadlines are so much later");
   }
 
   async #pass(one: Claim): Promise<void> {

@@ -45,6 +45,8 @@ export async function claimBuild(
              result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1
        where builds.status = 'cancelled' or (builds.status = 'running' and builds.lease_until < now())
       returning revision_id
+    ), again as ( -- it begins from nothing: so does its time
+      update revisions set deadline_at = ${claim.deadlineAt} from claimed c where id = c.revision_id and status = 'BUILDING'
     ), abandoned as (
       select r.tenant_id, b.started_at, least(b.lease_until, now()) as ended_at
         from claimed c join before b on b.revision_id = c.revision_id join revisions r on r.id = c.revision_id

@@ -18,6 +18,10 @@ export interface Claim {
 /** A statement that takes longer is cancelled (30 s), so a database that is only slow is not taken for another time. */
 const clockApartMsMax = 30_000;
 
+/** Whether the database's clock is what this server believes: otherwise somebody has set it, and deadlines follow within a second. */
+export const isClockKnown = (db: Db): RawBuilder<boolean> =>
+  sql`abs(extract(epoch from now() - ${db.now()}::timestamptz)) < ${clockApartMsMax / 1_000}::float8`;
+
 type ClaimKey = { deploymentId: string; owner: string; generation: number };
 
 /** Pass outcomes kept for those who ask why; newest first. */
@@ -38,12 +42,11 @@ export async function enqueue(db: Db | Trx, deploymentId: string, options: { run
 
 /**
  * Leases deployments that are due or whose lease ran out, the longest due first. What another worker is claiming at this
- * moment is passed over, not waited for. Nothing, as long as the database's clock is not what this server believes: somebody
- * has set it, and deadlines follow within a second.
+ * moment is passed over, not waited for. Nothing, as long as the database's clock is not what this server believes.
  * @param worker.owner unique to this start of this server.
  */
 export async function claim(db: Db, worker: { owner: string; limit: number; leaseMs: number }): Promise<Claim[]> {
-  const isKnown = sql`abs(extract(epoch from now() - ${db.now()}::timestamptz)) < ${clockApartMsMax / 1_000}::float8`;
+  const isKnown = isClockKnown(db);
   const { rows } = await sql<Claim>`
     with abandoned as (
       select deployment_id, lease_until as since from reconcile_queue where lease_owner is not null and lease_until < now() and ${isKnown}

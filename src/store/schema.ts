@@ -280,6 +280,7 @@ interface ReconcileQueueTable {
 
 interface ClockTable {
   mark: Date;
+  worked_at: Generated<Date>;
 }
 
 interface LeaseTable {

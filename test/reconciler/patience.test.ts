@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
+import { ReconcilerLoop } from "../../src/reconciler/loop.ts";
 import { Places, Stagger } from "../../src/reconciler/places.ts";
 import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
 import type { Db } from "../../src/store/database.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
 import { passDeps } from "./pass-deps.ts";
 
@@ -58,3 +61,24 @@ eachDatabase(
     assert.ok(after.leftMs > resolveTimeoutMs / 2, "it may wait on");
   },
 );
+
+eachDatabase("the time in which no server worked does not count, when the next one begins", async (db) => {
+  const { id, read } = await waiting(db, "AWAITING_BUILD", -60_000);
+  await sql`update clock set worked_at = now() - interval '2 minutes'`.execute(db.kysely);
+  const deps = passDeps(db, { builds: builds(false) });
+  const loop = new ReconcilerLoop(deps, createMetrics().reconciler, { owner: "me", resyncIntervalMs: 3_600_000 });
+  loop.start();
+  const outcomes = async () => {
+    const { rows } = await sql<{ because: string }>`
+      select jsonb_array_elements(outcomes) ->> 'because' as because from reconcile_queue where deployment_id = ${id}`.execute(
+      db.kysely,
+    );
+    return rows.map(({ because }) => because);
+  };
+  try {
+    await eventually(outcomes, (all) => all.includes("all build slots are taken"), { what: "a pass" });
+  } finally {
+    await loop.stop();
+  }
+  assert.equal((await read()).status, "AWAITING_BUILD");
+});

@@ -150,17 +150,23 @@ eachDatabase("a build that failed is written down, whatever its command printed 
   assert.equal(state?.builds[0]?.failure, `${failure.slice(0, -1)}\ufffd`);
 });
 
-eachDatabase("a server that stops cleanly hands its build over at once, without counting an attempt", async (db) => {
-  const world = await makeWorld(db);
-  const { id, revisionId } = await awaitingBuild(db, world);
-  const at = { id: revisionId, deploymentId: id };
-  const deadlineAt = new Date(Date.now() + 60_000);
-  await claimBuild(db, at, { owner: "a", leaseMs: 60_000, deadlineAt });
-  await releaseBuilds(db, "a");
-  assert.ok(await claimBuild(db, at, { owner: "b", leaseMs: 60_000, deadlineAt }));
-  const state = await readDeploymentState(db, id);
-  assert.equal(state?.builds[0]?.attempts, 1);
-});
+eachDatabase(
+  "a server that stops cleanly hands its build over at once, with its whole time, without counting an attempt",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id, revisionId } = await awaitingBuild(db, world);
+    const at = { id: revisionId, deploymentId: id };
+    const deadlineAt = new Date(Date.now() + 60_000);
+    await claimBuild(db, at, { owner: "a", leaseMs: 60_000, deadlineAt });
+    await releaseBuilds(db, "a");
+    const later = new Date(deadlineAt.getTime() + 50_000);
+    assert.ok(await claimBuild(db, at, { owner: "b", leaseMs: 60_000, deadlineAt: later }));
+    assert.equal(await claimBuild(db, at, { owner: "c", leaseMs: 60_000, deadlineAt }), undefined);
+    const state = await readDeploymentState(db, id);
+    assert.equal(state?.builds[0]?.attempts, 1);
+    assert.equal(Date.parse(state?.unsettled[0]?.deadline_at ?? ""), later.getTime());
+  },
+);
 
 eachDatabase(
   "log lines are read in pages that neither skip nor repeat, filtered by level, text and time",

@@ -111,14 +111,17 @@ function numbersOf(
   };
 }
 
-/** Lives one after the other in one data directory: what one leaves behind, the next would meet. */
+/**
+ * Lives one after the other in one data directory: what one leaves behind, the next would meet. After one that failed the
+ * next begins with nothing, and what is there can be looked at.
+ */
 async function lane(): Promise<void> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-storm-"));
-  try {
-    for (let life = lives.shift(); life !== undefined; life = lives.shift()) await attempt(life, dataDir);
-  } finally {
-    await rm(dataDir, { recursive: true, force: true });
+  const begin = () => mkdtemp(path.join(tmpdir(), "pierhead-storm-"));
+  let dataDir = await begin();
+  for (let life = lives.shift(); life !== undefined; life = lives.shift()) {
+    if (!(await attempt(life, dataDir))) dataDir = await begin();
   }
+  await rm(dataDir, { recursive: true, force: true });
 }
 
 /**
@@ -141,7 +144,8 @@ function isEnd(point: string): boolean {
   return /^(delete|deployment (finalized|row)|webhook)/.test(point);
 }
 
-async function attempt({ run, points }: Life, dataDir: string): Promise<void> {
+/** @returns whether it passed. */
+async function attempt({ run, points }: Life, dataDir: string): Promise<boolean> {
   const began = performance.now();
   const title = `killed at ${points === null ? "random" : points.map((point) => `"${point}"`).join(", ")}, run ${run}`;
   try {
@@ -153,9 +157,13 @@ async function attempt({ run, points }: Life, dataDir: string): Promise<void> {
     assert.ok(deaths > 0, "the server never died");
     counts.passed += deaths;
     console.log(`ok   ${title} (${deaths} deaths, ${Math.round(performance.now() - began)} ms)`);
+    return true;
   } catch (error) {
     counts.failed += 1;
     console.log(`FAIL ${title}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    console.log(`     left in ${dataDir}`);
+    for (const pid of await strayProcesses(dataDir)) process.kill(Number(pid), "SIGKILL");
+    return false;
   }
 }
 

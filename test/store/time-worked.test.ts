@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Db } from "../../src/store/database.ts";
+import { noteWork } from "../../src/store/time-worked.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "./fixtures.ts";
+
+const pauseMs = 600_000;
+
+/** A revision with a minute left when the last server looked for work, ten minutes ago. */
+async function leftAlone(db: Db) {
+  const { revisionId } = await makeDeployment(db, await makeWorld(db));
+  await sql`update revisions set deadline_at = now() - interval '9 minutes' where id = ${revisionId}`.execute(
+    db.kysely,
+  );
+  await sql`update clock set worked_at = now() - ${pauseMs} * interval '1 millisecond'`.execute(db.kysely);
+  return async () => {
+    const { rows } = await sql<{ left: number }>`
+      select extract(epoch from deadline_at - now())::float8 as left from revisions where id = ${revisionId}`.execute(
+      db.kysely,
+    );
+    return rows[0]?.left ?? Number.NaN;
+  };
+}
+
+eachDatabase("deadlines do not count the time in which no server worked", async (db) => {
+  const left = await leftAlone(db);
+  assert.ok((await noteWork(db)) >= pauseMs);
+  const seconds = await left();
+  assert.ok(seconds > 0 && seconds <= 61, `${seconds} s are left of a minute`);
+  assert.equal(await noteWork(db), 0);
+});
+
+eachDatabase("servers that come at once give that time back once", async (db) => {
+  const left = await leftAlone(db);
+  const pauses = await Promise.all(Array.from({ length: 5 }, () => noteWork(db)));
+  assert.equal(pauses.filter((ms) => ms > 0).length, 1);
+  assert.ok((await left()) <= 61);
+});
+
+eachDatabase("as long as some server works, deadlines stay", async (db) => {
+  const left = await leftAlone(db);
+  await sql`update clock set worked_at = now() - interval '7 seconds'`.execute(db.kysely);
+  assert.equal(await noteWork(db), 0);
+  assert.ok((await left()) < -500);
+});
