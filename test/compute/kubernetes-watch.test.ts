@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
 import { watchKind } from "../../src/compute/kubernetes/watch.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../eventually.ts";
 
 test("a server that ends each watch at once is asked with pauses, and the log says so", async (context) => {
   let watches = 0;
@@ -30,7 +30,7 @@ test("a server that ends each watch at once is asked with pauses, and the log sa
     await eventually(
       async () => log.join(""),
       (text) => text.includes("objects cannot be watched"),
-      20_000,
+      { timeoutMs: 20_000 },
     );
     assert.match(log.join(""), /the watch ended at once/);
     assert.equal(watches, 3);

@@ -3,10 +3,11 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import type { ReplicaSpec } from "../../src/compute/compute.ts";
+import { eventually } from "../eventually.ts";
 import { soon } from "./compute-world.ts";
-import { eventually } from "./eventually.ts";
 import { type AgentArtifact, buildAgent, readOps, withConfig } from "./langgraph-agent.ts";
+import { ask, get, messagesOf, newThread, post, stepsRun } from "./langgraph-threads.ts";
 import { ProcessWorld } from "./process-world.ts";
 
 // Most of the time is waiting, for timers of the server and for other processes.
@@ -151,35 +152,3 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     await world.remove(spec, 60_000);
   });
 });
-
-const stepsRun = { assistant_id: "steps", input: { messages: [] }, stream_mode: "updates" };
-
-const urlOf = ({ address }: ReplicaState, target: string) => `http://${address?.host}:${address?.port}${target}`;
-
-const get = (state: ReplicaState, target: string, headers: Record<string, string> = {}) =>
-  fetch(urlOf(state, target), { headers });
-
-async function post(state: ReplicaState, target: string, body: object): Promise<Response> {
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(urlOf(state, target), { method: "POST", headers, body: JSON.stringify(body) });
-  assert.equal(response.status, 200, target);
-  return response;
-}
-
-async function newThread(state: ReplicaState): Promise<string> {
-  return ((await (await post(state, "/threads", {})).json()) as { thread_id: string }).thread_id;
-}
-
-type Values = { messages: { content: string }[] };
-
-/** Has the example agent answer within a thread. */
-async function ask(state: ReplicaState, thread: string, content: string): Promise<string | undefined> {
-  const input = { messages: [{ role: "user", content }] };
-  const response = await post(state, `/threads/${thread}/runs/wait`, { assistant_id: "agent", input });
-  return ((await response.json()) as Values).messages.at(-1)?.content;
-}
-
-async function messagesOf(state: ReplicaState, thread: string): Promise<string[]> {
-  const { values } = (await (await get(state, `/threads/${thread}/state`)).json()) as { values: Values };
-  return values.messages.map((message) => message.content);
-}

@@ -3,9 +3,10 @@ import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
+import { eventually } from "../eventually.ts";
 import { soon } from "./compute-world.ts";
-import { eventually } from "./eventually.ts";
 import { type AgentArtifact, buildPythonAgent, withConfig } from "./langgraph-python-agent.ts";
+import { ask, get, messagesOf, newThread, post, stepsRun, urlOf } from "./langgraph-threads.ts";
 import { ProcessWorld } from "./process-world.ts";
 
 // Most of the time is waiting, for timers of the server and for other processes.
@@ -49,13 +50,13 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     const state = await world.start(spec);
     assert.match(state.serverVersion ?? "", /^\d+\.\d+\.\d+/);
     const thread = await newThread(state);
-    assert.match((await ask(state, "agent", thread, "Hello")) ?? "", /^Hello! I am a LangGraph agent in Python/);
+    assert.match((await ask(state, thread, "Hello")) ?? "", /^Hello! I am a LangGraph agent in Python/);
     await world.remove(spec, 60_000);
 
     const again = await world.start(nextOf(spec));
-    assert.match((await ask(again, "agent", thread, "two words")) ?? "", /your message number 2 in this thread/);
+    assert.match((await ask(again, thread, "two words")) ?? "", /your message number 2 in this thread/);
     assert.equal(
-      await ask(again, "files", await newThread(again), "read"),
+      await ask(again, await newThread(again), "read", "files"),
       "good day config secret postgres://of-the-agent",
     );
     await world.remove(nextOf(spec), 60_000);
@@ -119,7 +120,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
-    await ask(state, "agent", thread, "one");
+    await ask(state, thread, "one");
     let isWritten = false;
     const writing = written(spec).then(() => {
       isWritten = true;
@@ -128,7 +129,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     await writing;
     await world.kill(spec);
     const again = await world.start(nextOf(spec));
-    assert.match((await ask(again, "agent", thread, "two words")) ?? "", /message number 2/);
+    assert.match((await ask(again, thread, "two words")) ?? "", /message number 2/);
     await world.remove(nextOf(spec), 60_000);
   });
 
@@ -138,7 +139,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       const spec = specOf(agent);
       const state = await world.start(spec);
       const thread = await newThread(state);
-      await ask(state, "agent", thread, "Hello");
+      await ask(state, thread, "Hello");
       await world.remove(spec, 60_000);
       await world.start(nextOf(spec));
       await world.remove(nextOf(spec, 2), 60_000);
@@ -156,7 +157,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
-    await ask(state, "agent", thread, "Hello");
+    await ask(state, thread, "Hello");
     await world.compute.ensure(nextOf(spec), soon());
     const exit = await world.exits(nextOf(spec));
     assert.equal(exit.exitCode, 1);
@@ -165,7 +166,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       /another process is using the state .* two servers on it would destroy it/,
     );
     await world.remove(nextOf(spec));
-    assert.match((await ask(state, "agent", thread, "two words")) ?? "", /message number 2/);
+    assert.match((await ask(state, thread, "two words")) ?? "", /message number 2/);
     await world.remove(spec, 60_000);
   });
 
@@ -200,34 +201,3 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     await world.remove(spec, 60_000);
   });
 });
-
-const stepsRun = { assistant_id: "steps", input: { messages: [] }, stream_mode: "updates" };
-
-const urlOf = ({ address }: ReplicaState, target: string) => `http://${address?.host}:${address?.port}${target}`;
-
-const get = (state: ReplicaState, target: string) => fetch(urlOf(state, target));
-
-async function post(state: ReplicaState, target: string, body: object): Promise<Response> {
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(urlOf(state, target), { method: "POST", headers, body: JSON.stringify(body) });
-  assert.equal(response.status, 200, target);
-  return response;
-}
-
-async function newThread(state: ReplicaState): Promise<string> {
-  return ((await (await post(state, "/threads", {})).json()) as { thread_id: string }).thread_id;
-}
-
-type Values = { messages: { content: string }[] };
-
-/** Has an agent answer within a thread. */
-async function ask(state: ReplicaState, agent: string, thread: string, content: string): Promise<string | undefined> {
-  const input = { messages: [{ role: "user", content }] };
-  const response = await post(state, `/threads/${thread}/runs/wait`, { assistant_id: agent, input });
-  return ((await response.json()) as Values).messages.at(-1)?.content;
-}
-
-async function messagesOf(state: ReplicaState, thread: string): Promise<string[]> {
-  const { values } = (await (await get(state, `/threads/${thread}/state`)).json()) as { values: Values };
-  return values.messages.map((message) => message.content);
-}

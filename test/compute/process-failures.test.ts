@@ -6,9 +6,9 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec } from "../../src/compute/compute.ts";
 import { findCgroups } from "../../src/compute/process/cgroup.ts";
+import { eventually } from "../eventually.ts";
 import { commandArtifact, writeAgent } from "./agents.ts";
 import { soon } from "./compute-world.ts";
-import { eventually } from "./eventually.ts";
 import { ask, ProcessWorld } from "./process-world.ts";
 
 const cgroups = await findCgroups(`pierhead-test-${process.pid}`);

@@ -10,8 +10,8 @@ import { fileURLToPath } from "node:url";
 import type { ReplicaSpec } from "../../src/compute/compute.ts";
 import { findProcesses, identify, isRunning, type ProcessIdentity } from "../../src/compute/process/processes.ts";
 import { dataDirIdOf } from "../../src/compute/process/replica-files.ts";
+import { eventually } from "../eventually.ts";
 import { soon } from "./compute-world.ts";
-import { eventually } from "./eventually.ts";
 import { ask, isAlive, ProcessWorld } from "./process-world.ts";
 
 const serverProcess = fileURLToPath(new URL("./server-process.ts", import.meta.url));

@@ -7,9 +7,9 @@ import fc from "fast-check";
 import type { ReplicaLogChunk, ReplicaSpec } from "../../src/compute/compute.ts";
 import { readLogLine } from "../../src/compute/log-line.ts";
 import { ReplicaLog } from "../../src/compute/process/replica-log.ts";
+import { eventually } from "../eventually.ts";
 import { writeAgent } from "./agents.ts";
 import { soon } from "./compute-world.ts";
-import { eventually } from "./eventually.ts";
 import { ask, ProcessWorld } from "./process-world.ts";
 
 type Lines = ReplicaLogChunk["lines"];

@@ -8,7 +8,7 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { mintStrangersKey } from "../clients/tenants.ts";
-import { eventually } from "../compute/eventually.ts";
+import { eventually } from "../eventually.ts";
 import type { TestServer } from "../server.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { databaseImagesSkipped, makeDatabaseImages, postgresImage } from "./database-images.ts";
@@ -106,7 +106,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
         await eventually(
           async () => (await inside(stranger, theirs, exchange(host, port, sslRequest))).failed,
           (failed) => /^(ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/.test(failed ?? ""),
-          60_000,
+          { timeoutMs: 60_000 },
         );
       }
     }

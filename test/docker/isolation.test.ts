@@ -4,7 +4,7 @@ import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { eventually } from "../compute/eventually.ts";
+import { eventually } from "../eventually.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { DockerWorld, type Inspected } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";

@@ -3,7 +3,7 @@ import { after, before, describe, test } from "node:test";
 import type { ReplicaLogChunk, ReplicaSpec } from "../../src/compute/compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { soon } from "../compute/compute-world.ts";
-import { eventually } from "../compute/eventually.ts";
+import { eventually } from "../eventually.ts";
 import { ask, DockerWorld } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

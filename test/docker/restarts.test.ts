@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { eventually } from "../compute/eventually.ts";
+import { eventually } from "../eventually.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { databaseImagesSkipped, makeDatabaseImages } from "./database-images.ts";
 import { agentImage, containerOf, deploy, environmentOf, gone, query, startServer } from "./database-world.ts";
@@ -33,9 +33,9 @@ describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseI
 
       await pierhead.restart();
       const read = () => query(world.engine, uri, "select id from kept").catch(String);
-      await eventually(read, (rows) => JSON.stringify(rows) === '[{"id":7}]', 240_000);
+      await eventually(read, (rows) => JSON.stringify(rows) === '[{"id":7}]', { timeoutMs: 240_000 });
       const given = () => environmentOf(pierhead.client, id).catch(() => ({}));
-      await eventually(given, (env) => env.DATABASE_URI === uri, 240_000);
+      await eventually(given, (env) => env.DATABASE_URI === uri, { timeoutMs: 240_000 });
       await pierhead.client.deleteDeployment({ deployment_id: id });
       await gone(pierhead.client, id);
       assert.equal(await containerOf(world.engine, uri), undefined);
