@@ -5,11 +5,11 @@ const mib = 1024 * 1024;
 /**
  * How long a revision may stand in a status before it counts as failed. Nothing waits for ever.
  *
- * Resolving is one `git ls-remote` or registry look-up (each bounded at 20 s) plus provisioning a database: 60 s covers
- * three tries. A build of a large project installs for minutes on a slow link. Deploying: the original gave 300 s, a
+ * Resolving is one `git ls-remote` or registry look-up (each bounded at 20 s): three tries, and two servers that die under
+ * it, each of which holds it for 30 s more (`deploymentLeaseMs`). A build of a large project installs for minutes on a slow link. Deploying: the original gave 300 s, a
  * frequent complaint about slow cold starts; three times that.
  */
-export const resolveTimeoutMs = 60 * second;
+export const resolveTimeoutMs = 2 * minute;
 export const databaseTimeoutMs = 10 * minute;
 export const buildTimeoutMs = 30 * minute;
 export const deployTimeoutMs = 900 * second;
@@ -17,8 +17,8 @@ export const deployTimeoutMs = 900 * second;
 /** Of a server that begins no build. Where all slots are taken the wait goes on: each is free again when its build ends. */
 export const awaitingBuildTimeoutMs = 2 * buildTimeoutMs;
 
-/** Writing the assignment takes one transaction. The time of a database that is away does not count. */
-export const awaitingDeployTimeoutMs = minute;
+/** Writing the assignment takes one transaction; servers that die under it hold it for 30 s each. */
+export const awaitingDeployTimeoutMs = 2 * minute;
 
 /** Builder and listener have deadlines of their own and say more when they give up: ours comes this much later. */
 export const overrunMs = 30 * second;
