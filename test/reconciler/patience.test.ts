@@ -19,7 +19,7 @@ async function waiting(db: Db, status: string, leftMs: number) {
   await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
   const deadlineAt = new Date(db.now().getTime() + leftMs);
   await sql`
-    update revisions set status = ${status}, deadline_at = ${deadlineAt},
+    update revisions set status = ${status}, status_since = now() - interval '1 hour', deadline_at = ${deadlineAt},
            source_config = source_config || '{"repo_url": "https://host.invalid/agent.git"}',
            source_revision_config = source_revision_config || '{"repo_ref": "main"}'
      where id = ${revisionId}`.execute(db.kysely);
@@ -45,7 +45,7 @@ eachDatabase("a revision that waits for a build slot is not given up while all a
 });
 
 eachDatabase("one that no server took on is given up", async (db) => {
-  const { id, read } = await waiting(db, "AWAITING_BUILD", -1);
+  const { id, read } = await waiting(db, "AWAITING_BUILD", -5_000);
   await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
   assert.equal((await read()).status, "BUILD_FAILED");
 });
