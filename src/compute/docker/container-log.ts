@@ -49,11 +49,13 @@ export class ContainerLog {
   ): Promise<ReplicaLogChunk> {
     const cursor = after ?? writeCursor({ stdout: start, stderr: start });
     let tail = this.#tail;
-    if (tail === undefined || tail.cursor !== cursor || (tail.isAtEnd && !isFinal)) {
+    if (tail === undefined || tail.cursor !== cursor || (tail.isAtEnd && !(isFinal && tail.isComplete))) {
       tail?.close();
+      // Kept once it is open: one that an engine which was away never began would say nothing for ever.
+      this.#tail = undefined;
       tail = new LogTail(readCursor(cursor), this.#keyPrefix);
-      this.#tail = tail;
       await tail.open(this.#engine, this.#containerId);
+      this.#tail = tail;
     }
     if (isFinal) await tail.waitForMore(restTimeoutMs);
     return { lines: tail.take(bytesMax), cursor: tail.cursor };
@@ -85,6 +87,7 @@ class LogTail {
   #bufferedBytes = 0;
   #response: IncomingMessage | undefined;
   #hasEnded = false;
+  #isComplete = false;
   #wake = () => {};
 
   constructor(begin: Positions, keyPrefix: string) {
@@ -102,6 +105,11 @@ class LogTail {
   /** Everything was taken, and the engine says no more on this connection. */
   get isAtEnd(): boolean {
     return this.#hasEnded && this.#buffered.length === 0;
+  }
+
+  /** The engine said that this is all; false also when it broke off. */
+  get isComplete(): boolean {
+    return this.#isComplete;
   }
 
   async open(engine: Engine, containerId: string): Promise<void> {
@@ -122,6 +130,7 @@ class LogTail {
       this.#wake();
     });
     response.once("end", () => {
+      this.#isComplete = true;
       for (const stream of ["stdout", "stderr"] as const) this.#finishLine(stream);
     });
     response.on("error", () => {});

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import { ContainerLog } from "../../src/compute/docker/container-log.ts";
+import { Engine } from "../../src/compute/docker/engine.ts";
+import { eventually } from "./eventually.ts";
+
+test("an engine that was away while a log was asked for has it again afterwards", {
+  timeout: 20_000,
+}, async (context) => {
+  const asked = await startEngine(context, (response, count) => {
+    if (count === 1) response.socket?.destroy();
+    else response.write(frame("first"));
+  });
+  const log = new ContainerLog(asked.engine, "agent", "replica");
+  context.after(() => log.close());
+  await assert.rejects(log.read(null, { bytesMax: 65_536, isFinal: false }), /cannot be reached/);
+  assert.deepEqual(await readOn(log, 1), ["first"]);
+  assert.equal(asked.count, 2);
+});
+
+test("what a container wrote after the engine had broken off its log is read when it has ended", {
+  timeout: 20_000,
+}, async (context) => {
+  const { engine } = await startEngine(context, (response, count) => {
+    if (count > 1) return response.end(frame("first") + frame("last words", 1));
+    return response.write(frame("first"), () => response.socket?.destroy());
+  });
+  const log = new ContainerLog(engine, "agent", "replica");
+  context.after(() => log.close());
+  const first = await eventually(
+    () => log.read(null, { bytesMax: 65_536, isFinal: false }),
+    ({ lines }) => lines.length > 0,
+  );
+  // Its end is told a moment later, as a rule: the connection is gone by then.
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  const rest = await log.read(first.cursor, { bytesMax: 65_536, isFinal: true });
+  assert.deepEqual(messages(rest.lines), ["last words"]);
+  const after = await log.read(rest.cursor, { bytesMax: 65_536, isFinal: true });
+  assert.deepEqual(after.lines, []);
+});
+
+const messages = (lines: { message: string }[]) => lines.map(({ message }) => message);
+
+async function readOn(log: ContainerLog, count: number): Promise<string[]> {
+  const read: string[] = [];
+  let cursor: string | null = null;
+  await eventually(
+    async () => {
+      const chunk = await log.read(cursor, { bytesMax: 65_536, isFinal: false });
+      cursor = chunk.cursor;
+      read.push(...messages(chunk.lines));
+      return read.length;
+    },
+    (found) => found >= count,
+    5_000,
+  );
+  return read;
+}
+
+/** A line on stdout, as an engine writes it. */
+function frame(text: string, second = 0): string {
+  const line = `2026-01-01T00:00:0${second}.000000000Z ${text}\n`;
+  const header = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
+  header.writeUInt32BE(line.length, 4);
+  return header.toString("latin1") + line;
+}
+
+/** An engine with one container, whose log is asked for again and again. */
+async function startEngine(context: TestContext, answer: (response: ServerResponse, count: number) => unknown) {
+  const asked = { count: 0 };
+  const server = createServer((request, response) => {
+    response.setHeader("api-version", "1.45");
+    if (request.url === "/_ping") return response.end("OK");
+    asked.count += 1;
+    return answer(response, asked.count);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const engine = await new Engine(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`).open();
+  context.after(() => {
+    engine.close();
+    server.close();
+    server.closeAllConnections();
+  });
+  return Object.assign(asked, { engine });
+}
