@@ -1,9 +1,17 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
+import { mkdtemp } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { type TestContext, test } from "node:test";
+import { type EngineInfo, limitsOf, recordOf } from "../../src/compute/docker/container.ts";
 import { Engine } from "../../src/compute/docker/engine.ts";
-import { removeContainer } from "../../src/compute/docker/replica.ts";
+import { Notes } from "../../src/compute/docker/notes.ts";
+import { Replica, removeContainer } from "../../src/compute/docker/replica.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { anySpec } from "./conformance.ts";
+import { eventually } from "./eventually.ts";
 
 test("a container whose removal by somebody else came to nothing is removed all the same", {
   timeout: 20_000,
@@ -20,17 +28,52 @@ test("a container that does not go is waited for no longer than was said, and na
   await assert.rejects(removeContainer(engine, "agent", 300), /the engine has not removed the container agent/);
 });
 
+test("servers that take their time to end keep no other call to the engine waiting", {
+  timeout: 20_000,
+}, async (context) => {
+  const ending: ServerResponse[] = [];
+  const engine = await serve(context, (request, response) => {
+    if (request.method === "POST") ending.push(response);
+    else if (request.url?.endsWith("/containers/json")) response.end("[]");
+    else response.writeHead(404).end("{}");
+  });
+  const notes = new Notes(await mkdtemp(path.join(tmpdir(), "pierhead-notes-")));
+  const ground = { engine, notes, logger: createLogger("error"), life: new AbortController().signal, look: () => {} };
+  const limits = limitsOf({ cpuLimitCores: 1 }, {} as EngineInfo);
+  const replicas = Array.from({ length: 40 }, () => {
+    const spec = anySpec({ kind: "image", digest: "a", uri: "a", health_path: "/ok", rollout: "rolling" });
+    return Replica.begin(ground, recordOf(spec, limits), spec.replicaId);
+  });
+  const stopped = Promise.all(replicas.map((replica) => replica.stop(60_000)));
+  stopped.catch(() => {});
+  const asked = await engine.call("GET", "/containers/json", { timeoutMs: 5_000 });
+  assert.deepEqual(asked, []);
+  await eventually(
+    async () => ending.length,
+    (count) => count === replicas.length,
+  );
+  for (const response of ending) response.writeHead(204).end();
+  await stopped;
+});
+
 /** An engine with one container, whose removal is always under way already, until it is asked for the `removedBy`th time. */
 async function startEngine(context: TestContext, { removedBy }: { removedBy: number }) {
   const asked = { removals: 0 };
-  const server = createServer((request, response) => {
-    response.setHeader("api-version", "1.45");
+  const engine = await serve(context, (request, response) => {
     if (request.method === "DELETE") asked.removals += 1;
     const isThere = asked.removals < removedBy;
-    if (request.url === "/_ping") response.end("OK");
-    else if (!isThere) response.writeHead(404).end("{}");
+    if (!isThere) response.writeHead(404).end("{}");
     else if (request.method === "DELETE") response.writeHead(409).end('{"message":"removal is already in progress"}');
     else response.end("{}");
+  });
+  return Object.assign(asked, { engine });
+}
+
+async function serve(context: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  const server = createServer((request, response) => {
+    response.setHeader("api-version", "1.45");
+    if (request.url === "/_ping") response.end("OK");
+    else answer(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const engine = await new Engine(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`).open();
@@ -39,5 +82,5 @@ async function startEngine(context: TestContext, { removedBy }: { removedBy: num
     server.close();
     server.closeAllConnections();
   });
-  return Object.assign(asked, { engine });
+  return engine;
 }

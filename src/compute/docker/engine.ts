@@ -41,6 +41,8 @@ export class Engine {
   readonly host: string;
   readonly #target: { socketPath: string } | { host: string; port: number };
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16, timeout: 60_000 });
+  /** The end of a server may take minutes: each such call has a connection of its own, or quick ones wait for it. */
+  readonly #patientAgent = new Agent();
   #version = "";
 
   /** @throws Error when `host` is neither `unix:///path` nor `tcp://host:port`. */
@@ -63,7 +65,8 @@ export class Engine {
 
   /** One call, one JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
-    const answer = await this.#send(method, this.#version + path, options);
+    const agent = mayTakeLong(options) ? this.#patientAgent : this.#agent;
+    const answer = await this.#send(method, this.#version + path, options, agent);
     const text = await readText(answer);
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
@@ -95,6 +98,7 @@ export class Engine {
 
   close(): void {
     this.#agent.destroy();
+    this.#patientAgent.destroy();
   }
 
   async #send(method: string, path: string, call: EngineCall, agent: Agent | false = this.#agent) {
@@ -128,6 +132,8 @@ export class Engine {
     return new EngineUnreachable(`the container engine at ${this.host} cannot be reached: ${why}`, { cause: error });
   }
 }
+
+const mayTakeLong = ({ timeoutMs = callTimeoutMs }: EngineCall) => timeoutMs === 0 || timeoutMs > callTimeoutMs;
 
 function parseHost(host: string): { socketPath: string } | { host: string; port: number } {
   if (host.startsWith("unix:///")) return { socketPath: host.slice("unix://".length) };
