@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { type TestContext, test } from "node:test";
 import { ContainerLog } from "../../src/compute/docker/container-log.ts";
-import { Engine } from "../../src/compute/docker/engine.ts";
+import { answeringEngine } from "./answering-engine.ts";
 import { eventually } from "./eventually.ts";
 
 test("an engine that was away while a log was asked for has it again afterwards", {
@@ -70,18 +69,9 @@ function frame(text: string, second = 0): string {
 /** An engine with one container, whose log is asked for again and again. */
 async function startEngine(context: TestContext, answer: (response: ServerResponse, count: number) => unknown) {
   const asked = { count: 0 };
-  const server = createServer((request, response) => {
-    response.setHeader("api-version", "1.45");
-    if (request.url === "/_ping") return response.end("OK");
+  const engine = await answeringEngine(context, (_, response) => {
     asked.count += 1;
-    return answer(response, asked.count);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const engine = await new Engine(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`).open();
-  context.after(() => {
-    engine.close();
-    server.close();
-    server.closeAllConnections();
+    answer(response, asked.count);
   });
   return Object.assign(asked, { engine });
 }

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { mkdtemp } from "node:fs/promises";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { type EngineInfo, limitsOf, recordOf } from "../../src/compute/docker/container.ts";
-import { Engine } from "../../src/compute/docker/engine.ts";
 import { Notes } from "../../src/compute/docker/notes.ts";
 import { Replica, removeContainer } from "../../src/compute/docker/replica.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { answeringEngine } from "./answering-engine.ts";
 import { anySpec } from "./conformance.ts";
 import { eventually } from "./eventually.ts";
 
@@ -32,7 +31,7 @@ test("servers that take their time to end keep no other call to the engine waiti
   timeout: 20_000,
 }, async (context) => {
   const ending: ServerResponse[] = [];
-  const engine = await serve(context, (request, response) => {
+  const engine = await answeringEngine(context, (request, response) => {
     if (request.method === "POST") ending.push(response);
     else if (request.url?.endsWith("/containers/json")) response.end("[]");
     else response.writeHead(404).end("{}");
@@ -59,7 +58,7 @@ test("servers that take their time to end keep no other call to the engine waiti
 /** An engine with one container, whose removal is always under way already, until it is asked for the `removedBy`th time. */
 async function startEngine(context: TestContext, { removedBy }: { removedBy: number }) {
   const asked = { removals: 0 };
-  const engine = await serve(context, (request, response) => {
+  const engine = await answeringEngine(context, (request, response) => {
     if (request.method === "DELETE") asked.removals += 1;
     const isThere = asked.removals < removedBy;
     if (!isThere) response.writeHead(404).end("{}");
@@ -67,20 +66,4 @@ async function startEngine(context: TestContext, { removedBy }: { removedBy: num
     else response.end("{}");
   });
   return Object.assign(asked, { engine });
-}
-
-async function serve(context: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => void) {
-  const server = createServer((request, response) => {
-    response.setHeader("api-version", "1.45");
-    if (request.url === "/_ping") response.end("OK");
-    else answer(request, response);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const engine = await new Engine(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`).open();
-  context.after(() => {
-    engine.close();
-    server.close();
-    server.closeAllConnections();
-  });
-  return engine;
 }

@@ -54,12 +54,16 @@ export class Images {
     // What is pinned by its id was so by us. A digest that was given counts with its name only: else whoever knows the
     // id of another's image could run it.
     const isPinnedById = digest.startsWith("sha256:") && !uri.includes("@");
-    const found = (isPinnedById ? await this.#find(digest) : undefined) ?? (await this.#find(uri));
+    const isBuiltHere = uri.startsWith(builtRepositoryPrefix);
+    const pinned = isPinnedById ? await this.#find(digest) : undefined;
+    // The name of what was built here says its content; any other may mean another image by now, here or in a registry.
+    if (isPinnedById && !isBuiltHere && pinned === undefined) throw gone(uri);
+    const found = pinned ?? (await this.#find(uri));
     if (found !== undefined) {
       if (found.RepoTags?.some((tag) => tag.startsWith(`${this.#usedRepository}:`))) await this.#markUsed(found.Id);
       return found.Id;
     }
-    if (uri.startsWith(builtRepositoryPrefix)) {
+    if (isBuiltHere) {
       throw new UnusableSpec("The image of this revision is gone from this server. Build it again.");
     }
     await this.#pullOnce(uri, signal);
@@ -160,6 +164,11 @@ function isFinal({ status, message }: EngineError): boolean {
   if (status === 404 || status === 400) return true;
   return /not found|manifest unknown|denied|unauthorized|authentication required|no matching manifest/i.test(message);
 }
+
+const gone = (uri: string) =>
+  new UnusableSpec(
+    `The image that ${uri} meant when this revision was made is gone from this server. Deploy what it means now as a new revision.`,
+  );
 
 function unavailable(uri: string, { message }: EngineError): UnusableSpec {
   return new UnusableSpec(
