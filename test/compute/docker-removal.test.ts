@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -36,7 +36,9 @@ test("servers that take their time to end keep no other call to the engine waiti
     else if (request.url?.endsWith("/containers/json")) response.end("[]");
     else response.writeHead(404).end("{}");
   });
-  const notes = new Notes(await mkdtemp(path.join(tmpdir(), "pierhead-notes-")));
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-notes-"));
+  context.after(() => rm(directory, { recursive: true }));
+  const notes = new Notes(directory);
   const ground = { engine, notes, logger: createLogger("error"), life: new AbortController().signal, look: () => {} };
   const limits = limitsOf({ cpuLimitCores: 1 }, {} as EngineInfo);
   const replicas = Array.from({ length: 40 }, () => {

@@ -96,9 +96,9 @@ class DockerCompute implements DockerComputeDriver {
       const record = readRecord(listed.Labels);
       if (record === undefined) continue;
       const note = await notes.read(record.replicaId);
-      // Cut off between creating and starting it: nobody waits for it, and another one will be asked for.
-      if (listed.State === "created" && note.exit === undefined) await removeContainer(this.#engine, listed.Id);
-      else this.#add(await Replica.adopt(this.#ground, record, listed));
+      // Cut off between creating and starting it: another one will be asked for, and the first look removes it.
+      if (listed.State === "created" && note.exit === undefined) continue;
+      this.#add(await Replica.adopt(this.#ground, record, listed));
     }
     for (const replicaId of await notes.list()) {
       if (this.#replicas.has(replicaId)) continue;
@@ -305,15 +305,27 @@ class DockerCompute implements DockerComputeDriver {
       if (container === undefined) await this.#lose(replica);
       else if (hasEnded(container)) replica.noteEnd();
     }
-    for (const container of listed.values()) await this.#removeStray(container);
+    for (const container of listed.values()) this.#removeStray(container);
   }
 
-  async #removeStray({ Id: containerId, Labels: given }: ListedContainer): Promise<void> {
-    const replicaId = readRecord(given)?.replicaId;
-    if (replicaId === undefined) return;
+  /** In the background: one that does not go keeps nobody from seeing the others. With the next look it is tried again. */
+  #removeStray({ Id: containerId, Labels: given }: ListedContainer): void {
+    const record = readRecord(given);
+    if (record === undefined) return;
+    const { replicaId, tenantId } = record;
     if ([this.#replicas, this.#launching, this.#removing].some((known) => known.has(replicaId))) return;
-    await removeContainer(this.#engine, containerId);
-    this.#options.logger.warn({ replica_id: replicaId }, "a container that nobody wants was removed");
+    const { logger } = this.#options;
+    const removal = removeContainer(this.#engine, containerId)
+      .then(() => this.#networks.leave(tenantId, replicaId))
+      .then(
+        () => logger.warn({ replica_id: replicaId }, "a container that nobody wants was removed"),
+        (error: unknown) => {
+          if (this.#life.signal.aborted) return;
+          logger.warn({ replica_id: replicaId, error: explain(error) }, "a container that nobody wants does not go");
+        },
+      )
+      .finally(() => this.#removing.delete(replicaId));
+    this.#removing.set(replicaId, removal);
   }
 
   async #lose(replica: Replica): Promise<void> {

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { labelsOf, recordOf } from "../../src/compute/docker/container.ts";
+import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { answeringEngine } from "./answering-engine.ts";
+import { soon } from "./compute-world.ts";
+import { anySpec } from "./conformance.ts";
+import { eventually } from "./eventually.ts";
+
+const installationId = randomUUID();
+const spec = anySpec({ kind: "image", digest: "agent:1", uri: "agent:1", health_path: "/ok", rollout: "rolling" });
+const stray = {
+  Id: "stray",
+  State: "created",
+  Labels: labelsOf(recordOf(spec, { memory: "", cpu: "" }), installationId),
+  Ports: [],
+};
+
+test("a container that nobody wants and that does not go keeps neither a look waiting nor a start of the server", {
+  timeout: 20_000,
+}, async (context) => {
+  const engine = { containers: [] as object[], removals: 0 };
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
+    if (request.method !== "DELETE") return answerOf(engine, request, response);
+    engine.removals += 1;
+    return response.writeHead(409).end('{"message":"removal is already in progress"}');
+  };
+  const compute = await openOn(context, answer);
+  engine.containers = [stray];
+  assert.deepEqual(await compute.observe(AbortSignal.timeout(5_000)), []);
+  assert.deepEqual(await compute.observe(AbortSignal.timeout(5_000)), []);
+  await eventually(
+    async () => engine.removals,
+    (count) => count > 0,
+  );
+  await openOn(context, answer);
+});
+
+test("what a start leaves behind when the engine goes away in the middle is removed later, with its network", {
+  timeout: 20_000,
+}, async (context) => {
+  const engine = { containers: [] as object[], isAway: false, deleted: [] as string[] };
+  const compute = await openOn(context, (request, response) => {
+    if (request.url?.endsWith("/start")) engine.isAway = true;
+    if (engine.isAway) return response.socket?.destroy();
+    if (request.method === "DELETE") {
+      engine.deleted.push((request.url ?? "").replace(/^\/v1\.\d+|\?.*/g, ""));
+      engine.containers = [];
+    } else if (request.url?.includes("/containers/create")) engine.containers = [stray];
+    return answerOf(engine, request, response);
+  });
+  await assert.rejects(compute.ensure(spec, soon()), /cannot be reached/);
+  engine.isAway = false;
+  await eventually(
+    async () => {
+      await compute.observe(soon());
+      return engine.deleted;
+    },
+    (deleted) => deleted.length === 2,
+    5_000,
+  );
+  const network = `/networks/pierhead-${installationId.slice(0, 8)}-${spec.tenantId}`;
+  assert.deepEqual(engine.deleted, ["/containers/stray", network]);
+});
+
+async function openOn(context: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => unknown) {
+  const { host } = await answeringEngine(context, answer);
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
+  const compute = await openDockerCompute({ host, dataDir, installationId, logger: createLogger("silent") });
+  context.after(async () => {
+    await compute.close();
+    await rm(dataDir, { recursive: true });
+  });
+  return compute;
+}
+
+/** What an engine with these containers, and nothing else, answers. */
+function answerOf({ containers }: { containers: object[] }, { url = "" }: IncomingMessage, response: ServerResponse) {
+  if (url.includes("/containers/json")) return response.end(JSON.stringify(containers));
+  if (url.includes("/containers/create")) return response.end('{"Id":"stray"}');
+  if (url.includes("/containers/stray/json")) return response.writeHead(containers.length > 0 ? 200 : 404).end("{}");
+  if (url.includes("/images/")) return response.end('{"Id":"sha256:1"}');
+  if (url.endsWith("/info")) return response.end("{}");
+  // Of events there are none.
+  return url.includes("/events") ? response.write("\n") : response.end("[]");
+}
