@@ -21,6 +21,19 @@ const recentlyUsedMs = 600_000;
 /** Containers that a build left behind when the engine died under it. No build runs longer. */
 const leftContainerMs = 86_400_000;
 
+/** As the engine names a container that nobody has named, such as `epic_edison`. */
+const givenName = /^\/[a-z]+_[a-z]+\d*$/;
+
+/** As `GET /containers/json` lists it. */
+interface LeftContainer {
+  Id: string;
+  Names: string[];
+  /** Its id, when the image has no name. */
+  Image: string;
+  Created: number;
+  Labels: Record<string, string>;
+}
+
 /** Layers of builds that came to nothing make the next try quicker; after this nobody tries again. */
 const unfinishedHours = 24;
 
@@ -64,19 +77,22 @@ const bytesOf = ({ Size, SharedSize }: ListedImage) => Size - Math.max(0, Shared
 async function removeLeftContainers(engine: Engine, own: string, signal: AbortSignal): Promise<void> {
   const filters = { label: [own], status: ["created", "exited", "dead"] };
   const query = { all: true, filters };
-  const found = await engine.call<{ Id: string; Created: number; Labels: Record<string, string> }[]>(
-    "GET",
-    "/containers/json",
-    { query, signal },
-  );
-  const isLeft = ({ Created, Labels }: (typeof found)[number]) =>
-    Labels[labels.replica] === undefined &&
-    Labels[labels.service] === undefined &&
-    Date.now() - Created * 1000 > leftContainerMs;
-  for (const { Id } of found.filter(isLeft)) {
+  const found = await engine.call<LeftContainer[]>("GET", "/containers/json", { query, signal });
+  for (const { Id } of found.filter(isLeftByBuild)) {
     await engine.callUnless([404, 409], "DELETE", `/containers/${Id}`, { query: { v: true }, signal });
   }
 }
+
+/**
+ * A container has the labels of its image, and so have those that people make of images which began with ours: what a build
+ * runs in has no name of somebody's, and its image none yet.
+ */
+const isLeftByBuild = ({ Names, Image, Created, Labels }: LeftContainer) =>
+  Labels[labels.replica] === undefined &&
+  Labels[labels.service] === undefined &&
+  Image.startsWith("sha256:") &&
+  Names.every((name) => givenName.test(name)) &&
+  Date.now() - Created * 1000 > leftContainerMs;
 
 async function listOwn(engine: Engine, installationId: string, signal: AbortSignal): Promise<ListedImage[]> {
   const { Images } = await engine.call<{ Images: ListedImage[] | null }>("GET", "/system/df", {
