@@ -28,6 +28,8 @@ export interface ImageTarget {
   nodeImage: string;
   /** Image with Python and pip that Python agents are put on; `{version}` stands for 3.12, say. */
   pythonImage: string;
+  /** A docker `config.json` with what those images are pulled with; null: nothing is needed. */
+  registryAuthFile: string | null;
   /** Of each program that runs in the build. */
   memoryMib: number;
   cpuCores: number;

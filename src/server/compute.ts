@@ -48,5 +48,6 @@ export async function openCompute(
 export function buildTargetOf(config: Config, installationId: string): BuildTarget {
   if (config.compute !== "docker") return { kind: "directory" };
   const { dockerHost: host, nodeImage, pythonImage, buildMemoryMib: memoryMib, buildCpuCores: cpuCores } = config;
-  return { kind: "image", host, installationId, nodeImage, pythonImage, memoryMib, cpuCores };
+  const { registryAuthFile = null } = config;
+  return { kind: "image", host, installationId, nodeImage, pythonImage, registryAuthFile, memoryMib, cpuCores };
 }

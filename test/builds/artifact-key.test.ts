@@ -11,6 +11,7 @@ test("keys are equal for equal content only", () => {
     installationId: "i",
     nodeImage: "node:24",
     pythonImage: "python:3.12",
+    registryAuthFile: null,
     ...sizes,
   };
   const build = {

@@ -42,6 +42,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
       installationId,
       nodeImage,
       pythonImage: "",
+      registryAuthFile: null,
       memoryMib: 512,
       cpuCores: 1,
     };

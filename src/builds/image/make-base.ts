@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { Engine } from "../../compute/docker/engine.ts";
-import { builtRepository } from "../../compute/docker/images.ts";
+import { type Engine, EngineError } from "../../compute/docker/engine.ts";
+import { authHeader, builtRepository } from "../../compute/docker/images.ts";
+import { readRegistryCredential } from "../../compute/docker/registry-auth.ts";
 import type { ImageTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../run-command.ts";
@@ -36,7 +37,7 @@ export async function makeBase(
   context: BuildContext,
   { kind, people, from, instructions, files }: BaseRecipe,
 ): Promise<{ name: string; isNew: boolean }> {
-  const what = [await imageId(engine, from), instructions.map(({ text }) => text), files];
+  const what = [await imageId(engine, from, target), instructions.map(({ text }) => text), files];
   const digest = createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 16);
   const name = `${builtRepository(target.installationId)}:base-${kind}-${digest}`;
   if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) return { name, isNew: false };
@@ -62,19 +63,27 @@ export async function readCertificates(env: Record<string, string>): Promise<str
   return file === undefined ? null : readFile(file, "utf8").catch(() => null);
 }
 
-/** Pulls it when it is not there. */
-async function imageId(engine: Engine, name: string): Promise<string> {
+/** Pulls it when it is not there, with the operator's credential for its registry. */
+async function imageId(engine: Engine, name: string, target: ImageTarget): Promise<string> {
   const find = () => engine.callUnless<{ Id: string }>([404], "GET", `/images/${encodeURIComponent(name)}/json`);
   const found = await find();
   if (found !== undefined) return found.Id;
-  const tag = /:[^/]+$/.test(name) ? undefined : "latest";
-  for await (const { error } of engine.values<{ error?: string }>("POST", "/images/create", {
-    query: { fromImage: name, tag },
-    timeoutMs: pullTimeoutMs,
-  })) {
-    if (error !== undefined) throw new BuildFailure("ToolchainFailed", `The image ${name} cannot be pulled: ${error}`);
+  try {
+    await pull(engine, name, target);
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    throw new BuildFailure("ToolchainFailed", `The image ${name} cannot be pulled: ${error.message}`);
   }
   return (await find())?.Id ?? name;
+}
+
+async function pull(engine: Engine, name: string, { registryAuthFile: file }: ImageTarget): Promise<void> {
+  const query = { fromImage: name, tag: /:[^/]+$/.test(name) ? undefined : "latest" };
+  const headers = authHeader(name, file === null ? null : await readRegistryCredential(file, name));
+  const options = { query, headers, timeoutMs: pullTimeoutMs };
+  for await (const { error } of engine.values<{ error?: string }>("POST", "/images/create", options)) {
+    if (error !== undefined) throw new EngineError(500, error);
+  }
 }
 
 const pullTimeoutMs = 600_000;

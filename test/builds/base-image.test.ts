@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { BuildLog } from "../../src/builds/build-log.ts";
+import { baseImage } from "../../src/builds/image/base-image.ts";
+import { answeringEngine } from "../compute/answering-engine.ts";
+
+const nodeImage = "registry.example.com/team/node:24";
+
+test("the image that the operator names for builds is pulled with the credential for its registry", async (context) => {
+  const { make, asked } = await place(context, (response) => response.end('{"status":"done"}\n'));
+  assert.match(await make(), /^pierhead-built\/00000000:base-command-[0-9a-f]{16}$/);
+  const { auth, ...named } = asked;
+  assert.deepEqual(named, { fromImage: nodeImage, tag: null });
+  assert.deepEqual(JSON.parse(Buffer.from(auth ?? "", "base64url").toString()), {
+    username: "operator",
+    password: "key",
+    serveraddress: "registry.example.com",
+  });
+});
+
+test("one that cannot be pulled is named, whichever way the engine says so", async (context) => {
+  const said = await place(context, (response) => response.end('{"error":"manifest unknown"}\n'));
+  const refused = await place(context, (response) => response.writeHead(404).end('{"message":"pull access denied"}'));
+  const failure = (why: string) => ({
+    reason: "ToolchainFailed",
+    message: `The image ${nodeImage} cannot be pulled: ${why}`,
+  });
+  await assert.rejects(said.make(), failure("manifest unknown"));
+  await assert.rejects(refused.make(), failure("pull access denied"));
+});
+
+/** An engine that has the bases of all builds, and `nodeImage` once it was pulled. */
+async function place(
+  context: TestContext,
+  pull: (response: { end(text: string): unknown; writeHead(status: number): { end(text: string): unknown } }) => void,
+) {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-base-"));
+  context.after(() => rm(directory, { recursive: true }));
+  const registryAuthFile = path.join(directory, "config.json");
+  const auth = Buffer.from("operator:key").toString("base64");
+  await writeFile(registryAuthFile, JSON.stringify({ auths: { "registry.example.com": { auth } } }));
+  const asked: { fromImage?: string | null; tag?: string | null; auth?: string | undefined } = {};
+  let isThere = false;
+  const engine = await answeringEngine(context, ({ url = "", headers }, response) => {
+    const { pathname, searchParams } = new URL(url, "http://engine");
+    if (pathname.endsWith("/images/create")) {
+      isThere = true;
+      asked.fromImage = searchParams.get("fromImage");
+      asked.tag = searchParams.get("tag");
+      asked.auth = headers["x-registry-auth"] as string | undefined;
+      pull(response);
+    } else if (isThere || pathname.includes("pierhead-built")) response.end('{"Id":"sha256:1"}');
+    else response.writeHead(404).end('{"message":"no such image"}');
+  });
+  const target = {
+    kind: "image" as const,
+    ...{ host: engine.host, installationId: "00000000-0000-4000-8000-000000000000", nodeImage, pythonImage: "" },
+    ...{ memoryMib: 512, cpuCores: 1, registryAuthFile },
+  };
+  const log = new BuildLog(() => {}, { secrets: [] });
+  const { signal } = new AbortController();
+  const build = { sourceDir: path.join(directory, "source"), cacheDir: directory, env: {}, log, signal };
+  return { asked, make: () => baseImage(engine, target, { kind: "command", context: build }) };
+}
