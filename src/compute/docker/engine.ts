@@ -67,7 +67,9 @@ export class Engine {
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
     const agent = mayTakeLong(options) ? this.#patientAgent : this.#agent;
     const answer = await this.#send(method, this.#version + path, options, agent);
-    const text = await readText(answer);
+    const text = await readText(answer).catch((error: Error) => {
+      throw this.#brokenOff(error, options);
+    });
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
@@ -93,7 +95,12 @@ export class Engine {
 
   /** The JSON values of such an answer. */
   async *values<T>(method: string, path: string, options: EngineCall = {}): AsyncGenerator<T> {
-    yield* jsonValues<T>(await this.stream(method, path, options));
+    const answer = await this.stream(method, path, options);
+    try {
+      yield* jsonValues<T>(answer);
+    } catch (error) {
+      throw this.#brokenOff(error as Error, options);
+    }
   }
 
   close(): void {
@@ -125,6 +132,13 @@ export class Engine {
     const answer = await promise;
     if ((answer.statusCode ?? 500) >= 400) throw await refusal(answer);
     return answer;
+  }
+
+  /** The half of an answer says nothing; of its end the socket knows no more than `aborted`. */
+  #brokenOff(error: NodeJS.ErrnoException, { signal }: EngineCall): Error {
+    if (signal?.aborted) return signal.reason;
+    if (error.code !== "ECONNRESET") return error;
+    return new EngineUnreachable(`the container engine at ${this.host} broke off its answer`, { cause: error });
   }
 
   #unreachable(error: NodeJS.ErrnoException): Error {
