@@ -51,25 +51,20 @@ export class Registry {
   /**
    * @param reference tag or digest.
    * @returns the digest of an image; null when there is none.
+   * @throws Error when the registry does not say.
    */
   async findDigest(deploymentId: string, name: string, reference: string): Promise<string | null> {
-    const { origin, prefix, login } = await this.#upstream();
-    const repository = `${prefix}${repositoryPrefix(deploymentId)}${name}`;
-    const url = `${origin}/v2/${repository}/manifests/${reference}`;
-    const authorization = await login?.authorization([`repository:${repository}:pull`]);
-    const headers = { accept: manifestTypes, ...(authorization != null && { authorization }) };
-    const answer = await fetch(url, { method: "HEAD", headers, signal: AbortSignal.timeout(askTimeoutMs) });
-    if (answer.status === 401) login?.forget();
+    const answer = await this.#ask("HEAD", await this.#repository(deploymentId, name), `manifests/${reference}`);
     return answer.ok ? answer.headers.get("docker-content-digest") : null;
   }
 
   /**
    * Labels of an image; of a list of images, those of the first.
-   * @returns nothing when they cannot be read: nobody depends on them.
+   * @returns nothing when what was pushed cannot be read.
+   * @throws Error when the registry does not say: whether an image keeps state of its own hangs on its labels.
    */
   async readLabels(deploymentId: string, name: string, digest: string): Promise<Record<string, string>> {
-    const { prefix } = await this.#upstream();
-    const repository = `${prefix}${repositoryPrefix(deploymentId)}${name}`;
+    const repository = await this.#repository(deploymentId, name);
     const read = (place: string) => this.#readJson(repository, place);
     const found = await read(`manifests/${digest}`);
     const part = found?.manifests?.[0]?.digest;
@@ -78,14 +73,14 @@ export class Registry {
     return (config === undefined ? null : await read(`blobs/${config}`))?.config?.Labels ?? {};
   }
 
+  async #repository(deploymentId: string, name: string): Promise<string> {
+    return `${(await this.#upstream()).prefix}${repositoryPrefix(deploymentId)}${name}`;
+  }
+
   /** Whoever pushed it decided what it says, and how long it is. */
   async #readJson(repository: string, place: string): Promise<ImageJson | null> {
     if (!/^\w+\/sha256:[0-9a-f]{64}$/.test(place)) return null;
-    const { origin, login } = await this.#upstream();
-    const authorization = await login?.authorization([`repository:${repository}:pull`]);
-    const headers = { accept: manifestTypes, ...(authorization != null && { authorization }) };
-    const signal = AbortSignal.timeout(askTimeoutMs);
-    const answer = await fetch(`${origin}/v2/${repository}/${place}`, { headers, signal });
+    const answer = await this.#ask("GET", repository, place);
     let text = "";
     for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
       text += Buffer.from(chunk).toString("latin1");
@@ -96,6 +91,27 @@ export class Registry {
     } catch {
       return null;
     }
+  }
+
+  /** @throws Error when the registry is not well: what it has is not known then. */
+  async #ask(method: "GET" | "HEAD", repository: string, place: string): Promise<Response> {
+    const { origin, login } = await this.#upstream();
+    const ask = async () => {
+      const authorization = await login?.authorization([`repository:${repository}:pull`]);
+      const headers = { accept: manifestTypes, ...(authorization != null && { authorization }) };
+      const signal = AbortSignal.timeout(askTimeoutMs);
+      return fetch(`${origin}/v2/${repository}/${place}`, { method, headers, signal });
+    };
+    let answer = await ask();
+    if (answer.status === 401 && login !== null) {
+      // What it gave us before may be good for nothing by now, as after a restart with other keys.
+      await answer.body?.cancel();
+      login.forget();
+      answer = await ask();
+    }
+    if (answer.status !== 429 && answer.status < 500) return answer;
+    await answer.body?.cancel();
+    throw new Error(`the image registry at ${new URL(origin).host} answers ${answer.status}`);
   }
 
   /** What the container engine pulls a deployment's images with. */
