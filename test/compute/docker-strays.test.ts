@@ -69,6 +69,25 @@ test("what a start leaves behind when the engine goes away in the middle is remo
   assert.deepEqual(engine.deleted, ["/containers/stray", network]);
 });
 
+test("replicas that were killed with their machine are found as quickly as one of them", {
+  timeout: 120_000,
+}, async (context) => {
+  const containers = Array.from({ length: 20 }, (_, index) => {
+    const record = recordOf({ ...spec, replicaId: `killed-${index}` }, { memory: "", cpu: "" });
+    return { Id: record.replicaId, State: "exited", Labels: labelsOf(record, installationId), Ports: [] };
+  });
+  const began = performance.now();
+  const compute = await openOn(context, (request, response) => {
+    const isAboutOne = /\/containers\/killed-\d+\/json/.test(request.url ?? "");
+    const State = { Running: false, ExitCode: 137, OOMKilled: false };
+    return isAboutOne ? response.end(JSON.stringify({ State })) : answerOf({ containers }, request, response);
+  });
+  assert.ok(performance.now() - began < 10_000, `it took ${performance.now() - began} ms`);
+  const states = await compute.observe(soon());
+  assert.deepEqual(new Set(states.map(({ phase }) => phase)), new Set(["exited"]));
+  assert.equal(states.length, containers.length);
+});
+
 async function openOn(context: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => unknown) {
   const { host } = await answeringEngine(context, answer);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));

@@ -92,14 +92,9 @@ class DockerCompute implements DockerComputeDriver {
   /** Finds what earlier processes left, and ends what belongs to nobody. */
   async adoptAll(): Promise<void> {
     const { notes } = this.#ground;
-    for (const listed of await this.#list(AbortSignal.timeout(60_000))) {
-      const record = readRecord(listed.Labels);
-      if (record === undefined) continue;
-      const note = await notes.read(record.replicaId);
-      // Cut off between creating and starting it: another one will be asked for, and the first look removes it.
-      if (listed.State === "created" && note.exit === undefined) continue;
-      this.#add(await Replica.adopt(this.#ground, record, listed));
-    }
+    const containers = await this.#list(AbortSignal.timeout(60_000));
+    // All at once: why one was killed is known after a second or two, and with the machine all were.
+    await Promise.all(containers.map((listed) => this.#adopt(listed)));
     for (const replicaId of await notes.list()) {
       if (this.#replicas.has(replicaId)) continue;
       const { refused, exit } = await notes.read(replicaId);
@@ -107,6 +102,15 @@ class DockerCompute implements DockerComputeDriver {
       else this.#add(Replica.refused(this.#ground, refused, exit));
     }
     await this.#networks.sweep();
+  }
+
+  async #adopt(listed: ListedContainer): Promise<void> {
+    const record = readRecord(listed.Labels);
+    if (record === undefined) return;
+    const { exit } = await this.#ground.notes.read(record.replicaId);
+    // Cut off between creating and starting it: another one will be asked for, and the first look removes it.
+    if (listed.State === "created" && exit === undefined) return;
+    this.#add(await Replica.adopt(this.#ground, record, listed));
   }
 
   follow(): void {
