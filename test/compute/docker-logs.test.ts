@@ -40,6 +40,14 @@ test("what a container wrote after the engine had broken off its log is read whe
   assert.deepEqual(after.lines, []);
 });
 
+test("a log that the engine does not begin to tell is given up, so that others get their turn", {
+  timeout: 30_000,
+}, async (context) => {
+  const { engine } = await startEngine(context, () => {});
+  const log = new ContainerLog(engine, "agent", "replica");
+  await assert.rejects(log.read(null, { bytesMax: 65_536, isFinal: false }), /does not begin to tell/);
+});
+
 const messages = (lines: { message: string }[]) => lines.map(({ message }) => message);
 
 async function readOn(log: ContainerLog, count: number): Promise<string[]> {

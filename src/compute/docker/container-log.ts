@@ -12,6 +12,9 @@ const lineBytesMax = 64 * 1024;
 /** Read ahead of the reader; then the engine waits, and its files hold the rest. */
 const bufferBytesMax = 1024 * 1024;
 
+/** It begins at once, however quiet the container is. Logs are read one after the other: none may keep the others waiting. */
+const openTimeoutMs = 5_000;
+
 /** How long a reader of a finished log waits for what the engine is about to send. */
 const restTimeoutMs = 2_000;
 
@@ -116,7 +119,13 @@ class LogTail {
     const { stdout, stderr } = this.#begin;
     const since = toUnixTime(stdout.at < stderr.at ? stdout.at : stderr.at);
     const query = { follow: true, stdout: true, stderr: true, timestamps: true, since };
-    const response = await engine.stream("GET", `/containers/${containerId}/logs`, { query });
+    const opening = new AbortController();
+    const giveUp = () => opening.abort(new Error(`the engine does not begin to tell the log of ${containerId}`));
+    const timer = setTimeout(giveUp, openTimeoutMs);
+    const path = `/containers/${containerId}/logs`;
+    const response = await engine.stream("GET", path, { query, signal: opening.signal }).finally(() => {
+      clearTimeout(timer);
+    });
     this.#response = response;
     const splitter = new FrameSplitter();
     response.on("data", (chunk: Buffer) => {
