@@ -21,6 +21,12 @@ test("the image that the operator names for builds is pulled with the credential
   });
 });
 
+test("a base that is there already is noted as used now, so that it is not taken for an old one", async (context) => {
+  const { make, tagged } = await place(context, (response) => response.end('{"status":"done"}\n'));
+  const name = await make();
+  assert.deepEqual(tagged, [name]);
+});
+
 test("one that cannot be pulled is named, whichever way the engine says so", async (context) => {
   const said = await place(context, (response) => response.end('{"error":"manifest unknown"}\n'));
   const refused = await place(context, (response) => response.writeHead(404).end('{"message":"pull access denied"}'));
@@ -43,6 +49,7 @@ async function place(
   const auth = Buffer.from("operator:key").toString("base64");
   await writeFile(registryAuthFile, JSON.stringify({ auths: { "registry.example.com": { auth } } }));
   const asked: { fromImage?: string | null; tag?: string | null; auth?: string | undefined } = {};
+  const tagged: string[] = [];
   let isThere = false;
   const engine = await answeringEngine(context, ({ url = "", headers }, response) => {
     const { pathname, searchParams } = new URL(url, "http://engine");
@@ -52,6 +59,9 @@ async function place(
       asked.tag = searchParams.get("tag");
       asked.auth = headers["x-registry-auth"] as string | undefined;
       pull(response);
+    } else if (pathname.endsWith("/tag")) {
+      tagged.push(`${searchParams.get("repo")}:${searchParams.get("tag")}`);
+      response.writeHead(201).end();
     } else if (isThere || pathname.includes("pierhead-built")) response.end('{"Id":"sha256:1"}');
     else response.writeHead(404).end('{"message":"no such image"}');
   });
@@ -63,5 +73,5 @@ async function place(
   const log = new BuildLog(() => {}, { secrets: [] });
   const { signal } = new AbortController();
   const build = { sourceDir: path.join(directory, "source"), cacheDir: directory, env: {}, log, signal };
-  return { asked, make: () => baseImage(engine, target, { kind: "command", context: build }) };
+  return { asked, tagged, make: () => baseImage(engine, target, { kind: "command", context: build }) };
 }

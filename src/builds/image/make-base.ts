@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type Engine, EngineError } from "../../compute/docker/engine.ts";
-import { authHeader, builtRepository } from "../../compute/docker/images.ts";
+import { authHeader, baseTag } from "../../compute/docker/images.ts";
 import { readRegistryCredential } from "../../compute/docker/registry-auth.ts";
 import type { ImageTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
@@ -39,8 +39,11 @@ export async function makeBase(
 ): Promise<{ name: string; isNew: boolean }> {
   const what = [await imageId(engine, from, target), instructions.map(({ text }) => text), files];
   const digest = createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 16);
-  const name = `${builtRepository(target.installationId)}:base-${kind}-${digest}`;
-  if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) return { name, isNew: false };
+  const name = `${baseTag(target.installationId)}${kind}-${digest}`;
+  if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) {
+    await noteUse(engine, name);
+    return { name, isNew: false };
+  }
   context.log.say(`Making the image that ${people} are put on, once.`);
   const directory = path.join(path.dirname(context.sourceDir), "base");
   await rm(directory, { recursive: true, force: true });
@@ -55,6 +58,12 @@ export async function makeBase(
   await buildInEngine(engine, { ...build, instructions, limits }, context);
   await rm(directory, { recursive: true, force: true });
   return { name, isNew: true };
+}
+
+/** When it was tagged last the engine knows: beyond the bound for images those go first that no build has used for long. */
+async function noteUse(engine: Engine, name: string): Promise<void> {
+  const [repo, tag] = name.split(":");
+  await engine.callUnless([404], "POST", `/images/${name}/tag`, { query: { repo, tag } });
 }
 
 /** Who trusts more than the usual authorities does so for builds and agents as well: behind a proxy nothing else works. */

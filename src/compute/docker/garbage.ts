@@ -1,6 +1,6 @@
 import { labels } from "./container.ts";
 import { type Engine, EngineError } from "./engine.ts";
-import { builtRepositoryPrefix, usedRepository } from "./images.ts";
+import { baseTag, builtRepositoryPrefix, usedRepository } from "./images.ts";
 
 /** As `GET /system/df` lists it; the size that others share is not freed by removing one. */
 interface ListedImage {
@@ -45,8 +45,8 @@ export interface Collected {
 
 /**
  * Removes what this installation brought into an engine and nothing needs any more: containers and layers of builds that
- * ended badly, and, beyond `bytesMax`, pulled images that no container uses, the one longest unused first. Images that were
- * built here stay as long as their revisions: they could not be pulled again.
+ * ended badly, and, beyond `bytesMax`, what no container uses and can be had again, the one longest unused first: pulled images,
+ * and bases that no image is built on any more. Images of agents that were built here stay as long as their revisions.
  */
 export async function collectGarbage(
   engine: Engine,
@@ -60,7 +60,7 @@ export async function collectGarbage(
   const images = await listOwn(engine, installationId, signal);
   let bytes = images.reduce((sum, image) => sum + bytesOf(image), 0);
   const removed: string[] = [];
-  for (const image of await unusedPulled(engine, images, {
+  for (const image of await unusedOnes(engine, images, {
     installationId,
     recentMs: options.recentMs ?? recentlyUsedMs,
   })) {
@@ -108,8 +108,12 @@ async function listOwn(engine: Engine, installationId: string, signal: AbortSign
 const isPulled = (tags: string[] | null, installationId: string) =>
   (tags ?? []).some((tag) => tag.startsWith(`${usedRepository(installationId)}:`));
 
+/** One that people can build on by another name is the newest of its kind. */
+const isOldBase = (tags: string[] | null, installationId: string) =>
+  (tags ?? []).length > 0 && (tags ?? []).every((tag) => tag.startsWith(baseTag(installationId)));
+
 /** Oldest use first: each use renews our tag, and the engine knows when. */
-async function unusedPulled(
+async function unusedOnes(
   engine: Engine,
   images: ListedImage[],
   { installationId, recentMs }: { installationId: string; recentMs: number },
@@ -117,8 +121,8 @@ async function unusedPulled(
   const candidates = images.filter(
     ({ RepoTags, Containers }) =>
       Containers <= 0 &&
-      isPulled(RepoTags, installationId) &&
-      !(RepoTags ?? []).some((tag) => tag.startsWith(builtRepositoryPrefix)),
+      (isOldBase(RepoTags, installationId) ||
+        (isPulled(RepoTags, installationId) && !(RepoTags ?? []).some((tag) => tag.startsWith(builtRepositoryPrefix)))),
   );
   const dated = await Promise.all(
     candidates.map(async (image) => {

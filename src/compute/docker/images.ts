@@ -140,6 +140,9 @@ export const keepsState = (given: Record<string, string> | null | undefined) => 
 export const builtRepositoryPrefix = "pierhead-built/";
 export const builtRepository = (installationId: string) => `${builtRepositoryPrefix}${installationId.slice(0, 8)}`;
 
+/** Among them those that builds put agents on: one for each state of what is in it, so the next version brings others. */
+export const baseTag = (installationId: string) => `${builtRepository(installationId)}:base-`;
+
 /** Tags of images that we brought here, and that we may therefore remove. */
 export const usedRepository = (installationId: string) => `pierhead-used/${installationId.slice(0, 8)}`;
 
