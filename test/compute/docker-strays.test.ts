@@ -5,8 +5,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { labelsOf, recordOf } from "../../src/compute/docker/container.ts";
+import { agentPort, labelsOf, recordOf } from "../../src/compute/docker/container.ts";
 import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
+import { type Note, Notes } from "../../src/compute/docker/notes.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { answeringEngine } from "./answering-engine.ts";
 import { soon } from "./compute-world.ts";
@@ -88,9 +89,43 @@ test("replicas that were killed with their machine are found as quickly as one o
   assert.equal(states.length, containers.length);
 });
 
-async function openOn(context: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => unknown) {
+test("a container that somebody stopped and started again has ended: nobody is sent to its port of before", {
+  timeout: 20_000,
+}, async (context) => {
+  const record = recordOf(spec, { memory: "", cpu: "" });
+  let port = 40_001;
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
+    const Ports = [{ PrivatePort: agentPort, PublicPort: port }];
+    const listed = { Id: "agent", State: "running", Labels: labelsOf(record, installationId), Ports };
+    if (!request.url?.includes("/containers/agent/json")) return answerOf({ containers: [listed] }, request, response);
+    const bound = { [`${agentPort}/tcp`]: [{ HostPort: String(port) }] };
+    const State = { Running: true, ExitCode: 0, OOMKilled: false };
+    return response.end(JSON.stringify({ State, NetworkSettings: { Ports: bound } }));
+  };
+  const compute = await openOn(context, answer, { ready: { port, serverVersion: null } });
+  assert.equal((await compute.observe(soon()))[0]?.address?.port, 40_001);
+  port = 40_002;
+  const [state] = await eventually(
+    () => compute.observe(soon()),
+    ([found]) => found?.phase === "exited",
+    5_000,
+  );
+  assert.equal(state?.exit?.reason, "Lost");
+  assert.match(state?.exit?.message ?? "", /stopped and started again/);
+  assert.equal(state?.address, undefined);
+});
+
+/** @param note of an earlier driver about the replica. */
+async function openOn(
+  context: TestContext,
+  answer: (request: IncomingMessage, response: ServerResponse) => unknown,
+  note?: Note,
+) {
   const { host } = await answeringEngine(context, answer);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
+  const notes = new Notes(dataDir);
+  await notes.open();
+  if (note !== undefined) await notes.write(spec.replicaId, note);
   const compute = await openDockerCompute({ host, dataDir, installationId, logger: createLogger("silent") });
   context.after(async () => {
     await compute.close();

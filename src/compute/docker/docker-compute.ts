@@ -307,7 +307,7 @@ class DockerCompute implements DockerComputeDriver {
       if (containerId === null || !isKnownToList || this.#removing.has(record.replicaId)) continue;
       const container = listed.get(containerId);
       if (container === undefined) await this.#lose(replica);
-      else if (hasEnded(container)) replica.noteEnd();
+      else if (hasEnded(container) || replica.isAnotherRun(container)) replica.noteEnd();
     }
     for (const container of listed.values()) this.#removeStray(container);
   }

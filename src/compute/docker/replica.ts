@@ -77,7 +77,7 @@ export class Replica {
   /** Begins to watch. From when the driver knows the replica on, the engine's events tell its end; now we ask. */
   async watch(): Promise<void> {
     const { State, NetworkSettings } = await this.#inspect();
-    this.#port = Number(NetworkSettings.Ports[`${agentPort}/tcp`]?.[0]?.HostPort ?? 0) || null;
+    this.#port = boundPortOf(NetworkSettings);
     if (State.Running) this.#wait();
     else this.noteEnd();
   }
@@ -86,7 +86,7 @@ export class Replica {
   static async adopt(ground: ReplicaGround, record: ReplicaRecord, listed: ListedContainer): Promise<Replica> {
     const replica = new Replica(ground, record, listed.Id);
     const { ready, exit } = await ground.notes.read(record.replicaId);
-    replica.#port = listed.Ports.find(({ PrivatePort }) => PrivatePort === agentPort)?.PublicPort ?? null;
+    replica.#port = portOf(listed);
     replica.#ready = ready;
     replica.#exit = exit;
     if (exit !== undefined) replica.#phase = "exited";
@@ -119,6 +119,11 @@ export class Replica {
 
   get hasExited(): boolean {
     return this.#phase === "exited";
+  }
+
+  /** Its container was started again by somebody, at another port: the run that was watched has ended. */
+  isAnotherRun(listed: ListedContainer): boolean {
+    return this.#isElsewhere(portOf(listed));
   }
 
   /** Its container does not run any more: finds out why, in the background. */
@@ -192,9 +197,10 @@ export class Replica {
     const { engine } = this.#ground;
     const { containerId, record } = this;
     // It may have ended by itself just before, and then it says why.
-    const verdict = wanted !== undefined && (await this.#isRunning()) ? wanted : undefined;
-    if (verdict !== undefined) await engine.callUnless([404, 409], "POST", `/containers/${containerId}/kill`);
+    const given = wanted !== undefined && (await this.#isRunning()) ? wanted : undefined;
+    if (given !== undefined) await engine.callUnless([404, 409], "POST", `/containers/${containerId}/kill`);
     const ended = await this.#endState();
+    const verdict = given ?? (ended?.Running ? startedAgain : undefined);
     const state = verdict === undefined && wasKilled(ended) ? await this.#hearWhy(ended) : ended;
     if (state === undefined) return;
     const exit = explainExit(
@@ -225,7 +231,7 @@ export class Replica {
     }
   }
 
-  /** @returns undefined when it was removed meanwhile, by us or by somebody else. */
+  /** @returns undefined when it was removed meanwhile, by us or by somebody else; running, when it was started again. */
   async #endState(): Promise<ContainerState | undefined> {
     for (;;) {
       this.#ground.life.throwIfAborted();
@@ -234,9 +240,14 @@ export class Replica {
         error.status === 404 ? undefined : ("unknown" as const),
       );
       if (found === undefined) return undefined;
-      if (found !== "unknown" && !found.State.Running) return found.State;
+      if (found !== "unknown" && (!found.State.Running || this.#isElsewhere(boundPortOf(found.NetworkSettings))))
+        return found.State;
       await sleep(found === "unknown" ? askAgainMs : probeIntervalMs.first, undefined, { signal: this.#ground.life });
     }
+  }
+
+  #isElsewhere(port: number | null): boolean {
+    return this.#port !== null && port !== null && port !== this.#port;
   }
 
   #inspect(): Promise<InspectedContainer> {
@@ -268,6 +279,18 @@ export class Replica {
 
 /** 128 + SIGKILL, which the kernel sends for lack of memory: by whom it was sent is not said. */
 const wasKilled = (state: ContainerState | undefined): state is ContainerState => state?.ExitCode === 137;
+
+/** What it does now nobody has watched begin, and its port of before may be another's by now. */
+const startedAgain: Verdict = {
+  reason: "Lost",
+  message: "Its container was stopped and started again by somebody else. It is replaced by a new one.",
+};
+
+const portOf = ({ Ports }: ListedContainer) =>
+  Ports.find(({ PrivatePort }) => PrivatePort === agentPort)?.PublicPort ?? null;
+
+const boundPortOf = ({ Ports }: InspectedContainer["NetworkSettings"]) =>
+  Number(Ports[`${agentPort}/tcp`]?.[0]?.HostPort ?? 0) || null;
 
 export const hasEnded = ({ State }: ListedContainer) => State === "exited" || State === "dead";
 
