@@ -43,6 +43,14 @@ export async function findUnneeded(blobsDir: string, needed: Needed, now = Date.
   return images.filter((image) => !isKept(image) && !(deployments.has(image.deploymentId) && parts.has(image.digest)));
 }
 
+/** Directories of deployments that are gone: links to layers stay there when their images go, and uploads that broke off. */
+export async function findGone(blobsDir: string, { deployments }: Pick<Needed, "deployments">): Promise<string[]> {
+  const root = path.join(blobsDir, repositoriesDir);
+  const found = await names(root);
+  const known = await deployments(found);
+  return found.filter((deploymentId) => !known.has(deploymentId)).map((name) => path.join(root, name));
+}
+
 /** Takes images out of their repositories, with the tags that stand for them. Only while the registry does not run. */
 export async function unlinkImages(images: PushedImage[]): Promise<void> {
   for (const { directory, digest } of images) {

@@ -1,7 +1,8 @@
+import { rm } from "node:fs/promises";
 import type { Logger } from "../telemetry/log.ts";
 import { repositoryPrefix, type Signer, signAccess, tokenUser } from "./access-token.ts";
 import { RegistryDoor, type Upstream } from "./door.ts";
-import { findUnneeded, type Needed, unlinkImages } from "./pushed-images.ts";
+import { findGone, findUnneeded, type Needed, unlinkImages } from "./pushed-images.ts";
 import { RegistryProcess } from "./registry-process.ts";
 
 /** The image types that docker and its relatives push. */
@@ -132,12 +133,15 @@ export class Registry {
     const own = this.#process;
     if (own === null) return 0;
     const { blobsDir } = own;
-    if (this.door.quietForMs < quietMs || (await findUnneeded(blobsDir, needed)).length === 0) return 0;
+    if (this.door.quietForMs < quietMs) return 0;
+    const isTidy = (await findUnneeded(blobsDir, needed)).length + (await findGone(blobsDir, needed)).length === 0;
+    if (isTidy) return 0;
     let count = 0;
     await own.whilePaused(async () => {
       // Requests wait meanwhile; whoever pushed since the first look is in the second.
       const unneeded = await findUnneeded(blobsDir, needed);
       await unlinkImages(unneeded);
+      for (const directory of await findGone(blobsDir, needed)) await rm(directory, { recursive: true, force: true });
       await own.collectGarbage(signal);
       count = unneeded.length;
     });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
-import { mkdtemp, rm, utimes } from "node:fs/promises";
+import { mkdtemp, readdir, rm, utimes } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
@@ -59,10 +59,12 @@ async function pushManifest(port: number, name: string, tag: string, manifest: {
 test("images of kept revisions and new ones stay, with the parts of a list; the rest goes, with its blobs", {
   skip,
 }, async () => {
-  const [mine, gone] = [randomUUID(), randomUUID()];
+  const [mine, gone, emptied] = [randomUUID(), randomUUID(), randomUUID()];
   const pushed: Record<string, { layer: string; manifest: string }> = {};
   let list = "";
   await filled(async (port) => {
+    // Its images went before it did.
+    await fetch(`http://127.0.0.1:${port}/v2/r/${emptied}/agent/blobs/uploads/`, { method: "POST" });
     for (const name of ["kept", "old", "new", "part"]) {
       pushed[name] = await pushImage(port, `r/${mine}/team/agent`, name, `content of ${name}`);
     }
@@ -105,6 +107,8 @@ test("images of kept revisions and new ones stay, with the parts of a list; the 
   assert.equal(await find(mine, "team/agent", "old"), null);
   assert.equal(await find(mine, "team/agent", pushed["old"]?.manifest ?? ""), null);
   assert.equal(await find(gone, "agent", "1"), null);
+  const repositories = await readdir(path.join(directory, "data/docker/registry/v2/repositories/r"));
+  assert.deepEqual(repositories, [mine], "nothing is kept of deployments that are gone");
   await registry.close();
   await filled(async (port) => {
     const layers = Object.entries(pushed).map(async ([name, { layer }]) => {
