@@ -79,7 +79,8 @@ function isDatabaseAway(error: unknown): boolean {
 }
 
 const awayCodes: ReadonlySet<string> = new Set([
-  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN"],
-  ...["57P01", "57P02", "57P03", "53300", "08006", "08001"],
+  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND", "EAI_AGAIN"],
+  // Also statements that took too long, and a server that only reads: a standby, or a primary that became one.
+  ...["57P01", "57P02", "57P03", "53300", "08006", "08001", "57014", "25006"],
 ]);
 const awayTexts = /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout)/;

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from "kysely";
 import type pg from "pg";
-import { isConflict } from "./database-errors.ts";
+import { isConflict, sqlState } from "./database-errors.ts";
 
 /**
  * Texts that get a name of their own, so that every connection parses and plans them once (about twice as fast). The
@@ -10,6 +10,9 @@ import { isConflict } from "./database-errors.ts";
 const namedStatementsMax = 500;
 
 const triesMax = 5;
+
+/** read_only_sql_transaction */
+const readOnly = "25006";
 
 /** Set while a transaction's callback runs. */
 const transactions = new AsyncLocalStorage<{ isRunning: boolean; timeoutMs: number | undefined }>();
@@ -92,6 +95,8 @@ function statementClient(client: pg.PoolClient, nameOf: (text: string) => string
       if (error instanceof Error && error.message === "Query read timeout") broken ??= error;
       // The server is about to close this connection; the socket's end may come after the next statement was sent.
       if ((error as pg.DatabaseError).severity === "FATAL") broken ??= error;
+      // A primary that became a standby: no other connection would be made as long as this one is always in use.
+      if (sqlState(error) === readOnly) broken ??= error;
       // After the connection broke, pg only says "not queryable"; why it broke is what the caller can act on.
       throw broken ?? error;
     }

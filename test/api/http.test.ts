@@ -97,6 +97,9 @@ test("a database that is away answers 503 with the time to try again", async () 
   for (const away of [
     Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:5432"), { code: "ECONNREFUSED" }),
     Object.assign(new Error("terminating connection due to administrator command"), { code: "57P01" }),
+    Object.assign(new Error("connect EHOSTUNREACH 10.0.0.5:5432"), { code: "EHOSTUNREACH" }),
+    Object.assign(new Error("canceling statement due to statement timeout"), { code: "57014" }),
+    Object.assign(new Error("cannot execute INSERT in a read-only transaction"), { code: "25006" }),
     new Error("read state", { cause: new Error("Connection terminated unexpectedly") }),
     Object.assign(new Error("reopened"), { isRetryable: true }),
   ]) {

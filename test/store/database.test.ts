@@ -176,6 +176,34 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
+eachDatabase(
+  "a connection to a server that only reads is given up: another one leads to the new primary",
+  async (_, { databaseUrl }) => {
+    const logger = createLogger("silent");
+    const admin = new pg.Client({ connectionString: databaseUrl });
+    await admin.connect();
+    const { rows } = await admin.query("select current_database() as name");
+    const reads = (onOff: string) =>
+      admin.query(
+        `set transaction_read_only = off; alter database ${rows[0].name} set default_transaction_read_only = ${onOff}`,
+      );
+    await reads("on");
+    const db = await openDatabase({ databaseUrl, dataDir: tmpdir(), logger, poolMax: 1 });
+    try {
+      const write = () =>
+        sql`insert into leases (name, owner, lease_until) values ('a', 'b', now())`.execute(db.kysely);
+      await assert.rejects(write(), /read-only transaction/);
+      await reads("off");
+      // Asked all the time: no connection is ever idle for long enough to be closed.
+      await write();
+    } finally {
+      await db.close();
+      await admin.end();
+    }
+  },
+  { kinds: ["postgres"] },
+);
+
 test("a server that is not there is an error, not a wait", async () => {
   const logger = createLogger("silent");
   const databaseUrl = "postgresql://postgres@127.0.0.1:1/nowhere";
