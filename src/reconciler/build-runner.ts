@@ -157,11 +157,9 @@ export class BuildRunner {
     try {
       const build = await startBuild(request, { onLine });
       entry.build = build;
-      await recordBuildProcess(this.#db, revision.id, {
-        owner: this.#settings.owner,
-        pid: build.pid,
-        pidStarted: build.startedAtTicks,
-      });
+      const { owner, leaseMs } = this.#settings;
+      const worker = { owner, pid: build.pid, pidStarted: build.startedAtTicks };
+      await tryAgain(() => recordBuildProcess(this.#db, revision.id, worker), { forMs: leaseMs });
       if (entry.isCancelled) await build.cancel(this.#isClosing ? stopNotice : undefined);
       return await build.result;
     } catch (error) {

@@ -3,6 +3,7 @@ import path from "node:path";
 import { sql } from "kysely";
 import { workDirOf } from "../../src/builds/start-build.ts";
 import { BuildRunner } from "../../src/reconciler/build-runner.ts";
+import type { Db } from "../../src/store/database.ts";
 import { interruptRevision, moveRevision } from "../../src/store/revisions.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
@@ -11,27 +12,35 @@ import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
 
+/** A revision that is to be built, and the request that runs its only file. */
+async function makeBuild(db: Db, directory: string, files: Record<string, string>) {
+  const world = await makeWorld(db);
+  const { id: deploymentId, revisionId: id } = await makeDeployment(db, world);
+  const at = { id, deploymentId, tenantId: world.tenantId };
+  await moveRevision(db, at, { from: "CREATING", to: "QUEUED", because: "test", deadlineAt: null });
+  await moveRevision(db, at, { from: "QUEUED", to: "AWAITING_BUILD", because: "test", deadlineAt: null });
+  const mark = `mark-${id}`;
+  const build = ["node", ...Object.keys(files), mark];
+  const request = {
+    buildId: id,
+    source: await filesSource(path.join(directory, "in"), {
+      "pierhead.json": JSON.stringify({ build, start: ["node"] }),
+      ...files,
+    }),
+    target: { kind: "directory" as const },
+    ...{ configPath: null, installCommand: null, buildCommand: null },
+    ...{ artifactsDir: path.join(directory, "artifacts"), key: id, workDir: workDirOf(directory, id) },
+    ...{ cacheDir: path.join(directory, "cache"), timeoutMs: 120_000, diskBytesMax: 1e8 },
+  };
+  return { at, request, mark };
+}
+
 eachDatabase(
   "a build nobody wants any more ends, although each pass over its deployment runs on another server",
   async (db) => {
     await using place = await scratch();
-    const { tenantId, ...world } = await makeWorld(db);
-    const { id: deploymentId, revisionId: id } = await makeDeployment(db, { tenantId, ...world });
-    const at = { id, deploymentId };
-    await moveRevision(db, at, { from: "CREATING", to: "QUEUED", because: "test", deadlineAt: null });
-    await moveRevision(db, at, { from: "QUEUED", to: "AWAITING_BUILD", because: "test", deadlineAt: null });
-    const mark = `mark-${id}`;
-    const request = {
-      buildId: id,
-      source: await filesSource(path.join(place.dir, "in"), {
-        "pierhead.json": JSON.stringify({ build: ["node", "hang.js", mark], start: ["node"] }),
-        "hang.js": "setInterval(() => {}, 1000)",
-      }),
-      target: { kind: "directory" as const },
-      ...{ configPath: null, installCommand: null, buildCommand: null },
-      ...{ artifactsDir: path.join(place.dir, "artifacts"), key: id, workDir: workDirOf(place.dir, id) },
-      ...{ cacheDir: path.join(place.dir, "cache"), timeoutMs: 120_000, diskBytesMax: 1e8 },
-    };
+    const { at, request, mark } = await makeBuild(db, place.dir, { "hang.js": "setInterval(() => {}, 1000)" });
+    const { id } = at;
     const deps = { db, logger: createLogger("silent"), ended: createMetrics().builds };
     const [own, other] = ["own", "other"].map(
       (owner) => new BuildRunner(deps, { owner, concurrencyMax: 1, leaseMs: 3_000 }),
@@ -45,13 +54,13 @@ eachDatabase(
       return rows[0];
     };
     try {
-      assert.ok(await own.begin({ ...at, tenantId }, request, new Date(Date.now() + 120_000)));
+      assert.ok(await own.begin(at, request, new Date(Date.now() + 120_000)));
       await eventually(
         () => processesWith(mark),
         (pids) => pids.length > 0,
         { what: "the build" },
       );
-      await interruptRevision(db, { ...at, tenantId, actor: "test" });
+      await interruptRevision(db, { ...at, actor: "test" });
       await sql`update reconcile_queue set run_at = null`.execute(db.kysely);
       assert.equal(await other.cancel(id), false, "its owner is alive");
       await eventually(read, (build) => build?.status === "cancelled", { what: "its end", timeoutMs: 10_000 });
@@ -63,4 +72,40 @@ eachDatabase(
     }
   },
   { kinds: ["embedded"] },
+);
+
+eachDatabase(
+  "a build goes on whose connection to the database ends as its process is to be written down",
+  async (db) => {
+    await using place = await scratch();
+    const { at, request } = await makeBuild(db, place.dir, { "build.js": "" });
+    await sql
+      .raw(`
+      create sequence deaths;
+      create function die_once() returns trigger language plpgsql as $$
+      begin
+        if nextval('deaths') = 1 then perform pg_terminate_backend(pg_backend_pid()), pg_sleep(10); end if;
+        return new;
+      end $$;
+      create trigger dies before update of pid on builds for each row when (new.pid is not null) execute function die_once()`)
+      .execute(db.kysely);
+    const deps = { db, logger: createLogger("silent"), ended: createMetrics().builds };
+    const builds = new BuildRunner(deps, { owner: "own", concurrencyMax: 1, leaseMs: 30_000 });
+    const read = async () => {
+      const { rows } = await sql<{ status: string; result: unknown; deaths: number }>`
+        select status, result, (select last_value from deaths) as deaths from builds where revision_id = ${at.id}`.execute(
+        db.kysely,
+      );
+      return rows[0];
+    };
+    try {
+      assert.ok(await builds.begin(at, request, new Date(Date.now() + 120_000)));
+      const ended = await eventually(read, (build) => build?.status !== "running", { timeoutMs: 60_000 });
+      assert.equal(ended?.status, "succeeded", JSON.stringify(ended?.result));
+      assert.equal(ended?.deaths, 2);
+    } finally {
+      await builds.close();
+    }
+  },
+  { kinds: ["postgres"] },
 );
