@@ -1,7 +1,12 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { TrafficCounts } from "../gateway/counts.ts";
-import type { LatestMetrics } from "../store/metric-minutes.ts";
+import type { Db } from "../store/database.ts";
+import { type LatestMetrics, readLatestMetrics } from "../store/metric-minutes.ts";
+
+/** Prometheus waits for 10 s unless told otherwise. */
+const levelsTimeoutMs = 3_000;
 
 interface Family {
   name: string;
@@ -53,6 +58,12 @@ export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetric
     ),
   ]);
   return `${[...lines, ...latencyLines(traffic), ...levelLines(levels)].join("\n")}\n`;
+}
+
+/** They alone are in the database: when it is away or slow, all that this server knows by itself is told without them. */
+export function readLevels(db: Db): Promise<LatestMetrics[]> {
+  const late = sleep<LatestMetrics[]>(levelsTimeoutMs, [], { ref: false });
+  return Promise.race([readLatestMetrics(db).catch(() => []), late]);
 }
 
 function latencyLines(traffic: TrafficCounts[]): string[] {

@@ -24,7 +24,6 @@ import { lockDirectory } from "../store/embedded/directory-lock.ts";
 import { EventFeed } from "../store/event-feed.ts";
 import { takeOverLeases } from "../store/installation.ts";
 import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
-import { readLatestMetrics } from "../store/metric-minutes.ts";
 import { migrate } from "../store/migrate.ts";
 import { openSealer, type Sealer } from "../store/seal.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
@@ -37,7 +36,7 @@ import { buildTargetOf, openCompute } from "./compute.ts";
 import { type Config, isLoopback } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
 import { databaseServers } from "./databases.ts";
-import { deploymentMetrics, maySeeDeployments } from "./deployment-metrics.ts";
+import { deploymentMetrics, maySeeDeployments, readLevels } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
 import { freeBytes, removeInside } from "./files.ts";
 import { openGithubApps } from "./github.ts";
@@ -225,7 +224,7 @@ async function readMetrics(
   const { contentType } = metrics.registry;
   const rules = { isLoopback: isLoopback(config.host), token: config.metricsToken };
   if (!maySeeDeployments(request, rules)) return { contentType, text: own };
-  return { contentType, text: own + deploymentMetrics(gateway.counts(), await readLatestMetrics(db)) };
+  return { contentType, text: own + deploymentMetrics(gateway.counts(), await readLevels(db)) };
 }
 
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {

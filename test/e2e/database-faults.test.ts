@@ -114,6 +114,28 @@ test("a database that stands still for ten seconds delays what it is asked, and 
   }
 });
 
+test("metrics are told in time while the database stands still, or is away", async (context) => {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  let isThere = true;
+  try {
+    await using pierhead = await startTestServer({ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "none" });
+    const told = async () => {
+      const answer = await fetch(`${pierhead.url}/metrics`, { signal: AbortSignal.timeout(8_000) });
+      assert.equal(answer.status, 200);
+      assert.match(await answer.text(), /^pierhead_data_directory_free_bytes \d+$/m);
+    };
+    const frozen = postgres.freeze(10_000);
+    await told();
+    await frozen;
+    await postgres.stop();
+    isThere = false;
+    await told();
+  } finally {
+    if (isThere) await postgres.stop();
+  }
+});
+
 test("a build whose end nobody can write down, as PostgreSQL dies at that moment, is not done again and keeps its log", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
