@@ -7,8 +7,8 @@ import type { Config } from "./config.ts";
 /** @returns names of the migrations that were applied now. @throws Error when the database cannot be reached or used. */
 export async function migrateDatabase(config: Config, { logger }: { logger: Logger }): Promise<string[]> {
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  const { databaseUrl, dataDir } = config;
-  const db = await openDatabase({ databaseUrl, dataDir, logger });
+  const { databaseUrl, dataDir, databaseTemplateDir: templateDirectory } = config;
+  const db = await openDatabase({ databaseUrl, dataDir, logger, ...(templateDirectory && { templateDirectory }) });
   try {
     return await migrate(db);
   } finally {
