@@ -333,19 +333,37 @@ export function readConfig(environment: Environment): Config {
   if (read.agentDatabases === "containers" && read.compute !== "docker") {
     throw new Error("PIERHEAD_AGENT_DATABASES=containers needs PIERHEAD_COMPUTE=docker");
   }
+  const publicUrl = read.publicUrl === undefined ? undefined : readPublicUrl(read.publicUrl);
   const isLaptop = read.mode === "standalone" && isLoopback(read.host);
   return {
     ...read,
     oidc: readOidc(read),
+    publicUrl,
+    basePath: readBasePath(read.basePath),
     cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),
     allowLocalSources: read.allowLocalSources ?? isLaptop,
     allowPrivateNetwork: read.allowPrivateNetwork ?? isLaptop,
-    regions: readRegions(read.regions, read, read.publicUrl ?? `http://${read.host}:${read.port}`),
+    regions: readRegions(read.regions, read, publicUrl ?? `http://${read.host}:${read.port}`),
   };
 }
 
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** Paths are put behind it: a slash at its end would lead agents, and links at code hosts, to `//`, which is nowhere. */
+function readPublicUrl(given: string): string {
+  const url = URL.parse(given);
+  if (url !== null && /^https?:$/.test(url.protocol) && url.search === "" && url.hash === "") {
+    return given.replace(/\/+$/, "");
+  }
+  throw new Error(`PIERHEAD_PUBLIC_URL must be such as https://pierhead.example.org, got "${given}"`);
+}
+
+function readBasePath(given: string): string {
+  const path = given.replace(/\/+$/, "");
+  if (/^(\/[^/?#\s]+)*$/.test(path)) return path;
+  throw new Error(`BASE_PATH must be a path such as /pierhead, got "${given}"`);
 }
 
 /** The installations of one product, each with its own address; only the cloud mode has more than one. */

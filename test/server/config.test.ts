@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readConfig } from "../../src/server/config.ts";
+
+test("the public address and the path before the API are taken with and without a slash at their end", () => {
+  for (const [given, taken] of [
+    ["https://pierhead.example.org/", "https://pierhead.example.org"],
+    ["https://example.org/pierhead//", "https://example.org/pierhead"],
+    ["http://pierhead.example.org:8124", "http://pierhead.example.org:8124"],
+  ]) {
+    assert.equal(readConfig({ PIERHEAD_PUBLIC_URL: given }).publicUrl, taken);
+  }
+  for (const [given, taken] of [
+    ["/pierhead/", "/pierhead"],
+    ["/a/b", "/a/b"],
+    ["/", ""],
+    ["", ""],
+  ]) {
+    assert.equal(readConfig({ BASE_PATH: given }).basePath, taken);
+  }
+});
+
+test("what is no address, or no path, is named at the start", () => {
+  for (const given of ["pierhead.example.org", "pierhead:8124", "ftp://a", "https://a/?b=c", "https://a/#b"]) {
+    assert.throws(
+      () => readConfig({ PIERHEAD_PUBLIC_URL: given }),
+      /^Error: PIERHEAD_PUBLIC_URL must be .*, got "/,
+      given,
+    );
+  }
+  for (const given of ["pierhead", "https://a/b", "/a?b", "/a b"]) {
+    assert.throws(() => readConfig({ BASE_PATH: given }), /^Error: BASE_PATH must be .*, got "/, given);
+  }
+});
