@@ -25,6 +25,7 @@ import {
   oneOf,
   optional,
   optionalFlag,
+  optionalKey,
   optionalWhole,
   type Read,
   readSettings,
@@ -82,7 +83,7 @@ export const settings = {
     "32 bytes, base64 or hex; wraps the keys that seal secrets.",
   ),
   masterKeyFile: optional("PIERHEAD_MASTER_KEY_FILE", "<data dir>/master.key", "File with the master key."),
-  adminKey: optional(
+  adminKey: optionalKey(
     "PIERHEAD_ADMIN_KEY",
     "generated",
     "The first admin key; written to credentials.json in the data directory.",
@@ -159,7 +160,7 @@ export const settings = {
     "Headers for the OpenTelemetry collector as `name=value` pairs separated by commas; agents get them too.",
   ),
   compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
-  listenerKey: optional(
+  listenerKey: optionalKey(
     "PIERHEAD_LISTENER_KEY",
     "none",
     "With `PIERHEAD_COMPUTE=none`: key of a `pierhead listener` on this host that runs the agents in place of this server.",
@@ -289,7 +290,7 @@ export const settings = {
     3_650,
     "Deployments without a request and without a new revision for so many days are shown as UNUSED; they go on running.",
   ),
-  metricsToken: optional(
+  metricsToken: optionalKey(
     "PIERHEAD_METRICS_TOKEN",
     "none",
     "Bearer token with which `/metrics` shows deployments; absent: it shows them when listening on loopback only.",

@@ -2,13 +2,24 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { LogLevel } from "../telemetry/log.ts";
-import { directory, type Environment, flag, oneOf, optional, type Read, readSettings, text, whole } from "./setting.ts";
+import {
+  directory,
+  type Environment,
+  flag,
+  oneOf,
+  optional,
+  optionalKey,
+  type Read,
+  readSettings,
+  text,
+  whole,
+} from "./setting.ts";
 import { tracesSettings } from "./traces.ts";
 
 /** Every variable that `pierhead listener` reads. */
 export const listenerSettings = {
   url: optional("PIERHEAD_URL", "needed", "Address of the control plane."),
-  key: optional("PIERHEAD_LISTENER_KEY", "needed, or the file", "Key of this listener."),
+  key: optionalKey("PIERHEAD_LISTENER_KEY", "needed, or the file", "Key of this listener."),
   keyFile: optional(
     "PIERHEAD_LISTENER_KEY_FILE",
     "none",

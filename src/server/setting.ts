@@ -33,9 +33,14 @@ export function optional(name: string, shown: string, meaning: string): Setting<
   return { name, fallback: shown, meaning, read: (value) => value };
 }
 
+/** For what clients send in a header, which has no blanks at its ends: a key from a file that ends with a newline fitted nobody's. */
+export function optionalKey(name: string, shown: string, meaning: string): Setting<string | undefined> {
+  return { name, fallback: shown, meaning, read: (value) => value?.trim() || undefined };
+}
+
 export function whole(name: string, fallback: number, min: number, max: number, meaning: string): Setting<number> {
   const read = (value: string | undefined) => {
-    const number = value === undefined ? fallback : Number(value);
+    const number = value === undefined ? fallback : Number(value.trim() || Number.NaN);
     if (Number.isInteger(number) && number >= min && number <= max) return number;
     throw new Error(`${name} must be a whole number from ${min} to ${max}, got "${value}"`);
   };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readConfig } from "../../src/server/config.ts";
+import { readListenerConfig } from "../../src/server/listener-config.ts";
 
 test("the public address and the path before the API are taken with and without a slash at their end", () => {
   for (const [given, taken] of [
@@ -31,4 +32,16 @@ test("what is no address, or no path, is named at the start", () => {
   for (const given of ["pierhead", "https://a/b", "/a?b", "/a b"]) {
     assert.throws(() => readConfig({ BASE_PATH: given }), /^Error: BASE_PATH must be .*, got "/, given);
   }
+});
+
+test("keys that clients send in a header are read without the newline at the end of the file they came from", () => {
+  const names = ["PIERHEAD_ADMIN_KEY", "PIERHEAD_LISTENER_KEY", "PIERHEAD_METRICS_TOKEN"];
+  const { adminKey, listenerKey, metricsToken } = readConfig(Object.fromEntries(names.map((name) => [name, " k \n"])));
+  assert.deepEqual([adminKey, listenerKey, metricsToken], ["k", "k", "k"]);
+  assert.equal(readConfig({ PIERHEAD_ADMIN_KEY: "\n" }).adminKey, undefined);
+  assert.equal(readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k\n" }).key, "k");
+});
+
+test("a number that is left blank is none, not 0", () => {
+  assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });
