@@ -54,10 +54,8 @@ const eventsMax = 5_000;
  * @returns whether there is more.
  */
 export async function makeDeliveries(db: Db, settled: number): Promise<boolean> {
-  const { rows: positions } = await sql<{ event_id: number }>`select event_id from webhook_position`.execute(db.kysely);
-  const from = positions[0]?.event_id ?? 0;
+  const { from, upTo } = await nextEvents(db, settled);
   if (from >= settled) return false;
-  const upTo = Math.min(settled, from + eventsMax);
   await sql`
     with place as (
       insert into webhook_position (event_id) values (${upTo})
@@ -74,6 +72,18 @@ export async function makeDeliveries(db: Db, settled: number): Promise<boolean> 
      where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`.execute(db.kysely);
   db.reached("webhook deliveries made");
   return upTo < settled;
+}
+
+/** By events, not by numbers: a restore jumps over a thousand million of these. */
+async function nextEvents(db: Db, settled: number): Promise<{ from: number; upTo: number }> {
+  const { rows } = await sql<{ from: number; upTo: number }>`
+    select place.event_id as "from", (
+      select case when count(*) < ${eventsMax} then ${settled}::bigint else max(id) end
+        from (select id from events where id > place.event_id and id <= ${settled} order by id limit ${eventsMax}) page
+    ) as "upTo" from (select coalesce((select event_id from webhook_position), 0) as event_id) place`.execute(
+    db.kysely,
+  );
+  return rows[0] as { from: number; upTo: number };
 }
 
 /** What is signed and sent: an event as the API shows it, in the envelope of the Standard Webhooks specification. */

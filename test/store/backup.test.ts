@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { sql } from "kysely";
 import { loadBackup, reviveRestored, writeBackup } from "../../src/store/backup.ts";
 import type { Db } from "../../src/store/database.ts";
+import { findEventBounds } from "../../src/store/events.ts";
+import { openSealer } from "../../src/store/seal.ts";
+import { makeDeliveries } from "../../src/store/webhook-deliveries.ts";
+import { createWebhook } from "../../src/store/webhooks.ts";
 import { eachDatabase } from "../database.ts";
 import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
@@ -53,6 +58,37 @@ eachDatabase(
     assert.deepEqual(await newestFirst(db, stopped), ["INTERRUPTED", "CREATING", "DEPLOYED"]);
     const { rows: builds } = await sql`select 1 from builds`.execute(db.kysely);
     assert.equal(builds.length, 0);
+  },
+);
+
+eachDatabase(
+  "after a restore webhooks hear of the first event at once, although numbers were jumped over",
+  async (db) => {
+    const world = await makeWorld(db);
+    await serving(db, world, "READY", []);
+    const { rows } = await sql<{ organizationId: string }>`
+    select organization_id as "organizationId" from workspaces`.execute(db.kysely);
+    const owner = { ...rows[0], tenantId: world.tenantId, actor: "test" } as const;
+    const settings = { url: "https://a.example", description: null, types: null, deployment_ids: null, enabled: true };
+    await createWebhook(db, await openSealer(db, randomBytes(32)), { organizationId: "", ...owner }, settings);
+    const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
+    try {
+      const { signal } = new AbortController();
+      const { manifest } = await writeBackup(db, directory, { version: "test", signal });
+      await loadBackup(db, directory, manifest);
+      await reviveRestored(db, manifest);
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+    const last = (await findEventBounds(db))?.last ?? 0;
+    assert.ok(last > 1_000_000_000);
+    let rounds = 1;
+    while (await makeDeliveries(db, last)) {
+      rounds += 1;
+      assert.ok(rounds < 10, "each number between is looked at");
+    }
+    const { rows: made } = await sql<{ type: string }>`select distinct type from webhook_deliveries`.execute(db.kysely);
+    assert.deepEqual(made, [{ type: "revision.created" }]);
   },
 );
 
