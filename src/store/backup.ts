@@ -43,6 +43,9 @@ const partly: Record<string, string> = {
 /** Rows of one answer: about 2 MB. */
 const pageRows = 1_000;
 
+/** Of a table that is read in part, one may lie behind a hundred million rows that are passed over. */
+const pageTimeoutMs = 600_000;
+
 /** Read of a file at a time: a row of 1 MiB is put together of few pieces. */
 const readBytes = 1024 * 1024;
 
@@ -62,7 +65,7 @@ export async function writeBackup(
   { version, signal }: { version: string; signal: AbortSignal },
 ): Promise<{ manifest: BackupManifest; uploads: string[] }> {
   await mkdir(path.join(directory, "tables"), { recursive: true, mode: 0o700 });
-  const made = await db.transaction(async (trx) => {
+  const read = async (trx: Trx) => {
     await sql`set transaction isolation level repeatable read, read only`.execute(trx.kysely);
     const rows: Record<string, number> = {};
     for (const table of await listTables(trx)) {
@@ -73,7 +76,8 @@ export async function writeBackup(
     const uploads = await sql<{ object_path: string }>`
       select object_path from uploads where finished_at is not null`.execute(trx.kysely);
     return { rows, migrations: applied.rows.map(({ name }) => name), uploads: uploads.rows };
-  });
+  };
+  const made = await db.transaction(read, { timeoutMs: pageTimeoutMs });
   const { rows, migrations } = made;
   const manifest: BackupManifest = { format: 1, version, madeAt: new Date().toISOString(), migrations, rows };
   await writeFile(path.join(directory, manifestName), `${JSON.stringify(manifest, null, 2)}\n`);
