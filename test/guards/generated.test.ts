@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { doctorChecks } from "../../src/cli/commands/doctor.ts";
 import { listenerRules } from "../../src/compute/kubernetes/role.ts";
 import { configurationReference } from "../../src/server/config-reference.ts";
+import { deploymentMetrics } from "../../src/server/deployment-metrics.ts";
 import { metricsReference } from "../../src/server/metrics-reference.ts";
 
 test("the configuration page is what the code makes of its settings", () => {
@@ -23,6 +24,25 @@ test("the catalogue of metrics is what a server answers, and the dashboard shows
   const dashboard = readFileSync("deploy/grafana/pierhead.json", "utf8");
   const shown = [...dashboard.matchAll(/pierhead_\w+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, ""));
   assert.deepEqual([...new Set(shown)].sort(), known.sort());
+});
+
+test("the dashboard counts nothing twice: what each server tells of all is not added up, and no other program's figures are", () => {
+  const { panels } = JSON.parse(readFileSync("deploy/grafana/pierhead.json", "utf8")) as {
+    panels: { title: string; targets?: { expr: string }[] }[];
+  };
+  const asked = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  const levels = deploymentMetrics([], []).matchAll(/^# TYPE (pierhead_deployment_\w+) gauge$/gm);
+  for (const [, level = ""] of levels) {
+    const own = level === "pierhead_deployment_requests_in_flight";
+    const found = asked.filter((expr) => expr.includes(`${level}{`));
+    assert.ok(found.length > 0, level);
+    for (const expr of found)
+      assert.match(expr, own ? /^sum by/ : /^max by/, "levels are in the database, which all read");
+  }
+  const processes = asked.filter((expr) => /\bprocess_/.test(expr));
+  assert.ok(processes.length > 0);
+  for (const expr of processes)
+    assert.match(expr, /and on \(job, instance\) pierhead_/, "every exporter tells of its process");
 });
 
 test("the runbook has a row for every check of doctor, in its order", () => {
