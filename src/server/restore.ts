@@ -48,7 +48,7 @@ export async function restoreBackup(
       throw new Error(`a server has used this database before: restore into ${anotherOne(config)}`);
     // Before the database is filled: with one that is, nobody could try again.
     const putBack = await placeUploads(directory, dataDir);
-    const redeployed = await load(db, directory, { manifest, masterKey }).catch(async (error: unknown) => {
+    const redeployed = await load(db, directory, { manifest, masterKey, logger }).catch(async (error: unknown) => {
       await putBack();
       throw error;
     });
@@ -65,17 +65,19 @@ const anotherOne = ({ databaseUrl }: Config) =>
 function load(
   db: Db,
   directory: string,
-  { manifest, masterKey }: { manifest: BackupManifest; masterKey: Buffer },
+  { manifest, masterKey, logger }: { manifest: BackupManifest; masterKey: Buffer; logger: Logger },
 ): Promise<number> {
   const fill = async () => {
     const applied = await migrate(db, { only: manifest.migrations });
-    const missing = manifest.migrations.find((name) => !applied.includes(name));
-    if (missing !== undefined) {
+    const missing = manifest.migrations.filter((name) => !applied.includes(name));
+    const needed = missing.find((name) => !manifest.additive?.includes(name));
+    if (needed !== undefined) {
       throw new Error(
-        `the backup was made by version ${manifest.version}, which has ${missing}: restore it with that version`,
+        `the backup was made by version ${manifest.version}, which has ${needed}: restore it with that version`,
       );
     }
-    await loadBackup(db, directory, manifest);
+    if (missing.length > 0) logger.warn({ migrations: missing }, "what a newer version had added is left out");
+    await loadBackup(db, directory, manifest, { leavesOutUnknown: missing.length > 0 });
     await migrate(db);
     // With another master key nobody could read what is sealed: better said now.
     (await openSealer(db, masterKey)).close();

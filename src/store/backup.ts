@@ -13,6 +13,8 @@ export interface BackupManifest {
   madeAt: string;
   /** Names of the migrations its tables have: they are loaded as they were, then brought up to date. */
   migrations: string[];
+  /** Those of them without which a program can do; absent in backups of earlier versions. */
+  additive?: string[];
   /** Rows by table. */
   rows: Record<string, number>;
 }
@@ -72,14 +74,17 @@ export async function writeBackup(
       if (table in leftOut) continue;
       rows[table] = await writeTable(trx, directory, table, signal);
     }
-    const applied = await sql<{ name: string }>`select name from schema_migrations order by number`.execute(trx.kysely);
+    const applied = await sql<{ name: string; additive: boolean }>`
+      select name, additive from schema_migrations order by number`.execute(trx.kysely);
     const uploads = await sql<{ object_path: string }>`
       select object_path from uploads where finished_at is not null`.execute(trx.kysely);
-    return { rows, migrations: applied.rows.map(({ name }) => name), uploads: uploads.rows };
+    return { rows, applied: applied.rows, uploads: uploads.rows };
   };
   const made = await db.transaction(read, { timeoutMs: pageTimeoutMs });
-  const { rows, migrations } = made;
-  const manifest: BackupManifest = { format: 1, version, madeAt: new Date().toISOString(), migrations, rows };
+  const { rows, applied } = made;
+  const migrations = applied.map(({ name }) => name);
+  const additive = applied.flatMap((one) => (one.additive ? [one.name] : []));
+  const manifest: BackupManifest = { format: 1, version, madeAt: new Date().toISOString(), migrations, additive, rows };
   await writeFile(path.join(directory, manifestName), `${JSON.stringify(manifest, null, 2)}\n`);
   return { manifest, uploads: made.uploads.map(({ object_path }) => object_path) };
 }
@@ -133,14 +138,21 @@ export async function isFresh(db: Db): Promise<boolean> {
 
 /**
  * Fills tables that are empty, and as the manifest says, with what `writeBackup` wrote. Keys between tables are checked
- * once all rows are there.
+ * once all rows are there. Columns that are not known are passed over.
+ * @param options.leavesOutUnknown tables that are not known as well: what a newer version had added before this one was put back.
  * @throws Error when a file holds other rows than the manifest says, or a row does not fit.
  */
-export async function loadBackup(db: Db, directory: string, manifest: BackupManifest): Promise<void> {
+export async function loadBackup(
+  db: Db,
+  directory: string,
+  manifest: BackupManifest,
+  { leavesOutUnknown = false } = {},
+): Promise<void> {
   await db.transaction(async (trx) => {
     const keys = await dropForeignKeys(trx);
     const known = new Set(await listTables(trx));
     for (const [table, expected] of Object.entries(manifest.rows)) {
+      if (!known.has(table) && leavesOutUnknown) continue;
       if (!known.has(table)) throw new Error(`the backup has a table that is not known: ${table}`);
       const loaded = await loadTable(trx, directory, table);
       if (loaded !== expected) throw new Error(`the backup has ${loaded} rows of ${table} and names ${expected}`);

@@ -11,6 +11,7 @@ import type { Deployment } from "../../src/contract/deployment.ts";
 import { readConfig } from "../../src/server/config.ts";
 import { restoreBackup } from "../../src/server/restore.ts";
 import { startServer } from "../../src/server/start.ts";
+import { migrate } from "../../src/store/migrate.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createAgentRepository } from "../agent-repository.ts";
 import { runCli } from "../cli/run-cli.ts";
@@ -207,6 +208,39 @@ test("uploads that could not be placed leave a database that a later try fills; 
     syncBuiltinESMExports();
     assert.equal((await restore()).deployments, 1);
     assert.deepEqual(await readdir(uploads), [id]);
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test("a version that was put back after an upgrade restores the backups that it makes then", async () => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
+  try {
+    await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+    const { db } = pierhead.server;
+    const migrations = path.join(dataDir, "migrations");
+    await cp("src/store/migrations", migrations, { recursive: true });
+    const added =
+      "create table later (id int); insert into later values (1); alter table deployments add column later int";
+    await writeFile(path.join(migrations, "9998_later.sql"), `-- additive\n${added};`);
+    await migrate(db, { directory: migrations });
+    await pierhead.client.createDeployment({
+      body: {
+        name: "kept",
+        source: "internal_docker",
+        source_config: { deployment_type: "dev" },
+        source_revision_config: {},
+      },
+    });
+    const { file, masterKey } = await backUp(pierhead, dataDir);
+    await cp(masterKey, path.join(dataDir, "master.key"));
+    const config = await configOf(dataDir, undefined);
+    assert.equal((await restoreBackup(config, file, { logger, signal })).deployments, 1);
+
+    await rm(path.join(dataDir, "database"), { recursive: true });
+    await sql`update schema_migrations set additive = false where number = 9998`.execute(db.kysely);
+    const { file: other } = await backUp(pierhead, dataDir);
+    await assert.rejects(restoreBackup(config, other, { logger, signal }), /which has 9998_later.sql: restore it with/);
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
