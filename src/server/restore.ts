@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, stat } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { unpackArchive } from "../builds/archive.ts";
 import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored } from "../store/backup.ts";
@@ -107,6 +107,8 @@ async function placeUploads(directory: string, dataDir: string): Promise<() => P
     path.join(directory, "before"),
   ];
   if (!(await isThere(from))) return async () => {};
+  // As the server makes it, wherever the data directory lies: sources may hold what is nobody else's business.
+  await chmod(from, 0o700);
   const wasThere = await isThere(to);
   if (wasThere) await rename(to, before);
   await rename(from, to);

@@ -208,6 +208,7 @@ test("uploads that could not be placed leave a database that a later try fills; 
     syncBuiltinESMExports();
     assert.equal((await restore()).deployments, 1);
     assert.deepEqual(await readdir(uploads), [id]);
+    assert.equal((await stat(uploads)).mode & 0o777, 0o700, "sources are for nobody else on this machine");
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
