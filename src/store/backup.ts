@@ -46,7 +46,7 @@ const partly: Record<string, string> = {
 const pageRows = 1_000;
 
 /** Of a table that is read in part, one may lie behind a hundred million rows that are passed over. */
-const pageTimeoutMs = 600_000;
+const pageTimeoutMs = 300_000;
 
 /** Read of a file at a time: a row of 1 MiB is put together of few pieces. */
 const readBytes = 1024 * 1024;

@@ -4,8 +4,10 @@ import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { mock, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { sql } from "kysely";
+import pg from "pg";
 import { createClient } from "../../src/client/client.ts";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import { readConfig } from "../../src/server/config.ts";
@@ -17,6 +19,7 @@ import { createAgentRepository } from "../agent-repository.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { openTestDatabase, templateDirectory } from "../database.ts";
 import { eventually } from "../eventually.ts";
+import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { sharedCacheDir, startTestServer, type TestServer } from "../server.ts";
 
 const canary = "canary-4f1c-value-of-a-secret";
@@ -246,3 +249,47 @@ test("a version that was put back after an upgrade restores the backups that it 
     await rm(dataDir, { recursive: true, force: true });
   }
 });
+
+test("a backup that takes long answers meanwhile, so that neither a proxy nor the client gives it up", async (context) => {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
+  try {
+    await using pierhead = await startTestServer({ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "none" });
+    await using slow = await slowTable(postgres.url);
+    const ask = (leaving = AbortSignal.timeout(25_000)) =>
+      fetch(`${pierhead.url}/v2/admin/backup`, { headers: { "x-api-key": pierhead.apiKey }, signal: leaving });
+    const leaving = new AbortController();
+    const [{ body }] = await Promise.all([ask(), ask(leaving.signal)]);
+    leaving.abort();
+    // As long as it takes for the next sign of life, which nobody waits for.
+    await sleep(11_000);
+    const reader = (body as ReadableStream<Uint8Array>).getReader();
+    const parts = [(await reader.read()).value as Uint8Array];
+    await slow.query("rollback");
+    for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
+    const file = path.join(dataDir, "backup.tar.gz");
+    await writeFile(file, Buffer.concat(parts));
+    await cp(path.join(pierhead.dataDir, "master.key"), path.join(dataDir, "master.key"));
+    const restored = await restoreBackup(await configOf(dataDir, undefined), file, { logger, signal });
+    assert.equal(restored.deployments, 0);
+
+    await slow.query(locked);
+    const broken = await ask();
+    await slow.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'declare backup_rows%'");
+    await assert.rejects(broken.arrayBuffer(), "half of a backup is none");
+  } finally {
+    await postgres.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+const locked = "begin; lock table log_entries in access exclusive mode";
+
+/** As if so much was to be read there. */
+async function slowTable(connectionString: string): Promise<AsyncDisposable & Pick<pg.Client, "query">> {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  await client.query(locked);
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });
+}
