@@ -101,15 +101,22 @@ export function readRollout(view: ClusterView): Rollout {
   };
 }
 
-export function isRolledOut({ metadata, spec, status = {} }: DeploymentView): boolean {
+function isRolledOut(deployment: DeploymentView): boolean {
+  const { spec, status = {} } = deployment;
   const wanted = spec.replicas ?? 1;
-  const { observedGeneration = 0, replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
-  const isSeen = observedGeneration >= (metadata.generation ?? 0);
-  return isSeen && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted;
+  const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
+  return isSeen(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted;
 }
 
-/** Pods of the newest ReplicaSet: older ones have their own troubles. */
-export function newestPods({ metadata }: DeploymentView, { replicaSets, pods }: ClusterView): PodView[] {
+/** The cluster's own controller has looked at what was written last; before that, all it says is about what was there before. */
+const isSeen = ({ metadata, status }: DeploymentView) =>
+  (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
+
+/**
+ * Pods of the newest ReplicaSet: older ones have their own troubles. And none of another revision: the lists are not of one
+ * moment, and the newest of an older one may be the one before.
+ */
+function newestPods({ metadata, spec }: DeploymentView, { replicaSets, pods }: ClusterView): PodView[] {
   const own = replicaSets.filter(
     ({ metadata: { name } }) =>
       name.startsWith(`${metadata.name}-`) && !name.slice(metadata.name.length + 1).includes("-"),
@@ -117,10 +124,15 @@ export function newestPods({ metadata }: DeploymentView, { replicaSets, pods }: 
   const number = ({ metadata: { annotations } }: { metadata: Metadata }) =>
     Number(annotations?.["deployment.kubernetes.io/revision"] ?? 0);
   const hash = own.toSorted((a, b) => number(b) - number(a))[0]?.metadata.labels?.["pod-template-hash"];
-  return pods.filter(({ metadata: { labels } }) => hash !== undefined && labels?.["pod-template-hash"] === hash);
+  const revisionId = spec.template.metadata.annotations?.[revisionAnnotation];
+  return pods.filter(
+    ({ metadata: { labels, annotations } }) =>
+      hash !== undefined && labels?.["pod-template-hash"] === hash && annotations?.[revisionAnnotation] === revisionId,
+  );
 }
 
 function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
+  if (!isSeen(deployment)) return [];
   const conditions = deployment.status?.conditions ?? [];
   const refused = conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
   const overdue = conditions.find(

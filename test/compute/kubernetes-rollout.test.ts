@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { componentLabel, revisionAnnotation } from "../../src/compute/kubernetes/names.ts";
+import {
+  type ClusterView,
+  type DeploymentView,
+  type PodView,
+  readRollout,
+} from "../../src/compute/kubernetes/rollout.ts";
+
+/** A first revision that never came up, its time over, and the next one just written over it. */
+const seenByNobody: ClusterView = {
+  deployments: [deploymentOf("second", { generation: 2, observedGeneration: 1 })],
+  replicaSets: [replicaSetOf("a1", 1)],
+  pods: [podOf("first", "a1")],
+  claims: [],
+};
+
+test("what kept the revision before from starting is no trouble of the one that was just written", () => {
+  assert.deepEqual(readRollout(seenByNobody), { revisionId: "second", isReady: false, findings: [] });
+  // Lists are no single moment: the Deployment may be newer than the ReplicaSets beside it.
+  const [seen] = [deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false })];
+  assert.deepEqual(readRollout({ ...seenByNobody, deployments: [seen] }).findings, []);
+});
+
+test("its own troubles are told, as grave as they are", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const replicaSets = [replicaSetOf("a1", 1), replicaSetOf("b2", 2)];
+  const pods = [podOf("first", "a1"), podOf("second", "b2")];
+  const { findings } = readRollout({ ...seenByNobody, deployments: [inTime], replicaSets, pods });
+  assert.deepEqual(
+    findings.map(({ weight, cause }) => [weight, cause.reason]),
+    [["now", "StartError"]],
+  );
+  const overdue = deploymentOf("second", { generation: 2, observedGeneration: 2 });
+  const late = readRollout({ ...seenByNobody, deployments: [overdue], replicaSets, pods: [] });
+  assert.deepEqual(
+    late.findings.map(({ weight, cause }) => [weight, cause.reason]),
+    [["now", "NotHealthy"]],
+  );
+});
+
+function deploymentOf(
+  revisionId: string,
+  state: { generation: number; observedGeneration: number; isOverdue?: boolean },
+): DeploymentView {
+  const { generation, observedGeneration, isOverdue = true } = state;
+  const reason = isOverdue ? "ProgressDeadlineExceeded" : "NewReplicaSetCreated";
+  const progressing = { type: "Progressing", status: isOverdue ? "False" : "True", reason };
+  return {
+    metadata: { name: "agent", generation, labels: { [componentLabel]: "server" }, creationTimestamp: "" },
+    spec: { replicas: 1, template: { metadata: { annotations: { [revisionAnnotation]: revisionId } } } },
+    status: { observedGeneration, replicas: 1, updatedReplicas: 1, conditions: [progressing] },
+  };
+}
+
+function replicaSetOf(hash: string, number: number): ClusterView["replicaSets"][number] {
+  const annotations = { "deployment.kubernetes.io/revision": String(number) };
+  const labels = { "pod-template-hash": hash };
+  return { metadata: { name: `agent-${hash}`, annotations, labels, creationTimestamp: "" } };
+}
+
+function podOf(revisionId: string, hash: string): PodView {
+  const waiting = { reason: "CreateContainerConfigError", message: 'secret "nowhere" not found' };
+  return {
+    metadata: {
+      name: `agent-${hash}-x`,
+      labels: { "pod-template-hash": hash, [componentLabel]: "server" },
+      annotations: { [revisionAnnotation]: revisionId },
+      creationTimestamp: "",
+    },
+    spec: { containers: [{ name: "api-server" }] },
+    status: {
+      phase: "Pending",
+      containerStatuses: [{ name: "api-server", image: "agent:1", restartCount: 0, state: { waiting } }],
+    },
+  };
+}
