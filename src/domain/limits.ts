@@ -68,6 +68,9 @@ export const leaseRenewIntervalMs = 10 * second;
 export const listenerHeartbeatMs = 10 * second;
 export const listenerLeaseMs = 30 * second;
 
+/** While a rollout is under way it is looked this often whether its listener still acts: its time is not counted otherwise. */
+export const listenerLookMs = minute;
+
 /** A listener silent for this long makes its deployments UNKNOWN; they keep serving. */
 export const listenerSilentMs = 5 * minute;
 

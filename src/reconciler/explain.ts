@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { DeploymentDebug } from "../contract/debug.ts";
 import type { Db } from "../store/database.ts";
-import { planDeployment, type Step } from "./plan.ts";
+import { listenerIsAway, planDeployment, type Step } from "./plan.ts";
 import { readState } from "./read-state.ts";
 
 /**
@@ -73,6 +73,8 @@ function becauseOf(
   switch (step.kind) {
     case "wait":
       return `${step.because} (its listener: ${seen})`;
+    case "giveTime":
+      return `${listenerIsAway} (${seen})`;
     case "none":
       return "desired and observed state agree";
     default:

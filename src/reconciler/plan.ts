@@ -1,6 +1,7 @@
 import type { Cause } from "../contract/assignment.ts";
 import type { RevisionStatus } from "../contract/revision.ts";
 import { isBeingDeleted } from "../domain/deployment-status.ts";
+import { deployTimeoutMs, listenerLookMs } from "../domain/limits.ts";
 import { holdsSlot } from "../domain/revision-status.ts";
 import type { BuildFacts, DeploymentState, RevisionFacts } from "./state.ts";
 
@@ -23,6 +24,7 @@ export type Step =
   | { kind: "rollOut"; revisionId: string; servingRevisionId: string | null }
   | { kind: "finishRollout"; revisionId: string }
   | { kind: "failRollout"; revisionId: string; message: string }
+  | { kind: "giveTime"; revisionId: string }
   | { kind: "settleAssignment"; revisionId: string | null }
   | { kind: "assignDelete" }
   | { kind: "finalize" }
@@ -174,12 +176,25 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
       message: describeCause(report.cause) ?? "The replicas failed.",
     };
   }
+  const lookAt = new Date(now.getTime() + listenerLookMs);
+  if (!state.isListenerActing) {
+    const leftMs = (revision.deadlineAt ?? lookAt).getTime() - now.getTime();
+    if (leftMs < deployTimeoutMs / 2) return { kind: "giveTime", revisionId: revision.id };
+    return { kind: "wait", until: lookAt, because: listenerIsAway };
+  }
   if (isOverdue(revision, now)) {
     const message = describeCause(report?.cause ?? null) ?? overdue("healthy replicas");
     return { kind: "failRollout", revisionId: revision.id, message };
   }
-  return { kind: "wait", until: revision.deadlineAt, because: "the listener is starting the replicas" };
+  return {
+    kind: "wait",
+    until: soonest(revision.deadlineAt, lookAt),
+    because: "the listener is starting the replicas",
+  };
 }
+
+/** Nothing is given up for a data plane that cannot say how it looks there, or was told to change nothing. */
+export const listenerIsAway = "the listener does not act: it is away, or is to change nothing";
 
 /** Nothing in progress: the data plane should run the active revision and nothing else. */
 function planSettled(state: DeploymentState): Step {

@@ -38,6 +38,8 @@ export interface DeploymentState {
   status: DeploymentStatus;
   activeRevisionId: string | null;
   isDeleteForced: boolean;
+  /** Its listener has a session, and is not to stand still. */
+  isListenerActing: boolean;
   /** Revisions whose status is not final, oldest first. */
   unsettled: RevisionFacts[];
   /** Builds that run or that belong to an unsettled revision. */

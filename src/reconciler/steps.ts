@@ -3,12 +3,18 @@ import { sql } from "kysely";
 import type { BuildRequest } from "../builds/build.ts";
 import { workDirOf } from "../builds/start-build.ts";
 import type { Artifact } from "../contract/assignment.ts";
-import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, buildDiskBytesMax, overrunMs } from "../domain/limits.ts";
+import {
+  awaitingBuildTimeoutMs,
+  awaitingDeployTimeoutMs,
+  buildDiskBytesMax,
+  listenerLookMs,
+  overrunMs,
+} from "../domain/limits.ts";
 import { saveArtifact } from "../store/artifacts.ts";
 import { writeAssignment } from "../store/assignments.ts";
 import { forgetWatch } from "../store/branch-watches.ts";
 import { buildQuotaProblem } from "../store/quotas.ts";
-import { moveRevision, type RevisionMove, readRevision, skipRevisions } from "../store/revisions.ts";
+import { moveRevision, postponeDeadline, type RevisionMove, readRevision, skipRevisions } from "../store/revisions.ts";
 import { afterAssignment, afterMove } from "./after.ts";
 import { type AssignmentWish, assignmentOf } from "./assign.ts";
 import { checkDatabase, provisionDatabase } from "./databases.ts";
@@ -18,7 +24,7 @@ import { lookAtBranch } from "./look.ts";
 import { inStep, noteMove } from "./pass-span.ts";
 import { keepWaiting } from "./patience.ts";
 import { NoPlace } from "./places.ts";
-import type { Step } from "./plan.ts";
+import { listenerIsAway, type Step } from "./plan.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
 import type { DeploymentState } from "./state.ts";
 import { tellHost } from "./tell-host.ts";
@@ -71,6 +77,8 @@ async function performStep(
       return done;
     case "build":
       return beginBuild(deps, state, step.revisionId, signal);
+    case "giveTime":
+      return giveTime(deps, step.revisionId);
     case "cancelBuild":
       await deps.builds.cancel(step.revisionId);
       return { kind: "later", retryInMs: 250, because: "the build is being killed" };
@@ -108,6 +116,13 @@ async function move(deps: ReconcilerDeps, state: DeploymentState, { revisionId, 
   const { artifact_id: artifactId } = step.set ?? {};
   const known = artifactId === undefined ? {} : { hasArtifact: artifactId !== null };
   return { kind: "done", state: afterMove(state, revisionId, { status: step.to, deadlineAt, ...known }) };
+}
+
+/** From when its listener acts again a rollout may take what it always may, or nearly. */
+async function giveTime(deps: ReconcilerDeps, revisionId: string): Promise<Performed> {
+  const until = deadlineOf(deps, "DEPLOYING") as Date;
+  await postponeDeadline(deps.db, { id: revisionId, status: "DEPLOYING" }, until);
+  return { kind: "later", retryInMs: listenerLookMs, because: listenerIsAway };
 }
 
 type AssigningStep = Extract<

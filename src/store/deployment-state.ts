@@ -15,6 +15,7 @@ export interface DeploymentStateRow {
   status: DeploymentStatus;
   active_revision_id: string | null;
   force_delete: boolean;
+  is_listener_acting: boolean;
   unsettled: {
     id: string;
     status: RevisionStatus;
@@ -64,6 +65,8 @@ const deadline = sql`case when r.deadline_at < r.status_since
 export const readDeploymentState = joined(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await sql<DeploymentStateRow>`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
+      coalesce((select l.lease_until > now() and not l.drain from listeners l where l.id = d.listener_id), false)
+        as is_listener_acting,
       coalesce((
         select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', ${deadline},
                  'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)

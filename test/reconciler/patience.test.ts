@@ -4,7 +4,9 @@ import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limit
 import { ReconcilerLoop } from "../../src/reconciler/loop.ts";
 import { Places, Stagger } from "../../src/reconciler/places.ts";
 import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
+import { writeAssignment } from "../../src/store/assignments.ts";
 import type { Db } from "../../src/store/database.ts";
+import { closeListenerSession, openListenerSession } from "../../src/store/listeners.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
@@ -81,4 +83,56 @@ eachDatabase("the time in which no server worked does not count, when the next o
     await loop.stop();
   }
   assert.equal((await read()).status, "AWAITING_BUILD");
+});
+
+/** A revision that its listener was told to bring up, and whose time for that is over. */
+async function overdueRollout(db: Db) {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  await sql`
+    update revisions set status = 'DEPLOYING', status_since = now() - interval '1 hour',
+           deadline_at = now() - interval '1 second' where id = ${revisionId}`.execute(db.kysely);
+  await writeAssignment(db, {
+    ...{ deployment_id: id, tenant_id: world.tenantId, listener_id: world.listenerId, slug: "a", op: "apply", seen: 0 },
+    ...{ target: { revision_id: revisionId } as never, serving: null, idle_after_ms: null },
+  });
+  return {
+    openSession: () => openListenerSession(db, world.listenerId, { instanceId: "one", version: "1", leaseMs: 30_000 }),
+    drain: (isWanted: boolean) =>
+      sql`update listeners set drain = ${isWanted} where id = ${world.listenerId}`.execute(db.kysely),
+    pass: () => reconcileDeployment(passDeps(db), id, never),
+    async read() {
+      const { rows } = await sql<{ status: string; left_ms: number }>`
+        select status, extract(epoch from deadline_at - now()) * 1000 as left_ms
+          from revisions where id = ${revisionId}`.execute(db.kysely);
+      return { status: rows[0]?.status, leftMs: Number(rows[0]?.left_ms) };
+    },
+  };
+}
+
+eachDatabase(
+  "a rollout waits for a listener that is away, or is to change nothing, and has its time afterwards",
+  async (db) => {
+    const rollout = await overdueRollout(db);
+    const { because } = await rollout.pass();
+    assert.match(because, /listener does not act/);
+    const whileAway = await rollout.read();
+    assert.equal(whileAway.status, "DEPLOYING");
+    assert.ok(whileAway.leftMs > 60_000, "all of its time");
+    await closeListenerSession(db, await rollout.openSession());
+    await rollout.pass();
+    assert.equal((await rollout.read()).status, "DEPLOYING");
+    await rollout.openSession();
+    await rollout.drain(true);
+    await rollout.pass();
+    assert.equal((await rollout.read()).status, "DEPLOYING");
+  },
+);
+
+eachDatabase("one whose listener acts is given up when its time is over", async (db) => {
+  const rollout = await overdueRollout(db);
+  await rollout.openSession();
+  await rollout.pass();
+  assert.equal((await rollout.read()).status, "DEPLOY_FAILED");
 });

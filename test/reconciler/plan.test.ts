@@ -168,6 +168,7 @@ function world(given: Partial<DeploymentState>): DeploymentState {
     status: "READY",
     activeRevisionId: null,
     isDeleteForced: false,
+    isListenerActing: true,
     unsettled: [],
     builds: [],
     assignment: null,
