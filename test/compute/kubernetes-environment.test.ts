@@ -40,6 +40,7 @@ function workloadWith(env: Record<string, string>): Workload {
     ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "agent-1234abcd" },
     ...{
       listenerId: randomUUID(),
+      isServing: false,
       generation: 1,
       epoch: 1,
       image: "registry.example.com/agent:1",

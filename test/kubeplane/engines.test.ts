@@ -5,7 +5,7 @@ import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import type { MetricSample } from "../../src/contract/metrics.ts";
 import { eventually } from "../eventually.ts";
-import { addDisk, define } from "./furniture.ts";
+import { addDisk, addGrowingClass, define } from "./furniture.ts";
 import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 
@@ -89,6 +89,26 @@ suite("databases, autoscalers and routes", () => {
     for (const kind of ["PersistentVolumeClaim", "StatefulSet", "Secret", "NetworkPolicy", "Service"]) {
       assert.deepEqual(await place.list(kind), [], kind);
     }
+  });
+
+  test("a failed revision leaves a disk that it made larger, and the one before is gone back to on it", async () => {
+    await using place = await openPlace(world.plane);
+    const name = `grows-${place.namespace}`;
+    await using _class = await addGrowingClass(world.plane, name);
+    await addDisk(world.plane, `disk-${place.namespace}`, name);
+    const first = newRun(place, undefined, {}, {});
+    const { deployment_id, slug } = await place.deployed(first);
+    const database = { ...sizes.database, storageGib: 2 };
+    const larger = newRun(place, "127.0.0.1:1/crashes:1", { sizes: { ...sizes, database } }, {});
+    place.controlPlane.assign({ deployment_id, target: larger });
+    const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    assert.equal(cause?.reason, "Exited");
+    await eventually(
+      () => place.get<DeploymentView>("Deployment", slug),
+      (deployment) => JSON.stringify(deployment?.spec.template).includes(first.revision_id),
+      { timeoutMs: 60_000, what: "gone back" },
+    );
+    assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });
 
   test("operators that are installed later are found, and used from the next revision on; data stays where it is", async () => {

@@ -23,6 +23,7 @@ function workloadWith(spec: ResourceSpec, namespace = "agents"): Workload {
     ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "sentinel-1234abcd" },
     ...{
       listenerId: randomUUID(),
+      isServing: false,
       generation: 1,
       epoch: 1,
       image: "127.0.0.1:1/agent:1",

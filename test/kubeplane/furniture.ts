@@ -25,12 +25,27 @@ export function define({ admin }: Plane, group: string, version: string, names: 
   );
 }
 
-/** A disk that a claim without a class can have. */
-export const addDisk = ({ admin }: Plane, name: string) =>
+const classes = "/apis/storage.k8s.io/v1/storageclasses";
+
+/** The default of claims for as long as it is there; their disks may grow. */
+export async function addGrowingClass({ admin }: Plane, name: string): Promise<AsyncDisposable> {
+  await make(admin, classes, {
+    metadata: { name, annotations: { "storageclass.kubernetes.io/is-default-class": "true" } },
+    ...{ provisioner: "example.com/nobody", allowVolumeExpansion: true },
+  });
+  const signal = () => AbortSignal.timeout(30_000);
+  return {
+    [Symbol.asyncDispose]: () =>
+      admin.call({ method: "DELETE", path: `${classes}/${name}`, signal: signal() }).then(() => {}),
+  };
+}
+
+/** A disk that a claim without a class can have, or one of that class. */
+export const addDisk = ({ admin }: Plane, name: string, storageClassName = "") =>
   make(admin, "/api/v1/persistentvolumes", {
     metadata: { name },
     spec: {
-      ...{ capacity: { storage: "5Gi" }, accessModes: ["ReadWriteOnce"], storageClassName: "" },
+      ...{ capacity: { storage: "5Gi" }, accessModes: ["ReadWriteOnce"], storageClassName },
       ...{ persistentVolumeReclaimPolicy: "Retain", hostPath: { path: `/nowhere/${name}` } },
     },
   });

@@ -69,6 +69,29 @@ test("a cluster that does not answer is left alone for a while, also once the ta
   fleet.fleet.standBack(new Error("the test is over"));
 });
 
+test("the engine is told what runs for the first time and what is gone back to", async () => {
+  const applied: [string, boolean][] = [];
+  const [target, serving] = [runInCluster(), runInCluster()];
+  const trouble = { weight: "now" as const, cause: causeOf("StartError", "no such command") };
+  const fleet = startFleet({
+    async apply({ revisionId, isServing }) {
+      applied.push([revisionId, isServing]);
+      return { waitingFor: null, held: null };
+    },
+    look: async () => ({ ...nothingThere, troubles: [trouble] }),
+  });
+  fleet.fleet.assign([assignmentOf({ target, serving })]);
+  await eventually(
+    () => applied,
+    ({ length }) => length === 2,
+  );
+  assert.deepEqual(applied, [
+    [target.revision_id, false],
+    [serving.revision_id, true],
+  ]);
+  fleet.fleet.standBack(new Error("the test is over"));
+});
+
 const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>) {

@@ -14,7 +14,7 @@ import {
   teardownFinalizer,
 } from "./names.ts";
 import { hasOwnDatabase, needsRedis, render, selectorText } from "./render.ts";
-import { growStorage } from "./storage.ts";
+import { growStorage, onDisksThatGrew } from "./storage.ts";
 import {
   type ClusterPolicy,
   type ClusterTraits,
@@ -81,7 +81,8 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   const written = new WrittenObjects();
   if (wishes[pausedAnnotation] === "true") return { waitingFor: null, written, held: [] };
   const database = known?.database ?? (hasOwnDatabase(workload) ? "external" : chooseDatabase(workload, traits));
-  const { data, rest } = render(workload, { traits, policy, database });
+  const { data: rendered, rest } = render(workload, { traits, policy, database });
+  const data = workload.isServing ? await onDisksThatGrew(api, rendered, signal) : rendered;
   const hash = hashOf([...data, ...rest]);
   const isChanged = known?.hash !== hash;
   const ownedBy = (anchor: Living) => (manifest: Manifest) => ({

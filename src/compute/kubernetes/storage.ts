@@ -3,7 +3,35 @@ import { deploymentLabel } from "./names.ts";
 import { type Manifest, UnusableWorkload } from "./workload.ts";
 
 interface Storage {
-  spec?: { volumeClaimTemplates?: { spec: { resources: { requests: { storage: string } } } }[] };
+  spec?: {
+    volumeClaimTemplates?: { spec: { resources: { requests: { storage: string } } } }[];
+    /** Of a database of CloudNativePG. */
+    storage?: { size: string };
+  };
+}
+
+/**
+ * Databases of a revision that ran before: a later one that failed may have made their disks larger, and no disk shrinks.
+ * They go on with the disks as they are.
+ */
+export async function onDisksThatGrew(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<Manifest[]> {
+  return Promise.all(
+    data.map(async (manifest) => {
+      const wanted = gibOf(manifest as Storage);
+      if (wanted === null) return manifest;
+      const { kind, metadata } = manifest;
+      const there = gibOf(await api.get<Storage>(kind, metadata.namespace, metadata.name, signal));
+      return there !== null && there > wanted ? withGib(manifest, there) : manifest;
+    }),
+  );
+}
+
+function withGib(manifest: Manifest, gib: number): Manifest {
+  const copy = structuredClone(manifest);
+  const { volumeClaimTemplates = [], storage } = (copy as Storage).spec ?? {};
+  for (const { spec } of volumeClaimTemplates) spec.resources.requests.storage = `${gib}Gi`;
+  if (storage !== undefined) storage.size = `${gib}Gi`;
+  return copy;
 }
 
 /**
@@ -32,6 +60,7 @@ export async function growStorage(api: ApiServer, manifest: Manifest, signal: Ab
 }
 
 function gibOf(object: Storage | null): number | null {
-  const text = object?.spec?.volumeClaimTemplates?.[0]?.spec.resources.requests.storage;
+  const { volumeClaimTemplates, storage } = object?.spec ?? {};
+  const text = volumeClaimTemplates?.[0]?.spec.resources.requests.storage ?? storage?.size;
   return text === undefined ? null : Number.parseFloat(text);
 }

@@ -7,6 +7,8 @@ export interface Workload {
   listenerId: string;
   tenantId: string;
   revisionId: string;
+  /** It ran before: a disk that was made larger since is not what it asks for, and stays. */
+  isServing: boolean;
   /** Base of all names: at most 39 characters, a DNS label. */
   slug: string;
   /** Of the assignment, and of the session that applies it: what is older never replaces what is newer. */
