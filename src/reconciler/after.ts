@@ -27,5 +27,5 @@ export function afterAssignment(performed: Performed, wish: Omit<AssignmentWish,
   if (performed.kind !== "done" || performed.state === undefined) return performed;
   const { state } = performed;
   const generation = (state.assignment?.generation ?? 0) + 1;
-  return { kind: "done", state: { ...state, assignment: { generation, ...wish } } };
+  return { kind: "done", state: { ...state, assignment: { generation, ...wish, isCurrent: true } } };
 }

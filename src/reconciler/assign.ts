@@ -45,6 +45,7 @@ export async function assignmentOf(
     target,
     serving: wish.servingRevisionId === wish.targetRevisionId ? target : runFor(wish.servingRevisionId),
     idle_after_ms: target?.min_replicas === 0 ? settings.idleAfterMs : null,
+    agents_url: deployment.agents_url,
     ...(span && { traceparent: span.traceparent }),
   };
 }

@@ -160,7 +160,7 @@ function planBuilding(state: DeploymentState, revision: RevisionFacts, now: Date
 
 function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
   const { assignment, observation } = state;
-  if (assignment === null || assignment.targetRevisionId !== revision.id) {
+  if (assignment === null || assignment.targetRevisionId !== revision.id || !assignment.isCurrent) {
     return { kind: "rollOut", revisionId: revision.id, servingRevisionId: state.activeRevisionId };
   }
   const report = observation?.report;
@@ -202,6 +202,7 @@ function planSettled(state: DeploymentState): Step {
   if (assignment === null) return { kind: "none" };
   const isSettled =
     assignment.op === "apply" &&
+    assignment.isCurrent &&
     assignment.targetRevisionId === activeRevisionId &&
     assignment.servingRevisionId === activeRevisionId;
   return isSettled ? { kind: "none" } : { kind: "settleAssignment", revisionId: activeRevisionId };

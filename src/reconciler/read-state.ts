@@ -39,6 +39,7 @@ export async function readState(
       op: row.assignment.op,
       targetRevisionId: row.assignment.target_revision_id,
       servingRevisionId: row.assignment.serving_revision_id,
+      isCurrent: row.assignment.is_current,
     },
     observation: row.observation,
     tracing: row.tracing && {

@@ -29,6 +29,8 @@ export interface AssignmentFacts {
   op: "apply" | "delete";
   targetRevisionId: string | null;
   servingRevisionId: string | null;
+  /** Addresses in it are those that its listener gives agents now. */
+  isCurrent: boolean;
 }
 
 /** Everything one pass looks at, read in one statement: desired and observed state of one deployment. */

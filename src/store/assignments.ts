@@ -13,6 +13,8 @@ export interface NewAssignment {
   target: RevisionRun | null;
   serving: RevisionRun | null;
   idle_after_ms: number | null;
+  /** Where its listener said that agents answer when this was spelled out: addresses in it are made of that. */
+  agents_url?: string | null;
   traceparent?: string;
 }
 
@@ -85,11 +87,11 @@ export async function readDesired(
     rv: number;
     generation: number;
     op: "apply" | "delete";
-    spec: Pick<Assignment, "slug" | "target" | "serving" | "idle_after_ms" | "traceparent">;
+    spec: Pick<Assignment, "slug" | "target" | "serving" | "idle_after_ms" | "traceparent"> & { agents_url?: string };
   }>`
     select deployment_id, tenant_id, rv, generation, op, spec from assignments
      where listener_id = ${listenerId} and rv > ${page.after} order by rv limit ${page.limit}`.execute(db.kysely);
-  const items = rows.map(({ spec, ...row }) => ({ ...row, ...spec }));
+  const items = rows.map(({ spec: { agents_url: _, ...spec }, ...row }) => ({ ...row, ...spec }));
   return { items, rv: items.at(-1)?.rv ?? page.after, more: items.length === page.limit };
 }
 

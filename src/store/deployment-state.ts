@@ -35,6 +35,8 @@ export interface DeploymentStateRow {
     op: "apply" | "delete";
     target_revision_id: string | null;
     serving_revision_id: string | null;
+    /** Its listener has said nothing else since of where agents answer. */
+    is_current: boolean;
   } | null;
   observation: { generation: number; report: DeploymentReport } | null;
   tracing: { status: "wanted" | "ready"; retry_at: string | null } | null;
@@ -83,8 +85,9 @@ export const readDeploymentState = joined(async (db, ids: string[]): Promise<(De
       ), '[]'::json) as builds,
       (select json_build_object('generation', a.generation, 'op', a.op,
                 'target_revision_id', a.spec -> 'target' ->> 'revision_id',
-                'serving_revision_id', a.spec -> 'serving' ->> 'revision_id')
-         from assignments a where a.deployment_id = d.id) as assignment,
+                'serving_revision_id', a.spec -> 'serving' ->> 'revision_id',
+                'is_current', a.spec ->> 'agents_url' is not distinct from l.facts ->> 'agents_url')
+         from assignments a join listeners l on l.id = a.listener_id where a.deployment_id = d.id) as assignment,
       (select json_build_object('generation', o.generation, 'report', o.report)
          from observations o where o.deployment_id = d.id) as observation,
       (select json_build_object('status', t.status, 'retry_at', t.retry_at)

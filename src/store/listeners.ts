@@ -4,6 +4,7 @@ import type { ListenerFacts } from "../contract/assignment.ts";
 import { errors } from "../contract/error.ts";
 import type { ListenerLogLevel } from "../contract/listener.ts";
 import type { Db } from "./database.ts";
+import { madeDue } from "./due.ts";
 import { joined } from "./joined.ts";
 
 export interface ListenerSession {
@@ -23,7 +24,8 @@ export async function ensureBuiltinListener(db: Db, computeType: string): Promis
 }
 
 /**
- * Opens a session unless another instance holds a live one. The new epoch fences every older session out.
+ * Opens a session unless another instance holds a live one. The new epoch fences every older session out. Deployments are
+ * told of anew when the listener serves them elsewhere than it said before.
  * @throws ApiError 409 `listenerBusy` while another instance's lease runs; `listenerDraining`.
  */
 export async function openListenerSession(
@@ -32,19 +34,27 @@ export async function openListenerSession(
   request: { instanceId: string; version: string; facts?: ListenerFacts; leaseMs: number },
 ): Promise<ListenerSession> {
   const { rows } = await sql<{ session_id: string; epoch: number }>`
-    update listeners
+    with before as (
+      select id, facts ->> 'agents_url' as agents_url from listeners where id = ${listenerId} for update
+    ), opened as (
+    update listeners l
        set epoch = epoch + 1, session_id = ${randomUUID()}, instance_id = ${request.instanceId}, version = ${request.version},
            facts = ${JSON.stringify(request.facts ?? {})}::jsonb,
            lease_until = now() + ${request.leaseMs} * interval '1 millisecond', last_seen_at = now(), updated_at = now()
-     where id = ${listenerId} and not drain
-       and (lease_until is null or lease_until < now() or instance_id = ${request.instanceId})
-    returning session_id, epoch`.execute(db.kysely);
+      from before b where l.id = b.id and not l.drain
+       and (l.lease_until is null or l.lease_until < now() or l.instance_id = ${request.instanceId})
+    returning l.id, l.session_id, l.epoch, l.facts ->> 'agents_url' is distinct from b.agents_url as has_moved
+    ), moved as (
+      select d.id as deployment_id from opened o join deployments d on d.listener_id = o.id where o.has_moved
+    ), ${madeDue("moved")}
+    select session_id, epoch from opened`.execute(db.kysely);
   const row = rows[0];
   if (row === undefined) {
     const { drain } = await readListenerOrders(db, listenerId);
     throw drain ? errors.listenerDraining() : errors.listenerBusy();
   }
   db.reached("listener session opened");
+  db.changes.wake();
   return { sessionId: row.session_id, listenerId, epoch: row.epoch };
 }
 

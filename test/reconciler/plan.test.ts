@@ -99,7 +99,13 @@ test("the newest queued revision runs and older queued ones are skipped first", 
 });
 
 test("nothing in progress and the data plane told to run the active revision: nothing to do", () => {
-  const assignment = { generation: 3, op: "apply", targetRevisionId: "a", servingRevisionId: "a" } as const;
+  const assignment = {
+    generation: 3,
+    op: "apply",
+    targetRevisionId: "a",
+    servingRevisionId: "a",
+    isCurrent: true,
+  } as const;
   assert.equal(planDeployment(world({ activeRevisionId: "a", assignment }), now).kind, "none");
   const stale = { ...assignment, targetRevisionId: "b" };
   assert.deepEqual(planDeployment(world({ activeRevisionId: "a", assignment: stale }), now), {
@@ -234,8 +240,8 @@ function* everyBuild(): Generator<BuildFacts[]> {
 function* everyAssignment(): Generator<DeploymentState["assignment"]> {
   yield null;
   for (const targetRevisionId of ["new", "old"])
-    yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old" };
-  yield { generation: 2, op: "delete", targetRevisionId: null, servingRevisionId: null };
+    yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old", isCurrent: true };
+  yield { generation: 2, op: "delete", targetRevisionId: null, servingRevisionId: null, isCurrent: true };
 }
 
 function* everyObservation(): Generator<DeploymentState["observation"]> {

@@ -168,6 +168,7 @@ export class SimulatedControlPlane {
     return {
       ...{ generation: found.generation, op: found.op },
       ...{ targetRevisionId: targetRevisionId ?? null, servingRevisionId: servingRevisionId ?? null },
+      isCurrent: true,
     };
   }
 

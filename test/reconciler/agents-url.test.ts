@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
+import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
+import { saveArtifact } from "../../src/store/artifacts.ts";
+import { readDesired } from "../../src/store/assignments.ts";
+import type { Db } from "../../src/store/database.ts";
+import { openListenerSession } from "../../src/store/listeners.ts";
+import { storeReports } from "../../src/store/observations.ts";
+import { claim, settlePass } from "../../src/store/reconcile-queue.ts";
+import { eachDatabase } from "../database.ts";
+import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { passDeps } from "./pass-deps.ts";
+
+const settings = {
+  ...{ deploymentsUrl: "http://127.0.0.1:8124/d/", controlPlaneUrl: "http://127.0.0.1:8124", deployTimeoutMs: 60_000 },
+  ...{ hasEndpointAuth: false, hasTracing: false, idleAfterMs: 1, drainTimeoutMs: 1 },
+} as unknown as ReconcilerDeps["settings"];
+
+eachDatabase(
+  "where a listener says that agents answer, they are told so: also those it was given before it said so",
+  async (db) => {
+    const site = await deployingSite(db);
+    await site.passWhatIsDue();
+    assert.equal(await site.toldUrl(), `${settings.deploymentsUrl}${site.slug}`);
+    await site.connect("https://{slug}.agents.example.com");
+    await site.passWhatIsDue();
+    assert.equal(await site.toldUrl(), `https://${site.slug}.agents.example.com`);
+    await site.becomesReady();
+    await site.passWhatIsDue();
+    await site.connect("https://{slug}.moved.example.com");
+    await site.passWhatIsDue();
+    assert.equal(await site.toldUrl(), `https://${site.slug}.moved.example.com`);
+    const { generation } = await site.desired();
+    await site.connect("https://{slug}.moved.example.com");
+    await site.passWhatIsDue();
+    assert.equal((await site.desired()).generation, generation, "nothing new is nothing to write");
+  },
+);
+
+/** A revision with its artifact, to be handed to a listener that has never connected. */
+async function deployingSite(db: Db) {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const image = { kind: "image", digest: "sha256:0", uri: "127.0.0.1:1/a:1", health_path: "/ok", rollout: "rolling" };
+  const artifactId = await saveArtifact(db, world.tenantId, "key", image as never);
+  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  await sql`update revisions set status = 'AWAITING_DEPLOY', artifact_id = ${artifactId}, deadline_at = now() + interval '1 hour'
+             where id = ${revisionId}`.execute(db.kysely);
+  let epoch = 0;
+  const desired = async () => {
+    const { items } = await readDesired(db, world.listenerId, { after: 0, limit: 10 });
+    const item = items.find(({ deployment_id }) => deployment_id === id);
+    assert.ok(item !== undefined);
+    return item;
+  };
+  return {
+    slug: `agent-${id.slice(0, 8)}`,
+    desired,
+    toldUrl: async () => (await desired()).target?.env["LANGGRAPH_API_URL"],
+    async connect(agents_url: string) {
+      const request = { instanceId: "one", version: "1", facts: { agents_url }, leaseMs: 30_000 };
+      ({ epoch } = await openListenerSession(db, world.listenerId, request));
+    },
+    async becomesReady() {
+      const { generation } = await desired();
+      const report = {
+        ...{ deployment_id: id, generation, seq: 1, target_revision_id: revisionId, target_phase: "ready" as const },
+        ...{ serving_revision_id: revisionId, asleep: false, deleted: false, server_version: null, cause: null },
+        replicas: [],
+      };
+      await storeReports(db, { listenerId: world.listenerId, epoch }, [report]);
+    },
+    async passWhatIsDue() {
+      const claimed = await claim(db, { owner: "test", limit: 100, leaseMs: 30_000 });
+      for (const { deploymentId, generation } of claimed) {
+        const { because } = await reconcileDeployment(
+          passDeps(db, { settings }),
+          deploymentId,
+          AbortSignal.timeout(30_000),
+        );
+        await settlePass(db, {
+          ...{ deploymentId, generation, owner: "test", retryAt: null },
+          outcome: { kind: "waiting", because, durationMs: 1 },
+        });
+      }
+    },
+  };
+}
