@@ -11,7 +11,7 @@ export class TrackedReplicas {
   }
 
   /** These are all that a deployment has now. */
-  see(deploymentId: string, replicas: Pick<ReplicaReport, "replica_id" | "revision_id" | "phase">[]): void {
+  see(deploymentId: string, replicas: Pick<ReplicaReport, "replica_id" | "revision_id">[]): void {
     const tracked = this.#byDeployment.get(deploymentId) ?? new Set();
     const there = new Set(replicas.map(({ replica_id }) => replica_id));
     for (const replicaId of tracked) {
@@ -19,8 +19,7 @@ export class TrackedReplicas {
       this.#shipper.forget(replicaId);
       tracked.delete(replicaId);
     }
-    for (const { replica_id: replicaId, revision_id: revisionId, phase } of replicas) {
-      if (phase === "starting") continue;
+    for (const { replica_id: replicaId, revision_id: revisionId } of replicas) {
       this.#shipper.track({ replicaId, deploymentId, revisionId });
       tracked.add(replicaId);
     }

@@ -29,6 +29,14 @@ test("a pod is asked for its output as long as it is there, and never again", as
   assert.deepEqual([...site.cluster.asked.keys()].sort(), ["first-2", "first-3"]);
 });
 
+test("what a pod says before it is ready, or if it never is, is carried as well", async () => {
+  await using site = await startSite();
+  const deploymentId = site.deploy();
+  site.cluster.phase = "starting";
+  site.cluster.setPods(deploymentId, ["never-ready"]);
+  await site.cluster.untilAsked(["never-ready"]);
+});
+
 async function startSite() {
   const controlPlane = new ControlPlane();
   const cluster = new Pods();
@@ -73,6 +81,7 @@ class Pods implements ClusterCompute {
   readonly revisions = new Map<string, string>();
   /** How often each pod was asked for its output. */
   readonly asked = new Map<string, number>();
+  phase: "starting" | "ready" = "ready";
   readonly #pods = new Map<string, string[]>();
   #changed: (deploymentId: string, isDrift: boolean) => void = () => {};
 
@@ -91,7 +100,7 @@ class Pods implements ClusterCompute {
   async look({ deploymentId }: { deploymentId: string }): Promise<ClusterSight> {
     const revisionId = this.revisions.get(deploymentId) ?? "";
     const replicas = (this.#pods.get(deploymentId) ?? []).map((replica_id) => ({
-      ...{ deployment_id: deploymentId, replica_id, revision_id: revisionId, phase: "ready" as const },
+      ...{ deployment_id: deploymentId, replica_id, revision_id: revisionId, phase: this.phase },
       ...{ address: null, restarts: 0, started_at: null, limits: { memory: "none", cpu: "none" } },
     }));
     return { revisionId, isReady: true, troubles: [], replicas };

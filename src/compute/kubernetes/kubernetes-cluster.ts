@@ -101,9 +101,11 @@ class KubernetesCluster implements ClusterCompute {
     const rollout = readRollout({ deployments, replicaSets, pods, claims });
     const agents = pods.filter(({ metadata }) => ["server", "queue"].includes(metadata.labels?.[componentLabel] ?? ""));
     this.#forgetContainers(deploymentId);
-    for (const { metadata, spec } of agents) {
-      const container = spec.containers[0]?.name ?? "";
-      this.#containers.set(metadata.name, { deploymentId, namespace, name: metadata.name, container });
+    for (const pod of agents) {
+      const { name } = pod.metadata;
+      const container = containerOf(pod)?.name ?? "";
+      // Before that the API server refuses to be asked, as long as an image cannot be pulled.
+      if (hasRun(pod, container)) this.#containers.set(name, { deploymentId, namespace, name, container });
     }
     const { revisionId, isReady, findings } = rollout;
     const troubles: Trouble[] = [];
@@ -205,12 +207,21 @@ class KubernetesCluster implements ClusterCompute {
   }
 }
 
+/** The agent's own: what others put into the pod, such as a service mesh its proxy, may come first. */
+const containerOf = ({ spec: { containers } }: PodView) =>
+  containers.find(({ name }) => name === "api-server" || name === "queue") ?? containers[0];
+
+const hasRun = ({ status: { containerStatuses = [] } }: PodView, container: string) =>
+  containerStatuses.some(({ name, state, lastState }) => {
+    return name === container && (state?.running ?? state?.terminated ?? lastState?.terminated) !== undefined;
+  });
+
 function reportOf(pod: PodView, deploymentId: string): ReplicaReport & { deployment_id: string } {
   const { metadata, status } = pod;
   const isReady = status.conditions?.some(({ type, status: holds }) => type === "Ready" && holds === "True") ?? false;
   const hasEnded = status.phase === "Failed" || status.phase === "Succeeded";
   const running = hasEnded ? "exited" : isReady ? "ready" : "starting";
-  const limits = pod.spec.containers[0]?.resources?.limits ?? {};
+  const limits = containerOf(pod)?.resources?.limits ?? {};
   return {
     deployment_id: deploymentId,
     replica_id: metadata.name,
