@@ -27,6 +27,8 @@ export interface Plane extends AsyncDisposable {
   /** etcd forgets everything but what is there now. */
   compact(): Promise<void>;
   /** kill -9 and a new process on the same data. */
+  /** Nobody looks at Deployments and the like until it is taken back. */
+  freezeControllers(isFrozen: boolean): void;
   restartApiServer(downMs: number): Promise<void>;
 }
 
@@ -75,6 +77,9 @@ export async function startPlane(program: string): Promise<Plane> {
       };
       const { header } = (await ask("maintenance/status", {})) as { header: { revision: string } };
       await ask("kv/compaction", { revision: header.revision, physical: true });
+    },
+    freezeControllers(isFrozen) {
+      children.get("kube-controller-manager")?.kill(isFrozen ? "SIGSTOP" : "SIGCONT");
     },
     async restartApiServer(downMs) {
       const child = children.get("kube-apiserver") as ChildProcess;

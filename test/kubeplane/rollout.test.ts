@@ -133,3 +133,24 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     );
   });
 });
+
+test("a revision after one that could not start is not failed for it, however late the cluster gets to look at it", async () => {
+  await using place = await openPlace(world.plane);
+  const deployment_id = randomUUID();
+  place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/start-fails:1") });
+  await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+  const next = newRun(place);
+  world.plane.freezeControllers(true);
+  const thaw = setTimeout(() => world.plane.freezeControllers(false), 5_000);
+  try {
+    place.controlPlane.assign({ deployment_id, target: next });
+    const { target_phase } = await place.reported(
+      deployment_id,
+      (report) => report.target_revision_id === next.revision_id && report.target_phase !== "starting",
+    );
+    assert.equal(target_phase, "ready");
+  } finally {
+    clearTimeout(thaw);
+    world.plane.freezeControllers(false);
+  }
+});
