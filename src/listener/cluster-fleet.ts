@@ -18,12 +18,15 @@ interface Member {
   assignment: Assignment | null;
   /** `<revision>/<generation>` that was applied last; null: not yet, or it has drifted since. */
   applied: string | null;
+  appliedAtMs: number;
   /** The target was given up. */
   failed: { revisionId: string; cause: Cause } | null;
   /** Since when the present target is being brought up, and since when each trouble is there. */
   sinceMs: number;
   troubles: Map<string, number>;
   isReady: boolean;
+  /** It serves, and what it needs to start is gone. */
+  isBroken: boolean;
   failures: number;
   readonly drift: Drift;
   readonly replicas: SeenReplicas;
@@ -55,6 +58,9 @@ const defaultGraceMs = 120_000;
 /** While something is on its way it is looked at this often, whatever the watch says; and when all is quiet. */
 const busyLookMs = 2_000;
 const quietLookMs = 600_000;
+
+/** What serves and cannot start any more is applied again this often: a Secret that is gone is seen by nothing else. */
+const repairMs = 60_000;
 
 /** What waits for a person. */
 const heldLookMs = 15_000;
@@ -172,11 +178,12 @@ export class ClusterFleet {
     const known = this.#members.get(deploymentId);
     if (known !== undefined) return known;
     const member: Member = {
-      ...{ deploymentId, assignment: null, applied: null, failed: null },
+      ...{ deploymentId, assignment: null, applied: null, appliedAtMs: 0, failed: null },
       ...{
         sinceMs: this.#options.clock.monotonicMs(),
         troubles: new Map(),
         isReady: false,
+        isBroken: false,
         failures: 0,
         drift: new Drift(this.#options.logger, deploymentId),
         replicas: new SeenReplicas(),
@@ -287,8 +294,11 @@ export class ClusterFleet {
     const { cluster } = this.#options;
     const wanted = `${goal.revision_id}/${assignment.generation}`;
     if (member.drift.isFought && member.drift.judge(this.#options.clock.monotonicMs())) member.applied = null;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (member.isBroken && nowMs - member.appliedAtMs >= repairMs) member.applied = null;
     let waitingFor: string | null = null;
     if (member.applied !== wanted) {
+      member.appliedAtMs = nowMs;
       // Before, so that drift which is noticed meanwhile is not forgotten.
       member.applied = wanted;
       const applied = await this.#apply(assignment, goal, signal).catch((error) => {
@@ -313,6 +323,8 @@ export class ClusterFleet {
     member.replicas.see(sight.replicas);
     this.#options.tracked.see(member.deploymentId, sight.replicas);
     member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
+    const isServing = goal.revision_id === assignment.serving?.revision_id;
+    member.isBroken = isServing && !member.isReady && sight.troubles.some(({ weight }) => weight === "now");
     if (!member.isReady) this.#judge(member, assignment, goal, sight.troubles);
     else member.troubles.clear();
     this.#options.report(reportOf(member, assignment, goal, sight));

@@ -92,6 +92,28 @@ test("the engine is told what runs for the first time and what is gone back to",
   fleet.fleet.standBack(new Error("the test is over"));
 });
 
+test("what serves and cannot start any more is written again after a while: somebody may have taken its Secret", async () => {
+  let applies = 0;
+  const serving = runInCluster();
+  const trouble = { weight: "now" as const, cause: causeOf("StartError", 'secret "agent-env-1" not found') };
+  const fleet = startFleet({
+    async apply() {
+      applies += 1;
+      return { waitingFor: null, held: null };
+    },
+    look: async () => ({ ...nothingThere, revisionId: serving.revision_id, troubles: [trouble] }),
+  });
+  fleet.fleet.assign([assignmentOf({ target: serving, serving })]);
+  await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
+  fleet.wakeAfter(2_000);
+  await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
+  assert.equal(applies, 1, "not with each look");
+  fleet.wakeAfter(60_000);
+  await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
+  assert.equal(applies, 2);
+  fleet.fleet.standBack(new Error("the test is over"));
+});
+
 const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>) {
