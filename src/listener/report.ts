@@ -35,6 +35,9 @@ const batchMax = 100;
 
 const reportTimeoutMs = 30_000;
 
+/** Of a line that an agent printed last: the whole of it is in the log, and a report that is too large tells nothing. */
+const lineLengthMax = 4_096;
+
 const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
 
 /**
@@ -226,7 +229,7 @@ function soundSnapshot(snapshot: Snapshot): Snapshot {
   const told = cause && {
     ...cause,
     message: soundText(cause.message),
-    last_lines: cause.last_lines.map(soundText),
+    last_lines: cause.last_lines.map((line) => soundText(line.slice(0, lineLengthMax))),
   };
   return { ...snapshot, cause: told, server_version: version && soundText(version) };
 }

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { compileValidator } from "../../src/api/validate.ts";
 import { CallRefused, type ListenerSession } from "../../src/client/listener-client.ts";
 import { type DeploymentReport, StatusBatch } from "../../src/contract/assignment.ts";
+import { bodyBytesMax } from "../../src/domain/limits.ts";
 import { Reporter, type Snapshot } from "../../src/listener/report.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { VirtualClock } from "./virtual-world.ts";
@@ -50,6 +51,26 @@ test("batches hold at most 100, numbers grow, and what somebody waits for overta
     numbers.toSorted((a, b) => a - b),
   );
   assert.equal(new Set(numbers).size, numbers.length);
+});
+
+test("a failure is told however long the lines are that an agent printed last", async () => {
+  const { clock, reporter, batches } = open();
+  const line = JSON.stringify({ state: "x".repeat(2_000_000) });
+  const cause = {
+    reason: "Exited",
+    message: "exit code 1",
+    exit_code: 1,
+    signal: null,
+    last_lines: Array(30).fill(line),
+  };
+  reporter.put(snapshot("a", { target_phase: "failed", cause }));
+  await clock.pass(20);
+  const [report] = batches[0] ?? [];
+  assert.ok(JSON.stringify(report).length < bodyBytesMax / 2, "no more than a body may have");
+  assert.deepEqual(
+    report?.cause?.last_lines.map((one) => line.startsWith(one)),
+    Array(30).fill(true),
+  );
 });
 
 test("while nobody answers the newest snapshot of each deployment waits, and a new session is told everything", async () => {
