@@ -16,7 +16,9 @@ else {
   runOrExit(["node_modules/typescript/bin/tsc", "-p", here, "--pretty", "false"]);
   const at = process.argv.indexOf("--screenshots");
   const names =
-    at < 0 ? ["environment", "flows", "parts", "chat", "integrations", "safety", "pages", "scale"] : ["pictures"];
+    at < 0
+      ? ["environment", "flows", "parts", "together", "chat", "integrations", "safety", "pages", "scale"]
+      : ["pictures"];
   const files = names.map((name) => path.join(here, `${name}.test.ts`));
   const pictures = at < 0 ? {} : { PIERHEAD_TEST_SCREENSHOTS: path.resolve(process.argv[at + 1] ?? "screenshots") };
   const env = { ...process.env, ...pictures, PIERHEAD_TEST_CHROMIUM: chromium, PIERHEAD_TEST_DATABASE_URL: "none" };

@@ -55,17 +55,18 @@ function Addresses({ deployment }: { deployment: Deployment }) {
 
 /** Only images may be given an address by their users; whoever names one leads it here. */
 function OwnAddress({ deployment }: { deployment: Deployment }) {
-  const [address, setAddress] = useState(deployment.url ?? "");
+  const [typed, setTyped] = useState<string>();
+  const address = typed ?? deployment.url ?? "";
   const body: PatchDeployment = { source_config: { custom_url: address.trim() } };
-  const save = useSave(deployment, body);
-  const isChanged = address.trim() !== deployment.url;
+  const save = useSave(deployment, body, () => setTyped(undefined));
+  const isChanged = typed !== undefined && typed.trim() !== deployment.url;
   const problem = isChanged && address.trim() !== "" ? addressProblem(address.trim()) : null;
   return (
     <form
       className="card"
       onSubmit={(event) => {
         event.preventDefault();
-        save.mutate(undefined, { onSuccess: ({ url }) => setAddress(url ?? "") });
+        save.mutate();
       }}
     >
       <h2>An address of your own</h2>
@@ -73,7 +74,7 @@ function OwnAddress({ deployment }: { deployment: Deployment }) {
         label="Serving address"
         type="url"
         value={address}
-        onValue={setAddress}
+        onValue={setTyped}
         problem={problem}
         hint="What clients are told from then on. Your name server and your proxy have to lead it to the deployment. Left empty, it is the server's own again. Makes no revision."
       />
@@ -96,7 +97,7 @@ function addressProblem(address: string): string | null {
   }
 }
 
-function useSave(deployment: Deployment, body: PatchDeployment) {
+function useSave(deployment: Deployment, body: PatchDeployment, onSaved: () => void) {
   const { client } = useSession();
   const { say, fail } = useToasts();
   return useMutation({
@@ -105,6 +106,7 @@ function useSave(deployment: Deployment, body: PatchDeployment) {
     onSuccess: (changed) => {
       say("Saved.");
       queries.setQueryData(["deployment", deployment.id], changed);
+      onSaved();
     },
   });
 }
@@ -119,16 +121,18 @@ const tiers: (DeploymentTier | "")[] = [
   "DEDICATED_L",
 ];
 
+/** A field shows what is there by now until something is typed in it: what others change is neither hidden nor undone. */
 function General({ deployment }: { deployment: Deployment }) {
-  const [name, setName] = useState(deployment.display_name ?? "");
-  const [branch, setBranch] = useState(deployment.source_config.repo_branch ?? "");
-  const [tier, setTier] = useState<DeploymentTier | "">(deployment.deployment_tier ?? "");
+  const [typed, setTyped] = useState<{ name?: string; branch?: string; tier?: DeploymentTier | "" }>({});
+  const name = typed.name ?? deployment.display_name ?? "";
+  const branch = typed.branch ?? deployment.source_config.repo_branch ?? "";
+  const tier = typed.tier ?? deployment.deployment_tier ?? "";
   const body: PatchDeployment = {
     ...(name.trim() !== "" && name !== deployment.display_name && { display_name: name.trim() }),
     ...(branch.trim() !== "" && branch !== deployment.source_config.repo_branch && { tracked_repo_ref: branch.trim() }),
     ...(tier !== "" && tier !== deployment.deployment_tier && { deployment_tier: tier }),
   };
-  const save = useSave(deployment, body);
+  const save = useSave(deployment, body, () => setTyped({}));
   return (
     <form
       className="card"
@@ -141,14 +145,14 @@ function General({ deployment }: { deployment: Deployment }) {
       <TextField
         label="Shown name"
         value={name}
-        onValue={setName}
+        onValue={(text) => setTyped({ ...typed, name: text })}
         hint={`Known to the API as ${deployment.name}, which cannot change.`}
       />
       {deployment.source === "github" && (
         <TextField
           label="Tracked branch"
           value={branch}
-          onValue={setBranch}
+          onValue={(text) => setTyped({ ...typed, branch: text })}
           hint="Moves what is followed; makes no revision."
         />
       )}
@@ -156,7 +160,7 @@ function General({ deployment }: { deployment: Deployment }) {
         <SelectField
           label="Size"
           value={tier}
-          onValue={setTier}
+          onValue={(chosen) => setTyped({ ...typed, tier: chosen })}
           hint="Another size makes a revision of the same source."
           options={tiers.map((value) => ({ value, text: value === "" ? "as its type says" : value }))}
         />

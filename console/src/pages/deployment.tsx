@@ -56,7 +56,8 @@ export function DeploymentPage({ part }: { part: string }) {
         ))}
       </nav>
       <Suspense fallback={<Loading what="this part" />}>
-        <Part part={part} deployment={deployment} />
+        {/* What was typed, or is being talked about, belongs to one deployment. */}
+        <Part key={deployment.id} part={part} deployment={deployment} />
       </Suspense>
     </>
   );
@@ -65,7 +66,7 @@ export function DeploymentPage({ part }: { part: string }) {
 function Part({ part, deployment }: { part: string; deployment: Deployment }) {
   if (part === "logs") return <LogsPart deployment={deployment} />;
   if (part === "charts") return <ChartsPart deployment={deployment} />;
-  if (part === "environment") return <EnvironmentPart key={deployment.id} deployment={deployment} />;
+  if (part === "environment") return <EnvironmentPart deployment={deployment} />;
   if (part === "try") return <TryPart deployment={deployment} />;
   if (part === "settings") return <DeploymentSettingsPart deployment={deployment} />;
   return <RevisionsPart deployment={deployment} />;

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import type { Page } from "playwright-core";
+import { addressOf, assertQuiet, startWorld } from "./world.ts";
+
+/** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */
+const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
+const { pierhead, open } = world;
+after(() => assertQuiet(world));
+const { client } = pierhead;
+
+const bot = (name: string) =>
+  client.createDeployment({
+    body: {
+      name,
+      source: "github",
+      source_config: { repo_url: "https://git.invalid/acme/bot", deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+
+const save = (page: Page, label: string) =>
+  page
+    .locator("main form")
+    .filter({ has: page.getByLabel(label) })
+    .getByRole("button", { name: "Save" });
+
+test("settings send what was typed in them: what others set meanwhile stays, and nothing goes to another deployment", async () => {
+  const [one, two] = [await bot("one"), await bot("two")];
+  const page = await open({ path: `${addressOf(two)}/settings` });
+  await page.getByLabel("Tracked branch").waitFor();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("one sett");
+  await page.getByRole("option", { name: "one: settings" }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "one", level: 1 }).waitFor();
+  await client.patchDeployment({
+    deployment_id: one.id,
+    body: { display_name: "Named by another", tracked_repo_ref: "theirs" },
+  });
+  await page.getByRole("heading", { name: "Named by another", level: 1 }).waitFor();
+  assert.equal(await page.getByLabel("Shown name").inputValue(), "Named by another");
+  assert.ok(await save(page, "Shown name").isDisabled(), "nothing was typed");
+  await page.getByLabel("Tracked branch").fill("mine");
+
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("two sett");
+  await page.getByRole("option", { name: "two: settings" }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "two", level: 1 }).waitFor();
+  assert.equal(await page.getByLabel("Tracked branch").inputValue(), "main");
+  await page.goBack();
+  await page.getByRole("heading", { name: "Named by another", level: 1 }).waitFor();
+  await page.getByLabel("Tracked branch").fill("mine");
+  await client.patchDeployment({ deployment_id: one.id, body: { display_name: "Named again" } });
+  await page.getByRole("heading", { name: "Named again", level: 1 }).waitFor();
+  await save(page, "Shown name").click();
+  await page.getByText("Saved.").waitFor();
+  const { display_name, source_config } = await client.getDeployment({ deployment_id: one.id });
+  assert.deepEqual([display_name, source_config.repo_branch], ["Named again", "mine"]);
+  await page.context().close();
+});
