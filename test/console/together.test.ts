@@ -62,3 +62,16 @@ test("settings send what was typed in them: what others set meanwhile stays, and
   assert.deepEqual([display_name, source_config.repo_branch], ["Named again", "mine"]);
   await page.context().close();
 });
+
+test("a limit that somebody else set meanwhile stays as it is", async () => {
+  const page = await open({ path: "/host/quotas" });
+  const { workspace_id } = await client.getSession();
+  const limits = page.locator("main form");
+  await limits.getByLabel("Replicas").fill("40");
+  await client.patchQuotas({ workspace_id: workspace_id ?? "", body: { deployments: 500 } });
+  await limits.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+  const { deployments, replicas } = await client.getQuotas({ workspace_id: workspace_id ?? "" });
+  assert.deepEqual([deployments.limit, replicas.limit], [500, 40]);
+  await page.context().close();
+});

@@ -58,25 +58,21 @@ export function QuotasPage() {
   );
 }
 
+/** Sends what was typed: limits that others set meanwhile stay. */
 function Limits({ quotas }: { quotas: Quotas }) {
   const { client, workspaceId } = useSession();
   const { say, fail } = useToasts();
-  const [typed, setTyped] = useState<Record<Name, string>>({
-    deployments: String(quotas.deployments.limit ?? ""),
-    replicas: String(quotas.replicas.limit ?? ""),
-    build_minutes: String(quotas.build_minutes.limit ?? ""),
-  });
-  const limits = (Object.keys(words) as Name[]).map(
-    (name) => [name, typed[name] === "" ? null : Number(typed[name])] as const,
-  );
+  const [typed, setTyped] = useState<Partial<Record<Name, string>>>({});
+  const limits = Object.entries(typed).map(([name, text]) => [name, text === "" ? null : Number(text)] as const);
   const body = Object.fromEntries(limits) as PatchQuotas;
   const isGood = limits.every(([, limit]) => limit === null || (Number.isInteger(limit) && limit >= 0));
   const save = useMutation({
     mutationFn: () => client.patchQuotas({ workspace_id: workspaceId, body }),
     onError: fail,
-    onSuccess: () => {
+    onSuccess: (changed) => {
       say("Saved.");
-      void queries.invalidateQueries({ queryKey: ["quotas", workspaceId] });
+      queries.setQueryData(["quotas", workspaceId], changed);
+      setTyped({});
     },
   });
   return (
@@ -93,13 +89,13 @@ function Limits({ quotas }: { quotas: Quotas }) {
           key={name}
           label={words[name]}
           inputMode="numeric"
-          value={typed[name]}
+          value={typed[name] ?? String(quotas[name].limit ?? "")}
           onValue={(value) => setTyped({ ...typed, [name]: value })}
           hint="Empty: no limit."
         />
       ))}
       <div className="row">
-        <button type="submit" className="primary" disabled={!isGood || save.isPending}>
+        <button type="submit" className="primary" disabled={limits.length === 0 || !isGood || save.isPending}>
           Save
         </button>
         <CopyAs call={{ id: "patchQuotas", input: { workspace_id: workspaceId, body } }} />
