@@ -75,3 +75,16 @@ test("a limit that somebody else set meanwhile stays as it is", async () => {
   assert.deepEqual([deployments.limit, replicas.limit], [500, 40]);
   await page.context().close();
 });
+
+test("keys beyond a page of the API are shown, too: the oldest can be revoked", async () => {
+  const { id } = await client.createApiKey({ body: { name: "the oldest", role: "reader" } });
+  for (let index = 0; index < 100; index += 1)
+    await client.createApiKey({ body: { name: `later ${index}`, role: "reader" } });
+  const page = await open({ path: "/host/keys" });
+  await page.getByText("later 99", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Revoke the oldest", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+  await page.getByText("the oldest was revoked.").waitFor();
+  for await (const one of client.all("listApiKeys")) assert.notEqual(one.id, id, "it is no longer good");
+  await page.context().close();
+});

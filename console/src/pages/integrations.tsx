@@ -4,7 +4,7 @@ import type { CodeHost, Integration } from "../../../src/contract/integration.ts
 import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";
-import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { ActionButton, FormDialog, gathered, ResourcePage } from "../parts/resource-page.tsx";
 import { useSession } from "../session.tsx";
 import { GithubApp } from "./github-app.tsx";
 
@@ -25,7 +25,7 @@ export function IntegrationsPage() {
       title="Integrations"
       teach={<p>An integration lets deployments read private repositories, and deploys what is pushed to them.</p>}
       queryKey={queryKey}
-      read={async (signal) => (await client.listIntegrations({ limit: 100 }, { signal })).resources}
+      read={(signal) => client.all("listIntegrations", {}, { signal })}
       call={{ id: "listIntegrations", input: { limit: 100 } }}
       idOf={({ id }) => id}
       columns={[
@@ -111,7 +111,7 @@ export function RepositoryPicker(props: {
   const { integrationId, onIntegration, onRepository } = props;
   const found = useQuery({
     queryKey: ["integrations", workspaceId],
-    queryFn: async ({ signal }) => (await client.listIntegrations({ limit: 100 }, { signal })).resources,
+    queryFn: ({ signal }) => gathered(client.all("listIntegrations", {}, { signal })),
   });
   const chosen = found.data?.find(({ id }) => id === integrationId);
   const repositories = useQuery({

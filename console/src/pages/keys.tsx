@@ -26,7 +26,7 @@ export function KeysPage() {
       title="API keys"
       teach={<p>A key lets a program or a person call the API, as far as its role goes.</p>}
       queryKey={queryKey}
-      read={async (signal) => (await client.listApiKeys({ limit: 100, include_inactive: true }, { signal })).resources}
+      read={(signal) => client.all("listApiKeys", { include_inactive: true }, { signal })}
       call={{ id: "listApiKeys", input: { limit: 100 }, cli: "npx pierhead admin keys list" }}
       idOf={({ id }) => id}
       columns={[

@@ -25,7 +25,7 @@ export function ListenersPage() {
         </p>
       }
       queryKey={queryKey}
-      read={async (signal) => (await client.listListeners({ limit: 100 }, { signal })).resources}
+      read={(signal) => client.all("listListeners", {}, { signal })}
       call={{ id: "listListeners", input: { limit: 100 } }}
       idOf={({ id }) => id}
       refetchMs={renewMs}

@@ -26,7 +26,7 @@ export function MembersPage() {
         </p>
       }
       queryKey={queryKey}
-      read={async (signal) => (await client.listMembers({ limit: 100 }, { signal })).resources}
+      read={(signal) => client.all("listMembers", {}, { signal })}
       call={{ id: "listMembers", input: { limit: 100 }, cli: "npx pierhead admin members list" }}
       idOf={({ id }) => id}
       columns={[

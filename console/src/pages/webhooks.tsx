@@ -22,7 +22,7 @@ export function WebhooksPage() {
         title="Webhooks"
         teach={<p>An address of yours is told, signed and in order, of what happens to deployments and revisions.</p>}
         queryKey={queryKey}
-        read={async (signal) => (await client.listWebhooks({ limit: 100 }, { signal })).resources}
+        read={(signal) => client.all("listWebhooks", {}, { signal })}
         call={{ id: "listWebhooks", input: { limit: 100 }, cli: "npx pierhead webhooks list" }}
         idOf={({ id }) => id}
         columns={[

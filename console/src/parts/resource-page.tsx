@@ -16,7 +16,8 @@ interface Props<T> {
   /** What these things are good for, shown while there are none. */
   teach: ReactNode;
   queryKey: QueryKey;
-  read: (signal: AbortSignal) => Promise<T[]>;
+  /** All of them, however many pages of the API they are. */
+  read: (signal: AbortSignal) => AsyncIterable<T> | Promise<T[]>;
   call: Repeatable;
   columns: Column<T>[];
   idOf: (row: T) => string;
@@ -27,10 +28,17 @@ interface Props<T> {
   refetchMs?: number;
 }
 
+export async function gathered<T>(items: AsyncIterable<T> | Iterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
 /** A list of things of the workspace, on a page of its own. */
 export function ResourcePage<T>(props: Props<T>) {
   const { title, teach, queryKey, read, call, columns, idOf, actions, children, refetchMs } = props;
-  const found = useQuery({ queryKey, queryFn: ({ signal }) => read(signal), refetchInterval: refetchMs ?? false });
+  const readAll = async ({ signal }: { signal: AbortSignal }) => gathered(await read(signal));
+  const found = useQuery({ queryKey, queryFn: readAll, refetchInterval: refetchMs ?? false });
   return (
     <>
       <div className="row spread">
