@@ -23,6 +23,9 @@ export function useIsLive(): boolean {
   );
 }
 
+/** Who is signed in is not of the events; without an answer to that, there would be no page. */
+const readAnew = () => void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+
 /** Many events at once, such as of a mass change, are one renewal. */
 const gatherMs = 250;
 
@@ -44,16 +47,17 @@ export function useWorkspaceEvents(): void {
       if (event?.deployment_id) touched.add(event.deployment_id);
       timer ??= setTimeout(renew, gatherMs);
     };
-    const watch = async () => {
+    const watch = async (isAnew: boolean) => {
       for await (const watched of client.watchEvents({}, ending.signal)) {
         setLive(true);
         if (watched.kind === "event") note(watched.event);
-        if (watched.kind === "reset") void queries.invalidateQueries();
+        // A watch that was given up does not know its place: the one after it is told nothing of what was between.
+        if (watched.kind === "reset" || (watched.kind === "open" && isAnew)) readAnew();
       }
     };
     const keepWatching = async () => {
-      while (!ending.signal.aborted) {
-        await watch().catch(() => {});
+      for (let isAnew = false; !ending.signal.aborted; isAnew = true) {
+        await watch(isAnew).catch(() => {});
         setLive(false);
         await new Promise((resolve) => setTimeout(resolve, 2_000));
       }

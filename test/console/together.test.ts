@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
-import { addressOf, assertQuiet, startWorld } from "./world.ts";
+import { startTcpProxy } from "../tcp-proxy.ts";
+import { addressOf, assertQuiet, signIn, startWorld } from "./world.ts";
 
 /** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */
 const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
@@ -87,4 +88,29 @@ test("keys beyond a page of the API are shown, too: the oldest can be revoked", 
   await page.getByText("the oldest was revoked.").waitFor();
   for await (const one of client.all("listApiKeys")) assert.notEqual(one.id, id, "it is no longer good");
   await page.context().close();
+});
+
+test("a page that lost its server for minutes shows what changed meanwhile when it is live again", async () => {
+  const made = await bot("away");
+  await using wire = await startTcpProxy(pierhead.url);
+  const page = await open({ key: null });
+  await page.clock.install();
+  await page.goto(wire.url + addressOf(made));
+  await signIn(page, pierhead.apiKey);
+  await page.getByRole("heading", { name: "away", level: 1 }).waitFor();
+  const mark = page.locator(".top .status");
+  await mark.getByText("live").waitFor();
+  wire.become("reset");
+  for (let second = 0; second < 90 && (await mark.innerText()) === "live"; second += 1) await page.clock.runFor(1_000);
+  await mark.getByText("connecting").waitFor();
+  await client.patchDeployment({ deployment_id: made.id, body: { display_name: "Changed meanwhile" } });
+  wire.become("none");
+  for (let second = 0; second < 90 && (await mark.innerText()) !== "live"; second += 1) await page.clock.runFor(1_000);
+  await mark.getByText("live").waitFor();
+  await page.clock.runFor(1_000);
+  await page.getByRole("heading", { name: "Changed meanwhile", level: 1 }).waitFor({ timeout: 5_000 });
+  await page.context().close();
+  // The browser says what it did not reach.
+  const provoked = world.complaints.splice(0).filter((text) => !text.startsWith("Failed to load resource: net::ERR_"));
+  assert.deepEqual(provoked, []);
 });
