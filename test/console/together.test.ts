@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { startTcpProxy } from "../tcp-proxy.ts";
-import { addressOf, assertQuiet, signIn, startWorld } from "./world.ts";
+import { addressOf, assertQuiet, goToPart, signIn, startWorld } from "./world.ts";
 
 /** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */
 const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
@@ -113,4 +113,15 @@ test("a page that lost its server for minutes shows what changed meanwhile when 
   // The browser says what it did not reach.
   const provoked = world.complaints.splice(0).filter((text) => !text.startsWith("Failed to load resource: net::ERR_"));
   assert.deepEqual(provoked, []);
+});
+
+test("a page of an earlier version finds the parts of the newer one", async () => {
+  const made = await bot("upgraded");
+  const page = await open({ path: addressOf(made) });
+  await page.getByRole("heading", { name: "upgraded", level: 1 }).waitFor();
+  const gone = { status: 404, json: { detail: "Not Found" } };
+  await page.route(/\/assets\/deployment-settings-[^/]+\.js$/, (route) => route.fulfill(gone), { times: 1 });
+  await goToPart(page, "Settings");
+  await page.getByLabel("Shown name").waitFor({ timeout: 10_000 });
+  await page.context().close();
 });

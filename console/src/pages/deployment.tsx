@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { Link, lazyRouteComponent, useParams } from "@tanstack/react-router";
+import { Suspense } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployment.ts";
 import { Address } from "../parts/address.tsx";
@@ -13,12 +13,11 @@ import { useSession } from "../session.tsx";
 import { LogsPart } from "./logs.tsx";
 import { RevisionsPart } from "./revisions.tsx";
 
-const ChartsPart = lazy(() => import("./charts.tsx").then((found) => ({ default: found.ChartsPart })));
-const EnvironmentPart = lazy(() => import("./environment.tsx").then((found) => ({ default: found.EnvironmentPart })));
-const TryPart = lazy(() => import("./try-it.tsx").then((found) => ({ default: found.TryPart })));
-const DeploymentSettingsPart = lazy(() =>
-  import("./deployment-settings.tsx").then((found) => ({ default: found.DeploymentSettingsPart })),
-);
+// Those of the router: of a server that was upgraded under the page it takes the new page, as the old one's parts are gone.
+const ChartsPart = lazyRouteComponent(() => import("./charts.tsx"), "ChartsPart");
+const EnvironmentPart = lazyRouteComponent(() => import("./environment.tsx"), "EnvironmentPart");
+const TryPart = lazyRouteComponent(() => import("./try-it.tsx"), "TryPart");
+const DeploymentSettingsPart = lazyRouteComponent(() => import("./deployment-settings.tsx"), "DeploymentSettingsPart");
 
 const parts = {
   revisions: "Revisions",
