@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { startTcpProxy } from "../tcp-proxy.ts";
 import { addressOf, assertQuiet, goToPart, signIn, startWorld } from "./world.ts";
@@ -123,5 +124,17 @@ test("a page of an earlier version finds the parts of the newer one", async () =
   await page.route(/\/assets\/deployment-settings-[^/]+\.js$/, (route) => route.fulfill(gone), { times: 1 });
   await goToPart(page, "Settings");
   await page.getByLabel("Shown name").waitFor({ timeout: 10_000 });
+  await page.context().close();
+});
+
+test("the way back to the whole list is not undone by the filter that was typed", async () => {
+  const page = await open();
+  await page.getByLabel("Part of the name").fill("upgr");
+  await page.waitForURL((url) => url.searchParams.get("q") === "upgr");
+  await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name: "Deployments" }).click();
+  await page.waitForURL((url) => !url.searchParams.has("q"));
+  assert.equal(await page.getByLabel("Part of the name").inputValue(), "");
+  await sleep(500);
+  assert.equal(new URL(page.url()).search, "");
   await page.context().close();
 });

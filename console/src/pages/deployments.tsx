@@ -59,10 +59,12 @@ const restMs = 150;
 
 function Filters({ search }: { search: ListSearch }) {
   const change = useSearchChange();
-  const [typed, setTyped] = useState(search.q ?? "");
+  // Until the address has it. From then on the address is right, wherever a link or the browser's Back takes it.
+  const [typed, setTyped] = useState<string>();
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    if (typed === (search.q ?? "")) return;
+    if (typed === undefined) return;
+    if (typed === (search.q ?? "")) return setTyped(undefined);
     const timer = setTimeout(() => change({ q: typed }), restMs);
     return () => clearTimeout(timer);
   }, [typed, search.q, change]);
@@ -74,7 +76,7 @@ function Filters({ search }: { search: ListSearch }) {
         type="search"
         aria-label="Part of the name"
         placeholder="Part of the name   ( / )"
-        value={typed}
+        value={typed ?? search.q ?? ""}
         onChange={(event) => setTyped(event.target.value)}
       />
       <Choice
