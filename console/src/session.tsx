@@ -59,6 +59,8 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
   const [chosen, setChosen] = useState(linked ?? sessionStorage.getItem(workspaceKey));
   const isKnown = session.workspaces.some(({ id }) => id === chosen);
   const workspaceId = (isKnown ? chosen : (session.workspace_id ?? session.workspaces[0]?.id)) ?? "";
+  // One that a link named, too: a reload stays in it.
+  useEffect(() => sessionStorage.setItem(workspaceKey, workspaceId), [workspaceId]);
   // A person may be more in one workspace than in another.
   const { role, scope } = session.workspaces.find(({ id }) => id === workspaceId) ?? session;
   const value = useMemo<SignedIn>(
@@ -71,7 +73,6 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
       mayChange: role === "deployer" || role === "admin",
       mayAdminister: role === "admin",
       chooseWorkspace: (id) => {
-        sessionStorage.setItem(workspaceKey, id);
         forgetAll();
         setChosen(id);
       },

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
+import { createClient } from "../../src/client/client.ts";
 import { startTcpProxy } from "../tcp-proxy.ts";
-import { addressOf, assertQuiet, goToPart, signIn, startWorld } from "./world.ts";
+import { addressOf, assertQuiet, goTo, goToPart, signIn, startWorld } from "./world.ts";
 
 /** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */
 const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
@@ -136,5 +137,40 @@ test("the way back to the whole list is not undone by the filter that was typed"
   assert.equal(await page.getByLabel("Part of the name").inputValue(), "");
   await sleep(500);
   assert.equal(new URL(page.url()).search, "");
+  await page.context().close();
+});
+
+test("a link leads to its workspace, which stays through a reload, and the browser's Back goes back to it", async () => {
+  const { id: second, name } = await client.createWorkspace({ body: { name: "second" } });
+  const { id: first, name: firstName } = (await client.getSession()).workspaces.find((one) => one.id !== second) ?? {
+    id: "",
+    name: "",
+  };
+  const elsewhere = createClient({ baseUrl: pierhead.url, apiKey: pierhead.apiKey, workspaceId: second });
+  const made = await elsewhere.createDeployment({
+    body: {
+      name: "over-there",
+      source: "github",
+      source_config: { repo_url: "https://git.invalid/acme/bot", deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  assert.equal(made.tenant_id, second);
+  const page = await open({ path: addressOf(made) });
+  await page.getByRole("heading", { name: "over-there", level: 1 }).waitFor();
+  await goTo(page, "Deployments");
+  await page.getByRole("link", { name: "over-there" }).waitFor();
+  await page.reload();
+  await page.getByRole("heading", { name: "Deployments", level: 1 }).waitFor();
+  const chosen = page.getByLabel("Workspace");
+  assert.equal(await chosen.inputValue(), second, name);
+  await page.getByRole("link", { name: "over-there" }).click();
+  await page.getByRole("heading", { name: "over-there", level: 1 }).waitFor();
+  await chosen.selectOption(first);
+  await page.getByRole("link", { name: "upgraded" }).waitFor();
+  assert.equal(await chosen.inputValue(), first, firstName);
+  await page.goBack();
+  await page.getByRole("heading", { name: "over-there", level: 1 }).waitFor();
+  assert.equal(await chosen.inputValue(), second);
   await page.context().close();
 });

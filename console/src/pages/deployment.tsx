@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, lazyRouteComponent, useParams } from "@tanstack/react-router";
-import { Suspense } from "react";
+import { Suspense, useEffect } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployment.ts";
 import { Address } from "../parts/address.tsx";
@@ -30,13 +30,19 @@ const parts = {
 
 /** Everything about one deployment, a part at a time; each part has an address. */
 export function DeploymentPage({ part }: { part: string }) {
-  const { id = "" } = useParams({ strict: false });
-  const { client } = useSession();
+  const { id = "", tenantId = "" } = useParams({ strict: false });
+  const { client, session, workspaceId, chooseWorkspace } = useSession();
+  // The browser's Back leads to pages of the workspace that was chosen before.
+  const isElsewhere = tenantId !== workspaceId && session.workspaces.some((one) => one.id === tenantId);
+  useEffect(() => {
+    if (isElsewhere) chooseWorkspace(tenantId);
+  }, [isElsewhere, chooseWorkspace, tenantId]);
   const found = useQuery({
     queryKey: ["deployment", id],
     queryFn: ({ signal }) => client.getDeployment({ deployment_id: id }, { signal }),
+    enabled: !isElsewhere,
   });
-  if (found.isPending) return <Loading what="the deployment" />;
+  if (found.isPending || isElsewhere) return <Loading what="the deployment" />;
   if (isRefusal(found.error, "deploymentNotFound", "invalidRequest"))
     return (
       <Note kind="warn">

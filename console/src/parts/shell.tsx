@@ -1,4 +1,4 @@
-import { Link, Outlet, useRouter } from "@tanstack/react-router";
+import { Link, Outlet, useNavigate, useParams, useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
@@ -75,9 +75,16 @@ const focusMain = () => document.getElementById("main")?.focus();
 
 function WorkspaceChoice() {
   const { session, workspaceId, chooseWorkspace } = useSession();
+  const { tenantId } = useParams({ strict: false });
+  const navigate = useNavigate();
+  const choose = async (id: string) => {
+    // A deployment's page is of its own workspace.
+    if (tenantId !== undefined) await navigate({ to: "/host/deployments" });
+    chooseWorkspace(id);
+  };
   if (session.workspaces.length <= 1) return <span className="soft">{session.workspaces[0]?.name}</span>;
   return (
-    <select aria-label="Workspace" value={workspaceId} onChange={(event) => chooseWorkspace(event.target.value)}>
+    <select aria-label="Workspace" value={workspaceId} onChange={(event) => void choose(event.target.value)}>
       {session.workspaces.map(({ id, name }) => (
         <option key={id} value={id}>
           {name}
