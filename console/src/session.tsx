@@ -40,7 +40,7 @@ export function SessionGate({ children }: { children: ReactNode }) {
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
   });
-  useEffect(() => whenSignedOut(() => queries.setQueryData(["session"], null)), []);
+  useEffect(() => whenSignedOut(endSession), []);
   if (session.isPending) return <Loading what="the console" />;
   if (session.isError) return <Failure error={session.error} retry={() => void session.refetch()} />;
   if (session.data === null) return <SignInPage onSignedIn={(made) => queries.setQueryData(["session"], made)} />;
@@ -49,6 +49,12 @@ export function SessionGate({ children }: { children: ReactNode }) {
 
 /** What was read stays with whom, and where, it was read. */
 const forgetAll = () => queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+
+/** By oneself, or because the server knows no longer who is asking: the next one may be somebody else. */
+function endSession(): void {
+  queries.setQueryData(["session"], null);
+  forgetAll();
+}
 
 function fail(error: unknown): never {
   throw error;
@@ -78,8 +84,7 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
       },
       signOut: async () => {
         await clientOf(null).deleteSession();
-        queries.setQueryData(["session"], null);
-        forgetAll();
+        endSession();
       },
     }),
     [session, workspaceId, role, scope],

@@ -174,3 +174,31 @@ test("a link leads to its workspace, which stays through a reload, and the brows
   assert.equal(await chosen.inputValue(), second);
   await page.context().close();
 });
+
+test("whoever signs in after a session ended is shown nothing that was read in it", async () => {
+  const made = await bot("not-for-others");
+  const { id, key } = await client.createApiKey({ body: { name: "ends", role: "deployer" } });
+  const page = await open({ key, path: addressOf(made) });
+  await page.getByRole("heading", { name: "not-for-others", level: 1 }).waitFor();
+  await client.revokeApiKey({ api_key_id: id });
+  await page.getByLabel("API key").waitFor();
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  let answer = () => {};
+  const isToldTo = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route(`**/v2/deployments/${made.id}`, async (route) => {
+    asked();
+    await isToldTo;
+    await route.continue();
+  });
+  await signIn(page, pierhead.apiKey);
+  await isAsked;
+  assert.equal(await page.getByRole("heading", { name: "not-for-others" }).count(), 0);
+  answer();
+  await page.getByRole("heading", { name: "not-for-others", level: 1 }).waitFor();
+  await page.context().close();
+});
