@@ -22,15 +22,13 @@ export function agoText(at: string, nowMs = Date.now()): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
-/** Reads the lines of a `.env` file: `NAME=value`, quotes around values, comments, `export` before names. */
+/** A name, and a value that quotes may lead over several lines; outside of them a `#` begins a comment. */
+const assignment = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\n#]*))/gm;
+
+/** The variables of a `.env` file, as Node and the command line read it; of two of one name the last one counts. */
 export function parseDotenv(text: string): { name: string; value: string }[] {
-  const found: { name: string; value: string }[] = [];
-  for (const line of text.split(/\r?\n/)) {
-    const [, name, raw = ""] = /^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
-    if (name === undefined) continue;
-    const quoted = /^(["'])(.*)\1/.exec(raw);
-    const value = quoted ? quoted[2] : raw.replace(/\s+#.*$/, "");
-    found.push({ name, value: (quoted?.[1] === '"' ? value?.replaceAll("\\n", "\n") : value) ?? "" });
-  }
-  return found;
+  const found = new Map<string, string>();
+  for (const [, name = "", double, single, back, bare = ""] of text.replaceAll("\r\n", "\n").matchAll(assignment))
+    found.set(name, double?.replaceAll("\\n", "\n") ?? single ?? back ?? bare.trim());
+  return [...found].map(([name, value]) => ({ name, value }));
 }
