@@ -162,6 +162,24 @@ test("the environment says what deploying the gathered changes will do, and leav
   await page.context().close();
 });
 
+test("a value of several lines is pasted and edited as it is", async () => {
+  const page = await open({ path: `${addressOf(made)}/environment` });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const key = "-----BEGIN PRIVATE KEY-----\nQUJD\n-----END PRIVATE KEY-----\n";
+  await page.evaluate((text) => navigator.clipboard.writeText(text), key);
+  await page.getByRole("button", { name: "Add a variable" }).click();
+  await page.getByLabel("Name 3").fill("SIGNING_KEY");
+  await page.getByLabel("Value of SIGNING_KEY").press("Control+v");
+  await page.getByRole("button", { name: "Show values" }).click();
+  await page.getByLabel("Value of SIGNING_KEY").press("ControlOrMeta+End");
+  await page.keyboard.type("# mine");
+  await page.getByRole("button", { name: "Deploy these changes" }).click();
+  await page.locator(".revision").nth(1).waitFor();
+  const { secrets } = await client.getDeployment({ deployment_id: made.id });
+  assert.equal(secrets.find(({ name }) => name === "SIGNING_KEY")?.value, `${key}# mine`);
+  await page.context().close();
+});
+
 test("the rows of the list are gone through, selected and opened by single keys, which are letters where one types", async () => {
   for (const name of ["row-1", "row-2", "row-3"]) {
     const body = { name, source: "internal_source" as const, source_config: {}, source_revision_config: {} };

@@ -52,12 +52,11 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
                 />
               </td>
               <td>
-                <input
-                  aria-label={`Value of ${variable.name || index + 1}`}
-                  type={isShown ? "text" : "password"}
-                  autoComplete="off"
+                <Value
+                  label={`Value of ${variable.name || index + 1}`}
+                  isShown={isShown}
                   value={variable.value}
-                  onChange={(event) => set(index, { value: event.target.value })}
+                  onValue={(value) => set(index, { value })}
                 />
               </td>
               <td className="row">
@@ -81,6 +80,31 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
       </div>
       <Paste variables={variables} onChange={onChange} />
     </>
+  );
+}
+
+/** An input makes one line of all it is given, such as of a private key: several are pasted as a whole, and edited when shown. */
+function Value(props: { label: string; isShown: boolean; value: string; onValue: (value: string) => void }) {
+  const { label, isShown, value, onValue } = props;
+  const isLong = value.includes("\n");
+  if (isShown && isLong)
+    return <textarea aria-label={label} value={value} onChange={(event) => onValue(event.target.value)} />;
+  return (
+    <input
+      aria-label={label}
+      type={isShown ? "text" : "password"}
+      autoComplete="off"
+      value={value}
+      readOnly={isLong}
+      title={isLong ? "Has several lines: show the values to edit it" : undefined}
+      onChange={(event) => onValue(event.target.value)}
+      onPaste={(event) => {
+        const text = event.clipboardData.getData("text").replaceAll("\r\n", "\n");
+        if (!text.trim().includes("\n")) return;
+        event.preventDefault();
+        onValue(text);
+      }}
+    />
   );
 }
 
