@@ -1,7 +1,8 @@
-import { useEffect, useSyncExternalStore } from "react";
+import { useEffect, useRef, useSyncExternalStore } from "react";
 import type { Event } from "../../src/contract/event.ts";
 import { queries } from "./server.ts";
 import { useSession } from "./session.tsx";
+import { useIsShown } from "./shown.ts";
 
 /** Whether news comes by itself; said at the top of each page. */
 let isLive = false;
@@ -29,11 +30,17 @@ const readAnew = () => void queries.invalidateQueries({ predicate: ({ queryKey }
 /** Many events at once, such as of a mass change, are one renewal. */
 const gatherMs = 250;
 
-/** One stream of the workspace's events; what they concern is read again. Held open while the page is in the background. */
+/** One stream of the workspace's events while the page is shown; what they concern is read again. */
 export function useWorkspaceEvents(): void {
   const { client, workspaceId } = useSession();
+  const isShown = useIsShown();
+  const hasMissed = useRef(false);
   useEffect(() => {
     if (workspaceId === "") return;
+    if (!isShown) {
+      hasMissed.current = true;
+      return;
+    }
     const ending = new AbortController();
     const touched = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -47,17 +54,19 @@ export function useWorkspaceEvents(): void {
       if (event?.deployment_id) touched.add(event.deployment_id);
       timer ??= setTimeout(renew, gatherMs);
     };
-    const watch = async (isAnew: boolean) => {
+    const watch = async () => {
       for await (const watched of client.watchEvents({}, ending.signal)) {
         setLive(true);
         if (watched.kind === "event") note(watched.event);
         // A watch that was given up does not know its place: the one after it is told nothing of what was between.
-        if (watched.kind === "reset" || (watched.kind === "open" && isAnew)) readAnew();
+        if (watched.kind === "reset" || hasMissed.current) readAnew();
+        hasMissed.current = false;
       }
     };
     const keepWatching = async () => {
-      for (let isAnew = false; !ending.signal.aborted; isAnew = true) {
-        await watch(isAnew).catch(() => {});
+      while (!ending.signal.aborted) {
+        await watch().catch(() => {});
+        hasMissed.current = true;
         setLive(false);
         await new Promise((resolve) => setTimeout(resolve, 2_000));
       }
@@ -68,5 +77,5 @@ export function useWorkspaceEvents(): void {
       clearTimeout(timer);
       setLive(false);
     };
-  }, [client, workspaceId]);
+  }, [client, workspaceId, isShown]);
 }

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
-import { addressOf, assertQuiet, dropFolder, goTo, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertQuiet, dropFolder, goTo, goToPart, setShown, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open } = world;
@@ -196,6 +196,11 @@ test("log lines of the agent appear as they are written, and are found by their 
   await fetch(`${url}/?needle=12`);
   await page.getByText("asked for /?needle=12").waitFor();
   assert.equal(await page.getByText("other=2").count(), 0);
+  await setShown(page, false);
+  await fetch(`${url}/?needle=13`);
+  await setShown(page, true);
+  await page.getByText("asked for /?needle=13").waitFor();
+  assert.equal(await page.getByText("asked for /?needle=12").count(), 1);
   await page.context().close();
 });
 

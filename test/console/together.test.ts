@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { createClient } from "../../src/client/client.ts";
 import { startTcpProxy } from "../tcp-proxy.ts";
-import { addressOf, assertQuiet, goTo, goToPart, signIn, startWorld } from "./world.ts";
+import { addressOf, assertQuiet, goTo, goToPart, setShown, signIn, startWorld } from "./world.ts";
 
 /** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */
 const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
@@ -97,18 +97,21 @@ test("a page that lost its server for minutes shows what changed meanwhile when 
   await using wire = await startTcpProxy(pierhead.url);
   const page = await open({ key: null });
   await page.clock.install();
-  await page.goto(wire.url + addressOf(made));
+  await page.goto(`${wire.url}${addressOf(made)}/logs`);
   await signIn(page, pierhead.apiKey);
   await page.getByRole("heading", { name: "away", level: 1 }).waitFor();
   const mark = page.locator(".top .status");
   await mark.getByText("live").waitFor();
+  const alert = page.locator("main [role=alert]");
+  const until = async (holds: () => Promise<boolean>) => {
+    for (let second = 0; second < 120 && !(await holds()); second += 1) await page.clock.runFor(1_000);
+    assert.ok(await holds());
+  };
   wire.become("reset");
-  for (let second = 0; second < 90 && (await mark.innerText()) === "live"; second += 1) await page.clock.runFor(1_000);
-  await mark.getByText("connecting").waitFor();
+  await until(async () => (await mark.innerText()) === "connecting" && (await alert.count()) === 1);
   await client.patchDeployment({ deployment_id: made.id, body: { display_name: "Changed meanwhile" } });
   wire.become("none");
-  for (let second = 0; second < 90 && (await mark.innerText()) !== "live"; second += 1) await page.clock.runFor(1_000);
-  await mark.getByText("live").waitFor();
+  await until(async () => (await mark.innerText()) === "live" && (await alert.count()) === 0);
   await page.clock.runFor(1_000);
   await page.getByRole("heading", { name: "Changed meanwhile", level: 1 }).waitFor({ timeout: 5_000 });
   await page.context().close();
@@ -201,4 +204,19 @@ test("whoever signs in after a session ended is shown nothing that was read in i
   answer();
   await page.getByRole("heading", { name: "not-for-others", level: 1 }).waitFor();
   await page.context().close();
+});
+
+test("a dozen tabs of one browser are served: those in the background hold no connection", async () => {
+  const made = await bot("in-many-tabs");
+  const first = await open({ path: `${addressOf(made)}/logs` });
+  const context = first.context();
+  for (let index = 0; index < 12; index += 1) {
+    const page = await context.newPage();
+    await page.goto(`${pierhead.url}${addressOf(made)}/logs`, { timeout: 10_000 });
+    await page.locator(".top .status").getByText("live").waitFor({ timeout: 10_000 });
+    await setShown(page, false);
+  }
+  await first.getByRole("link", { name: "Settings", exact: true }).click();
+  await first.getByLabel("Shown name").waitFor();
+  await context.close();
 });

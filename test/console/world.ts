@@ -93,6 +93,17 @@ export async function goToPart(page: Page, name: string): Promise<void> {
     .click();
 }
 
+/** Whether another tab is before it: a browser without a window has them all in front. */
+export async function setShown(page: Page, isShown: boolean): Promise<void> {
+  await page.evaluate(
+    (value) => {
+      Object.defineProperty(document, "visibilityState", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    },
+    isShown ? "visible" : "hidden",
+  );
+}
+
 /** The address of a deployment's page, as clients print it. */
 export const addressOf = ({ id, tenant_id }: { id: string; tenant_id: string }) =>
   `/o/${tenant_id}/host/deployments/${id}`;

@@ -110,7 +110,11 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
       )}
       <Steps revision={revision} moves={moves} />
       <WaitsFor deployment={deployment} revision={revision} />
-      {isOpen && <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />}
+      {isOpen && revision.status === "QUEUED" && <p className="soft">Its build begins when its turn comes.</p>}
+      {/* Each log that is followed takes a connection, of which a browser has six: those in the queue write nothing. */}
+      {isOpen && revision.status !== "QUEUED" && (
+        <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />
+      )}
       {earlier !== undefined && (
         <button type="button" className="plain" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
           {isDiffOpen ? "Hide" : "Show"} what changed since {shortId(earlier.id)}

@@ -1,8 +1,10 @@
 import { useEffect, useRef, useState } from "react";
 import type { FollowLogs } from "../../../src/client/client.ts";
+import { isPassing } from "../../../src/client/failure.ts";
 import type { LogEntry } from "../../../src/contract/log.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { useIsShown } from "../shown.ts";
 import { useToasts } from "./toasts.tsx";
 
 /** Lines kept on the page; older ones stay at the server. */
@@ -11,43 +13,75 @@ const linesMax = 5_000;
 /** Lines that come together are shown together. A timer runs on in a background tab, if slowly; a frame would not. */
 const gatherMs = 100;
 
+/** A server that stayed away for longer than a restart takes is looked for so often. */
+const againMs = 5_000;
+
 export interface Followed {
   lines: LogEntry[];
   isOver: boolean;
   problem: string | null;
 }
 
-/** The lines of a log, those to come included, until the page is left. */
+/** The lines of a log, those to come included, while the page is shown; what came meanwhile is there when it is again. */
 export function useLog(question: FollowLogs, tail: number): Followed {
   const { client } = useSession();
   const [followed, setFollowed] = useState<Followed>({ lines: [], isOver: false, problem: null });
+  const isShown = useIsShown();
   const asked = JSON.stringify(question);
+  const lines = useRef(followed.lines);
+  lines.current = followed.lines;
+  const hasEnded = useRef(false);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: these are what makes it another log.
   useEffect(() => {
+    hasEnded.current = false;
+    lines.current = [];
+    setFollowed({ lines: [], isOver: false, problem: null });
+  }, [client, asked, tail]);
+  useEffect(() => {
+    if (!isShown || hasEnded.current) return;
     const ending = new AbortController();
     let gathered: LogEntry[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    setFollowed({ lines: [], isOver: false, problem: null });
+    let again: ReturnType<typeof setTimeout> | undefined;
+    let isFirst = true;
     const show = (change: Partial<Followed> = {}) => {
       timer = undefined;
       const added = gathered;
+      // What was shown before the page was left is among the first lines, unless so many came that it is not.
+      const isAnew = isFirst && added.length > 0;
       gathered = [];
-      setFollowed((before) => ({ ...before, ...change, lines: [...before.lines, ...added].slice(-linesMax) }));
+      isFirst &&= !isAnew;
+      setFollowed((before) => {
+        const earlier = isAnew ? [] : before.lines;
+        return { ...before, problem: null, ...change, lines: [...earlier, ...added].slice(-linesMax) };
+      });
     };
     const follow = async () => {
-      for await (const line of client.followLogs(JSON.parse(asked) as FollowLogs, { tail, signal: ending.signal })) {
+      const options = { tail: Math.max(tail, lines.current.length), signal: ending.signal };
+      for await (const line of client.followLogs(JSON.parse(asked) as FollowLogs, options)) {
         gathered.push(line);
         timer ??= setTimeout(show, gatherMs);
       }
+      hasEnded.current = true;
       show({ isOver: true });
     };
-    follow().catch((error: unknown) => {
-      if (!ending.signal.aborted) show({ problem: textOf(error) });
-    });
+    const keepFollowing = () => {
+      setFollowed((before) => ({ ...before, problem: null }));
+      follow().catch((error: unknown) => {
+        if (ending.signal.aborted) return;
+        clearTimeout(timer);
+        show({ problem: textOf(error) });
+        isFirst = true;
+        if (isPassing(error)) again = setTimeout(keepFollowing, againMs);
+      });
+    };
+    keepFollowing();
     return () => {
       ending.abort();
       clearTimeout(timer);
+      clearTimeout(again);
     };
-  }, [client, asked, tail]);
+  }, [client, asked, tail, isShown]);
   return followed;
 }
 
