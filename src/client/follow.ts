@@ -47,6 +47,7 @@ export async function* followLogs(
   options: FollowOptions = {},
 ): AsyncGenerator<LogEntry, void, undefined> {
   const { tail, intervalMs = 1_000, signal } = options;
+  const lastOfAll = await endOfLog(read, question, signal);
   // Of none at all the newest is read, too: it says where to begin.
   const newest = tail === undefined ? [] : await readTail(read, question, Math.max(1, tail), signal);
   if (tail !== 0) yield* newest;
@@ -60,7 +61,7 @@ export async function* followLogs(
       answeredAt = performance.now();
       yield* page.logs.filter(isNew);
       if (page.next_offset === null) return;
-      from = { ...from, offset: page.next_offset };
+      from = { ...from, offset: placeBehind(page.logs, page.next_offset, lastOfAll) };
       if (page.logs.length >= pageSize) continue;
     }
     if (canWatch && from.offset !== undefined) {
@@ -71,6 +72,26 @@ export async function* followLogs(
     }
     await pause(intervalMs, signal);
   }
+}
+
+/**
+ * The newest line of all, where only some are wanted: the last of those may be long ago, and a stream from there would send
+ * the whole log. Asked for before anything else, so that all wanted ones up to it are on the pages.
+ */
+async function endOfLog(
+  read: ReadLogPage,
+  { deployment_id, type, revision_id, level, query }: FollowLogs,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  if (revision_id === undefined && level === undefined && query === undefined) return undefined;
+  const ask = () => read({ deployment_id, type, order: "desc", limit: 1 }, signal);
+  return (await patiently(ask, performance.now()))?.logs[0]?.id;
+}
+
+/** A page that is not full was the last one: of what came before the end of the log, nothing is left. */
+function placeBehind(logs: readonly LogEntry[], offset: string, lastOfAll: string | undefined): string {
+  if (lastOfAll === undefined || logs.length >= pageSize) return offset;
+  return Number(lastOfAll) > Number(offset) ? lastOfAll : offset;
 }
 
 /**

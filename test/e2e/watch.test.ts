@@ -135,3 +135,55 @@ test("waiting for a deletion ends with it, and followed logs come as they are wr
   await pierhead.client.deleteDeployment({ deployment_id: made.id, force: true });
   await gone;
 });
+
+test("a followed log that is filtered is not sent as a whole to find that nothing in it fits", async () => {
+  await using pierhead = await start();
+  const made = await create(pierhead);
+  const write = (messages: string[]) =>
+    appendLogEntries(
+      pierhead.server.db,
+      messages.map((message) => ({
+        ...{ deployment_id: made.id, revision_id: made.latest_revision_id as string, kind: "deploy", message },
+        ...{ replica_id: null, stream: "stdout", level: "INFO", logged_at: new Date(), line_key: null },
+      })),
+    );
+  await write(Array.from({ length: 2_000 }, (_, i) => `hay ${i}`));
+  let streamed = "";
+  const client = createClient({
+    baseUrl: pierhead.url,
+    apiKey: pierhead.apiKey,
+    send: fetch,
+    async fetch(input, init) {
+      const answer = await fetch(input, init);
+      const read = new TransformStream<Uint8Array, Uint8Array>({
+        transform(chunk, controller) {
+          streamed += new TextDecoder().decode(chunk);
+          controller.enqueue(chunk);
+        },
+      });
+      return new Response(answer.body?.pipeThrough(read) ?? null, answer);
+    },
+  });
+  const abort = new AbortController();
+  const found: string[] = [];
+  const question = { deployment_id: made.id, type: "deploy" as const, query: "needle" };
+  const following = (async () => {
+    for await (const { message } of client.followLogs(question, { tail: 10, signal: abort.signal }))
+      found.push(message);
+  })().catch((error: unknown) => {
+    if (!abort.signal.aborted) throw error;
+  });
+  await eventually(
+    () => streamed,
+    (text) => text !== "",
+  );
+  await write(["hay", "needle 1", "hay", "needle 2"]);
+  await eventually(
+    () => found,
+    ({ length }) => length >= 2,
+  );
+  abort.abort();
+  await following;
+  assert.deepEqual(found, ["needle 1", "needle 2"]);
+  assert.ok(!streamed.includes("hay 1999"), `${streamed.length} characters were sent`);
+});
