@@ -71,6 +71,9 @@ export const listenerLeaseMs = 30 * second;
 /** While a rollout is under way it is looked this often whether its listener still acts: its time is not counted otherwise. */
 export const listenerLookMs = minute;
 
+/** A rollout waits for a listener that was there within this time: a cluster may be rebuilt over night. */
+export const listenerAwaitedMs = 24 * 60 * minute;
+
 /** A listener silent for this long makes its deployments UNKNOWN; they keep serving. */
 export const listenerSilentMs = 5 * minute;
 

@@ -177,14 +177,14 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
     };
   }
   const lookAt = new Date(now.getTime() + listenerLookMs);
-  if (!state.isListenerActing) {
+  if (state.listener === "awaited") {
     const leftMs = (revision.deadlineAt ?? lookAt).getTime() - now.getTime();
     if (leftMs < deployTimeoutMs / 2) return { kind: "giveTime", revisionId: revision.id };
     return { kind: "wait", until: lookAt, because: listenerIsAway };
   }
   if (isOverdue(revision, now)) {
-    const message = describeCause(report?.cause ?? null) ?? overdue("healthy replicas");
-    return { kind: "failRollout", revisionId: revision.id, message };
+    const why = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
+    return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? why };
   }
   return {
     kind: "wait",
@@ -193,7 +193,9 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
   };
 }
 
-/** Nothing is given up for a data plane that cannot say how it looks there, or was told to change nothing. */
+/** For a day nothing is given up for a data plane that cannot say how it looks there, or was told to change nothing. */
+const listenerIsGone =
+  "Nobody acts for this deployment: its listener has not been there for a day. Start it, then redeploy.";
 export const listenerIsAway = "the listener does not act: it is away, or is to change nothing";
 
 /** Nothing in progress: the data plane should run the active revision and nothing else. */

@@ -18,7 +18,7 @@ export async function readState(
     status: row.status,
     activeRevisionId: row.active_revision_id,
     isDeleteForced: row.force_delete,
-    isListenerActing: row.is_listener_acting,
+    listener: row.listener,
     unsettled: row.unsettled.map((revision) => ({
       id: revision.id,
       status: revision.status,

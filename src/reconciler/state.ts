@@ -40,8 +40,8 @@ export interface DeploymentState {
   status: DeploymentStatus;
   activeRevisionId: string | null;
   isDeleteForced: boolean;
-  /** Its listener has a session, and is not to stand still. */
-  isListenerActing: boolean;
+  /** Its listener has a session and is not to stand still; it had one within a day; it had none. */
+  listener: "acting" | "awaited" | "gone";
   /** Revisions whose status is not final, oldest first. */
   unsettled: RevisionFacts[];
   /** Builds that run or that belong to an unsettled revision. */

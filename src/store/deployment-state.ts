@@ -3,7 +3,7 @@ import type { DeploymentReport } from "../contract/assignment.ts";
 import type { DeploymentStatus } from "../contract/deployment.ts";
 import type { RevisionStatus } from "../contract/revision.ts";
 import type { CommitState } from "../domain/commit-report.ts";
-import { buildTimeoutMs } from "../domain/limits.ts";
+import { buildTimeoutMs, listenerAwaitedMs } from "../domain/limits.ts";
 import type { Db } from "./database.ts";
 import { joined } from "./joined.ts";
 import { isUnsettled } from "./revisions.ts";
@@ -15,7 +15,7 @@ export interface DeploymentStateRow {
   status: DeploymentStatus;
   active_revision_id: string | null;
   force_delete: boolean;
-  is_listener_acting: boolean;
+  listener: "acting" | "awaited" | "gone";
   unsettled: {
     id: string;
     status: RevisionStatus;
@@ -67,8 +67,11 @@ const deadline = sql`case when r.deadline_at < r.status_since
 export const readDeploymentState = joined(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await sql<DeploymentStateRow>`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
-      coalesce((select l.lease_until > now() and not l.drain from listeners l where l.id = d.listener_id), false)
-        as is_listener_acting,
+      coalesce((
+        select case when l.lease_until > now() and not l.drain then 'acting'
+                    when coalesce(l.last_seen_at, l.created_at) > now() - ${sql.lit(listenerAwaitedMs)} * interval '1 millisecond'
+                      then 'awaited' end
+          from listeners l where l.id = d.listener_id), 'gone') as listener,
       coalesce((
         select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', ${deadline},
                  'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)

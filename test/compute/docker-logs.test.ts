@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { type TestContext, test } from "node:test";
 import { ContainerLog } from "../../src/compute/docker/container-log.ts";
+import { eventually } from "../eventually.ts";
 import { answeringEngine } from "./answering-engine.ts";
-import { eventually } from "./eventually.ts";
 
 test("an engine that was away while a log was asked for has it again afterwards", {
   timeout: 20_000,
@@ -61,7 +61,6 @@ async function readOn(log: ContainerLog, count: number): Promise<string[]> {
       return read.length;
     },
     (found) => found >= count,
-    5_000,
   );
   return read;
 }

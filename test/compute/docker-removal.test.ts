@@ -8,9 +8,9 @@ import { type EngineInfo, limitsOf, recordOf } from "../../src/compute/docker/co
 import { Notes } from "../../src/compute/docker/notes.ts";
 import { Replica, removeContainer } from "../../src/compute/docker/replica.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
 import { answeringEngine } from "./answering-engine.ts";
 import { anySpec } from "./conformance.ts";
-import { eventually } from "./eventually.ts";
 
 test("a container whose removal by somebody else came to nothing is removed all the same", {
   timeout: 20_000,

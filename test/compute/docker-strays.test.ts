@@ -9,10 +9,10 @@ import { agentPort, labelsOf, recordOf } from "../../src/compute/docker/containe
 import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
 import { type Note, Notes } from "../../src/compute/docker/notes.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
 import { answeringEngine } from "./answering-engine.ts";
 import { soon } from "./compute-world.ts";
 import { anySpec } from "./conformance.ts";
-import { eventually } from "./eventually.ts";
 
 const installationId = randomUUID();
 const spec = anySpec({ kind: "image", digest: "agent:1", uri: "agent:1", health_path: "/ok", rollout: "rolling" });
@@ -64,26 +64,28 @@ test("what a start leaves behind when the engine goes away in the middle is remo
       return engine.deleted;
     },
     (deleted) => deleted.length === 2,
-    5_000,
   );
   const network = `/networks/pierhead-${installationId.slice(0, 8)}-${spec.tenantId}`;
   assert.deepEqual(engine.deleted, ["/containers/stray", network]);
 });
 
-test("replicas that were killed with their machine are found as quickly as one of them", {
+test("replicas that were killed with their machine are looked at together, not one after the other", {
   timeout: 120_000,
 }, async (context) => {
-  const containers = Array.from({ length: 20 }, (_, index) => {
+  const containers = Array.from({ length: 10 }, (_, index) => {
     const record = recordOf({ ...spec, replicaId: `killed-${index}` }, { memory: "", cpu: "" });
     return { Id: record.replicaId, State: "exited", Labels: labelsOf(record, installationId), Ports: [] };
   });
-  const began = performance.now();
+  // None is answered before all have been asked about.
+  const asked = new Set<string>();
+  const all = Promise.withResolvers<void>();
   const compute = await openOn(context, (request, response) => {
-    const isAboutOne = /\/containers\/killed-\d+\/json/.test(request.url ?? "");
+    const [, id] = /\/containers\/(killed-\d+)\/json/.exec(request.url ?? "") ?? [];
+    if (id === undefined) return answerOf({ containers }, request, response);
+    if (asked.add(id).size === containers.length) all.resolve();
     const State = { Running: false, ExitCode: 137, OOMKilled: false };
-    return isAboutOne ? response.end(JSON.stringify({ State })) : answerOf({ containers }, request, response);
+    return void all.promise.then(() => response.end(JSON.stringify({ State })));
   });
-  assert.ok(performance.now() - began < 10_000, `it took ${performance.now() - began} ms`);
   const states = await compute.observe(soon());
   assert.deepEqual(new Set(states.map(({ phase }) => phase)), new Set(["exited"]));
   assert.equal(states.length, containers.length);
@@ -108,7 +110,6 @@ test("a container that somebody stopped and started again has ended: nobody is s
   const [state] = await eventually(
     () => compute.observe(soon()),
     ([found]) => found?.phase === "exited",
-    5_000,
   );
   assert.equal(state?.exit?.reason, "Lost");
   assert.match(state?.exit?.message ?? "", /stopped and started again/);

@@ -6,7 +6,7 @@ import { labels } from "../../src/compute/docker/container.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { eventually } from "../compute/eventually.ts";
+import { eventually } from "../eventually.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { ask, DockerWorld } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";

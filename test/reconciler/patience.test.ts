@@ -103,10 +103,10 @@ async function overdueRollout(db: Db) {
       sql`update listeners set drain = ${isWanted} where id = ${world.listenerId}`.execute(db.kysely),
     pass: () => reconcileDeployment(passDeps(db), id, never),
     async read() {
-      const { rows } = await sql<{ status: string; left_ms: number }>`
-        select status, extract(epoch from deadline_at - now()) * 1000 as left_ms
+      const { rows } = await sql<{ status: string; status_message: string | null; left_ms: number }>`
+        select status, status_message, extract(epoch from deadline_at - now()) * 1000 as left_ms
           from revisions where id = ${revisionId}`.execute(db.kysely);
-      return { status: rows[0]?.status, leftMs: Number(rows[0]?.left_ms) };
+      return { status: rows[0]?.status, message: rows[0]?.status_message, leftMs: Number(rows[0]?.left_ms) };
     },
   };
 }
@@ -135,4 +135,14 @@ eachDatabase("one whose listener acts is given up when its time is over", async 
   await rollout.openSession();
   await rollout.pass();
   assert.equal((await rollout.read()).status, "DEPLOY_FAILED");
+});
+
+eachDatabase("one whose listener has not been there for a day is given up, and says so", async (db) => {
+  const rollout = await overdueRollout(db);
+  await closeListenerSession(db, await rollout.openSession());
+  await sql`update listeners set last_seen_at = now() - interval '25 hours'`.execute(db.kysely);
+  await rollout.pass();
+  const { status, message } = await rollout.read();
+  assert.equal(status, "DEPLOY_FAILED");
+  assert.match(message ?? "", /its listener has not been there for a day/);
 });

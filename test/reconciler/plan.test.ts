@@ -174,7 +174,7 @@ function world(given: Partial<DeploymentState>): DeploymentState {
     status: "READY",
     activeRevisionId: null,
     isDeleteForced: false,
-    isListenerActing: true,
+    listener: "acting",
     unsettled: [],
     builds: [],
     assignment: null,

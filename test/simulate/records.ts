@@ -80,7 +80,7 @@ export class DeploymentRecord {
       status: this.status,
       activeRevisionId: this.activeRevisionId,
       isDeleteForced: this.isDeleteForced,
-      isListenerActing: true,
+      listener: "acting",
       unsettled: this.revisions
         .filter(({ status }) => !isFinal(status))
         .map(({ id, status, deadlineAt, hasArtifact }) => ({ id, status, deadlineAt, hasArtifact, traceparent: null })),
