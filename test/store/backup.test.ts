@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { sql } from "kysely";
+import { secretsBytesMax } from "../../src/domain/limits.ts";
 import { loadBackup, reviveRestored, writeBackup } from "../../src/store/backup.ts";
 import { type Db, openDatabase } from "../../src/store/database.ts";
 import { findEventBounds } from "../../src/store/events.ts";
@@ -91,6 +92,30 @@ eachDatabase(
     const { rows: builds } = await sql`select 1 from builds`.execute(db.kysely);
     assert.equal(builds.length, 0);
   },
+);
+
+eachDatabase(
+  "the largest secrets that there may be come back, however many",
+  async (db) => {
+    const { id } = await makeDeployment(db, await makeWorld(db));
+    const { activeKeyId } = await openSealer(db, randomBytes(32));
+    // Together more than PostgreSQL takes in one array of JSON.
+    await sql`
+      insert into secret_sets (id, tenant_id, deployment_id, data_key_id, sealed)
+      select gen_random_uuid(), tenant_id, id, ${activeKeyId}, decode(repeat('ab', ${secretsBytesMax}), 'hex')
+        from deployments, generate_series(1, 130) where id = ${id}`.execute(db.kysely);
+    const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
+    try {
+      const { signal } = new AbortController();
+      const { manifest } = await writeBackup(db, directory, { version: "test", signal });
+      await loadBackup(db, directory, manifest);
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+    const { rows } = await sql<{ count: number }>`select count(*) as count from secret_sets`.execute(db.kysely);
+    assert.equal(rows[0]?.count, 130);
+  },
+  { kinds: ["postgres"] },
 );
 
 eachDatabase(
