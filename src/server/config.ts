@@ -29,6 +29,7 @@ import {
   optionalWhole,
   type Read,
   readSettings,
+  requireScheme,
   text,
   whole,
 } from "./setting.ts";
@@ -328,6 +329,10 @@ const serviceSecretLengthMin = 32;
  */
 export function readConfig(environment: Environment): Config {
   const read = readSettings(settings, environment);
+  const postgres = ["postgresql", "postgres"];
+  requireScheme("DATABASE_URL", read.databaseUrl, postgres, /^(\/|socket:)/);
+  requireScheme("PIERHEAD_AGENT_POSTGRES_URL", read.agentPostgresUrl, postgres);
+  requireScheme("PIERHEAD_AGENT_REDIS_URL", read.agentRedisUrl, ["redis", "rediss"]);
   if (read.serviceSecret !== undefined && read.serviceSecret.length < serviceSecretLengthMin) {
     throw new Error(`PIERHEAD_SERVICE_KEY_SECRET must have ${serviceSecretLengthMin} characters at least`);
   }

@@ -33,6 +33,21 @@ export function optional(name: string, shown: string, meaning: string): Setting<
   return { name, fallback: shown, meaning, read: (value) => value };
 }
 
+/**
+ * An address whose scheme is one of these, or `other` says that it is good.
+ * @throws Error naming the variable; not the address, which may hold a password.
+ */
+export function requireScheme(
+  name: string,
+  value: string | undefined,
+  schemes: readonly string[],
+  other?: RegExp,
+): void {
+  if (value === undefined || other?.test(value) || schemes.includes(URL.parse(value)?.protocol.slice(0, -1) ?? ""))
+    return;
+  throw new Error(`${name} must be such as ${schemes[0]}://user:password@host/name`);
+}
+
 /** For what clients send in a header, which has no blanks at its ends: a key from a file that ends with a newline fitted nobody's. */
 export function optionalKey(name: string, shown: string, meaning: string): Setting<string | undefined> {
   return { name, fallback: shown, meaning, read: (value) => value?.trim() || undefined };

@@ -45,3 +45,30 @@ test("keys that clients send in a header are read without the newline at the end
 test("a number that is left blank is none, not 0", () => {
   assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });
+
+test("an address of a database that is none is named, and its password is not repeated", () => {
+  const nothing = /^Error: (\w+) must be /;
+  for (const [name, given] of [
+    ["DATABASE_URL", "mysql://root:canary@db/pierhead"],
+    ["DATABASE_URL", "db.internal/pierhead?password=canary"],
+    ["DATABASE_URL", "postgresql://pierhead:canary@db:port/pierhead"],
+    ["PIERHEAD_AGENT_POSTGRES_URL", "db.internal:5432"],
+    ["PIERHEAD_AGENT_REDIS_URL", "postgresql://u:canary@cache"],
+  ] as const) {
+    assert.throws(
+      () => readConfig({ [name]: given }),
+      (error: Error) => nothing.exec(String(error))?.[1] === name && !error.message.includes("canary"),
+      given,
+    );
+  }
+  for (const given of [
+    "postgres://u:p@db",
+    "postgresql://u@%2Fvar%2Frun/pierhead?sslmode=require",
+    "postgresql:///pierhead?host=/var/run/postgresql",
+    "/var/run/postgresql pierhead",
+    "socket:/var/run/postgresql?db=pierhead",
+  ]) {
+    assert.equal(readConfig({ DATABASE_URL: given }).databaseUrl, given);
+  }
+  assert.equal(readConfig({ PIERHEAD_AGENT_REDIS_URL: "rediss://u:p@cache:6380/1" }).compute, "process");
+});
