@@ -257,7 +257,7 @@ test("a backup that takes long answers meanwhile, so that neither a proxy nor th
   try {
     await using pierhead = await startTestServer({ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "none" });
     await using slow = await slowTable(postgres.url);
-    const ask = (leaving = AbortSignal.timeout(25_000)) =>
+    const ask = (leaving = AbortSignal.timeout(60_000)) =>
       fetch(`${pierhead.url}/v2/admin/backup`, { headers: { "x-api-key": pierhead.apiKey }, signal: leaving });
     const leaving = new AbortController();
     const [{ body }] = await Promise.all([ask(), ask(leaving.signal)]);
