@@ -188,6 +188,14 @@ export class ReconcilerLoop {
   }
 
   async #resync(): Promise<void> {
+    // A database that is away says nothing of listeners either; that claims fail is told already.
+    if (
+      !(await this.#noteWork().then(
+        () => true,
+        () => false,
+      ))
+    )
+      return;
     await watchListeners(this.#deps);
     if ((await resync(this.#deps, this.#metrics)) > 0) this.#look();
   }

@@ -15,6 +15,8 @@ export function noteSilentListeners(db: Db, silentMs: number): Promise<number> {
         select id, recently, case when recently then '{UNKNOWN}' else '{READY,UNUSED}' end::text[] as moving
           from (select id, last_seen_at >= now() - ${silentMs} * interval '1 millisecond' as recently
                   from listeners where last_seen_at is not null) l
+         -- While no server was there, none could be heard.
+         where recently or not exists (select from clock where resumed_at >= now() - ${silentMs} * interval '1 millisecond')
       )
       select d.id, d.status, case when h.recently then 'READY' else 'UNKNOWN' end as next
         from heard h join deployments d

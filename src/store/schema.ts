@@ -281,6 +281,7 @@ interface ReconcileQueueTable {
 interface ClockTable {
   mark: Date;
   worked_at: Generated<Date>;
+  resumed_at: Date | null;
 }
 
 interface LeaseTable {

@@ -3,7 +3,7 @@ import type { Database } from "./schema.ts";
 
 /** Moments that are so far from now, not ones of a calendar: they move with the clock. A test compares it with the tables. */
 export const spans: Readonly<Record<string, readonly string[]>> = {
-  clock: ["mark", "worked_at"],
+  clock: ["mark", "worked_at", "resumed_at"],
   revisions: ["deadline_at"],
   builds: ["lease_until"],
   reconcile_queue: ["run_at", "lease_until"],

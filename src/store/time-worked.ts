@@ -12,7 +12,8 @@ const pauseMinMs = 10_000;
 /**
  * Notes that a server looks for work now. When none has for a while, because all of them were stopped, dead or frozen, or
  * because the database was away, the deadlines of revisions are so much later: they bound what a server may take, and a
- * deploy that was accepted before goes on after. Nothing as long as the database's clock is not what this server believes.
+ * deploy that was accepted before goes on after. Listeners, whom nobody could hear, have the time to be heard again. Nothing
+ * as long as the database's clock is not what this server believes.
  * @returns for how long nobody did, in ms: 0 mostly.
  */
 export async function noteWork(db: Db): Promise<number> {
@@ -25,7 +26,8 @@ export async function noteWork(db: Db): Promise<number> {
     ), postponed as (
       update revisions r set deadline_at = deadline_at + length from pause where ${isUnsettled("r")} and deadline_at is not null
     ), noted as (
-      update clock set worked_at = greatest(clock.worked_at, now()) from before
+      update clock set worked_at = greatest(clock.worked_at, now()),
+                       resumed_at = case when exists (select from pause) then now() else resumed_at end from before
     )
     select (extract(epoch from length) * 1000)::float8 as ms from pause`.execute(db.kysely);
   return Math.round(rows[0]?.ms ?? 0);

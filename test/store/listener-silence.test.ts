@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { Db } from "../../src/store/database.ts";
 import { findForgottenDeployments } from "../../src/store/deployment-state.ts";
 import { noteSilentListeners } from "../../src/store/listener-silence.ts";
+import { noteWork } from "../../src/store/time-worked.ts";
 import { eachDatabase } from "../database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
@@ -55,5 +56,20 @@ eachDatabase(
         { from: "UNKNOWN", to: "READY" },
       ],
     );
+  },
+);
+
+eachDatabase(
+  "a listener that nobody could hear, as no server was there, has its time to be heard again",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id, revisionId } = await makeDeployment(db, world);
+    await serve(db, id, revisionId, "READY");
+    await seen(db, "10 minutes");
+    await sql`update clock set worked_at = now() - interval '10 minutes'`.execute(db.kysely);
+    await noteWork(db);
+    assert.equal(await noteSilentListeners(db, silentMs), 0);
+    await sql`update clock set resumed_at = now() - interval '6 minutes'`.execute(db.kysely);
+    assert.equal(await noteSilentListeners(db, silentMs), 1);
   },
 );
