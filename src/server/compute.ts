@@ -31,7 +31,10 @@ export async function openCompute(
         logger,
         isRootReadOnly: config.dockerReadOnlyRoot,
         imagesBytesMax: config.dockerImagesMaxGib * 1024 ** 3,
-        ...(imageNames && { credentialOf: (uri: string) => imageNames.credentialOf(uri) }),
+        ...(imageNames && {
+          credentialOf: (uri: string) => imageNames.credentialOf(uri),
+          placeOf: (uri: string) => imageNames.placeOf(uri),
+        }),
       });
     }
     case "simulated": {

@@ -88,6 +88,13 @@ export class ImageNames {
     return { ok: true, uri: `${this.#ownHost()}/${name}@${digest}`, digest, keepsState: keepsState(labels) };
   }
 
+  /** Where an image that was resolved before is to be had: this server may have listened elsewhere then. */
+  placeOf(uri: string): string {
+    const own = uri.includes("@") && this.#mayBeOwnHost(uri) ? parseOwnImage(uri) : null;
+    if (own === null || typeof this.#registry === "string") return uri;
+    return `${this.#ownHost()}/${repositoryPrefix(own.deploymentId)}${own.name}@${own.reference}`;
+  }
+
   /** What the engine pulls an image with. A name that is ours was resolved before: its tenant may have it. */
   async credentialOf(uri: string): Promise<RegistryCredential | null> {
     const own = this.#isOwnHost(uri) ? parseOwnImage(uri) : null;

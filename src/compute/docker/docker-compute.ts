@@ -29,6 +29,8 @@ export interface DockerComputeOptions {
   imagesBytesMax?: number;
   /** For the registry of an image; asked at each pull. Default: none is needed. */
   credentialOf?: (uri: string) => Promise<RegistryCredential | null>;
+  /** As of `Images`. */
+  placeOf?: (uri: string) => string;
 }
 
 export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
@@ -76,7 +78,8 @@ class DockerCompute implements DockerComputeDriver {
     this.#options = options;
     this.#info = options.info;
     this.#engine = engine;
-    this.#images = new Images(engine, { installationId, credentialOf: options.credentialOf ?? (async () => null) });
+    const { credentialOf = async () => null, placeOf } = options;
+    this.#images = new Images(engine, { installationId, credentialOf, ...(placeOf && { placeOf }) });
     this.#networks = new Networks(engine, installationId);
     this.#ground = {
       engine,

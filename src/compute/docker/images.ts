@@ -33,15 +33,22 @@ const pullTimeoutMs = 1_800_000;
 export class Images {
   readonly #engine: Engine;
   readonly #credentialOf: (uri: string) => Promise<RegistryCredential | null>;
+  readonly #placeOf: (uri: string) => string;
   readonly #usedRepository: string;
   readonly #pulls = new Map<string, { done: Promise<void>; waiting: number; abort: AbortController }>();
 
   constructor(
     engine: Engine,
-    options: { installationId: string; credentialOf: (uri: string) => Promise<RegistryCredential | null> },
+    options: {
+      installationId: string;
+      credentialOf: (uri: string) => Promise<RegistryCredential | null>;
+      /** Where an image is to be had now that was called so before. Default: there. */
+      placeOf?: (uri: string) => string;
+    },
   ) {
     this.#engine = engine;
     this.#credentialOf = options.credentialOf;
+    this.#placeOf = options.placeOf ?? ((uri) => uri);
     this.#usedRepository = usedRepository(options.installationId);
   }
 
@@ -58,7 +65,8 @@ export class Images {
     const pinned = isPinnedById ? await this.#find(digest) : undefined;
     // The name of what was built here says its content; any other may mean another image by now, here or in a registry.
     if (isPinnedById && !isBuiltHere && pinned === undefined) throw gone(uri);
-    const found = pinned ?? (await this.#find(uri));
+    const place = this.#placeOf(uri);
+    const found = pinned ?? (await this.#find(uri)) ?? (place === uri ? undefined : await this.#find(place));
     if (found !== undefined) {
       if (found.RepoTags?.some((tag) => tag.startsWith(`${this.#usedRepository}:`))) await this.#markUsed(found.Id);
       return found.Id;
@@ -66,9 +74,9 @@ export class Images {
     if (isBuiltHere) {
       throw new UnusableSpec("The image of this revision is gone from this server. Build it again.");
     }
-    await this.#pullOnce(uri, signal);
-    const pulled = await this.#find(uri);
-    if (pulled === undefined) throw new Error(`image ${uri} was pulled and is not there`);
+    await this.#pullOnce(place, signal);
+    const pulled = await this.#find(place);
+    if (pulled === undefined) throw new Error(`image ${place} was pulled and is not there`);
     await this.#markUsed(pulled.Id);
     return pulled.Id;
   }
