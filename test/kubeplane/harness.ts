@@ -71,13 +71,15 @@ interface PlaceOptions {
   /** In the namespace of another one. */
   beside?: Place;
   listenerId?: string;
+  /** Named before its own. */
+  firstNamespace?: string;
 }
 
 /** A namespace with the shipped Role, and a listener that follows a control plane of ours there. */
 export async function openPlace(
   plane: Plane,
   changed: Partial<ClusterPolicy> = {},
-  { url, clock = systemClock, logger = ownLogger, beside, listenerId }: PlaceOptions = {},
+  { url, clock = systemClock, logger = ownLogger, beside, listenerId, firstNamespace }: PlaceOptions = {},
 ): Promise<Place> {
   const namespace = beside?.namespace ?? (await plane.newNamespace());
   if (beside === undefined) await grant(plane, namespace);
@@ -87,7 +89,7 @@ export async function openPlace(
   const api = new ApiServer({ ...address, url: url ?? address.url });
   const cluster = await openKubernetesCluster({
     api,
-    namespaces: [namespace],
+    namespaces: firstNamespace === undefined ? [namespace] : [firstNamespace, namespace],
     discoverMs: 300,
     policy: { ...policy, ...changed },
     logger,

@@ -4,7 +4,7 @@ import { after, before, suite, test } from "node:test";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import { eventually } from "../eventually.ts";
-import { newRun, openPlace, startWorld } from "./harness.ts";
+import { grant, newRun, openPlace, startWorld } from "./harness.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
@@ -114,6 +114,26 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     const { deployment_id } = again.controlPlane.assign({ deployment_id: randomUUID(), slug, target: newRun(again) });
     const report = await again.reported(deployment_id, ({ cause }) => cause !== null);
     assert.match(report.cause?.message ?? "", new RegExp(`The ConfigMap ${slug} .* is not of this deployment`));
+  });
+
+  test("a deployment that names no namespace stays where it was made when another one is named first", async () => {
+    await using place = await openPlace(world.plane);
+    const { deployment_id, slug } = await place.deployed(newRun(place));
+    await place.listener.stop();
+    const firstNamespace = await world.plane.newNamespace();
+    await grant(world.plane, firstNamespace);
+    const { listenerId } = place.controlPlane;
+    await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
+    const next = newRun(again, "127.0.0.1:1/agent:2");
+    // Of a higher generation than what the cluster has, as it would be.
+    for (let generation = 1; generation <= 3; generation++) {
+      again.controlPlane.assign({ deployment_id, slug, target: next });
+    }
+    await again.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    const { template } = (await place.get<DeploymentView>("Deployment", slug))?.spec ?? {};
+    assert.match(JSON.stringify(template), new RegExp(next.revision_id));
+    const { items } = await world.plane.admin.list("Deployment", firstNamespace, {}, AbortSignal.timeout(30_000));
+    assert.deepEqual(items, [], "nothing was begun anew elsewhere");
   });
 
   test("what somebody else changes or deletes is made right again", async () => {

@@ -47,6 +47,8 @@ class KubernetesCluster implements ClusterCompute {
     string,
     { deploymentId: string; namespace: string; name: string; container: string }
   >();
+  /** Where deployments live that name no namespace. */
+  readonly #homes = new Map<string, string>();
   readonly #usage: UsageReader;
   readonly #rediscovery: NodeJS.Timeout;
   #traits: ClusterTraits;
@@ -65,7 +67,7 @@ class KubernetesCluster implements ClusterCompute {
   }
 
   async apply(workload: Workload, signal: AbortSignal): Promise<Applied> {
-    const namespace = this.#namespace(workload.cluster.namespace);
+    const namespace = await this.#namespaceOf({ ...workload, namespace: workload.cluster.namespace }, signal);
     const placed = { ...workload, cluster: { ...workload.cluster, namespace } };
     const { api, policy } = this.#options;
     const ground = { api, policy, traits: this.#traits };
@@ -87,9 +89,10 @@ class KubernetesCluster implements ClusterCompute {
     }
   }
 
-  async look({ deploymentId, ...key }: ClusterKey, signal: AbortSignal): Promise<ClusterSight> {
+  async look(key: ClusterKey, signal: AbortSignal): Promise<ClusterSight> {
     const { api } = this.#options;
-    const namespace = this.#namespace(key.namespace);
+    const { deploymentId } = key;
+    const namespace = await this.#namespaceOf(key, signal);
     const query = { labelSelector: selectorText(deploymentId) };
     const list = async <T>(kind: string) => (await api.list<T>(kind, namespace, query, signal)).items;
     const [deployments, replicaSets, pods, claims] = await Promise.all([
@@ -121,7 +124,10 @@ class KubernetesCluster implements ClusterCompute {
     // From here on nothing is drift.
     this.#written.delete(deploymentId);
     const removal = await removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
-    if (removal.isGone) this.#forgetContainers(deploymentId);
+    if (removal.isGone) {
+      this.#forgetContainers(deploymentId);
+      this.#homes.delete(deploymentId);
+    }
     return removal;
   }
 
@@ -202,8 +208,25 @@ class KubernetesCluster implements ClusterCompute {
     }
   }
 
-  #namespace(wanted: string | null): string {
-    return wanted ?? (this.#options.namespaces[0] as string);
+  /** The first one, unless it lives in another one already: there its data is, whichever is named first by now. */
+  async #namespaceOf(
+    { deploymentId, namespace: wanted }: Pick<ClusterKey, "deploymentId" | "namespace">,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { api, namespaces } = this.#options;
+    const [first, ...others] = namespaces as [string, ...string[]];
+    if (wanted !== null || others.length === 0) return wanted ?? first;
+    const known = this.#homes.get(deploymentId);
+    if (known !== undefined) return known;
+    const query = { labelSelector: selectorText(deploymentId) };
+    let home = first;
+    for (const namespace of namespaces) {
+      if ((await api.list("ConfigMap", namespace, query, signal)).items.length === 0) continue;
+      home = namespace;
+      break;
+    }
+    this.#homes.set(deploymentId, home);
+    return home;
   }
 }
 
