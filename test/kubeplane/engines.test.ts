@@ -138,7 +138,19 @@ suite("databases, autoscalers and routes", () => {
         { timeoutMs: 60_000 },
       );
     await serving(second.revision_id);
-    assert.ok(await place.get("HTTPRoute", slug), "the route is of the Gateway API now");
+    const route = await place.get("HTTPRoute", slug);
+    assert.ok(route, "the route is of the Gateway API now");
+    const { generation } = place.controlPlane.assignments.get(deployment_id) ?? {};
+    await place.reported(
+      deployment_id,
+      (report) => report.generation === generation && report.target_phase === "ready",
+    );
+    await world.plane.admin.remove("HTTPRoute", route.metadata, {}, AbortSignal.timeout(10_000));
+    await eventually(
+      () => place.get("HTTPRoute", slug),
+      (again) => again !== null && again.metadata.uid !== route.metadata.uid,
+      { timeoutMs: 30_000, what: "put right, as what was there from the start is" },
+    );
     assert.equal(await place.get("Ingress", slug), null, "and the Ingress is gone");
     assert.ok(await place.get("ScaledObject", `${slug}-queue`));
     assert.ok(await place.get("HorizontalPodAutoscaler", slug));

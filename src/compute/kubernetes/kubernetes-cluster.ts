@@ -40,6 +40,7 @@ class KubernetesCluster implements ClusterCompute {
   readonly type = "kubernetes";
   readonly #options: KubernetesOptions;
   readonly #life = new AbortController();
+  readonly #watched = new Set<string>();
   readonly #written = new Map<string, WrittenObjects>();
   /** What is seen while a deployment is being applied is judged afterwards, when it is known what was ours. */
   readonly #applying = new Map<string, WatchEvent[]>();
@@ -150,18 +151,8 @@ class KubernetesCluster implements ClusterCompute {
   }
 
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void {
-    const { api, namespaces, logger } = this.#options;
-    const { signal } = this.#life;
     this.#changed = changed;
-    for (const namespace of namespaces) {
-      for (const kind of [...childKinds(this.#traits), "ConfigMap", "Pod"]) {
-        const onEvent = (event: WatchEvent) => {
-          const deploymentId = event.object.metadata.labels?.[deploymentLabel];
-          if (deploymentId !== undefined) this.#tell(deploymentId, event);
-        };
-        void watchKind(api, { kind, namespace, labelSelector: managedText }, { onEvent, logger, signal });
-      }
-    }
+    this.#watch();
   }
 
   async readLogs(replicaId: string, after: string | null, bytesMax: number): Promise<ReplicaLogChunk> {
@@ -174,6 +165,23 @@ class KubernetesCluster implements ClusterCompute {
     clearInterval(this.#rediscovery);
     this.#life.abort(new Error("the cluster is closed"));
     this.#options.api.close();
+  }
+
+  /** Every kind that is served by now and was not before. */
+  #watch(): void {
+    const { api, namespaces, logger } = this.#options;
+    const { signal } = this.#life;
+    const onEvent = (event: WatchEvent) => {
+      const deploymentId = event.object.metadata.labels?.[deploymentLabel];
+      if (deploymentId !== undefined) this.#tell(deploymentId, event);
+    };
+    for (const kind of [...childKinds(this.#traits), "ConfigMap", "Pod"]) {
+      if (this.#watched.has(kind)) continue;
+      this.#watched.add(kind);
+      for (const namespace of namespaces) {
+        void watchKind(api, { kind, namespace, labelSelector: managedText }, { onEvent, logger, signal });
+      }
+    }
   }
 
   #forgetContainers(deploymentId: string): void {
@@ -203,6 +211,7 @@ class KubernetesCluster implements ClusterCompute {
         this.#options.api,
         AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)]),
       );
+      if (this.#watched.size > 0) this.#watch();
     } catch {
       // What was found before still holds.
     }
