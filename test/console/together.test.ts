@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
@@ -219,4 +222,29 @@ test("a dozen tabs of one browser are served: those in the background hold no co
   await first.getByRole("link", { name: "Settings", exact: true }).click();
   await first.getByLabel("Shown name").waitFor();
   await context.close();
+});
+
+test("an upload that failed under one name, and was refused under another, is made under the first after all", async () => {
+  await bot("taken");
+  const folder = await mkdtemp(path.join(tmpdir(), "pierhead-folder-"));
+  after(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(path.join(folder, "pierhead.json"), JSON.stringify({ start: ["node", "server.js"] }));
+  const page = await open({ path: "/host/new" });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.locator("input[type=file]").setInputFiles(folder);
+  await page.getByLabel("Config file").fill("pierhead.json");
+  const create = async (name: string) => {
+    await page.getByLabel("Name", { exact: true }).fill(name);
+    await page.getByRole("button", { name: "Create and deploy" }).click();
+  };
+  const refusal = { status: 403, json: { detail: "This upload URL is not valid or has expired." } };
+  await page.route("**/uploads/**", (route) => route.fulfill(refusal));
+  await create("wanted");
+  await page.getByRole("alert").getByText("This upload URL is not valid").waitFor();
+  await page.unrouteAll({ behavior: "wait" });
+  await create("taken");
+  await page.getByRole("alert").getByText("already exists").waitFor();
+  await create("wanted");
+  await page.getByRole("heading", { name: "wanted", level: 1 }).waitFor({ timeout: 10_000 });
+  await page.context().close();
 });

@@ -225,8 +225,9 @@ async function createFrom(client: Client, draft: Draft, begun: { current: Begun 
   if (draft.source !== "internal_source") return client.createDeployment({ body: bodyOf(draft) });
   const archive = await archiveOf(draft.files);
   const asked = JSON.stringify(bodyOf(draft));
-  if (begun.current !== null && begun.current.asked !== asked) await discard(client, begun.current.made);
-  else if (begun.current !== null) return deploySource(client, begun.current.made, draft, archive);
+  if (begun.current?.asked === asked) return deploySource(client, begun.current.made, draft, archive);
+  if (begun.current !== null) await discard(client, begun.current.made);
+  begun.current = null;
   const made = await client.createDeployment({ body: bodyOf(draft) });
   begun.current = { made, asked };
   return deploySource(client, made, draft, archive);
