@@ -248,3 +248,13 @@ test("an upload that failed under one name, and was refused under another, is ma
   await page.getByRole("heading", { name: "wanted", level: 1 }).waitFor({ timeout: 10_000 });
   await page.context().close();
 });
+
+test("a server that offers images alone is not asked for a template", async () => {
+  const selfHosted = await startWorld({ PIERHEAD_MODE: "self_hosted", PIERHEAD_COMPUTE: "none" });
+  const page = await selfHosted.open({ path: "/host/new" });
+  await page.getByLabel("Image", { exact: true }).fill("registry.example.org/team/agent:1.4", { timeout: 5_000 });
+  await page.getByLabel("Name", { exact: true }).fill("imaged");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.getByRole("heading", { name: "imaged", level: 1 }).waitFor();
+  await page.context().close();
+});

@@ -23,7 +23,9 @@ export function NewDeploymentPage() {
   const { client, mayChange } = useSession();
   const { say } = useToasts();
   const navigate = useNavigate();
-  const [draft, setDraft] = useState<Draft>(emptyDraft);
+  const offered = useOfferedSources();
+  const [typed, setDraft] = useState<Draft>(emptyDraft);
+  const draft = { ...typed, source: offered.find((kind) => kind === typed.source) ?? offered[0] ?? typed.source };
   const begun = useRef<Begun | null>(null);
   const problems = problemsOf(draft);
   const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }));
@@ -46,7 +48,12 @@ export function NewDeploymentPage() {
           create.mutate();
         }}
       >
-        <SourceChoice draft={draft} change={change} />
+        <Tabs
+          label="Source"
+          value={draft.source}
+          onValue={(source) => change({ source })}
+          options={offered.map((value) => ({ value, text: sourceNames[value] }))}
+        />
         <SourceFields draft={draft} change={change} problems={problems} />
         <General draft={draft} change={change} problems={problems} />
         {create.isError && (
@@ -75,19 +82,12 @@ interface FormProps {
   problems: Problems;
 }
 
-function SourceChoice({ draft, change }: Pick<FormProps, "draft" | "change">) {
+/** Of those that can be made here the ones that the server takes in its mode; the first one is asked for. */
+function useOfferedSources(): Draft["source"][] {
   const { client } = useSession();
   const info = useQuery({ queryKey: ["info"], queryFn: () => client.getInfo(), staleTime: Number.POSITIVE_INFINITY });
-  const kinds = (["internal_template", "github", "internal_source", "external_docker"] as const).filter(
+  return (["internal_template", "github", "internal_source", "external_docker"] as const).filter(
     (kind) => info.data?.sources.includes(kind) ?? true,
-  );
-  return (
-    <Tabs
-      label="Source"
-      value={draft.source}
-      onValue={(source) => change({ source })}
-      options={kinds.map((value) => ({ value, text: sourceNames[value] }))}
-    />
   );
 }
 
