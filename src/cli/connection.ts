@@ -42,7 +42,8 @@ export async function findConnection(options: ConnectionOptions, context: CliCon
   const isStored = stored?.url !== undefined && sameOrigin(stored.url, url);
   const [apiKey, apiKeyFrom] = first([
     [await readKeyFile(options.apiKeyFile, context), "--api-key-file"],
-    [env.PIERHEAD_API_KEY, "PIERHEAD_API_KEY"],
+    // A secret that was made of a file ends with a line end, which no header may have.
+    [env.PIERHEAD_API_KEY?.trim(), "PIERHEAD_API_KEY"],
     [isStored ? stored.api_key : undefined, from],
   ]) ?? [undefined, "none"];
   const workspaceId =

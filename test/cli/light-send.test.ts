@@ -7,6 +7,7 @@ import { lightSend } from "../../src/cli/light-send.ts";
 import { ApiFailure, createClient, ServerUnreachable } from "../../src/client/client.ts";
 import { startAnswering } from "../client/answering.ts";
 import { startTlsDoor } from "../tls-door.ts";
+import { runCli } from "./run-cli.ts";
 
 const deployment_id = "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11";
 const light = (baseUrl: string) => createClient({ baseUrl, apiKey: "key", workspaceId: "w", send: lightSend({}) });
@@ -65,6 +66,14 @@ test("who does not answer, hangs up or does not listen is unreachable, after as 
   const nobody = await failureOf(light("http://127.0.0.1:1").getInfo());
   assert.ok(nobody instanceof ServerUnreachable);
   assert.match(nobody.message, /ECONNREFUSED/);
+});
+
+test("a key of the environment that came with its line end, as from a file or a secret, is the key", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
+  const env = { PIERHEAD_URL: server.url, PIERHEAD_API_KEY: "ph_key\n" };
+  const { code, stderr } = await runCli(["list", "--json"], { env });
+  assert.equal(code, 0, stderr);
+  assert.equal(server.asked[0]?.headers["x-api-key"], "ph_key");
 });
 
 test("an answer that ends too early is none", async () => {
