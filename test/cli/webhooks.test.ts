@@ -93,6 +93,19 @@ test("a webhook is made, tried, looked at, sent again, switched off and on, give
   assert.match((await cli(["webhooks", "test", "CI"])).stderr, /There is no webhook "CI"/);
 });
 
+test("a message that many came after is sent again, and its outcome is told", async () => {
+  await using receiver = await startReceiver(() => ({ status: 200, body: "thanks" }));
+  const { id: webhook_id } = await server.client.createWebhook({ body: { url: receiver.url, description: "busy" } });
+  const { id } = await server.client.testWebhook({ webhook_id });
+  for (let sent = 0; sent < 100; sent += 1) await server.client.testWebhook({ webhook_id });
+  await eventually(
+    () => receiver.received.length,
+    (count) => count >= 101,
+  );
+  assert.match((await done(["webhooks", "redeliver", "busy", id])).stdout, /^delivered: 200 in/);
+  await server.client.deleteWebhook({ webhook_id });
+});
+
 test("events are shown oldest first, of one deployment or all, and followed until Ctrl-C", async () => {
   const { id } = await create("timeline");
   await eventually(

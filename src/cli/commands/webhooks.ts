@@ -133,12 +133,9 @@ const attemptPatienceMs = 20_000;
 
 /** Waits for the attempt that was asked for, and shows how it went. */
 async function showAttempt(session: Session, sent: WebhookDelivery): Promise<void> {
-  const client = await session.client();
   const endAt = performance.now() + attemptPatienceMs;
   for (;;) {
-    const page = { webhook_id: sent.webhook_id, page_size: 100 };
-    const { items } = await client.listWebhookDeliveries(page, { signal: session.signal });
-    const delivery = items.find(({ id }) => id === sent.id) ?? sent;
+    const delivery = (await readDelivery(session, sent)) ?? sent;
     const isOver = delivery.attempts > 0 && (delivery.response_status !== null || delivery.error !== null);
     if (!isOver && performance.now() < endAt) {
       await new Promise((resolve) => setTimeout(resolve, 200));
@@ -151,6 +148,17 @@ async function showAttempt(session: Session, sent: WebhookDelivery): Promise<voi
     }
     return;
   }
+}
+
+/** One that is sent again stays where it was, behind all that came after it. */
+async function readDelivery(
+  session: Session,
+  { webhook_id, id }: WebhookDelivery,
+): Promise<WebhookDelivery | undefined> {
+  const client = await session.client();
+  const all = client.all("listWebhookDeliveries", { webhook_id }, { signal: session.signal });
+  for await (const delivery of all) if (delivery.id === id) return delivery;
+  return undefined;
 }
 
 async function settingsOf(session: Session, { types, deployment, description, enable, disable }: Settings) {
