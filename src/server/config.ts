@@ -84,6 +84,11 @@ export const settings = {
     "32 bytes, base64 or hex; wraps the keys that seal secrets.",
   ),
   masterKeyFile: optional("PIERHEAD_MASTER_KEY_FILE", "<data dir>/master.key", "File with the master key."),
+  previousMasterKey: optional(
+    "PIERHEAD_PREVIOUS_MASTER_KEY",
+    "none",
+    "The master key of before: the next start puts all that it wraps under the new one.",
+  ),
   adminKey: optionalKey(
     "PIERHEAD_ADMIN_KEY",
     "generated",

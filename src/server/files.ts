@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { open, rename, rm, statfs } from "node:fs/promises";
+import { open, rename, rm, stat, statfs } from "node:fs/promises";
 import path from "node:path";
 
 /** Replaces a small file so that a crash leaves the old or the new content, never half of one. */
@@ -42,3 +42,9 @@ export async function removeInside(base: string, target: string): Promise<void> 
   }
   await rm(doomed, { recursive: true, force: true });
 }
+
+export const isThere = (place: string) =>
+  stat(place).then(
+    () => true,
+    () => false,
+  );

@@ -1,15 +1,16 @@
-import { chmod, mkdir, mkdtemp, rename, rm, stat } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { unpackArchive } from "../builds/archive.ts";
 import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored } from "../store/backup.ts";
 import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
-import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
 import { migrate, migrationTimeoutMs } from "../store/migrate.ts";
 import { openSealer } from "../store/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
+import { isThere } from "./files.ts";
+import { readMasterKeys } from "./master-keys.ts";
 
 /** An operator's own file: only nonsense is refused. */
 const limits = { bytesMax: Number.MAX_SAFE_INTEGER, entriesMax: 10_000_000 };
@@ -40,7 +41,7 @@ export async function restoreBackup(
     closing.add("unpacked backup", () => rm(directory, { recursive: true, force: true }));
     await unpackArchive(file, directory, { limits, signal });
     const manifest = await readManifest(directory);
-    const masterKey = await readMasterKey(config);
+    const masterKeys = await readMasterKeys(config, { mayMake: false });
     const template = databaseTemplateDir === undefined ? {} : { templateDirectory: databaseTemplateDir };
     const db = await openDatabase({ databaseUrl, dataDir, logger, ...template });
     closing.add("database", () => db.close());
@@ -48,7 +49,7 @@ export async function restoreBackup(
       throw new Error(`a server has used this database before: restore into ${anotherOne(config)}`);
     // Before the database is filled: with one that is, nobody could try again.
     const putBack = await placeUploads(directory, dataDir);
-    const redeployed = await load(db, directory, { manifest, masterKey, logger }).catch(async (error: unknown) => {
+    const redeployed = await load(db, directory, { manifest, masterKeys, logger }).catch(async (error: unknown) => {
       await putBack();
       throw error;
     });
@@ -65,7 +66,7 @@ const anotherOne = ({ databaseUrl }: Config) =>
 function load(
   db: Db,
   directory: string,
-  { manifest, masterKey, logger }: { manifest: BackupManifest; masterKey: Buffer; logger: Logger },
+  { manifest, masterKeys, logger }: { manifest: BackupManifest; masterKeys: [Buffer, Buffer | null]; logger: Logger },
 ): Promise<number> {
   const fill = async () => {
     const applied = await migrate(db, { only: manifest.migrations });
@@ -80,23 +81,11 @@ function load(
     await loadBackup(db, directory, manifest, { leavesOutUnknown: missing.length > 0 });
     await migrate(db);
     // With another master key nobody could read what is sealed: better said now.
-    (await openSealer(db, masterKey)).close();
+    (await openSealer(db, ...masterKeys)).close();
     return reviveRestored(db, manifest);
   };
   // Keys between tables are checked in one statement each, as large as the tables are.
   return db.atomically(fill, { timeoutMs: migrationTimeoutMs });
-}
-
-/** One that is made now could not be the right one. */
-async function readMasterKey({ masterKey, masterKeyFile, dataDir }: Config): Promise<Buffer> {
-  if (masterKey !== undefined) return parseMasterKey(masterKey, "PIERHEAD_MASTER_KEY");
-  const file = masterKeyFile ?? path.join(dataDir, "master.key");
-  if (!(await isThere(file))) {
-    throw new Error(
-      `the master key is not there: copy the file of the server that was backed up to ${file}, or set PIERHEAD_MASTER_KEY`,
-    );
-  }
-  return readOrCreateMasterKey(file);
 }
 
 /** @returns what undoes it. */
@@ -117,9 +106,3 @@ async function placeUploads(directory: string, dataDir: string): Promise<() => P
     if (wasThere) await rename(before, to);
   };
 }
-
-const isThere = (place: string) =>
-  stat(place).then(
-    () => true,
-    () => false,
-  );

@@ -23,7 +23,6 @@ import { type Db, openDatabase } from "../store/database.ts";
 import { lockDirectory } from "../store/embedded/directory-lock.ts";
 import { EventFeed } from "../store/event-feed.ts";
 import { takeOverLeases } from "../store/installation.ts";
-import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
 import { migrate } from "../store/migrate.ts";
 import { openSealer, type Sealer } from "../store/seal.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
@@ -44,6 +43,7 @@ import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { inProcessIdentify } from "./listener-transport.ts";
+import { readMasterKeys } from "./master-keys.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
 import { SpareMemory } from "./spare-memory.ts";
 import { openTraces } from "./traces.ts";
@@ -175,11 +175,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
   });
   closing.add("database", () => db.close());
   await migrate(db);
-  const masterKey =
-    config.masterKey === undefined
-      ? await readOrCreateMasterKey(config.masterKeyFile ?? path.join(config.dataDir, "master.key"))
-      : parseMasterKey(config.masterKey, "PIERHEAD_MASTER_KEY");
-  const sealer = await openSealer(db, masterKey);
+  const sealer = await openSealer(db, ...(await readMasterKeys(config, { mayMake: true })));
   closing.add("sealer", async () => sealer.close());
   const address = {
     own: "",

@@ -30,8 +30,6 @@ export interface Sealer {
   readonly activeKeyId: string;
   /** Makes a new data key. It becomes active once every server knows it (30 s on PostgreSQL). @returns its id. */
   rotateDataKey(): Promise<string>;
-  /** Wraps every data key by another master key, in one transaction. Start servers with the new one from then on. */
-  rewrapMasterKey(newMasterKey: Buffer): Promise<void>;
   /** Reads the list of data keys now; on PostgreSQL it is read every 10 s anyway. */
   refresh(): Promise<void>;
   close(): void;
@@ -67,12 +65,18 @@ const headBytes = 1 + nonceBytes + tagBytes;
 
 /**
  * Unwraps the data keys, making the first one if there is none.
+ * @param previous the master key of before: what it wraps is wrapped by the new one from now on.
  * @throws SealError when the keys in the database were wrapped by another master key.
  */
-export async function openSealer(db: Db, masterKey: Buffer): Promise<Sealer> {
-  if (masterKey.length !== masterKeyBytes) throw new SealError(`the master key must have ${masterKeyBytes} bytes`);
-  const ring = new KeyRing(db, masterKey);
+export async function openSealer(db: Db, masterKey: Buffer, previous: Buffer | null = null): Promise<Sealer> {
+  for (const key of [masterKey, previous]) {
+    if (key !== null && key.length !== masterKeyBytes) {
+      throw new SealError(`the master key must have ${masterKeyBytes} bytes`);
+    }
+  }
+  const ring = new KeyRing(db, masterKey, previous);
   await ring.ensureFirst();
+  await ring.rewrap();
   await ring.refresh();
   const refresh = () =>
     ring.refresh().catch(() => {
@@ -86,7 +90,6 @@ export async function openSealer(db: Db, masterKey: Buffer): Promise<Sealer> {
       return ring.active.id;
     },
     rotateDataKey: () => ring.rotate(),
-    rewrapMasterKey: (newMasterKey) => ring.rewrap(newMasterKey),
     refresh: () => ring.refresh(),
     close: () => clearInterval(timer),
   };
@@ -95,13 +98,15 @@ export async function openSealer(db: Db, masterKey: Buffer): Promise<Sealer> {
 /** The unwrapped data keys, by id, and which of them is in use. As key objects: bytes would cost 12 us more each time. */
 class KeyRing {
   readonly #db: Db;
-  #masterKey: Buffer;
+  readonly #masterKey: Buffer;
+  readonly #previous: Buffer | null;
   readonly #keys = new Map<string, KeyObject>();
   #active: { id: string; key: KeyObject } | undefined;
 
-  constructor(db: Db, masterKey: Buffer) {
+  constructor(db: Db, masterKey: Buffer, previous: Buffer | null) {
     this.#db = db;
     this.#masterKey = masterKey;
+    this.#previous = previous;
   }
 
   get active(): { id: string; key: KeyObject } {
@@ -129,7 +134,7 @@ class KeyRing {
       select id, wrapped, master_key_id, created_at <= now() - ${this.#activationMs} * interval '1 millisecond' as is_settled
         from data_keys order by created_at desc, id`.execute(this.#db.kysely);
     for (const row of rows) {
-      if (!this.#keys.has(row.id)) this.#keys.set(row.id, createSecretKey(unwrap(this.#masterKey, row)));
+      if (!this.#keys.has(row.id)) this.#keys.set(row.id, createSecretKey(this.#unwrap(row)));
     }
     const inUse = rows.find((row) => row.is_settled) ?? rows.at(-1);
     if (inUse !== undefined) this.#active = { id: inUse.id, key: this.find(inUse.id) };
@@ -144,18 +149,26 @@ class KeyRing {
     return id;
   }
 
-  async rewrap(newMasterKey: Buffer): Promise<void> {
-    if (newMasterKey.length !== masterKeyBytes) throw new SealError(`the master key must have ${masterKeyBytes} bytes`);
+  /** Takes over what the previous master key wraps. Servers that still run with it know their data keys already. */
+  async rewrap(): Promise<void> {
+    const previous = this.#previous;
+    if (previous === null) return;
     await this.#db.transaction(async (trx) => {
       const { rows } = await sql<WrappedKey>`
-        select id, wrapped, master_key_id from data_keys order by id for update`.execute(trx.kysely);
+        select id, wrapped, master_key_id from data_keys where master_key_id = ${masterKeyId(previous)}
+         order by id for update`.execute(trx.kysely);
       for (const row of rows) {
-        const wrapped = wrap(newMasterKey, { id: row.id, key: unwrap(this.#masterKey, row) });
-        await sql`update data_keys set wrapped = ${wrapped}, master_key_id = ${masterKeyId(newMasterKey)}
+        const wrapped = wrap(this.#masterKey, { id: row.id, key: this.#unwrap(row) });
+        await sql`update data_keys set wrapped = ${wrapped}, master_key_id = ${masterKeyId(this.#masterKey)}
                    where id = ${row.id}`.execute(trx.kysely);
       }
     });
-    this.#masterKey = newMasterKey;
+  }
+
+  /** One of those servers may make another data key before it is replaced. */
+  #unwrap(row: WrappedKey): Buffer {
+    const isUnderPrevious = this.#previous !== null && row.master_key_id === masterKeyId(this.#previous);
+    return unwrap(isUnderPrevious ? (this.#previous as Buffer) : this.#masterKey, row);
   }
 
   async #insert(trx: Trx): Promise<string> {
@@ -185,7 +198,8 @@ function unwrap(masterKey: Buffer, row: WrappedKey): Buffer {
   if (row.master_key_id !== given) {
     throw new SealError(
       `the secrets in this database are under master key ${row.master_key_id}, but ${given} was given: ` +
-        "start with the PIERHEAD_MASTER_KEY (or master key file) that belongs to this database",
+        "start with the PIERHEAD_MASTER_KEY (or master key file) that belongs to this database, " +
+        "or give that one as PIERHEAD_PREVIOUS_MASTER_KEY to replace it",
     );
   }
   return decrypt(masterKey, row.wrapped, `data-key/${row.id}`);

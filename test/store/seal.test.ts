@@ -98,18 +98,33 @@ eachDatabase(
 
 eachDatabase("a new master key opens everything, and the old one nothing any more", async (db) => {
   const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
-  const sealer = await openSealer(db, oldKey);
-  const before = sealer.seal(secret, boundTo);
-  await sealer.rotateDataKey();
-  await sealer.rewrapMasterKey(newKey);
-  await sealer.rotateDataKey();
-  assert.deepEqual(sealer.open(before, boundTo), secret);
-  const next = await openSealer(db, newKey);
+  const old = await openSealer(db, oldKey);
+  const before = old.seal(secret, boundTo);
+  await assert.rejects(openSealer(db, newKey), SealError);
+  const next = await openSealer(db, newKey, oldKey);
   assert.deepEqual(next.open(before, boundTo), secret);
   await assert.rejects(openSealer(db, oldKey), SealError);
-  sealer.close();
-  next.close();
+  const alone = await openSealer(db, newKey);
+  assert.deepEqual(alone.open(before, boundTo), secret);
+  for (const sealer of [old, next, alone]) sealer.close();
 });
+
+eachDatabase(
+  "servers with the old master key and with the new one work side by side until all have the new one",
+  async (db) => {
+    const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+    const old = await openSealer(db, oldKey);
+    const next = await openSealer(db, newKey, oldKey);
+    assert.deepEqual(old.open(next.seal(secret, boundTo), boundTo), secret);
+    await old.rotateDataKey();
+    await sql`update data_keys set created_at = created_at - interval '1 minute'`.execute(db.kysely);
+    await next.refresh();
+    assert.deepEqual(next.open(next.seal(secret, boundTo), boundTo), secret);
+    (await openSealer(db, newKey, oldKey)).close();
+    const alone = await openSealer(db, newKey);
+    for (const sealer of [old, next, alone]) sealer.close();
+  },
+);
 
 eachDatabase(
   "servers that start at once on an empty database agree on one data key",
