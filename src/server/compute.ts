@@ -7,7 +7,7 @@ import type { ImageNames } from "./registry.ts";
 /** What decides how agents run, in a server and in a listener of its own. */
 type ComputeConfig = Pick<
   Config,
-  "dataDir" | "dockerHost" | "dockerReadOnlyRoot" | "dockerImagesMaxGib" | "simulatedSeed"
+  "dataDir" | "dockerHost" | "dockerReadOnlyRoot" | "dockerImagesMaxGib" | "registryAuthFile" | "simulatedSeed"
 > & {
   compute: Config["compute"] | "kubernetes";
 };
@@ -31,10 +31,7 @@ export async function openCompute(
         logger,
         isRootReadOnly: config.dockerReadOnlyRoot,
         imagesBytesMax: config.dockerImagesMaxGib * 1024 ** 3,
-        ...(imageNames && {
-          credentialOf: (uri: string) => imageNames.credentialOf(uri),
-          placeOf: (uri: string) => imageNames.placeOf(uri),
-        }),
+        ...(imageNames === undefined ? operatorsRegistries(config) : imagesOf(imageNames)),
       });
     }
     case "simulated": {
@@ -45,6 +42,22 @@ export async function openCompute(
     case "none":
       return null;
   }
+}
+
+/** Beside a server: also those that are pushed to it. */
+const imagesOf = (names: ImageNames) => ({
+  credentialOf: (uri: string) => names.credentialOf(uri),
+  placeOf: (uri: string) => names.placeOf(uri),
+});
+
+function operatorsRegistries({ registryAuthFile: file }: ComputeConfig) {
+  if (file === undefined) return {};
+  return {
+    credentialOf: async (uri: string) => {
+      const { readRegistryCredential } = await import("../compute/docker/registry-auth.ts");
+      return readRegistryCredential(file, uri);
+    },
+  };
 }
 
 /** What builds make, so that this compute can run it. */

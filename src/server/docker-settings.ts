@@ -1,5 +1,11 @@
 import { oneOf, optional, text, whole } from "./setting.ts";
 
+export const registryAuthFile = optional(
+  "PIERHEAD_REGISTRY_AUTH_FILE",
+  "none",
+  "Docker compute: a docker config.json with credentials of registries that images are pulled from.",
+);
+
 /** Images of the docker compute: how they are built, where they are pushed to and come from. */
 export const dockerSettings = {
   dockerImagesMaxGib: whole(
@@ -40,11 +46,7 @@ export const dockerSettings = {
     "from the request",
     "Host and port that clients push images to, when it is not that of the API.",
   ),
-  registryAuthFile: optional(
-    "PIERHEAD_REGISTRY_AUTH_FILE",
-    "none",
-    "Docker compute: a docker config.json with credentials of registries that images are pulled from.",
-  ),
+  registryAuthFile,
   nodeImage: text(
     "PIERHEAD_NODE_IMAGE",
     "node:24-slim",

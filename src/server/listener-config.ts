@@ -2,6 +2,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { LogLevel } from "../telemetry/log.ts";
+import { registryAuthFile } from "./docker-settings.ts";
 import {
   directory,
   type Environment,
@@ -56,6 +57,7 @@ export const listenerSettings = {
     100_000,
     "Disk that images may take before pulled ones that nothing uses are removed.",
   ),
+  registryAuthFile,
   scaleDownAfterMs: whole(
     "PIERHEAD_SCALE_DOWN_AFTER_MS",
     scaleDownAfterMs,
