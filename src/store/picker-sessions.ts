@@ -13,7 +13,8 @@ export async function createPickerSession(
   { tenantId, organizationId, returnTo }: TakenLink,
   usable: readonly { id: number; account: string; accountType: "User" | "Organization" }[],
 ): Promise<string> {
-  const id = randomBytes(32).toString("base64url");
+  // Typed after a command, it must not look like an option.
+  const id = randomBytes(32).toString("base64url").replace(/^-/, "A");
   const installs = usable.map((one) => ({
     installation_id: one.id,
     account_login: one.account,

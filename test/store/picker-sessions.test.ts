@@ -1,0 +1,20 @@
+import assert from "node:assert/strict";
+import { createPickerSession } from "../../src/store/picker-sessions.ts";
+import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
+import { eachDatabase } from "../database.ts";
+
+eachDatabase(
+  "the id of a choice is no option of a command line, which it is typed on",
+  async (db) => {
+    const organizationId = await createOrganization(db, { name: "organization", plan: "cloud" });
+    const tenantId = await createWorkspace(db, { organizationId, name: "workspace" });
+    const link = { tenantId, organizationId, returnTo: null, createdAt: db.now(), actor: "key:1" };
+    // One id of 64 began with a dash.
+    const ids = await Promise.all(Array.from({ length: 500 }, () => createPickerSession(db, link, [])));
+    assert.deepEqual(
+      ids.filter((id) => !/^\w[\w-]{42}$/.test(id)),
+      [],
+    );
+  },
+  { kinds: ["embedded"] },
+);
