@@ -41,6 +41,8 @@ export interface HousekeepingDeps {
   };
   /** @param objectPath as in the row of the upload. */
   removeUpload(objectPath: string): Promise<void>;
+  /** What a server that died was deleting of the uploads. @returns how many files and directories. */
+  removeDoomedUploads(): Promise<number>;
   /** Of the registry of this server: what no kept revision needs. @returns how many. */
   removePushedImages(signal: AbortSignal): Promise<number>;
   /** Of a built artifact. @returns whether it is gone: what still runs stays for the next round. */
@@ -106,7 +108,10 @@ export class Housekeeping {
 
   /** What a server that died was about to remove; before builds begin, so that none of them has a claim on it. */
   async sweepLeft(): Promise<void> {
-    await this.#doAll({ "left artifacts": (deps, signal) => sweepArtifacts(deps, signal, anyAge) });
+    await this.#doAll({
+      "left artifacts": (deps, signal) => sweepArtifacts(deps, signal, anyAge),
+      "left uploads": ({ removeDoomedUploads }) => removeDoomedUploads(),
+    });
   }
 
   /** One round of everything. Another server may be at the database's part: then only our own disk is tidied. */

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { open, rename, rm, stat, statfs } from "node:fs/promises";
+import { open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import path from "node:path";
 
 /** Replaces a small file so that a crash leaves the old or the new content, never half of one. */
@@ -28,12 +28,14 @@ export async function freeBytes(directory: string): Promise<number> {
   return bavail * bsize;
 }
 
+const doomedMark = ".doomed-";
+
 /** Deletes a file or directory inside `base`; anything else is refused, whatever a row says. */
 export async function removeInside(base: string, target: string): Promise<void> {
   const resolved = path.resolve(base, target);
   if (!resolved.startsWith(path.resolve(base) + path.sep)) throw new Error(`refusing to delete outside ${base}`);
   // Renamed first: nobody who looks for it by name finds half of it.
-  const doomed = `${resolved}.doomed-${randomUUID()}`;
+  const doomed = `${resolved}${doomedMark}${randomUUID()}`;
   try {
     await rename(resolved, doomed);
   } catch (error) {
@@ -41,6 +43,18 @@ export async function removeInside(base: string, target: string): Promise<void> 
     throw error;
   }
   await rm(doomed, { recursive: true, force: true });
+}
+
+/**
+ * Deletes what `removeInside` had renamed when its server died. Whoever else is at it, on a shared disk, finds nothing left to do.
+ * @returns how many files and directories.
+ */
+export async function removeDoomed(base: string): Promise<number> {
+  const doomed = (await readdir(base, { recursive: true })).filter((entry) =>
+    path.basename(entry).includes(doomedMark),
+  );
+  for (const entry of doomed) await rm(path.join(base, entry), { recursive: true, force: true });
+  return doomed.length;
 }
 
 export const isThere = (place: string) =>

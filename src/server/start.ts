@@ -37,7 +37,7 @@ import { consoleDirectory } from "./console.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, maySeeDeployments, readLevels } from "./deployment-metrics.ts";
 import { dieAt } from "./fault-point.ts";
-import { freeBytes, removeInside } from "./files.ts";
+import { freeBytes, removeDoomed, removeInside } from "./files.ts";
 import { openGithubApps } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { listen } from "./listen.ts";
@@ -278,6 +278,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
     removeArtifact: files.removeArtifact,
     removePushedImages: (signal) => imageNames.removeUnneeded(signal),
+    removeDoomedUploads: () => removeDoomed(uploads),
     removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
   });
   await housekeeping.sweepLeft();

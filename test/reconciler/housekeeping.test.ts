@@ -218,6 +218,7 @@ async function keeper(db: Db, artifactsDir: string, gone: string[], settings = {
       ...settings,
     },
     removePushedImages: async () => 0,
+    removeDoomedUploads: async () => 0,
     removeUpload: async (objectPath) => {
       gone.push(objectPath);
     },
