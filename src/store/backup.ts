@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type RawBuilder, sql } from "kysely";
-import { audited } from "./audit.ts";
+import { type AuditNote, audited } from "./audit.ts";
 import type { Db, Trx } from "./database.ts";
 import { isUnsettled } from "./revisions.ts";
 
@@ -87,6 +87,12 @@ export async function writeBackup(
   const manifest: BackupManifest = { format: 1, version, madeAt: new Date().toISOString(), migrations, additive, rows };
   await writeFile(path.join(directory, manifestName), `${JSON.stringify(manifest, null, 2)}\n`);
   return { manifest, uploads: made.uploads.map(({ object_path }) => object_path) };
+}
+
+/** In the log of each organization, before anybody is handed the backup. */
+export async function noteBackup(db: Db, actor: string, { madeAt }: BackupManifest): Promise<void> {
+  const note = { actor, action: "installation.backup", details: { made_at: madeAt } };
+  await db.transaction((trx) => noteToAll(trx, note));
 }
 
 async function writeTable(trx: Trx, directory: string, table: string, signal: AbortSignal): Promise<number> {
@@ -246,18 +252,18 @@ export async function reviveRestored(db: Db, { madeAt }: BackupManifest): Promis
     await run(sql`update assignments set rv = rv + ${numbersSkipped}, generation = generation + ${numbersSkipped}`);
     await run(begunAgain);
     const { numAffectedRows } = await run(redeployed);
-    const note = { actor: "system", action: "installation.restore", details: { made_at: madeAt } };
-    for (const { id, name } of await organizationsOf(trx)) {
-      await run(audited({ organizationId: id, workspaceId: null, id, name }, note));
-    }
+    await noteToAll(trx, { actor: "system", action: "installation.restore", details: { made_at: madeAt } });
     await run(sql`insert into reconcile_queue (deployment_id, run_at) select id, now() from deployments`);
     return Number(numAffectedRows ?? 0);
   });
 }
 
-async function organizationsOf(trx: Trx): Promise<{ id: string; name: string }[]> {
+/** What is in a backup is everybody's. */
+async function noteToAll(trx: Trx, note: AuditNote): Promise<void> {
   const { rows } = await sql<{ id: string; name: string }>`select id, name from organizations`.execute(trx.kysely);
-  return rows;
+  for (const { id, name } of rows) {
+    await audited({ organizationId: id, workspaceId: null, id, name }, note).execute(trx.kysely);
+  }
 }
 
 /** Far enough for a source to be resolved, and databases to be made, while everything else begins as well. */

@@ -95,6 +95,22 @@ export async function listMemberWorkspaces(
   return rows;
 }
 
+/** Signs out, with a row in the audit log wherever the sign-in has one. Nothing when the session is over. */
 export async function deleteSession(db: Db, tokenHash: Buffer): Promise<void> {
-  await sql`delete from sessions where token_hash = ${tokenHash}`.execute(db.kysely);
+  const session = await findSession(db, tokenHash);
+  await db.transaction(async (trx) => {
+    const { numAffectedRows } = await sql`delete from sessions where token_hash = ${tokenHash}`.execute(trx.kysely);
+    if (numAffectedRows !== 1n) return;
+    for (const holder of session?.holders ?? []) {
+      const isPerson = "email" in holder;
+      const subject = {
+        organizationId: holder.organization_id,
+        workspaceId: holder.is_operator ? null : holder.workspace_id,
+        id: holder.id,
+        name: isPerson ? holder.email : holder.name,
+      };
+      const actor = `${isPerson ? "member" : "key"}:${holder.id}`;
+      await audited(subject, { actor, action: "session.delete" }).execute(trx.kysely);
+    }
+  });
 }

@@ -98,6 +98,8 @@ test("a member signs in with a code, PKCE, state and nonce, and has the role of 
   });
   assert.equal(out.status, 204);
   assert.equal((await askAs(done.session, "/v2/session")).status, 401, "signed out");
+  const { items } = (await t.ask({ url: "/v2/admin/audit-log?action=session.delete" })).body;
+  assert.equal(items[0]?.actor, log.body.items[0].actor);
 });
 
 test("another page, and another origin, cannot use a member's session", async () => {

@@ -63,6 +63,10 @@ test("signing out ends the session itself, not only the cookie", async () => {
   assert.equal(out.status, 204);
   assert.match(String(out.headers["set-cookie"]), /^pierhead_session=; .*Expires=Thu, 01 Jan 1970/);
   assert.equal((await askAs(pair)).status, 401);
+  assert.equal((await t.ask({ method: "DELETE", url: "/v2/session", key: null, headers })).status, 204);
+  const { items } = (await t.ask({ url: "/v2/admin/audit-log?action=session.delete" })).body;
+  assert.equal(items.length, 1);
+  assert.deepEqual([items[0].workspace_id, items[0].actor], [t.tenant.tenantId, `key:${items[0].subject_id}`]);
 });
 
 test("a session ends with its key, and at its own end", async () => {

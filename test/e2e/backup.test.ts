@@ -104,6 +104,8 @@ for (const kind of ["embedded", "postgres"] as const) {
         const filled = await fill(pierhead, repository.url);
         const { file, masterKey } = await backUp(pierhead, dataDir);
         await cp(masterKey, path.join(dataDir, "master.key"));
+        const { items: noted } = await pierhead.client.listAuditLog({ action: "installation.backup" });
+        assert.deepEqual([noted.length, noted[0]?.actor.startsWith("key:")], [1, true]);
         // What an agent keeps is copied by hand, as docs/operations.md says.
         await writeFile(path.join(pierhead.dataDir, "state", filled.built.id, "kept.txt"), "kept");
         await cp(path.join(pierhead.dataDir, "state"), path.join(dataDir, "state"), { recursive: true });
