@@ -2,11 +2,14 @@ import { randomUUID } from "node:crypto";
 import { open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import path from "node:path";
 
-/** Replaces a small file so that a crash leaves the old or the new content, never half of one. */
+/**
+ * Replaces a small file so that a crash leaves the old or the new content, never half of one. One caller at a time: what a
+ * crash leaves beside it has the name that the next one uses, so that no second copy of a key stays about.
+ */
 export async function writeDurably(file: string, content: string, mode: number): Promise<void> {
-  const temporary = `${file}.${randomUUID()}`;
+  const temporary = `${file}.draft`;
   try {
-    const handle = await open(temporary, "wx", mode);
+    const handle = await open(temporary, "w", mode);
     try {
       await handle.writeFile(content);
       await handle.sync();

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { removeDoomed } from "../../src/server/files.ts";
+import { removeDoomed, writeDurably } from "../../src/server/files.ts";
 
 /** Dies as soon as what it removes is not where it was; thousands of files are still there then. */
 const dyingProgram = `
@@ -38,6 +38,28 @@ test("what a server was deleting when it was killed goes at the next start; what
     assert.equal(await removeDoomed(base), 2);
     assert.deepEqual((await readdir(base, { recursive: true })).sort(), ["kept", path.join("kept", "source.tar.gz")]);
     assert.equal(await removeDoomed(base), 0);
+  } finally {
+    await rm(base, { recursive: true });
+  }
+});
+
+test("what a crash left of a small file that was being replaced is no second copy of it for long", async () => {
+  const base = await mkdtemp(path.join(tmpdir(), "pierhead-small-files-"));
+  const file = path.join(base, "credentials.json");
+  const dyingInWrite = `
+    import fs from "node:fs/promises";
+    import { syncBuiltinESMExports } from "node:module";
+    fs.rename = async () => process.kill(process.pid, "SIGKILL");
+    syncBuiltinESMExports();
+    const { writeDurably } = await import(${JSON.stringify(import.meta.resolve("../../src/server/files.ts"))});
+    await writeDurably(process.argv[1], "a key", 0o600);`;
+  try {
+    const dying = spawn(process.execPath, ["--input-type=module", "-e", dyingInWrite, file]);
+    assert.deepEqual(await once(dying, "exit"), [null, "SIGKILL"]);
+    assert.equal((await readdir(base)).length, 1, "it died before the file had its name");
+    await writeDurably(file, "another", 0o600);
+    assert.deepEqual(await readdir(base), ["credentials.json"]);
+    assert.deepEqual([await readFile(file, "utf8"), (await stat(file)).mode & 0o777], ["another", 0o600]);
   } finally {
     await rm(base, { recursive: true });
   }
