@@ -7,6 +7,7 @@ import type { MetricSample } from "../../src/contract/metrics.ts";
 import { eventually } from "../eventually.ts";
 import { addDisk, addGrowingClass, define } from "./furniture.ts";
 import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
+import { LateRefusals } from "./late-refusals.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
@@ -108,6 +109,23 @@ suite("databases, autoscalers and routes", () => {
       (deployment) => JSON.stringify(deployment?.spec.template).includes(first.revision_id),
       { timeoutMs: 60_000, what: "gone back" },
     );
+    assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
+  });
+
+  test("a disk grows also when what held it goes just after its change was refused", async () => {
+    await using place = await openPlace(world.plane, {}, { reach: (to) => new LateRefusals(to) });
+    const name = `late-${place.namespace}`;
+    await using _class = await addGrowingClass(world.plane, name);
+    await addDisk(world.plane, `disk-${place.namespace}`, name);
+    const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, {}));
+    const database = { ...sizes.database, storageGib: 2 };
+    const larger = newRun(place, undefined, { sizes: { ...sizes, database } }, {});
+    place.controlPlane.assign({ deployment_id, target: larger });
+    const { cause, target_phase } = await place.reported(
+      deployment_id,
+      (report) => report.target_revision_id === larger.revision_id && report.target_phase !== "starting",
+    );
+    assert.deepEqual([target_phase, cause], ["ready", null]);
     assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });
 

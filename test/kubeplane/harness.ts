@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createListenerClient } from "../../src/client/listener-client.ts";
-import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
+import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api-server.ts";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import { discover } from "../../src/compute/kubernetes/discover.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
@@ -66,6 +66,8 @@ export interface Place extends AsyncDisposable {
 
 interface PlaceOptions {
   url?: string;
+  /** How its listener speaks to the API server. */
+  reach?: (to: KubeAddress) => ApiServer;
   clock?: Clock;
   logger?: Logger;
   /** In the namespace of another one. */
@@ -79,14 +81,22 @@ interface PlaceOptions {
 export async function openPlace(
   plane: Plane,
   changed: Partial<ClusterPolicy> = {},
-  { url, clock = systemClock, logger = ownLogger, beside, listenerId, firstNamespace }: PlaceOptions = {},
+  {
+    url,
+    reach = (to) => new ApiServer(to),
+    clock = systemClock,
+    logger = ownLogger,
+    beside,
+    listenerId,
+    firstNamespace,
+  }: PlaceOptions = {},
 ): Promise<Place> {
   const namespace = beside?.namespace ?? (await plane.newNamespace());
   if (beside === undefined) await grant(plane, namespace);
   const controlPlane = new ControlPlane();
   if (listenerId !== undefined) controlPlane.listenerId = listenerId;
   const address = plane.address("listener");
-  const api = new ApiServer({ ...address, url: url ?? address.url });
+  const api = reach({ ...address, url: url ?? address.url });
   const cluster = await openKubernetesCluster({
     api,
     namespaces: firstNamespace === undefined ? [namespace] : [firstNamespace, namespace],

@@ -192,8 +192,22 @@ async function tryOut(api: ApiServer, manifests: Manifest[], signal: AbortSignal
         continue;
       }
       if (error.status !== 422 && error.status !== 400) throw error;
-      throw new UnusableWorkload(`The cluster refuses the ${manifest.kind} of this revision: ${error.message}`);
+      await applyAnew(api, manifest, signal, { dryRun: true });
     }
+  }
+}
+
+/**
+ * For what is not there after it was refused: a change of what was just going away may have been refused, as that of a
+ * StatefulSet that is made anew with a larger disk. What cannot be made either is.
+ * @throws UnusableWorkload
+ */
+async function applyAnew(api: ApiServer, manifest: Manifest, signal: AbortSignal, options: { dryRun?: boolean } = {}) {
+  try {
+    return (await api.apply(manifest, signal, options)) as Living;
+  } catch (error) {
+    if (!(error instanceof KubeError) || (error.status !== 422 && error.status !== 400)) throw error;
+    throw new UnusableWorkload(`The cluster refuses the ${manifest.kind} of this revision: ${error.message}`);
   }
 }
 
@@ -239,8 +253,7 @@ async function putObject(api: ApiServer, manifest: Manifest, replicas: number, s
   } catch (error) {
     if (!(error instanceof KubeError) || error.status !== 422) throw error;
     const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
-    if (there === null)
-      throw new UnusableWorkload(`The cluster refuses the ${kind} of this revision: ${error.message}`);
+    if (there === null) return await applyAnew(api, manifest, signal);
     return await replaceObject(api, manifest, there, signal);
   }
 }

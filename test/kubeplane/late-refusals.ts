@@ -1,0 +1,17 @@
+import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
+import type { Living } from "../../src/compute/kubernetes/apply.ts";
+import { eventually } from "../eventually.ts";
+
+/** The API server, where a change of what is just going away is refused a moment before that is gone. */
+export class LateRefusals extends ApiServer {
+  override async apply(...[manifest, signal, options]: Parameters<ApiServer["apply"]>) {
+    try {
+      return await super.apply(manifest, signal, options);
+    } catch (error) {
+      const { kind, metadata } = manifest;
+      const read = () => this.get<Living>(kind, metadata.namespace, metadata.name, signal);
+      if ((await read())?.metadata.deletionTimestamp !== undefined) await eventually(read, (there) => there === null);
+      throw error;
+    }
+  }
+}
