@@ -212,7 +212,9 @@ export class ClusterFleet {
   #noteChange(deploymentId: string, isDrift: boolean): void {
     const member = this.#members.get(deploymentId);
     if (member === undefined) return;
-    if (isDrift && member.drift.note(this.#options.clock.monotonicMs())) member.applied = null;
+    // Of one change of somebody's there are several events until it is put right.
+    const isNew = isDrift && member.applied !== null;
+    if (isNew && member.drift.note(this.#options.clock.monotonicMs())) member.applied = null;
     this.#mark(member);
   }
 

@@ -1,6 +1,6 @@
 import type { Logger } from "../telemetry/log.ts";
 
-/** An object that somebody else changes back this often in this time is left to them for as long. */
+/** What somebody else changes again after it was put right this often in this time is left to them until it was less often. */
 const fightMax = 5;
 const fightMs = 600_000;
 
@@ -8,7 +8,7 @@ const fightMs = 600_000;
 export class Drift {
   readonly #logger: Logger;
   readonly #deploymentId: string;
-  #seenAtMs: number[] = [];
+  #rightedAtMs: number[] = [];
   #isFought = false;
   #held: string[] | null = null;
 
@@ -29,14 +29,15 @@ export class Drift {
 
   /** An object of ours was changed. @returns whether it is to be put right. */
   note(nowMs: number): boolean {
-    this.#seenAtMs.push(nowMs);
-    return this.judge(nowMs);
+    if (!this.judge(nowMs)) return false;
+    this.#rightedAtMs.push(nowMs);
+    return true;
   }
 
   /** @returns false as long as putting it right was too often in vain. */
   judge(nowMs: number): boolean {
-    this.#seenAtMs = this.#seenAtMs.filter((atMs) => nowMs - atMs < fightMs);
-    const isFought = this.#seenAtMs.length > fightMax;
+    this.#rightedAtMs = this.#rightedAtMs.filter((atMs) => nowMs - atMs < fightMs);
+    const isFought = this.#rightedAtMs.length >= fightMax;
     if (isFought && !this.#isFought) {
       this.#logger.warn({ deployment_id: this.#deploymentId }, "somebody else keeps changing our objects");
     }

@@ -37,7 +37,10 @@ export function labelsOf(workload: Workload, component: Component): Record<strin
   };
 }
 
-export const annotationsOf = ({ cluster }: Workload): Record<string, string> => ({ ...cluster.spec.annotations });
+/** Nothing when there are none: an empty map would be ours until a controller writes its first one, which then looks like drift. */
+export function annotationsOf({ cluster: { spec } }: Workload): { annotations?: Record<string, string> } {
+  return Object.keys(spec.annotations ?? {}).length > 0 ? { annotations: { ...spec.annotations } } : {};
+}
 
 /** Secrets are never changed: other content has another name, so pods that roll back find theirs. */
 export function secretNameOf({ slug, secrets }: Pick<Workload, "slug" | "secrets">): string {

@@ -12,7 +12,7 @@ export function renderService(workload: Workload): Manifest {
       name: slug,
       namespace: cluster.namespace as string,
       labels: labelsOf(workload, "server"),
-      annotations: annotationsOf(workload),
+      ...annotationsOf(workload),
     },
     spec: { type: "ClusterIP", selector: selectorOf(deploymentId, "server"), ports },
   };
@@ -27,7 +27,7 @@ export function renderRoute(workload: Workload, traits: ClusterTraits, policy: C
     name: slug,
     namespace: cluster.namespace as string,
     labels: labelsOf(workload, "server"),
-    annotations: annotationsOf(workload),
+    ...annotationsOf(workload),
   };
   if (policy.gateway !== null && traits.hasGatewayApi) {
     return [httpRoute(metadata, { hostname, prefix, gateway: policy.gateway })];

@@ -33,12 +33,12 @@ export interface PodsContext {
 export function renderDeployment(workload: Workload, part: "server" | "queue", context: PodsContext): Manifest {
   const { slug, deploymentId, cluster, startTimeoutMs } = workload;
   const labels = labelsOf(workload, part);
-  const annotations = annotationsOf(workload);
+  const annotated = annotationsOf(workload);
   const graceS = part === "queue" ? queueGraceS : Math.ceil(workload.drainTimeoutMs / 1_000) + preStopS;
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
-    metadata: { name: nameOf(slug, part), namespace: cluster.namespace as string, labels, annotations },
+    metadata: { name: nameOf(slug, part), namespace: cluster.namespace as string, labels, ...annotated },
     spec: {
       revisionHistoryLimit: 10,
       minReadySeconds,
@@ -46,7 +46,7 @@ export function renderDeployment(workload: Workload, part: "server" | "queue", c
       selector: { matchLabels: selectorOf(deploymentId, part) },
       strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: "25%", maxUnavailable: 0 } },
       template: {
-        metadata: { labels, annotations: { ...annotations, [revisionAnnotation]: workload.revisionId } },
+        metadata: { labels, annotations: { ...annotated.annotations, [revisionAnnotation]: workload.revisionId } },
         spec: {
           ...podSpec(workload, part, context),
           terminationGracePeriodSeconds: graceS,

@@ -39,7 +39,7 @@ export function renderScaling(
     name: nameOf(workload.slug, part),
     namespace: workload.cluster.namespace as string,
     labels: labelsOf(workload, part),
-    annotations: annotationsOf(workload),
+    ...annotationsOf(workload),
   };
   return [
     ...(scaler === "hpa" ? [autoscaler(metadata, scale)] : []),
