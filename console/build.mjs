@@ -24,6 +24,11 @@ if (outDir !== undefined) {
       target: "es2022",
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
+      // What the client loads when it is first used comes with the page all the same: one that stays open while another
+      // version takes the server's place could not load it any more.
+      rolldownOptions: {
+        output: { codeSplitting: { groups: [{ name: "client", test: /[\\/]src[\\/]client[\\/]/ }] } },
+      },
       reportCompressedSize: false,
     },
   });

@@ -26,7 +26,7 @@ async function start() {
       cancelled.abort(new Error(signal));
     });
   }
-  const { argv, env, stdin, stdout, stderr } = process;
+  const { argv, env, stdout, stderr } = process;
   // `pierhead logs | head` closes the pipe: that is an end, not an error.
   stdout.on("error", (error) => process.exit((error as NodeJS.ErrnoException).code === "EPIPE" ? 0 : 1));
   // Nobody reads the talk any more (`pierhead deploy 2>&1 >/dev/null | head`): no reason to leave what was begun half done.
@@ -35,7 +35,10 @@ async function start() {
     argv: argv.slice(2),
     env,
     cwd: process.cwd(),
-    stdin,
+    // Opened when it is read, which few commands do.
+    get stdin() {
+      return process.stdin;
+    },
     stdout,
     stderr,
     signal: cancelled.signal,

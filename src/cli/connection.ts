@@ -3,7 +3,6 @@ import { homedir } from "node:os";
 import path from "node:path";
 import type { CliContext } from "./context.ts";
 import { usageFailure } from "./failure.ts";
-import { readStdin } from "./stdin.ts";
 
 /** Which server, as whom; and where each answer came from, for people who wonder. */
 export interface Connection {
@@ -71,6 +70,7 @@ function readCredentials(dataDir: string): Credentials | undefined {
 async function readKeyFile(file: string | undefined, context: CliContext): Promise<string | undefined> {
   if (file === undefined) return undefined;
   try {
+    const { readStdin } = await import("./stdin.ts");
     return (file === "-" ? await readStdin(context) : readFileSync(path.resolve(context.cwd, file), "utf8")).trim();
   } catch (error) {
     context.signal.throwIfAborted();

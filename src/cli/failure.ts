@@ -1,4 +1,4 @@
-import { ApiFailure, ServerUnreachable, WaitTimeout } from "../client/client.ts";
+import { ApiFailure, ServerUnreachable, WaitTimeout } from "../client/failure.ts";
 
 /** What the process answers to its caller; docs/reference/cli.md lists them. */
 export const exitCodes = { ok: 0, error: 1, cancelled: 2, auth: 4, pending: 8 } as const;

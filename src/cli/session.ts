@@ -1,4 +1,4 @@
-import { type CallTrace, type Client, createClient } from "../client/client.ts";
+import type { CallTrace, Client } from "../client/client.ts";
 import { type Connection, type ConnectionOptions, findConnection } from "./connection.ts";
 import type { CliContext } from "./context.ts";
 import { lightSend } from "./light-send.ts";
@@ -48,6 +48,7 @@ export function createSession(context: CliContext, terminal: Terminal, options: 
     connection,
     async client(userId) {
       const { url, apiKey, workspaceId } = await connection();
+      const { createClient } = await import("../client/client.ts");
       const onCall = options.verbose ? { onCall: (call: CallTrace) => terminal.say(showCall(call, terminal)) } : {};
       const made = { baseUrl: url, apiKey, workspaceId, send: lightSend(context.env), ...onCall };
       if (userId !== undefined) return createClient({ ...made, userId });

@@ -36,7 +36,7 @@ export function createTerminal(
   context: Pick<CliContext, "env" | "stdin" | "stdout" | "stderr">,
   noColor: boolean,
 ): Terminal {
-  const { env, stdin, stdout, stderr } = context;
+  const { env, stdout, stderr } = context;
   const isPlain = env.TERM === "dumb" || isSet(env.CI);
   const paint = (stream: Output): Paint => {
     if (!hasColor(stream, env, noColor)) return (_, text) => text;
@@ -65,7 +65,7 @@ export function createTerminal(
     paintOut: paint(stdout),
     paintErr: paint(stderr),
     isLive: stderr.isTTY === true && !isPlain,
-    isInteractive: stderr.isTTY === true && stdin.isTTY === true && !isPlain,
+    isInteractive: !isPlain && stderr.isTTY === true && context.stdin.isTTY === true,
   };
 }
 

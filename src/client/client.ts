@@ -3,20 +3,19 @@ import type { LogEntry } from "../contract/log.ts";
 import type { Revision } from "../contract/revision.ts";
 import type { UploadReceipt } from "../contract/upload.ts";
 import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
-import { changeAsRead } from "./change-as-read.ts";
 import { tagOf } from "./etags.ts";
 import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest, type Transport } from "./exchange.ts";
-import { type FollowLogs, type FollowOptions, followLogs, readTail } from "./follow.ts";
-import { readPages } from "./pages.ts";
+import type { FollowLogs, FollowOptions } from "./follow.ts";
+import type { Page } from "./pages.ts";
 import { type ClientOperations, type Route, routes } from "./routes.ts";
-import { type WaitOptions, waitForDeletion, waitForRevision } from "./wait.ts";
-import { type OpenStream, type Watched, type WatchQuestion, watchEvents } from "./watch.ts";
+import type { WaitOptions } from "./wait.ts";
+import type { OpenStream, Watched, WatchQuestion } from "./watch.ts";
 
 export type { Answer, CallTrace, SendOnce } from "./exchange.ts";
 // biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
 export { ApiFailure, isRefusal, ServerUnreachable, WaitTimeout } from "./failure.ts";
 export type { FollowLogs, FollowOptions } from "./follow.ts";
-export { isSettled } from "./wait.ts";
+export { isSettled } from "./settled.ts";
 export type { Watched, WatchQuestion } from "./watch.ts";
 
 export interface ClientOptions {
@@ -131,15 +130,12 @@ export function createClient(options: ClientOptions): Client {
     return openStream(transport, { url: baseUrl + path, headers, accept: "text/event-stream", signal });
   });
 
-  const readLogPage = ({ revision_id, ...question }: FollowLogs, signal?: AbortSignal) =>
-    revision_id === undefined
-      ? methods.getDeploymentLogs(question, { signal })
-      : methods.getRevisionLogs({ ...question, revision_id }, { signal });
-
   return {
     ...methods,
-    all: ((id: ListId, input: object = {}, call?: CallOptions) =>
-      readPages((place) => (methods[id] as PagedRead)({ ...input, ...place }, call))) as Client["all"],
+    all: async function* (id: ListId, input: object = {}, call?: CallOptions) {
+      const { readPages } = await import("./pages.ts");
+      yield* readPages((place) => (methods[id] as PagedRead)({ ...input, ...place }, call));
+    } as Client["all"],
     downloadBackup: (signal) => openBackup(transport, { url: `${baseUrl}/v2/admin/backup`, headers: identity, signal }),
     uploadArchive: async (uploadUrl, archive, call = {}) =>
       (await exchange(transport, {
@@ -152,16 +148,46 @@ export function createClient(options: ClientOptions): Client {
         deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
         signal: call.signal,
       })) as UploadReceipt,
-    changeAsRead: (ids, change, signal) =>
-      changeAsRead(reading(methods.getDeployment, ids), (read) => change(read, { signal, ifUnchanged: read }), signal),
-    waitForRevision: (ids, wait) => waitForRevision(reading(methods.getRevision, ids), watches.deployment(ids), wait),
-    waitForDeletion: (ids, wait) => waitForDeletion(reading(methods.getDeployment, ids), watches.deployment(ids), wait),
-    watchEvents: watches.events,
-    followLogs: (question, follow) => followLogs({ read: readLogPage, watch: watches.log(question) }, question, follow),
-    tailLogs: (question, count, signal) => readTail(readLogPage, question, count, signal),
+    ...callsInTurn(methods, watches),
     request: (verb, path, body, call) => {
       const route = { verb: verb.toUpperCase() as Route["verb"], path };
       return send(route, path.startsWith("/") ? path : `/${path}`, body, call);
+    },
+  };
+}
+
+/** What takes several calls: loaded when it is first used, as each file is a third of a millisecond of `pierhead list`. */
+function callsInTurn(
+  methods: { [Id in keyof ClientOperations]: Client[Id] },
+  watches: ReturnType<typeof createWatches>,
+): Pick<Client, "changeAsRead" | "waitForRevision" | "waitForDeletion" | "watchEvents" | "followLogs" | "tailLogs"> {
+  const readLogPage = ({ revision_id, ...question }: FollowLogs, signal?: AbortSignal) =>
+    revision_id === undefined
+      ? methods.getDeploymentLogs(question, { signal })
+      : methods.getRevisionLogs({ ...question, revision_id }, { signal });
+
+  return {
+    changeAsRead: async (ids, change, signal) => {
+      const { changeAsRead } = await import("./change-as-read.ts");
+      const changed = (read: Deployment) => change(read, { signal, ifUnchanged: read });
+      return await changeAsRead(reading(methods.getDeployment, ids), changed, signal);
+    },
+    waitForRevision: async (ids, wait) => {
+      const { waitForRevision } = await import("./wait.ts");
+      return await waitForRevision(reading(methods.getRevision, ids), watches.deployment(ids), wait);
+    },
+    waitForDeletion: async (ids, wait) => {
+      const { waitForDeletion } = await import("./wait.ts");
+      await waitForDeletion(reading(methods.getDeployment, ids), watches.deployment(ids), wait);
+    },
+    watchEvents: watches.events,
+    followLogs: async function* (question, follow) {
+      const { followLogs } = await import("./follow.ts");
+      yield* followLogs({ read: readLogPage, watch: watches.log(question) }, question, follow);
+    },
+    tailLogs: async (question, count, signal) => {
+      const { readTail } = await import("./follow.ts");
+      return await readTail(readLogPage, question, count, signal);
     },
   };
 }
@@ -201,20 +227,24 @@ function reading<I, T>(read: (input: I, options: CallOptions) => Promise<T>, inp
 }
 
 function createWatches(open: OpenStream) {
+  const watch = async function* (question: WatchQuestion = {}, signal?: AbortSignal) {
+    const { watchEvents } = await import("./watch.ts");
+    yield* watchEvents(open, question, signal);
+  };
   return {
-    events: (question: WatchQuestion = {}, signal?: AbortSignal) => watchEvents(open, question, signal),
+    events: watch,
     deployment:
       ({ deployment_id }: { deployment_id: string }) =>
       (signal: AbortSignal) =>
-        watchEvents(open, { deployment_id }, signal),
+        watch({ deployment_id }, signal),
     log:
       ({ deployment_id, type }: FollowLogs) =>
       (logs_after: string, signal?: AbortSignal) =>
-        watchEvents(open, { deployment_id, logs: [type], logs_after, types: ["revision.status"] }, signal),
+        watch({ deployment_id, logs: [type], logs_after, types: ["revision.status"] }, signal),
   };
 }
 
-type PagedRead = (input: object, call?: CallOptions) => ReturnType<Parameters<typeof readPages>[0]>;
+type PagedRead = (input: object, call?: CallOptions) => Promise<Page>;
 
 /** Puts parameters into the braces of a path; those it does not name become the query. */
 function fillPath(path: string, parameters: Record<string, unknown>): string {

@@ -1,5 +1,5 @@
 /** A page of either kind of list (contract 1.6). */
-type Page = { resources: unknown[]; offset: number } | { items: unknown[]; next_cursor: string | null };
+export type Page = { resources: unknown[]; offset: number } | { items: unknown[]; next_cursor: string | null };
 
 /** The largest page the API gives. */
 const pageSizeMax = 100;

@@ -1,18 +1,14 @@
 import type { Deployment } from "../contract/deployment.ts";
-import type { Revision, RevisionStatus } from "../contract/revision.ts";
+import type { Revision } from "../contract/revision.ts";
 import { ApiFailure, isPassing, WaitTimeout } from "./failure.ts";
 import { type News, startNews } from "./news.ts";
+import { isSettled } from "./settled.ts";
 import type { Watched } from "./watch.ts";
 
 export interface WaitOptions {
   /** Default 1_800_000 (30 min): the longest that existing clients of this API wait (contract 4.7). */
   timeoutMs?: number;
   signal?: AbortSignal;
-}
-
-/** A status that a revision never leaves (contract 5.2). */
-export function isSettled(status: RevisionStatus): boolean {
-  return status === "DEPLOYED" || status === "SKIPPED" || status === "INTERRUPTED" || status.endsWith("_FAILED");
 }
 
 /** Opens a watch on what is waited for. */

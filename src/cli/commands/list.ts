@@ -1,5 +1,4 @@
 import type { Deployment } from "../../contract/deployment.ts";
-import { deploymentStatuses } from "../../contract/deployment-statuses.ts";
 import { usageFailure } from "../failure.ts";
 import { maskSecrets } from "../mask.ts";
 import type { Session } from "../session.ts";
@@ -14,7 +13,8 @@ export interface ListOptions {
 }
 
 /** @throws CliFailure for a word that no deployment's status can be; the server would answer with an empty list. */
-function parseStatus(text: string): string {
+async function parseStatus(text: string): Promise<string> {
+  const { deploymentStatuses } = await import("../../contract/deployment-statuses.ts");
   const status = text.toUpperCase();
   if (deploymentStatuses.some((known) => known === status)) return status;
   throw usageFailure(`"${text}" is no status of a deployment.`, `Statuses: ${deploymentStatuses.join(", ")}`);
@@ -25,7 +25,7 @@ export async function list(session: Session, _: string[], options: ListOptions):
   const client = await session.client();
   const most = parseWhole(options.limit);
   const query = {
-    ...(options.status === undefined ? {} : { status: parseStatus(options.status) }),
+    ...(options.status === undefined ? {} : { status: await parseStatus(options.status) }),
     ...(options.search === undefined ? {} : { name_contains: options.search }),
     ...(options.tag === undefined ? {} : { tag_value_ids: await tagIds(session, options.tag) }),
   };
