@@ -70,8 +70,9 @@ function readCredentials(dataDir: string): Credentials | undefined {
 async function readKeyFile(file: string | undefined, context: CliContext): Promise<string | undefined> {
   if (file === undefined) return undefined;
   try {
+    if (file !== "-") return readFileSync(path.resolve(context.cwd, file), "utf8").trim();
     const { readStdin } = await import("./stdin.ts");
-    return (file === "-" ? await readStdin(context) : readFileSync(path.resolve(context.cwd, file), "utf8")).trim();
+    return (await readStdin(context)).trim();
   } catch (error) {
     context.signal.throwIfAborted();
     throw usageFailure(`The key file ${file} cannot be read: ${(error as Error).message}`);

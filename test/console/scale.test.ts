@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { sql } from "kysely";
 import { assertQuiet, startWorld } from "./world.ts";
@@ -75,4 +75,13 @@ test("the list of 10,000 deployments is there, filtered, sorted and paged by the
     `G16: ${deployments} deployments, list usable after ${Math.round(median)} ms (median of 5, goal 1000), ` +
       `filtered after ${Math.round(searchMs)} ms, sorted after ${Math.round(sortMs)} ms, ${Math.round(coldBytes / 1_024)} KiB of gzipped script (goal 300)`,
   );
+});
+
+test("a page that stays open over an upgrade has all of the client, whose files the new server no longer has", async () => {
+  const page = await fetch(`${pierhead.url}/host/deployments`).then((answer) => answer.text());
+  const named = [...page.matchAll(/assets\/[\w.-]+\.js/g)].map(([file]) => readFile(`dist/console/${file}`, "utf8"));
+  const scripts = (await Promise.all(named)).join("");
+  // Of waiting, watching and following, which the client loads when they are first used.
+  for (const words of ["is still being deleted", "/v2/events", "next_offset"])
+    assert.ok(scripts.includes(words), words);
 });
