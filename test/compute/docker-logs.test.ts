@@ -40,6 +40,19 @@ test("what a container wrote after the engine had broken off its log is read whe
   assert.deepEqual(after.lines, []);
 });
 
+test("one read of a finished log has both streams, though the engine sends one of them a moment later", {
+  timeout: 20_000,
+}, async (context) => {
+  const { engine } = await startEngine(context, (response) => {
+    response.write(frame("first"));
+    setTimeout(() => response.end(frame("a moment later")), 200);
+  });
+  const log = new ContainerLog(engine, "agent", "replica");
+  context.after(() => log.close());
+  const { lines } = await log.read(null, { bytesMax: 65_536, isFinal: true });
+  assert.deepEqual(messages(lines), ["first", "a moment later"]);
+});
+
 test("a log that the engine does not begin to tell is given up, so that others get their turn", {
   timeout: 30_000,
 }, async (context) => {

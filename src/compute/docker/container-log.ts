@@ -60,7 +60,7 @@ export class ContainerLog {
       await tail.open(this.#engine, this.#containerId);
       this.#tail = tail;
     }
-    if (isFinal) await tail.waitForMore(restTimeoutMs);
+    if (isFinal) await tail.waitForRest(bytesMax, restTimeoutMs);
     return { lines: tail.take(bytesMax), cursor: tail.cursor };
   }
 
@@ -145,13 +145,17 @@ class LogTail {
     response.on("error", () => {});
   }
 
-  /** Resolves when there is something to take, the log has ended, or the time is over. */
-  async waitForMore(timeoutMs: number): Promise<void> {
-    if (this.#buffered.length > 0 || this.#hasEnded) return;
+  /**
+   * Resolves when there are as many bytes to take, the log has ended, or the time is over. Something to take is not
+   * enough: the engine may send the lines of one stream, and a moment later those of the other.
+   */
+  async waitForRest(bytes: number, timeoutMs: number): Promise<void> {
+    const isThere = () => this.#hasEnded || this.#bufferedBytes >= Math.min(bytes, bufferBytesMax);
+    if (isThere()) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, timeoutMs);
     this.#wake = () => {
-      if (this.#buffered.length > 0 || this.#hasEnded) resolve();
+      if (isThere()) resolve();
     };
     await promise;
     clearTimeout(timer);
