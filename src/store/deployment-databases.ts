@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { Db, Trx } from "./database.ts";
+import { joined } from "./joined.ts";
 import type { SealedPlace, Sealer } from "./seal.ts";
 
 /** none: nothing is configured. container: servers of its own. custom: the deployment brings its own. */
@@ -54,15 +55,16 @@ export async function findDeploymentDatabase(
   return { postgres: row.postgres, redis: row.redis, password };
 }
 
-/** Without the password. Nothing, as long as nothing was decided. */
-export async function findDatabaseKinds(
-  db: Db,
-  deploymentId: string,
-): Promise<Pick<DeploymentDatabase, "postgres" | "redis"> | undefined> {
-  const { rows } = await sql<Pick<DeploymentDatabase, "postgres" | "redis">>`
-    select postgres, redis from deployment_databases where deployment_id = ${deploymentId}`.execute(db.kysely);
-  return rows[0];
-}
+type Kinds = Pick<DeploymentDatabase, "postgres" | "redis">;
+
+/** Without the password. Nothing, as long as nothing was decided. What passes ask at the same time is one statement. */
+export const findDatabaseKinds = joined(async (db, ids: string[]): Promise<(Kinds | undefined)[]> => {
+  const { rows } = await sql<Kinds & { deployment_id: string }>`
+    select deployment_id, postgres, redis from deployment_databases
+    where deployment_id = any(${ids}::uuid[])`.execute(db.kysely);
+  const found = new Map(rows.map(({ deployment_id, ...kinds }) => [deployment_id, kinds]));
+  return ids.map((id) => found.get(id));
+});
 
 const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;
 
