@@ -2,6 +2,10 @@ import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
 import type { Identified, Identify } from "../gateway/callers.ts";
 import { activeSpan, type Traces } from "../telemetry/traces.ts";
+import { callInProcess } from "./in-process-call.ts";
+
+/** Of the built-in listener, as the API notes it. */
+const ownAddress = "127.0.0.1";
 
 /**
  * Carries the listener protocol inside the process: the same routes, checks and answers as over HTTP, without a socket.
@@ -9,15 +13,15 @@ import { activeSpan, type Traces } from "../telemetry/traces.ts";
  */
 export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
   return async ({ method, path, body, headers, signal }) => {
-    signal.throwIfAborted();
-    const answer = await api.inject({
+    const answer = await callInProcess(api, {
       method,
-      url: path,
+      path,
       headers: { ...headers, "x-api-key": apiKey },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      address: ownAddress,
       signal,
-      ...(body === undefined ? {} : { payload: body as object }),
     });
-    return { status: answer.statusCode, body: answer.payload === "" ? undefined : answer.json() };
+    return { status: answer.status, body: answer.text === "" ? undefined : JSON.parse(answer.text) };
   };
 }
 
@@ -34,8 +38,8 @@ export function tracedSend(send: Send, traces: Traces | null): Send {
 /** Asks the API of this process who calls an agent (contract 7.4). */
 export function inProcessIdentify(api: FastifyInstance): Identify {
   return async (headers, { address, signal }) => {
-    const answer = await api.inject({ method: "GET", url: "/auth/public", headers, remoteAddress: address, signal });
-    return identified(answer.statusCode, answer.json());
+    const answer = await callInProcess(api, { method: "GET", path: "/auth/public", headers, address, signal });
+    return identified(answer.status, JSON.parse(answer.text));
   };
 }
 
