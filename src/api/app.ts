@@ -93,8 +93,8 @@ export interface ApiDeps {
 }
 
 /**
- * The HTTP API with all its routes. Serve it with `api.routing(request, response)`, or call it in process with
- * `api.inject`; both take the same way through checks and errors.
+ * The HTTP API with all its routes. Serve it with `api.routing(request, response)`; calls of the same process take that way
+ * as well, through the same checks and errors.
  */
 export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   const { settings } = deps;
