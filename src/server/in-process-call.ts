@@ -25,8 +25,8 @@ export function callInProcess(
   call: InProcessCall,
 ): Promise<{ status: number; text: string }> {
   const { signal } = call;
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
   if (signal.aborted) return Promise.reject(signal.reason);
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
   const request = new CallRequest(call);
   const response = new CallResponse();
   const leave = () => {
@@ -73,7 +73,7 @@ class CallRequest extends Readable {
   }
 }
 
-/** What the API asks of a `ServerResponse`. What is written is kept as text. */
+/** What the API asks of a `ServerResponse`. What is written is kept as text: bytes must come in whole characters. */
 class CallResponse extends EventEmitter {
   statusCode = 200;
   headersSent = false;
