@@ -5,7 +5,7 @@ import { type Client, createClient } from "../src/client/client.ts";
 import { readConfig } from "../src/server/config.ts";
 import { type Server, startServer } from "../src/server/start.ts";
 import { createLogger } from "../src/telemetry/log.ts";
-import { templateDirectory } from "./database.ts";
+import { templateDirectory } from "./database-template.ts";
 
 export interface TestServer extends AsyncDisposable {
   server: Server;

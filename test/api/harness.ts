@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after } from "node:test";
@@ -9,7 +9,6 @@ import { mintApiKey } from "../../src/auth/api-key.ts";
 import type { GithubApp } from "../../src/integrations/github-app.ts";
 import { insertApiKey, type KeyRole } from "../../src/store/api-keys.ts";
 import { type Db, openDatabase } from "../../src/store/database.ts";
-import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
 import { EventFeed } from "../../src/store/event-feed.ts";
 import { ensureBuiltinListener } from "../../src/store/listeners.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -18,6 +17,7 @@ import { textSigner } from "../../src/store/signature.ts";
 import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { templateDirectory } from "../database-template.ts";
 
 export interface Tenant {
   organizationId: string;
@@ -65,9 +65,12 @@ export async function startApi(
   replaced: Replaced<"tracing"> = {},
 ): Promise<TestApi> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-api-"));
-  await mkdir(templateDirectory, { recursive: true });
-  await ensureTemplate(templateDirectory);
-  const db = await openDatabase({ dataDir, logger: createLogger("silent"), durable: false, templateDirectory });
+  const db = await openDatabase({
+    dataDir,
+    logger: createLogger("silent"),
+    durable: false,
+    templateDirectory: await templateDirectory(),
+  });
   await migrate(db);
   const made = await startApiOn(db, { ...settings, dataDir }, replaced);
   after(async () => {
@@ -116,9 +119,6 @@ export async function startApiOn(
     ask: (options) => ask(api, { key: tenant.adminKey, ...options }),
   };
 }
-
-/** Where the build keeps the empty database that a first start begins with. */
-const templateDirectory = path.join(import.meta.dirname, "../../node_modules/.cache/pierhead");
 
 const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   mode: "standalone",

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import type { Revision } from "../../src/contract/revision.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { templateDirectory } from "../database.ts";
+import { templateDirectory } from "../database-template.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 import { createDirectory, type RunOptions, runCli } from "./run-cli.ts";
 

@@ -5,13 +5,17 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { templateDirectory } from "../database.ts";
+import { emptyTemplateDirectory } from "../database-template.ts";
 
 test("migrate brings up to date what lies in the given data directory, and touches no other", async () => {
   const home = await mkdtemp(path.join(tmpdir(), "pierhead-migrate-"));
   try {
     const dataDir = path.join(home, "data");
-    const env = { PATH: process.env["PATH"], HOME: home, PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory() };
+    const env = {
+      PATH: process.env["PATH"],
+      HOME: home,
+      PIERHEAD_DATABASE_TEMPLATE_DIR: await emptyTemplateDirectory(),
+    };
     const args = ["src/main.ts", "migrate", "--data-dir", dataDir, "--json"];
     const { stdout } = await promisify(execFile)(process.execPath, args, { env });
     assert.ok(JSON.parse(stdout).applied.includes("0001_initial.sql"));

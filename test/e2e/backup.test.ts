@@ -17,7 +17,8 @@ import { migrate } from "../../src/store/migrate.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createAgentRepository } from "../agent-repository.ts";
 import { runCli } from "../cli/run-cli.ts";
-import { openTestDatabase, templateDirectory } from "../database.ts";
+import { openTestDatabase } from "../database.ts";
+import { emptyTemplateDirectory } from "../database-template.ts";
 import { eventually } from "../eventually.ts";
 import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { sharedCacheDir, startTestServer, type TestServer } from "../server.ts";
@@ -65,7 +66,7 @@ async function configOf(dataDir: string, databaseUrl: string | undefined) {
     PORT: "0",
     PIERHEAD_DATA_DIR: dataDir,
     PIERHEAD_CACHE_DIR: sharedCacheDir,
-    PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory(),
+    PIERHEAD_DATABASE_TEMPLATE_DIR: await emptyTemplateDirectory(),
     ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }),
   });
 }

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { ApiFailure, type Client, createClient } from "../../src/client/client.ts";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { templateDirectory } from "../database.ts";
+import { templateDirectory } from "../database-template.ts";
 import { eventually } from "../eventually.ts";
 import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../fake-time.ts";
 import { findBinaries, postgresSkipped, startPostgresServer } from "../postgres-server.ts";

@@ -10,7 +10,7 @@ import { ApiFailure, type Client, createClient } from "../../src/client/client.t
 import { isFinal } from "../../src/domain/revision-status.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { canContain, containedDirectory, containedSkipped, fillDisk, runContained } from "../contained.ts";
-import { templateDirectory } from "../database.ts";
+import { templateDirectory } from "../database-template.ts";
 import { eventually } from "../eventually.ts";
 import { findBinaries, postgresSkipped } from "../postgres-server.ts";
 

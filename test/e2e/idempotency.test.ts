@@ -6,7 +6,7 @@ import path from "node:path";
 import { test } from "node:test";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import type { FaultPoint } from "../../src/store/fault-points.ts";
-import { templateDirectory } from "../database.ts";
+import { templateDirectory } from "../database-template.ts";
 import { sharedCacheDir } from "../server.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
 

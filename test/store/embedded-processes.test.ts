@@ -11,7 +11,7 @@ import { openDatabase } from "../../src/store/database.ts";
 import { DatabaseUnusable } from "../../src/store/database-errors.ts";
 import { lockDirectory } from "../../src/store/embedded/directory-lock.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { templateDirectory } from "../database.ts";
+import { templateDirectory } from "../database-template.ts";
 import { eventually } from "../eventually.ts";
 
 const logger = createLogger("silent");

@@ -10,7 +10,7 @@ import { DatabaseRestarted } from "../../src/store/database-errors.ts";
 import { openEmbeddedEngine } from "../../src/store/embedded/engine.ts";
 import { keepUp } from "../../src/store/embedded/upkeep.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { templateDirectory } from "../database.ts";
+import { templateDirectory } from "../database-template.ts";
 import { eventually } from "../eventually.ts";
 
 const logger = createLogger("silent");
