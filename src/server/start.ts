@@ -175,6 +175,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
   });
   closing.add("database", () => db.close());
   await migrate(db);
+  await db.watchClock();
   const sealer = await openSealer(db, ...(await readMasterKeys(config, { mayMake: true })));
   closing.add("sealer", async () => sealer.close());
   const address = {

@@ -10,6 +10,8 @@ import { jumpMinMs, moveSpansOnce } from "./spans.ts";
  */
 export interface DatabaseClock {
   now(): Date;
+  /** From here on a clock that somebody sets is noticed. To be called when the tables are there. */
+  watch(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -46,16 +48,23 @@ export async function followDatabase(kysely: Kysely<Database>, logger: Logger): 
     ({ aheadMs, markMs } = seen);
   };
   let looking: Promise<void> | undefined;
-  const timer = setInterval(() => {
+  const lookOnce = () => {
     // The database is away, or its tables are being made: what is known goes on, and it is looked at again.
     looking ??= look()
       .catch((error: unknown) => logger.debug({ error: explain(error) }, "the clock of the database was not followed"))
       .finally(() => {
         looking = undefined;
       });
-  }, lookIntervalMs).unref();
+    return looking;
+  };
+  const timer = setInterval(lookOnce, lookIntervalMs).unref();
   return {
     now: () => new Date(performance.now() + aheadMs),
+    async watch() {
+      await lookOnce();
+      // It may have been under way before the tables were there.
+      if (markMs === null) await lookOnce();
+    },
     async stop() {
       clearInterval(timer);
       await looking;

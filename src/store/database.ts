@@ -48,6 +48,8 @@ export interface Db {
   afterCommit(act: () => void): void;
   /** The database's own time, which this server's clock says nothing of. */
   now(): Date;
+  /** To be called after `migrate` by who begins what has deadlines: from here on they move with a clock that is set. */
+  watchClock(): Promise<void>;
   /** Says that a step is durable; tests kill the process at chosen ones. */
   reached(point: FaultPoint): void;
   /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
@@ -188,6 +190,7 @@ function assemble({ pool, engine, changes, clock, kysely }: Parts, options: Data
       return logSignal;
     },
     now: () => clock.now(),
+    watchClock: () => clock.watch(),
     reached: (point) => afterCommit(() => options.onReached?.(point)),
     close: () => {
       closing ??= close();

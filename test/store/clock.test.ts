@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
 import { sql } from "kysely";
-import type { Db } from "../../src/store/database.ts";
+import { type Db, openDatabase } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
+import { migrate } from "../../src/store/migrate.ts";
 import { moveSpansOnce, spans } from "../../src/store/spans.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
+import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../fake-time.ts";
+import { findBinaries, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 
 eachDatabase("the database's time is known without asking, to within a second", async (db) => {
   const before = db.now().getTime();
@@ -83,6 +91,34 @@ eachDatabase("deadlines move once with a clock, however often they are told to",
   const move = { byMs: -10_000, mark, now: () => db.now() };
   assert.deepEqual([await moveSpansOnce(db.kysely, move), await moveSpansOnce(db.kysely, move)], [true, false]);
   assert.equal((await leaseUntil(db)) - before, -10_000);
+});
+
+test("deadlines move with the clock of PostgreSQL that is set in the moment after it is watched", async (context) => {
+  const library = findFakeTime();
+  if (library === undefined) return context.skip(fakeTimeSkipped);
+  if (findBinaries() === undefined) return context.skip(postgresSkipped);
+  await using stop = new AsyncDisposableStack();
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-clock-"));
+  stop.defer(() => rm(directory, { recursive: true, force: true }));
+  await chmod(directory, 0o711); // PostgreSQL runs as a user of its own.
+  const file = path.join(directory, "offset");
+  await writeFile(file, "+0");
+  const server = await startPostgresServer({ environment: fakeTimeEnvironment(library, file) });
+  stop.defer(async () => server?.stop());
+  const db = await openDatabase({ databaseUrl: server?.url, dataDir: directory, logger: createLogger("silent") });
+  stop.defer(() => db.close());
+  await migrate(db);
+  await db.watchClock();
+  await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
+  await writeFile(file, "+3600");
+  const apart = () => sql<{ s: number }>`select extract(epoch from clock_timestamp())::float8 as s`.execute(db.kysely);
+  const setS = (await apart()).rows[0]?.s ?? 0;
+  assert.ok(setS > Date.now() / 1_000 + 3_000, "the clock was set");
+  await eventually(
+    async () => (await leaseUntil(db)) / 1_000 - setS,
+    (leftS) => leftS > 0 && leftS <= 62,
+    { what: "the lease follows" },
+  );
 });
 
 async function leaseUntil(db: Db): Promise<number> {

@@ -75,6 +75,8 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
   }, lookIntervalMs).unref();
   return {
     now: () => new Date(clock.nowMs()),
+    // The machine's is compared with it from the moment it was opened.
+    async watch() {},
     async stop() {
       clearInterval(timer);
       await following;
