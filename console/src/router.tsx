@@ -1,15 +1,9 @@
-import {
-  createRootRoute,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  Navigate,
-  redirect,
-} from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, Navigate, redirect } from "@tanstack/react-router";
 import type { DeploymentSort } from "../../src/contract/deployment.ts";
 import type { SortOrder } from "../../src/contract/page.ts";
 import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
+import { lazyPart } from "./parts/lazy-part.tsx";
 import { Failure, Note } from "./parts/notes.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { returnToLeft } from "./return-to.ts";
@@ -77,7 +71,7 @@ const inWorkspace = createRoute({
 const create = createRoute({
   getParentRoute: () => root,
   path: "/host/new",
-  component: lazyRouteComponent(() => import("./pages/new-deployment.tsx"), "NewDeploymentPage"),
+  component: lazyPart(() => import("./pages/new-deployment.tsx").then((file) => file.NewDeploymentPage)),
 });
 const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(text(raw["revision"]) !== undefined && { revision: String(raw["revision"]) }),
@@ -100,7 +94,7 @@ const deploymentPart = createRoute({
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/host/$page",
-  component: lazyRouteComponent(() => import("./pages/settings.tsx"), "SettingsPage"),
+  component: lazyPart(() => import("./pages/settings.tsx").then((file) => file.SettingsPage)),
 });
 
 returnToLeft();

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { createClient } from "../../src/client/client.ts";
+import { eventually } from "../eventually.ts";
 import { startTcpProxy } from "../tcp-proxy.ts";
 import { addressOf, assertQuiet, goTo, goToPart, setShown, signIn, startWorld } from "./world.ts";
 
@@ -129,6 +130,18 @@ test("a page of an earlier version finds the parts of the newer one", async () =
   await page.getByRole("heading", { name: "upgraded", level: 1 }).waitFor();
   const gone = { status: 404, json: { detail: "Not Found" } };
   await page.route(/\/assets\/deployment-settings-[^/]+\.js$/, (route) => route.fulfill(gone), { times: 1 });
+  // The old page lives until the new one comes, and shows nothing of the failure whatever it is told meanwhile.
+  const slowly = async (route: Route) => {
+    // When it asks for the second change, it has shown the first.
+    for (const tracked_repo_ref of ["first", "second"]) {
+      const asked = () => world.requests.filter(({ url }) => url.endsWith(`/v2/deployments/${made.id}`)).length;
+      const before = asked();
+      await client.patchDeployment({ deployment_id: made.id, body: { tracked_repo_ref } });
+      await eventually(asked, (count) => count > before, { what: "the old page asks again" });
+    }
+    await route.continue();
+  };
+  await page.route(/\/settings$/, slowly, { times: 1 });
   await goToPart(page, "Settings");
   await page.getByLabel("Shown name").waitFor({ timeout: 10_000 });
   await page.context().close();

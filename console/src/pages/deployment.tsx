@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, lazyRouteComponent, useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import { Suspense, useEffect } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployment.ts";
 import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
+import { lazyPart } from "../parts/lazy-part.tsx";
 import { Failure, Loading, Note } from "../parts/notes.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
@@ -13,11 +14,12 @@ import { useSession } from "../session.tsx";
 import { LogsPart } from "./logs.tsx";
 import { RevisionsPart } from "./revisions.tsx";
 
-// Those of the router: of a server that was upgraded under the page it takes the new page, as the old one's parts are gone.
-const ChartsPart = lazyRouteComponent(() => import("./charts.tsx"), "ChartsPart");
-const EnvironmentPart = lazyRouteComponent(() => import("./environment.tsx"), "EnvironmentPart");
-const TryPart = lazyRouteComponent(() => import("./try-it.tsx"), "TryPart");
-const DeploymentSettingsPart = lazyRouteComponent(() => import("./deployment-settings.tsx"), "DeploymentSettingsPart");
+const ChartsPart = lazyPart(() => import("./charts.tsx").then((file) => file.ChartsPart));
+const EnvironmentPart = lazyPart(() => import("./environment.tsx").then((file) => file.EnvironmentPart));
+const TryPart = lazyPart(() => import("./try-it.tsx").then((file) => file.TryPart));
+const DeploymentSettingsPart = lazyPart(() =>
+  import("./deployment-settings.tsx").then((file) => file.DeploymentSettingsPart),
+);
 
 const parts = {
   revisions: "Revisions",
