@@ -6,8 +6,9 @@ import type { Db } from "./database.ts";
 
 /**
  * Adds samples to the minutes they end in. Of a minute that has one already (a listener that was restarted) counts are
- * added and levels are the greater. Deployments of other listeners are left out. The epoch is checked in the statement that
- * writes: of 10,000 deployments samples come in ten calls a minute.
+ * added and levels are the greater; one that was added last is not added again, as its answer may have been lost on the way.
+ * Deployments of other listeners are left out. The epoch is checked in the statement that writes: of 10,000 deployments
+ * samples come in ten calls a minute.
  * @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener; nothing is written then.
  */
 export async function addMetricSamples(
@@ -21,7 +22,7 @@ export async function addMetricSamples(
     ), sample as (
       select distinct on (s.deployment_id, date_trunc('minute', s.at))
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
-             s.requests, s.errors, s.latency_counts
+             s.requests, s.errors, s.latency_counts, s.at as sampled_at
         from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
           as s (deployment_id uuid, at timestamptz, replicas integer, cpu_cores double precision,
                 memory_mib double precision, restarts integer, requests bigint, errors bigint, latency_counts integer[])
@@ -34,15 +35,18 @@ export async function addMetricSamples(
        where d.id = s.deployment_id and coalesce(d.used_at, '-infinity') < s.at - interval '1 hour'
     ), added as (
       insert into metric_minutes as m
-        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts)
-      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts from sample
+        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, sampled_at)
+      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, sampled_at
+        from sample
       on conflict (deployment_id, at) do update set
         replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
         memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
         requests = m.requests + excluded.requests, errors = m.errors + excluded.errors,
         latency_counts = array(
           select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
-           order by place)
+           order by place),
+        sampled_at = excluded.sampled_at
+      where m.sampled_at is distinct from excluded.sampled_at
     )
     select exists (select from session) as "isNewest"`.execute(db.kysely);
   if (!rows[0]?.isNewest) throw errors.staleEpoch();

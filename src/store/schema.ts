@@ -395,4 +395,5 @@ interface MetricMinuteTable {
   requests: number;
   errors: number;
   latency_counts: number[];
+  sampled_at: Date | null;
 }

@@ -35,14 +35,15 @@ eachDatabase("samples of one minute are one row, and only its listener's newest 
   const { listenerId } = world;
   const session = await openSession(db, listenerId);
   await addMetricSamples(db, session, [sample(id, "2026-01-01T10:00:59Z"), sample(id, "2026-01-01T10:01:10Z")]);
-  await addMetricSamples(db, session, [
-    sample(id, "2026-01-01T10:01:40Z", {
-      cpu_cores: null,
-      memory_mib: 200,
-      restarts: 1,
-      latency_counts: counts(5, 0),
-    }),
-  ]);
+  const next = sample(id, "2026-01-01T10:01:40.123Z", {
+    cpu_cores: null,
+    memory_mib: 200,
+    restarts: 1,
+    latency_counts: counts(5, 0),
+  });
+  await addMetricSamples(db, session, [next]);
+  // Whoever got no answer sends it again, with what came since.
+  await addMetricSamples(db, session, [next, sample(id, "2026-01-01T10:02:10Z", { requests: 0, replicas: 2 })]);
   const late = [sample(id, "2026-01-01T10:01:50Z")];
   const { rows } = await sql<{ id: string }>`
     insert into listeners (id, tenant_id, compute_type, compute_id, compute_config)
@@ -81,6 +82,6 @@ eachDatabase("samples of one minute are one row, and only its listener's newest 
       },
     ],
   );
-  assert.equal(await trimOlder(db, "metric_minutes", { days: 7 }, new AbortController().signal), 2);
+  assert.equal(await trimOlder(db, "metric_minutes", { days: 7 }, new AbortController().signal), 3);
   assert.deepEqual(await readMetricMinutes(db, id, range), []);
 });
