@@ -10,15 +10,14 @@ import { findPgbench, runPgbench } from "./pgbench.ts";
 import { createBody, createWithoutHttp, httpRequest } from "./requests.ts";
 import { createStatement, pgbenchScript, readStatement, type Statement } from "./statement.ts";
 
-const rounds = 3;
 /** As many as keep the server busy: with 16, each waiting for its answer, it was idle for a quarter of the time. */
 const connections = 64;
 /** What they come to with fewer is told, too. */
 const fewConnections = 16;
 /** PostgreSQL's best on two cores: 16 write no more, 64 a quarter less. */
 const pgbenchClients = 8;
-/** pgbench counts in whole seconds. */
-const roundS = { small: { load: 0.5, pgbench: 1 }, full: { load: 3, pgbench: 3 } };
+/** Seconds of a round; pgbench counts in whole ones. */
+const plans = { small: { rounds: 1, load: 0.5, pgbench: 1 }, full: { rounds: 3, load: 3, pgbench: 3 } };
 
 /** What HTTP, keys, tenants, rules and serialising add to the SQL of one read and one create: G1 and G2. */
 export async function apiBench(run: BenchRun): Promise<BenchLine[]> {
@@ -35,8 +34,8 @@ async function apiLines(run: BenchRun, kind: DatabaseKind): Promise<BenchLine[]>
   const floor = await startFloor({ ...settings, dataDir });
   try {
     return [
-      ...(await readLines(installation, { settings, floor, seconds: roundS[run.size] })),
-      ...(await createLines(installation, { settings, floor, seconds: roundS[run.size] })),
+      ...(await readLines(installation, { settings, floor, plan: plans[run.size] })),
+      ...(await createLines(installation, { settings, floor, plan: plans[run.size] })),
     ];
   } finally {
     floor.child.disconnect();
@@ -77,16 +76,16 @@ async function startFloor(settings: FloorSettings): Promise<Floor> {
 interface Against {
   settings: Settings;
   floor: Floor;
-  seconds: { load: number; pgbench: number };
+  plan: (typeof plans)[BenchRun["size"]];
 }
 
-async function readLines(installation: Installation, { settings, floor, seconds }: Against): Promise<BenchLine[]> {
+async function readLines(installation: Installation, { settings, floor, plan }: Against): Promise<BenchLine[]> {
   const server = await installation.start("server", { PIERHEAD_COMPUTE: "none" });
   try {
     const request = httpRequest("GET", `/v2/deployments/${settings.deploymentId}`, installation.adminKey);
-    const load = (port: number, count?: number) => loadRound(port, { request, seconds: seconds.load, count });
-    const measured = await measureRounds({
-      pgbench: pgbenchOf(installation, settings.read, seconds.pgbench),
+    const load = (port: number, count?: number) => loadRound(port, { request, seconds: plan.load, count });
+    const measured = await measureRounds(plan.rounds, {
+      pgbench: pgbenchOf(installation, settings.read, plan.pgbench),
       floor: () => load(floor.port),
       ours: () => load(server.port),
       few: () => load(server.port, fewConnections),
@@ -128,14 +127,14 @@ function readTable({ pgbench, floor, ours, few }: Parties<Round>, on: string): B
 const fewRate = (goal: string, { perS }: Round) => ({ goal, ours: perS, unit: "1/s", target: "none" as const });
 
 /** The API alone, as where reconcilers run elsewhere: what follows a create is measured by the other benches. */
-async function createLines(installation: Installation, { settings, floor, seconds }: Against): Promise<BenchLine[]> {
+async function createLines(installation: Installation, { settings, floor, plan }: Against): Promise<BenchLine[]> {
   const server = await installation.start("api");
   try {
     const request = () =>
       httpRequest("POST", "/v2/deployments", installation.adminKey, createBody(`bench-${randomUUID()}`));
-    const load = (port: number, count?: number) => loadRound(port, { request, seconds: seconds.load, count });
-    const measured = await measureRounds({
-      pgbench: pgbenchOf(installation, settings.create, seconds.pgbench),
+    const load = (port: number, count?: number) => loadRound(port, { request, seconds: plan.load, count });
+    const measured = await measureRounds(plan.rounds, {
+      pgbench: pgbenchOf(installation, settings.create, plan.pgbench),
       floor: () => load(floor.port),
       ours: () => load(server.port),
       few: () => load(server.port, fewConnections),
@@ -169,7 +168,7 @@ interface Round {
 type Parties<T> = { pgbench: T | undefined; floor: T; ours: T; few: T };
 
 /** All in turn, several times: what disturbs the machine disturbs all of them. The first turn warms up. */
-async function measureRounds(parties: Parties<() => Promise<Round>>): Promise<Parties<Round>> {
+async function measureRounds(rounds: number, parties: Parties<() => Promise<Round>>): Promise<Parties<Round>> {
   const measured = { pgbench: [] as Round[], floor: [] as Round[], ours: [] as Round[], few: [] as Round[] };
   for (let round = 0; round <= rounds; round += 1) {
     for (const name of ["pgbench", "floor", "ours", "few"] as const) {

@@ -15,7 +15,7 @@ import type { BenchRun, DatabaseKind } from "./installation.ts";
 import { type BenchLine, benchLine, median, percentile } from "./line.ts";
 
 /** p99 of so few is the worst of them: one bad deploy in twenty misses the goal. */
-const samples = { small: 6, full: 20 };
+const samples = { small: 4, full: 20 };
 const warmUps = 1;
 
 const pollMs = 10;
