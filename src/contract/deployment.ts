@@ -245,8 +245,8 @@ export const PatchDeployment = Type.Object(
     route_through_gateway: given(Type.Boolean()),
     shareable: given(Type.Boolean()),
     tracked_packages: given(
-      Type.Array(Type.String({ pattern: "^[^\\s:]+:[^\\s:]+$" })),
-      "`<package>:<version>` each; belongs to the revision this call makes.",
+      Type.Array(Type.String({ pattern: "^[^\\s:]+:[^\\s:][^:]*$" })),
+      "`<package>:<version>` each, a version or what is asked of it; belongs to the revision this call makes.",
     ),
   },
   { $id: "PatchDeployment", examples: [patchDeploymentExample] },
