@@ -81,7 +81,10 @@ export type DeploymentLogsQuery = Static<typeof DeploymentLogsQuery>;
 export const ReadLogsBody = Type.Object(
   {
     order: given(SortOrder, "Default asc."),
-    limit: given(Type.Integer({ minimum: 1, maximum: logPageSizeMax }), "Default 50."),
+    limit: given(
+      Type.Integer({ minimum: 1, maximum: logPageSizeMax }),
+      "Default 50. From a `start_time` on, what was written at once is not parted.",
+    ),
     offset: given(Type.String()),
     level: given(LogLevel),
     query: given(Type.String()),

@@ -146,6 +146,58 @@ test("the same lines are found under every address", async () => {
   assert.deepEqual(build.body.items[0].message, "four");
 });
 
+test("who follows by the time of the last line it was given, as public clients do, gets all, also of what was written at once", async () => {
+  const many = (count: number, name: string, at: string) =>
+    append(
+      "deploy",
+      Array.from({ length: count }, (_, index) => [`${name} ${index}`, "INFO", at] as [string, LogLevelName, string]),
+    );
+  const ask = async (payload: object) => {
+    const answer = await t.ask({ method: "POST", url: `${project}/deploy_logs`, payload: { limit: 10, ...payload } });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.body.logs as { id: string; timestamp: string; message: string }[];
+  };
+  await many(1, "start", "2026-11-20T12:00:00.000Z");
+  const [newest] = await ask({ order: "desc" });
+  const seen = new Set((await ask({ order: "desc" })).map(({ id }) => id));
+  let since = newest?.timestamp;
+  const printed: string[] = [];
+  const poll = async () => {
+    const fresh = (await ask({ order: "asc", start_time: since })).filter(({ id }) => !seen.has(id));
+    printed.push(...fresh.map(({ message }) => message));
+    for (const { id } of fresh) seen.add(id);
+    since = fresh.at(-1)?.timestamp ?? since;
+  };
+  await many(5, "before", "2026-11-20T12:00:01.000Z");
+  await many(25, "at once", "2026-11-20T12:00:02.000Z");
+  for (let time = 0; time < 5; time += 1) await poll();
+  await many(3, "the rest of it", "2026-11-20T12:00:02.000Z");
+  await poll();
+  await many(12, "after", "2026-11-20T12:00:03.000Z");
+  for (let time = 0; time < 5; time += 1) await poll();
+  const expected = [5, 25, 3, 12].flatMap((count, index) =>
+    Array.from({ length: count }, (_, line) => `${["before", "at once", "the rest of it", "after"][index]} ${line}`),
+  );
+  assert.deepEqual(printed, expected);
+});
+
+test("pages from a time on have each line once", async () => {
+  for (const start_time of ["2026-11-20T11:00:01Z", "2026-11-20T12:00:02Z"]) {
+    const ask = (payload: object) => t.ask({ method: "POST", url: `${project}/deploy_logs`, payload });
+    const whole = await ask({ limit: 1000, start_time });
+    const paged: string[] = [];
+    let offset: string | undefined;
+    for (let page = 0; page < 30; page += 1) {
+      const { body } = await ask({ limit: 4, start_time, offset });
+      paged.push(...messages({ body }));
+      if (body.logs.length < 4) break;
+      offset = body.next_offset;
+    }
+    assert.deepEqual(paged, messages(whole));
+    assert.ok(paged.length > 40 || start_time.startsWith("2026-11-20T12"), String(paged.length));
+  }
+});
+
 test("the type of log is required, and an offset that was never given out is refused", async () => {
   const missing = await t.ask({ url: revisionUrl });
   assert.deepEqual(missing.body.detail, [

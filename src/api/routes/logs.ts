@@ -98,6 +98,8 @@ interface Wish {
   run_id?: string | undefined;
   start_time?: string | undefined;
   end_time?: string | undefined;
+  /** May be asked by who follows by time alone. */
+  mayFollowByTime?: boolean;
 }
 
 /** In a body null is as good as absent. */
@@ -110,12 +112,13 @@ function wishOf(body: ReadLogsBody): Wish {
     query: body.query ?? undefined,
     start_time: body.start_time ?? undefined,
     end_time: body.end_time ?? undefined,
+    mayFollowByTime: true,
   };
 }
 
 /** @throws ApiError 400 `invalidLogCursor` */
 async function readPage(db: Db, stream: Stream, wish: Wish): Promise<LogPage> {
-  const rows = await readLogEntries(db, {
+  const filter: LogFilter = {
     deploymentId: stream.deploymentId,
     revisionId: stream.revisionId,
     kind: stream.kind,
@@ -127,18 +130,62 @@ async function readPage(db: Db, stream: Stream, wish: Wish): Promise<LogPage> {
     runId: wish.run_id || null,
     startAt: timeOf(wish.start_time),
     endAt: timeOf(wish.end_time),
-  });
-  return { logs: rows.map((row) => logEntryOf(row, stream.kind)), next_offset: nextOffset(rows, stream, wish) };
+  };
+  const page = await readEntries(db, filter, wish.mayFollowByTime === true);
+  return { logs: page.rows.map((row) => logEntryOf(row, stream.kind)), next_offset: nextOffset(page, stream, wish) };
+}
+
+interface Entries {
+  rows: LogEntryRow[];
+  /** Behind it there may be more; undefined: nothing was found. */
+  last: LogEntryRow | undefined;
+  isFull: boolean;
+}
+
+async function readEntries(db: Db, filter: LogFilter, mayFollowByTime: boolean): Promise<Entries> {
+  const { startAt, afterId, order, limit } = filter;
+  const rows = await readLogEntries(db, filter);
+  const isFull = rows.length === limit;
+  const isByTime = mayFollowByTime && startAt !== null && afterId === null && order === "asc";
+  if (isFull && isByTime) return readSince(db, filter, startAt);
+  return { rows, last: rows.at(-1), isFull };
+}
+
+/** Lines of one moment that are given beside a page's own at most. */
+const atOnceMax = 2_000;
+
+/**
+ * Public command-line clients follow a log by the time of the last line that they were given, and know of no other place. What was
+ * written at once has one time: where that is more than a page, they would be given the same page for ever. So a page does
+ * not end among lines of one moment, and those of the moment it starts with, which they have mostly seen, take no place on it.
+ */
+async function readSince(db: Db, filter: LogFilter, startAt: Date): Promise<Entries> {
+  const nextMoment = new Date(startAt.getTime() + 1);
+  const endAt = filter.endAt !== null && filter.endAt < nextMoment ? filter.endAt : nextMoment;
+  const first = await readLogEntries(db, { ...filter, order: "desc", limit: atOnceMax, endAt });
+  const later = await readLogEntries(db, { ...filter, startAt: nextMoment });
+  const isFull = later.length === filter.limit;
+  if (isFull) later.push(...(await restOfMoment(db, filter, later.at(-1) as LogEntryRow)));
+  const all = [...first, ...later].sort((a, b) => a.id - b.id);
+  const last = isFull ? later.at(-1) : all.at(-1);
+  // What is behind the last one comes with the page behind it.
+  return { rows: all.filter(({ id }) => id <= (last?.id ?? 0)), last, isFull };
+}
+
+async function restOfMoment(db: Db, filter: LogFilter, { id, logged_at: moment }: LogEntryRow): Promise<LogEntryRow[]> {
+  const rows = await readLogEntries(db, { ...filter, afterId: id, limit: atOnceMax });
+  const end = rows.findIndex((row) => row.logged_at.getTime() !== moment.getTime());
+  return end < 0 ? rows : rows.slice(0, end);
 }
 
 /**
  * Where to read on. Upwards in a log that still grows there is always a place, the one behind the last line read: clients
  * take null for "start again" and would print everything twice.
  */
-function nextOffset(rows: readonly LogEntryRow[], stream: Stream, { order, limit, cursor }: Wish): string | null {
-  const mayHaveMore = rows.length === limit || (order === "asc" && !stream.hasEnded);
+function nextOffset({ last, isFull }: Entries, stream: Stream, { order, cursor }: Wish): string | null {
+  const mayHaveMore = isFull || (order === "asc" && !stream.hasEnded);
   if (!mayHaveMore) return null;
-  return rows.at(-1)?.id.toString() ?? cursor ?? "0";
+  return last?.id.toString() ?? cursor ?? "0";
 }
 
 function idOf(cursor: string | undefined): number | null {
