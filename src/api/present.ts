@@ -3,11 +3,10 @@ import type { Principal } from "../auth/principal.ts";
 import type { AgentEnvironment, Deployment, Secret, SourceConfig } from "../contract/deployment.ts";
 import type { Event } from "../contract/event.ts";
 import type { LogEntry, LogType } from "../contract/log.ts";
-import type { ResourceSpec } from "../contract/resource-spec.ts";
 import type { Revision } from "../contract/revision.ts";
 import { isTag } from "../domain/refs.ts";
 import { servingUrl } from "../domain/serving-url.ts";
-import { effectiveSizes, shownDeploymentType } from "../domain/sizes.ts";
+import { effectiveSpec, shownDeploymentType } from "../domain/sizes.ts";
 import { shownTier } from "../domain/tiers.ts";
 import type { DeploymentRow } from "../store/deployments.ts";
 import type { EventRow } from "../store/events.ts";
@@ -117,36 +116,6 @@ function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {
     custom_url: url,
     resource_spec: row.source === "external_docker" ? effectiveSpec(config.resource_spec ?? {}) : null,
     repo_branch: ref !== null && !isTag(ref) ? ref : null,
-  };
-}
-
-/** A resource spec with the sizes that hold where nothing was said (contract 2.4). */
-function effectiveSpec(spec: ResourceSpec): ResourceSpec {
-  const { queue, redis, database, ...server } = effectiveSizes(null, spec);
-  return {
-    ...spec,
-    min_scale: server.minReplicas,
-    max_scale: server.maxReplicas,
-    cpu: server.cpuCores,
-    cpu_limit: server.cpuLimitCores,
-    memory_mb: server.memoryMib,
-    memory_limit_mb: server.memoryLimitMib,
-    queue_min_scale: queue.minReplicas,
-    queue_max_scale: queue.maxReplicas,
-    queue_cpu: queue.cpuCores,
-    queue_cpu_limit: queue.cpuLimitCores,
-    queue_memory_mb: queue.memoryMib,
-    queue_memory_limit_mb: queue.memoryLimitMib,
-    redis_cpu: redis.cpuCores,
-    redis_cpu_limit: redis.cpuLimitCores,
-    redis_memory_mb: redis.memoryMib,
-    redis_memory_limit_mb: redis.memoryLimitMib,
-    db_cpu: database.cpuCores,
-    db_cpu_limit: database.cpuLimitCores,
-    db_memory_mb: database.memoryMib,
-    db_memory_limit_mb: database.memoryLimitMib,
-    db_storage_gi: database.storageGib,
-    db_max_connections: database.connectionsMax,
   };
 }
 

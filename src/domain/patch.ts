@@ -19,6 +19,7 @@ import {
   settingsToKeep,
 } from "./merge.ts";
 import { checkRef, normaliseRef } from "./refs.ts";
+import { withoutFilledIn } from "./resource-rules.ts";
 import { chooseRevisionSource } from "./revision-source.ts";
 import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "./settings.ts";
@@ -142,12 +143,15 @@ const isIgnored = (field: (typeof commands)[number], source: SourceKind) =>
   sourceConfigRules[field][source] === "ignored";
 
 /**
- * Answers fill in a serving URL; a client that sends it back changes nothing, so that a filled-in one does not become an
- * image's own. As null changes nothing either, an empty text takes an own one away.
+ * Answers fill in a serving URL and sizes; a client that sends them back changes nothing, so that filled-in ones do not
+ * become an image's own. As null changes nothing either, an empty text takes an own one away.
  */
 function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment): SourceConfig {
   const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
   if (sent.custom_url === current.url) delete sent.custom_url;
+  if (isGiven(sent.resource_spec)) {
+    sent.resource_spec = withoutFilledIn(sent.resource_spec, current.sourceConfig.resource_spec ?? {});
+  }
   for (const field of commands) if (isIgnored(field, current.source)) delete sent[field];
   const merged = mergeSourceConfig(current.sourceConfig, sent);
   const isTakenAway = sent.custom_url === "" && current.source === "external_docker";

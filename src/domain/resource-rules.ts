@@ -1,7 +1,7 @@
 import { errors } from "../contract/error.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
 import { replicasMax } from "./limits.ts";
-import { type ContainerSizes, effectiveSizes } from "./sizes.ts";
+import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
 
 /**
  * Rounds CPU values to tenths and refuses a spec that contradicts itself. The bounds of single values are in the
@@ -20,6 +20,33 @@ export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
   checkScale("queue_", rounded.queue_min_scale, rounded.queue_max_scale, 0);
   checkLimits(rounded);
   return rounded;
+}
+
+/**
+ * Answers fill in what nobody said, and clients that know a few fields only, as Terraform does, read a spec, set theirs in
+ * it and send it back whole. What was filled in and comes back as it was is not theirs: it stays filled in where it would
+ * be the same, and is filled in anew where it no longer fits, as the limit of a request that was raised above it.
+ *
+ * @param before the spec as it is stored.
+ */
+export function withoutFilledIn(sent: ResourceSpec, before: ResourceSpec): ResourceSpec {
+  const shown = effectiveSpec(before);
+  const fields = Object.keys(shown) as (keyof ResourceSpec)[];
+  const filledIn = fields.filter((field) => before[field] == null && shown[field] != null);
+  // Who leaves some of it out has not read it: the spec is meant as it is.
+  if (filledIn.some((field) => sent[field] == null)) return sent;
+  const unchanged = filledIn.filter((field) => sent[field] === shown[field]);
+  const own: ResourceSpec = { ...sent };
+  for (const field of unchanged) delete own[field];
+  const anew = effectiveSpec(own);
+  const kept = unchanged.filter((field) => sent[field] !== anew[field] && !isOutgrown(field, sent));
+  return { ...own, ...Object.fromEntries(kept.map((field) => [field, sent[field]])) };
+}
+
+/** The most of something, below its least. */
+function isOutgrown(field: keyof ResourceSpec, spec: ResourceSpec): boolean {
+  const least = field.replace("_limit", "").replace("max_scale", "min_scale") as keyof ResourceSpec;
+  return Number(spec[field]) < Number(spec[least]);
 }
 
 const roundedFields = ["cpu", "cpu_limit", "queue_cpu", "queue_cpu_limit", "redis_cpu", "redis_cpu_limit"] as const;

@@ -37,6 +37,36 @@ export function effectiveSizes(
   return sizesOfSpec({ ...specOfType[type], ...specOfSizes(type, sizes ?? { compute: "S", database: "S" }) });
 }
 
+/** A resource spec with the sizes that hold where nothing was said (contract 2.4). */
+export function effectiveSpec(spec: ResourceSpec): ResourceSpec {
+  const { queue, redis, database, ...server } = effectiveSizes(null, spec);
+  return {
+    ...spec,
+    min_scale: server.minReplicas,
+    max_scale: server.maxReplicas,
+    cpu: server.cpuCores,
+    cpu_limit: server.cpuLimitCores,
+    memory_mb: server.memoryMib,
+    memory_limit_mb: server.memoryLimitMib,
+    queue_min_scale: queue.minReplicas,
+    queue_max_scale: queue.maxReplicas,
+    queue_cpu: queue.cpuCores,
+    queue_cpu_limit: queue.cpuLimitCores,
+    queue_memory_mb: queue.memoryMib,
+    queue_memory_limit_mb: queue.memoryLimitMib,
+    redis_cpu: redis.cpuCores,
+    redis_cpu_limit: redis.cpuLimitCores,
+    redis_memory_mb: redis.memoryMib,
+    redis_memory_limit_mb: redis.memoryLimitMib,
+    db_cpu: database.cpuCores,
+    db_cpu_limit: database.cpuLimitCores,
+    db_memory_mb: database.memoryMib,
+    db_memory_limit_mb: database.memoryLimitMib,
+    db_storage_gi: database.storageGib,
+    db_max_connections: database.connectionsMax,
+  };
+}
+
 /** Replicas of the agent server that settings ask for at most: what the quota counts. */
 export function replicasOf(config: Pick<SourceConfig, "deployment_type" | "resource_spec">): number {
   return effectiveSizes(config.deployment_type, config.resource_spec).maxReplicas;

@@ -56,6 +56,36 @@ test("a posted revision carries settings over and answers 201", async () => {
   assert.equal(immutable.status, 400);
 });
 
+test("who reads the resources, sets a few and sends them back whole, as Terraform does, may raise a request above the limit that was filled in", async () => {
+  const source_revision_config = { image_uri: "registry.example.org/bot:1" };
+  const made = await post("/v2/deployments", {
+    ...{ name: "resized", source: "external_docker", source_revision_config },
+    source_config: { resource_spec: { cpu: 1, labels: { team: "a" } } },
+  });
+  const url = `/v2/deployments/${made.body.id}`;
+  const specOf = async () => (await t.ask({ url })).body.source_config.resource_spec;
+  const set = async (own: object) => {
+    const resource_spec = { ...(await specOf()), ...own };
+    const answer = await post(`${url}/revisions`, { source_revision_config, source_config: { resource_spec } });
+    assert.equal(answer.status, 201, answer.text);
+    return specOf();
+  };
+  const before = await specOf();
+  assert.deepEqual([before.cpu_limit, before.memory_limit_mb, before.max_scale], [2, 4096, 1]);
+  assert.deepEqual(await set({ cpu: 1 }), before, "an image alone");
+  const raised = await set({ cpu: 4, memory_mb: 6_000, min_scale: 3 });
+  assert.deepEqual([raised.cpu_limit, raised.memory_limit_mb, raised.max_scale], [8, 12_000, 3]);
+  assert.deepEqual(raised.labels, { team: "a" });
+  assert.deepEqual([raised.queue_cpu, raised.queue_memory_mb], [1, 2048], "what was not set stays");
+  const limited = await set({ cpu: 4, cpu_limit: 5 });
+  assert.equal(limited.cpu_limit, 5);
+  const contradiction = { ...limited, cpu: 6 };
+  const refused = await post(`${url}/revisions`, { source_config: { resource_spec: contradiction } });
+  assert.match(refused.body.detail, /'source_config.resource_spec.cpu_limit' must not be below cpu \(6\)/);
+  const partial = await post(`${url}/revisions`, { source_config: { resource_spec: { cpu: 2, cpu_limit: 1 } } });
+  assert.equal(partial.status, 400);
+});
+
 test("an unknown revision is told apart from an unknown deployment", async () => {
   const { url } = await createGithub("unknown");
   const other = await createGithub("unknown-other");
