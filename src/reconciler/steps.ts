@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { BuildRequest } from "../builds/build.ts";
 import { workDirOf } from "../builds/start-build.ts";
 import type { Artifact } from "../contract/assignment.ts";
+import { parseImageReference } from "../domain/image-reference.ts";
 import {
   awaitingBuildTimeoutMs,
   awaitingDeployTimeoutMs,
@@ -229,6 +230,8 @@ async function resolve(
     set: {
       artifact_id: found.artifactId,
       artifact_key: found.artifactKey,
+      // Until its server says one, which not every server does, and none in a cluster (contract 13).
+      image_version: config.image_uri === null ? null : (parseImageReference(config.image_uri)?.tag ?? null),
       ...(found.commitSha === null ? {} : { source_revision_config: { ...config, repo_commit_sha: found.commitSha } }),
     },
   });

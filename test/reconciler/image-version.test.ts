@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { blankSourceConfig, blankSourceRevisionConfig } from "../../src/domain/settings.ts";
+import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
+import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
+import { readDesired } from "../../src/store/assignments.ts";
+import { createDeployment } from "../../src/store/create-deployment.ts";
+import type { Db } from "../../src/store/database.ts";
+import { findDeployment } from "../../src/store/deployments.ts";
+import { openListenerSession } from "../../src/store/listeners.ts";
+import { storeReports } from "../../src/store/observations.ts";
+import { eachDatabase } from "../database.ts";
+import { makeWorld, newDeployment, newRevision, type World } from "../store/fixtures.ts";
+import { passDeps } from "./pass-deps.ts";
+
+const settings = {
+  ...{ deploymentsUrl: "http://127.0.0.1:8124/d/", controlPlaneUrl: "http://127.0.0.1:8124", deployTimeoutMs: 60_000 },
+  ...{ hasEndpointAuth: false, hasTracing: false, idleAfterMs: 1, drainTimeoutMs: 1, computeType: "docker" },
+} as unknown as ReconcilerDeps["settings"];
+
+eachDatabase(
+  "the version of a deployed image is what its server says of itself, else the tag of the image",
+  async (db) => {
+    const world = await makeWorld(db);
+    const tagged = "registry.example.org:5000/acme/bot:2.1";
+    const digest = `sha256:${"a".repeat(64)}`;
+    assert.deepEqual(
+      [
+        await deploy(db, world, { image: tagged, says: null }),
+        await deploy(db, world, { image: `${tagged}@${digest}`, says: null }),
+        await deploy(db, world, { image: tagged, says: "0.4.7" }),
+        await deploy(db, world, { image: `registry.example.org/acme/bot@${digest}`, says: null }),
+      ],
+      ["2.1", "2.1", "0.4.7", null],
+    );
+  },
+);
+
+/** Deploys an image whose server says its version, or nothing, as it is in clusters. @returns the deployment's `image_version`. */
+async function deploy(db: Db, world: World, { image, says }: { image: string; says: string | null }) {
+  const config = { ...blankSourceRevisionConfig, image_uri: image };
+  const source = { source: "external_docker", source_revision_config: config } as const;
+  const revision = newRevision({ ...source, source_config: blankSourceConfig });
+  const made = newDeployment(world, { ...source, source_config: blankSourceConfig, tracked_ref: null, revision });
+  await createDeployment(db, made);
+  await sql`update deployments set status = 'READY' where id = ${made.id}`.execute(db.kysely);
+  const pass = () => reconcileDeployment(passDeps(db, { settings }), made.id, AbortSignal.timeout(30_000));
+  await pass();
+  const request = { instanceId: world.listenerId, version: "1", facts: {}, leaseMs: 30_000 };
+  const { epoch } = await openListenerSession(db, world.listenerId, request);
+  const { items } = await readDesired(db, world.listenerId, { after: 0, limit: 10 });
+  const generation = items.find(({ deployment_id }) => deployment_id === made.id)?.generation;
+  assert.ok(generation !== undefined, "it is assigned");
+  const report = {
+    ...{ deployment_id: made.id, generation, seq: 1, target_revision_id: revision.id, target_phase: "ready" as const },
+    ...{ serving_revision_id: revision.id, asleep: false, deleted: false, server_version: says, cause: null },
+    replicas: [],
+  };
+  await storeReports(db, { listenerId: world.listenerId, epoch }, [report]);
+  await pass();
+  const row = await findDeployment(db, world.tenantId, made.id);
+  assert.equal(row?.active_revision_id, revision.id);
+  return row?.image_version;
+}
