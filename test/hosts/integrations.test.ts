@@ -161,6 +161,20 @@ test("repositories come in pages of the host, by full name, and are asked for on
   assert.deepEqual([forge.repository_selection, forge.settings_url.startsWith(github.origin)], ["selected", true]);
 });
 
+test("an installation that was removed at GitHub is still listed, and hides none of the others", async () => {
+  github.state.installations.set(45, { account: "leaver", created_at: new Date().toISOString() });
+  const { body: gone } = await attach(t.tenant.tenantId, 45);
+  github.state.installations.delete(45);
+  for (const query of ["", "?cursor=", "?page_size=100&cursor="]) {
+    const { status, body, text } = await t.ask({ url: `/v2/integrations/forge-github/installations${query}` });
+    assert.equal(status, 200, text);
+    const shown = Object.fromEntries(body.items.map((one: { name: string }) => [one.name, one]));
+    assert.deepEqual(shown.leaver, { ...gone, repository_selection: null, settings_url: null });
+    assert.equal(shown.acme.repository_selection, "selected");
+  }
+  assert.equal((await t.ask({ method: "DELETE", url: `/v2/integrations/${gone.id}` })).status, 204);
+});
+
 test("a host that does not answer, or an App that it does not know, is said as that", async () => {
   const { body: install } = await attach(t.stranger.tenantId);
   github.state.outage = 503;

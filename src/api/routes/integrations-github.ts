@@ -3,6 +3,8 @@ import { errors } from "../../contract/error.ts";
 import type { GithubIntegration, GithubRepository } from "../../contract/integration.ts";
 import { operations } from "../../contract/operations.ts";
 import { integrationsMax } from "../../domain/limits.ts";
+import type { GithubApp, Installation } from "../../integrations/github-app.ts";
+import { HostFailure } from "../../integrations/host-failure.ts";
 import { RepositoryCache } from "../../integrations/repository-cache.ts";
 import { createInstallationLink } from "../../store/installation-links.ts";
 import { createIntegration, type IntegrationRow, listIntegrations, readIntegration } from "../../store/integrations.ts";
@@ -47,7 +49,7 @@ export function addGithubRoutes(api: Api): void {
     const app = await github.current();
     const shown = items.map(async (row) => {
       const { repositorySelection = null, settingsUrl = null } =
-        app === null ? {} : await askHost(() => app.readInstallation(row.installation_id as number, signal));
+        app === null ? {} : await askHost(() => knownInstallation(app, row.installation_id as number, signal));
       return { ...installOf(row), repository_selection: repositorySelection, settings_url: settingsUrl };
     });
     return { items: await Promise.all(shown), next_cursor };
@@ -79,10 +81,18 @@ const installOf = ({ id, installation_id, name }: IntegrationRow): GithubIntegra
   name,
 });
 
-/** Pages of a list that is at hand as a whole. The cursor says how many went before. */
+/** What GitHub knows of an installation: nothing of one that was removed there, which the workspace still lists. */
+async function knownInstallation(app: GithubApp, id: number, signal: AbortSignal): Promise<Partial<Installation>> {
+  return app.readInstallation(id, signal).catch((error: unknown) => {
+    if (error instanceof HostFailure && error.reason === "missing") return {};
+    throw error;
+  });
+}
+
+/** Pages of a list that is at hand as a whole. The cursor says how many went before; an empty one is none. */
 function pageOf<T>(all: readonly T[], { page_size: size, cursor }: { page_size: number; cursor?: string | undefined }) {
-  const from = cursor === undefined ? 0 : Number(cursor);
-  if (cursor !== undefined && !/^\d{1,6}$/.test(cursor)) {
+  const from = Number(cursor || 0);
+  if (cursor && !/^\d{1,6}$/.test(cursor)) {
     throw errors.invalidField("cursor", "must be the next_cursor of an earlier page.");
   }
   const items = all.slice(from, from + size);
