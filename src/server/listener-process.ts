@@ -38,8 +38,11 @@ export async function startListenerProcess(
   const closing = new Closing(logger);
   try {
     await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-    const lock = await lockDirectory(path.join(config.dataDir, "listener.lock"), logger);
-    closing.add("data directory", () => lock.release());
+    // A server's and a listener's, too: each would take the replicas there for its own.
+    for (const name of ["server.lock", "listener.lock"]) {
+      const lock = await lockDirectory(path.join(config.dataDir, name), logger);
+      closing.add("data directory", () => lock.release());
+    }
     const instanceId = await installationIdOf(config.dataDir);
     const traces = await openTraces(config, { name: "pierhead-listener", instanceId, logger });
     closing.add("traces", async () => traces?.close());

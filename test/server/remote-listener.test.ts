@@ -155,3 +155,13 @@ test("agents of a listener of its own ask the control plane who calls, and know 
     await listener.stop();
   }
 });
+
+test("a server and a listener share no data directory: the second one is refused, and says by whom it is used", async () => {
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+  const environment = {
+    ...{ PIERHEAD_URL: pierhead.url, PIERHEAD_LISTENER_KEY: newKey(), PIERHEAD_COMPUTE: "process" },
+    PIERHEAD_DATA_DIR: pierhead.dataDir,
+  };
+  const inUse = /the data directory is in use by process \d+ \(lock file .*server\.lock\): stop it first/;
+  await assert.rejects(startListenerProgram(environment), inUse);
+});

@@ -125,7 +125,7 @@ async function waitUntilGone(
   if (holder.scope === scope()) {
     if (startOf(holder.pid) !== holder.startedAt) return;
     throw new DatabaseUnusable(
-      `the embedded database is in use by process ${holder.pid} (lock file ${file}): stop it first`,
+      `the data directory is in use by process ${holder.pid} (lock file ${file}): stop it first`,
     );
   }
   const end = Date.now() + silentMs + renewIntervalMs;
@@ -141,7 +141,7 @@ async function waitUntilGone(
     if (Date.now() - renewedAt > silentMs) return;
     if (Date.now() > end) {
       throw new DatabaseUnusable(
-        `the embedded database is in use by process ${holder.pid} of ${holder.scope} (lock file ${file}): stop it first`,
+        `the data directory is in use by process ${holder.pid} of ${holder.scope} (lock file ${file}): stop it first`,
       );
     }
     await sleep(200);
