@@ -102,6 +102,24 @@ test("in a repository git decides: ignored files stay out, new ones come along, 
   assert.deepEqual((await listFiles(path.join(directory, "out"), never)).files, ["a.js"]);
 });
 
+test("a submodule that was not checked out is told of as left out", { timeout: 20_000 }, async () => {
+  await using library = await createDirectory({ "index.ts": "1" });
+  git(library.directory, "init", "--quiet");
+  git(library.directory, "add", "index.ts");
+  git(library.directory, "commit", "--quiet", "-m", "x");
+  await using source = await createDirectory({ "agent.ts": "1" });
+  const { directory } = source;
+  git(directory, "init", "--quiet");
+  git(directory, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library.directory, "libs/shared");
+  const whole = await listFiles(directory, never);
+  assert.deepEqual([whole.files, whole.leftOut], [[".gitmodules", "agent.ts", "libs/shared/index.ts"], []]);
+
+  git(directory, "submodule", "--quiet", "deinit", "--force", "libs/shared");
+  const { files, leftOut } = await listFiles(directory, AbortSignal.timeout(10_000));
+  assert.deepEqual([files, leftOut], [[".gitmodules", "agent.ts"], ["libs/shared"]]);
+  assert.deepEqual((await listFiles(path.join(directory, "libs/shared"), AbortSignal.timeout(10_000))).files, []);
+});
+
 test("a tracked .env belongs to the source: somebody decided so", async () => {
   await using source = await createDirectory({ ".env": "KEY=1" });
   git(source.directory, "init", "--quiet");

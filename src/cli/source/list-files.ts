@@ -54,7 +54,8 @@ async function gitFiles(
   const list = async (...args: string[]) => {
     const command = ["-c", "core.fsmonitor=false", "-C", root, "ls-files", "-z", ...args];
     const { stdout } = await run("git", command, { maxBuffer: 256 * 1024 * 1024, signal });
-    return stdout.split("\0").filter((file) => file !== "");
+    // In a submodule that was not checked out, git names that directory itself.
+    return stdout.split("\0").filter((file) => file !== "" && file !== "./");
   };
   try {
     const tracked = await list("--cached");
@@ -77,7 +78,8 @@ async function withNested(root: string, file: string, signal: AbortSignal): Prom
   if (!isDirectory) return [file];
   if (isNeverPacked(directory)) return [];
   const nested = await listFiles(path.join(root, directory), signal);
-  return nested.files.map((inner) => `${directory}/${inner}`);
+  // One without files is most likely a submodule that was not checked out: it is told of as what stays out.
+  return nested.files.length === 0 ? [directory] : nested.files.map((inner) => `${directory}/${inner}`);
 }
 
 async function walk(root: string, rules: IgnoreRules, signal: AbortSignal): Promise<string[]> {
