@@ -120,6 +120,18 @@ test("a submodule that was not checked out is told of as left out", { timeout: 2
   assert.deepEqual((await listFiles(path.join(directory, "libs/shared"), AbortSignal.timeout(10_000))).files, []);
 });
 
+test("a hook deploys a directory of its repository without what that ignores", async () => {
+  await using source = await createDirectory({ ".gitignore": "*.key", "agent/index.ts": "1", "agent/own.key": "secret" });
+  const { directory } = source;
+  git(directory, "init", "--quiet");
+  git(directory, "add", ".");
+  // As git sets them where a repository has several working directories.
+  const inside = (name: string) => path.join(directory, ".git", name);
+  const environment = { ...process.env, GIT_DIR: inside("."), GIT_INDEX_FILE: inside("index") };
+  const { files, fromGit } = await listFiles(path.join(directory, "agent"), never, environment);
+  assert.deepEqual([files, fromGit], [["index.ts"], true]);
+});
+
 test("a tracked .env belongs to the source: somebody decided so", async () => {
   await using source = await createDirectory({ ".env": "KEY=1" });
   git(source.directory, "init", "--quiet");

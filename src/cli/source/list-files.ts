@@ -4,6 +4,7 @@ import { lstat, readdir, readFile, realpath } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { createIgnoreRules, type IgnoreRules } from "../../domain/ignore-rules.ts";
+import type { Environment } from "../context.ts";
 
 export interface FileList {
   /** Regular files, relative to the root with `/`, in byte order. */
@@ -23,10 +24,10 @@ const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modul
  * all files but those that .gitignore names. In both, minus .dockerignore, tool directories, and untracked `.env` files,
  * whose place is `--env-from`: an archive is not sealed.
  */
-export async function listFiles(root: string, signal: AbortSignal): Promise<FileList> {
+export async function listFiles(root: string, signal: AbortSignal, environment?: Environment): Promise<FileList> {
   const rules = createIgnoreRules();
   await readRules(rules, root, "", ".dockerignore");
-  const git = await gitFiles(root, signal);
+  const git = await gitFiles(root, signal, environment);
   const candidates = git?.files ?? (await walk(root, rules, signal));
   const kept: string[] = [];
   const leftOut: string[] = [];
@@ -46,14 +47,19 @@ export async function listFiles(root: string, signal: AbortSignal): Promise<File
 
 const run = promisify(execFile);
 
+/** A hook is told of its repository by these. With them git takes any directory for the whole of it, and reads no rules above. */
+const ofHooks = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"];
+
 /** Undefined where git is missing, or knows nothing of this directory. */
 async function gitFiles(
   root: string,
   signal: AbortSignal,
+  environment: Environment | undefined,
 ): Promise<{ files: string[]; tracked: Set<string> } | undefined> {
+  const env = environment && { ...environment, ...Object.fromEntries(ofHooks.map((name) => [name, undefined])) };
   const list = async (...args: string[]) => {
     const command = ["-c", "core.fsmonitor=false", "-C", root, "ls-files", "-z", ...args];
-    const { stdout } = await run("git", command, { maxBuffer: 256 * 1024 * 1024, signal });
+    const { stdout } = await run("git", command, { maxBuffer: 256 * 1024 * 1024, signal, env });
     // In a submodule that was not checked out, git names that directory itself.
     return stdout.split("\0").filter((file) => file !== "" && file !== "./");
   };
@@ -62,7 +68,9 @@ async function gitFiles(
     const others = await list("--others", "--exclude-standard");
     if (tracked.length + others.length === 0) return undefined; // an ignored directory of a repository
     const files: string[] = [];
-    for (const file of new Set([...tracked, ...others])) files.push(...(await withNested(root, file, signal)));
+    for (const file of new Set([...tracked, ...others])) {
+      files.push(...(await withNested(root, file, signal, environment)));
+    }
     return { files, tracked: new Set(tracked) };
   } catch (error) {
     signal.throwIfAborted();
@@ -72,12 +80,17 @@ async function gitFiles(
 }
 
 /** Git names a submodule, or a repository inside, by its directory alone. */
-async function withNested(root: string, file: string, signal: AbortSignal): Promise<string[]> {
+async function withNested(
+  root: string,
+  file: string,
+  signal: AbortSignal,
+  environment: Environment | undefined,
+): Promise<string[]> {
   const directory = file.replace(/\/$/, "");
   const isDirectory = (await lstat(path.join(root, directory)).catch(() => undefined))?.isDirectory();
   if (!isDirectory) return [file];
   if (isNeverPacked(directory)) return [];
-  const nested = await listFiles(path.join(root, directory), signal);
+  const nested = await listFiles(path.join(root, directory), signal, environment);
   // One without files is most likely a submodule that was not checked out: it is told of as what stays out.
   return nested.files.length === 0 ? [directory] : nested.files.map((inner) => `${directory}/${inner}`);
 }
