@@ -10,6 +10,9 @@ export interface SourceFile {
 const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modules", ".tox", ".mypy_cache"]);
 const isEnvFile = (name: string) => name === ".env" || (name.startsWith(".env.") && !name.endsWith(".example"));
 
+/** What the build itself reads stays, whatever .dockerignore says of images: that names the Dockerfile in many projects. */
+const isBuildFile = (path: string) => /(^|\/)(langgraph\.json|pierhead\.json|Dockerfile|\.dockerignore)$/.test(path);
+
 /** What lies in dropped folders; a single folder is the root itself. */
 export async function filesOfDrop(items: DataTransferItemList): Promise<SourceFile[]> {
   const entries = [...items].flatMap((item) => item.webkitGetAsEntry() ?? []);
@@ -44,17 +47,16 @@ export function filesOfInput(list: FileList): SourceFile[] {
 
 /** Without what .gitignore and .dockerignore name, what tools make, and files of secrets. */
 export async function packed(files: readonly SourceFile[]): Promise<{ kept: SourceFile[]; leftOut: number }> {
-  const rules = createIgnoreRules();
+  const [rules, ofImages] = [createIgnoreRules(), createIgnoreRules()];
   for (const { path, file } of files) {
     const name = path.slice(path.lastIndexOf("/") + 1);
     if (name === ".gitignore") rules.add(path.slice(0, Math.max(0, path.length - 11)), await file.text(), "gitignore");
-    if (path === ".dockerignore") rules.add("", await file.text(), "dockerignore");
+    if (path === ".dockerignore") ofImages.add("", await file.text(), "dockerignore");
   }
   const kept = files.filter(({ path }) => {
     const parts = path.split("/");
-    return (
-      !parts.some((part) => neverPacked.has(part)) && !isEnvFile(parts.at(-1) ?? "") && !rules.ignoresBelow(path, false)
-    );
+    if (parts.some((part) => neverPacked.has(part)) || isEnvFile(parts.at(-1) ?? "")) return false;
+    return !rules.ignoresBelow(path, false) && (isBuildFile(path) || !ofImages.ignoresBelow(path, false));
   });
   return { kept, leftOut: files.length - kept.length };
 }

@@ -5,6 +5,8 @@ export interface IgnoreRules {
   ignores(file: string, isDirectory: boolean): boolean;
   /** The same, where nobody walks down from ignored directories: the last word on the file or what is nearest above. */
   ignoresBelow(file: string, isDirectory: boolean): boolean;
+  /** Nothing below this directory can be an exception: nobody has to look into it, who perhaps may not. */
+  ignoresAllBelow(directory: string): boolean;
 }
 
 interface Rule {
@@ -44,6 +46,9 @@ export function createIgnoreRules(): IgnoreRules {
         isDir = true;
       }
       return false;
+    },
+    ignoresAllBelow(directory) {
+      return !rules.some(({ isNegated }) => isNegated) && this.ignoresBelow(directory, true);
     },
   };
 }

@@ -128,7 +128,7 @@ test("a hook deploys a directory of its repository without what that ignores", a
   // As git sets them where a repository has several working directories.
   const inside = (name: string) => path.join(directory, ".git", name);
   const environment = { ...process.env, GIT_DIR: inside("."), GIT_INDEX_FILE: inside("index") };
-  const { files, fromGit } = await listFiles(path.join(directory, "agent"), never, environment);
+  const { files, fromGit } = await listFiles(path.join(directory, "agent"), never, { environment });
   assert.deepEqual([files, fromGit], [["index.ts"], true]);
 });
 
@@ -158,6 +158,46 @@ test("outside a repository .gitignore rules, nested ones too, and tool directori
   assert.equal(fromGit, false);
   assert.deepEqual(files, [".gitignore", "a.py", "keep.tmp", "pkg/.gitignore", "pkg/deep/local"]);
   assert.deepEqual(leftOut, [".env.local"]);
+});
+
+test(".dockerignore keeps its exceptions, and the files that the build itself reads", async () => {
+  await using source = await createDirectory({
+    ".dockerignore": "*\n!src/**\n!package.json\nsrc/**/*.md\n",
+    "pierhead.json": '{"dockerfile": "Dockerfile.prod"}',
+    "Dockerfile.prod": "FROM scratch",
+    "package.json": "{}",
+    "notes.txt": "x",
+    "src/server.js": "1",
+    "src/inner/more.js": "1",
+    "src/inner/page.md": "x",
+    "data/dump": "x",
+  });
+  const { root, buildFiles } = await findProject(source.directory, undefined);
+  const expected = [
+    ".dockerignore",
+    "Dockerfile.prod",
+    "package.json",
+    "pierhead.json",
+    "src/inner/more.js",
+    "src/server.js",
+  ];
+  assert.deepEqual((await listFiles(root, never, { buildFiles })).files, expected);
+  git(root, "init", "--quiet");
+  assert.deepEqual((await listFiles(root, never, { buildFiles })).files, expected);
+
+  // Without exceptions nobody looks into what is left out, which may belong to another user.
+  await using closed = await createDirectory({
+    ".dockerignore": "data\ndocker\n",
+    "data/dump": "x",
+    "docker/Dockerfile": "FROM scratch",
+    "docker/notes": "x",
+    "pierhead.json": '{"dockerfile": "docker/Dockerfile"}',
+  });
+  await chmod(path.join(closed.directory, "data"), 0);
+  const own = await findProject(closed.directory, undefined);
+  const { files } = await listFiles(own.root, never, own);
+  await chmod(path.join(closed.directory, "data"), 0o755);
+  assert.deepEqual(files, [".dockerignore", "docker/Dockerfile", "pierhead.json"]);
 });
 
 test("ignore patterns mean what gitignore(5) says", () => {

@@ -28,7 +28,8 @@ export async function deployDirectory(session: Session, directory: string, optio
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
   try {
     steps.begin("Pack");
-    const { files, leftOut, sizeBytes } = await listFiles(project.root, signal, session.context.env);
+    const known = { environment: session.context.env, buildFiles: project.buildFiles };
+    const { files, leftOut, sizeBytes } = await listFiles(project.root, signal, known);
     refuseTooLarge("source", sizeBytes, buildDiskBytesMax);
     const surprising = leftOut.filter((file) => path.join(project.root, file) !== project.envFile);
     for (const file of surprising.slice(0, 10))

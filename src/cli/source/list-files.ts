@@ -23,17 +23,27 @@ const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modul
  * What belongs to the source in a directory. In a git repository: tracked and new files that git does not ignore. Else
  * all files but those that .gitignore names. In both, minus .dockerignore, tool directories, and untracked `.env` files,
  * whose place is `--env-from`: an archive is not sealed.
+ *
+ * @param options.buildFiles What the build itself reads, which stays whatever .dockerignore says: that is about images alone, and
+ *   names the Dockerfile in many projects.
  */
-export async function listFiles(root: string, signal: AbortSignal, environment?: Environment): Promise<FileList> {
-  const rules = createIgnoreRules();
-  await readRules(rules, root, "", ".dockerignore");
+export async function listFiles(
+  root: string,
+  signal: AbortSignal,
+  { environment, buildFiles = [] }: { environment?: Environment | undefined; buildFiles?: readonly string[] } = {},
+): Promise<FileList> {
+  const ofImages = createIgnoreRules();
+  await readRules(ofImages, root, "", ".dockerignore");
   const git = await gitFiles(root, signal, environment);
-  const candidates = git?.files ?? (await walk(root, rules, signal));
+  const isSkipped = (directory: string) =>
+    ofImages.ignoresAllBelow(directory) && !buildFiles.some((file) => file.startsWith(`${directory}/`));
+  const candidates = git?.files ?? (await walk(root, isSkipped, signal));
   const kept: string[] = [];
   const leftOut: string[] = [];
   let sizeBytes = 0;
   for (const file of candidates) {
-    if (isNeverPacked(file) || isRuledOut(rules, file)) continue;
+    if (isNeverPacked(file)) continue;
+    if (ofImages.ignoresBelow(file, false) && !buildFiles.includes(file)) continue;
     const found = await findFile(root, file);
     if (found === "gone") continue;
     if (found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
@@ -90,21 +100,23 @@ async function withNested(
   const isDirectory = (await lstat(path.join(root, directory)).catch(() => undefined))?.isDirectory();
   if (!isDirectory) return [file];
   if (isNeverPacked(directory)) return [];
-  const nested = await listFiles(path.join(root, directory), signal, environment);
+  const nested = await listFiles(path.join(root, directory), signal, { environment });
   // One without files is most likely a submodule that was not checked out: it is told of as what stays out.
   return nested.files.length === 0 ? [directory] : nested.files.map((inner) => `${directory}/${inner}`);
 }
 
-async function walk(root: string, rules: IgnoreRules, signal: AbortSignal): Promise<string[]> {
+async function walk(root: string, isSkipped: (directory: string) => boolean, signal: AbortSignal): Promise<string[]> {
   const files: string[] = [];
+  const rules = createIgnoreRules();
   const visit = async (directory: string): Promise<void> => {
     signal.throwIfAborted();
     await readRules(rules, root, directory, ".gitignore");
     for (const entry of await readdir(path.join(root, directory), { withFileTypes: true })) {
       const file = directory === "" ? entry.name : `${directory}/${entry.name}`;
       if (isNeverPacked(file) || rules.ignores(file, entry.isDirectory())) continue;
-      if (entry.isDirectory()) await visit(file);
-      else if (isFileOrLink(entry)) files.push(file);
+      if (entry.isDirectory()) {
+        if (!isSkipped(file)) await visit(file);
+      } else if (isFileOrLink(entry)) files.push(file);
     }
   };
   await visit("");
@@ -119,13 +131,6 @@ async function readRules(rules: IgnoreRules, root: string, directory: string, na
 }
 
 const isNeverPacked = (file: string) => file.split("/").some((part) => neverPacked.has(part));
-
-/** The file itself, or a directory above it. */
-function isRuledOut(rules: IgnoreRules, file: string): boolean {
-  const parts = file.split("/");
-  const above = parts.slice(1).some((_, index) => rules.ignores(parts.slice(0, index + 1).join("/"), true));
-  return above || rules.ignores(file, false);
-}
 
 /** `.env`, `.env.local`, `.env.production`; not the examples that people commit. */
 function isEnvFile(file: string): boolean {

@@ -8,6 +8,8 @@ export interface Project {
   root: string;
   /** Config file relative to `root`, with `/`. */
   configPath: string;
+  /** The config, what it names to build by, and what that leaves out of an image; relative to `root`. */
+  buildFiles: string[];
   name: string;
   /** `.env` beside the config, if there is one. */
   envFile: string | undefined;
@@ -25,9 +27,12 @@ export async function findProject(directory: string, configOption: string | unde
     .map((dependency) => path.resolve(configDirectory, dependency))
     .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
   const envFile = path.join(configDirectory, ".env");
+  const inRoot = (file: string) => path.relative(root, file).split(path.sep).join("/");
+  const dockerfile = typeof content["dockerfile"] === "string" ? [path.join(configDirectory, content["dockerfile"])] : [];
   return {
     root,
-    configPath: path.relative(root, config).split(path.sep).join("/"),
+    configPath: inRoot(config),
+    buildFiles: [config, ...dockerfile, path.join(root, ".dockerignore")].map(inRoot),
     name: await findName(configDirectory, content),
     envFile: (await isFile(envFile)) ? envFile : undefined,
   };
