@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { parseEnv } from "node:util";
 import type { CallOptions } from "../client/client.ts";
 import type { Deployment, Secret } from "../contract/deployment.ts";
+import { parseDotenv } from "../domain/dotenv.ts";
 import { reservedSecretNames } from "../domain/secret-names.ts";
 import { usageFailure } from "./failure.ts";
 import type { Session } from "./session.ts";
@@ -22,7 +22,7 @@ export async function readVariables(session: Session, file: string): Promise<Sec
     context.signal.throwIfAborted();
     throw usageFailure(`The file ${file} cannot be read: ${(error as Error).message}`);
   }
-  const all = Object.entries(parse(content)).map(([name, value]) => ({ name, value: value ?? "" }));
+  const all = parseDotenv(content);
   const reserved = all.filter(({ name }) => reservedSecretNames.has(name));
   if (reserved.length > 0) {
     terminal.say(`Left out, because the platform sets them: ${reserved.map(({ name }) => name).join(", ")}`);
@@ -31,9 +31,6 @@ export async function readVariables(session: Session, file: string): Promise<Sec
   if (empty.length > 0) terminal.say(`Left out, because they are empty: ${empty.map(({ name }) => name).join(", ")}`);
   return all.filter(({ name, value }) => value !== "" && !reservedSecretNames.has(name));
 }
-
-/** Editors of Windows put a byte order mark in front, which would be part of the first name, and is not seen in a message. */
-const parse = (content: string) => parseEnv(content.replace(/^\uFEFF/, ""));
 
 /**
  * Sends variables that are made of those a deployment has. The API replaces all of them at once: one that somebody else
@@ -69,8 +66,8 @@ function mergeVariables(present: readonly Secret[], changed: readonly Secret[]):
 /** How many variables a `.env` file has that a deploy would not send; undefined when it has none or cannot be read. */
 export async function unsentVariables(file: string): Promise<string | undefined> {
   try {
-    const names = Object.keys(parse(await readFile(file, "utf8")));
-    return names.length === 0 ? undefined : count(names.length, "variable");
+    const { length } = parseDotenv(await readFile(file, "utf8"));
+    return length === 0 ? undefined : count(length, "variable");
   } catch {
     return undefined;
   }

@@ -6,15 +6,16 @@ import { createDirectory } from "./run-cli.ts";
 
 test("a dotenv file that an editor of Windows wrote has the names and values that are seen in it", async () => {
   await using files = await createDirectory({
-    ".env": '\uFEFFFIRST=one\r\nSECOND="two words"\r\nexport THIRD=3 # a comment\r\n',
+    ".env": '\uFEFFFIRST=one\r\nSECOND="two words"\r\nexport THIRD=3 # a comment\r\nEMPTY= \r\nLAST=4\r\n',
   });
   const session = {
     context: { cwd: files.directory, signal: new AbortController().signal },
-    terminal: { say: (text: string) => assert.fail(text) },
+    terminal: { say: (text: string) => assert.equal(text, "Left out, because they are empty: EMPTY") },
   } as unknown as Session;
   assert.deepEqual(await readVariables(session, ".env"), [
     { name: "FIRST", value: "one" },
     { name: "SECOND", value: "two words" },
     { name: "THIRD", value: "3" },
+    { name: "LAST", value: "4" },
   ]);
 });

@@ -21,14 +21,3 @@ export function agoText(at: string, nowMs = Date.now()): string {
   if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ago`;
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
-
-/** A name, and a value that quotes may lead over several lines; outside of them a `#` begins a comment. */
-const assignment = /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\n#]*))/gm;
-
-/** The variables of a `.env` file, as Node and the command line read it; of two of one name the last one counts. */
-export function parseDotenv(text: string): { name: string; value: string }[] {
-  const found = new Map<string, string>();
-  for (const [, name = "", double, single, back, bare = ""] of text.replaceAll("\r\n", "\n").matchAll(assignment))
-    found.set(name, double?.replaceAll("\\n", "\n") ?? single ?? back ?? bare.trim());
-  return [...found].map(([name, value]) => ({ name, value }));
-}

@@ -1,8 +1,8 @@
 import { useState } from "react";
 import type { Secret, SourceKind } from "../../../src/contract/deployment.ts";
+import { parseDotenv } from "../../../src/domain/dotenv.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { textOf } from "../server.ts";
-import { parseDotenv } from "./text.ts";
 
 /** Why these variables are refused, in the words of the server's own rules; null: they are fine. */
 export function variablesProblem(variables: readonly Secret[], source: SourceKind): string | null {
