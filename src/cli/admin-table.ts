@@ -263,7 +263,7 @@ const audit: CommandSpec = {
     ["--deployment <deployment>", "only this one; its id when it is gone"],
     ["--actor <actor>", "only this one, as key:ID"],
     ["--action <action>", "only this one, as deployment.patch; or all of a kind: deployment"],
-    ["--since <time>", "a moment (ISO 8601) or a length of time ago: 10m, 2h"],
+    ["--since <time>", "a moment (ISO 8601, UTC unless it names a zone) or a length of time ago: 10m, 2h"],
     ["--until <time>", "before that moment"],
     onlyWorkspace,
     onlyOrganization,

@@ -136,7 +136,7 @@ export const mainCommands: readonly CommandSpec[] = [
       ["-f, --follow", "go on until Ctrl-C, over lost connections"],
       ["--build", "the build of the newest revision"],
       ["--level <level>", "DEBUG, INFO, WARNING, ERROR or CRITICAL, and what is worse"],
-      ["--since <time>", "a moment (ISO 8601) or a length of time ago: 10m, 2h"],
+      ["--since <time>", "a moment (ISO 8601, UTC unless it names a zone) or a length of time ago: 10m, 2h"],
       ["-n, --lines <count>", "start with so many of the newest lines", "100"],
       ["--revision <id>", "only this revision"],
       ["--search <text>", "only lines that contain this"],

@@ -37,10 +37,14 @@ export function parseDuration(text: string): number {
   return Number(match[1]) * unitMs[(match[2] ?? "s") as keyof typeof unitMs];
 }
 
-/** A moment as the API takes it: an ISO 8601 timestamp as it is, or a length of time ago. */
+/**
+ * A moment as the API takes it: an ISO 8601 timestamp, or a length of time ago. One that names no zone is UTC, as those that
+ * logs and events show, wherever it is typed.
+ */
 export function parseMoment(text: string, now: number = Date.now()): string {
-  if (/^\d{4}-\d{2}-\d{2}/.test(text) && !Number.isNaN(Date.parse(text))) return new Date(text).toISOString();
-  return new Date(now - parseDuration(text)).toISOString();
+  const [, day, time, zone = "Z"] = /^(\d{4}-\d{2}-\d{2})(?:[T ]([\d:.]+)(Z|[+-]\d{2}:?\d{2})?)?$/i.exec(text) ?? [];
+  const at = Date.parse(time === undefined ? (day ?? "") : `${day}T${time}${zone}`);
+  return new Date(Number.isNaN(at) ? Math.max(0, now - parseDuration(text)) : at).toISOString();
 }
 
 export function parseWhole(text: string): number {

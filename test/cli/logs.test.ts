@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { startAnswering } from "../client/answering.ts";
+import { runCli } from "./run-cli.ts";
+
+const deployment = { id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11", name: "support", secrets: [], latest_revision_id: null };
+const line = (id: string) => ({
+  ...{ id, level: "INFO", message: `line ${id}`, replica: null, revision_id: null },
+  timestamp: "2026-01-01T10:00:00.123456Z",
+});
+const found = { status: 200, body: { resources: [deployment], offset: 1 } };
+
+test("a moment that was copied from a log is that moment in every time zone", async (t) => {
+  const zone = process.env["TZ"];
+  t.after(() => {
+    if (zone === undefined) delete process.env["TZ"];
+    else process.env["TZ"] = zone;
+  });
+  process.env["TZ"] = "Asia/Tokyo";
+  await using server = await startAnswering(({ url }) =>
+    url.includes("/logs") ? { status: 200, body: { logs: [line("1")], next_offset: null } } : found,
+  );
+  const at = ["--url", server.url];
+  const { stdout } = await runCli(["logs", "support", ...at]);
+  const moment = stdout.slice(0, 23);
+  assert.equal(moment, "2026-01-01 10:00:00.123");
+  for (const since of [moment, "2026-01-01T10:00:00.123Z", "2026-01-01T19:00:00.123+09:00"]) {
+    assert.equal((await runCli(["logs", "support", "--since", since, ...at])).code, 0);
+    const asked = new URL(server.asked.at(-1)?.url ?? "", server.url);
+    assert.equal(asked.searchParams.get("start_time"), "2026-01-01T10:00:00.123Z", since);
+  }
+});
