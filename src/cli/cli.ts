@@ -35,7 +35,8 @@ export function createCli(context: CliContext): Cli {
         const failure = explain(error, context.signal);
         const terminal = session?.terminal ?? createTerminal(context, false);
         if (context.argv.includes("--json") && !session?.hasAnswered()) {
-          terminal.print(JSON.stringify({ error: describeFailure(failure) }, null, 2));
+          // One line: of what follows a log, each line is a document, the last one too.
+          terminal.print(JSON.stringify({ error: describeFailure(failure) }));
         }
         // Commander has said itself what is wrong with a call, and what was perhaps meant.
         if (!(error instanceof CommanderError)) showFailure(terminal, failure);
@@ -47,7 +48,9 @@ export function createCli(context: CliContext): Cli {
 
 function explain(error: unknown, signal: AbortSignal): CliFailure {
   if (!(error instanceof CommanderError)) return explainFailure(error, signal);
-  return usageFailure(error.message.replace(/^error: /, ""));
+  return usageFailure(
+    error.code === "commander.help" ? "A command is missing." : error.message.replace(/^error: /, ""),
+  );
 }
 
 type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promise<void>;

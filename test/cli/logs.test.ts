@@ -3,7 +3,12 @@ import { test } from "node:test";
 import { startAnswering } from "../client/answering.ts";
 import { runCli } from "./run-cli.ts";
 
-const deployment = { id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11", name: "support", secrets: [], latest_revision_id: null };
+const deployment = {
+  id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11",
+  name: "support",
+  secrets: [],
+  latest_revision_id: null,
+};
 const line = (id: string) => ({
   ...{ id, level: "INFO", message: `line ${id}`, replica: null, revision_id: null },
   timestamp: "2026-01-01T10:00:00.123456Z",
@@ -29,4 +34,23 @@ test("a moment that was copied from a log is that moment in every time zone", as
     const asked = new URL(server.asked.at(-1)?.url ?? "", server.url);
     assert.equal(asked.searchParams.get("start_time"), "2026-01-01T10:00:00.123Z", since);
   }
+});
+
+test("with --json every line of a log that is followed is a document, and so is the failure that ends it", async () => {
+  let isEnded = false;
+  await using server = await startAnswering(({ url }) => {
+    if (!url.includes("/logs")) return found;
+    if (isEnded) return { status: 403, body: { detail: "This key may not do that." } };
+    isEnded = true;
+    return { status: 200, body: { logs: [line("1")], next_offset: "1" } };
+  });
+  const { code, stdout } = await runCli(["logs", "support", "-f", "-n", "1", "--json", "--url", server.url]);
+  assert.equal(code, 4);
+  const [first, last, ...more] = stdout
+    .trimEnd()
+    .split("\n")
+    .map((text) => JSON.parse(text) as Record<string, unknown>);
+  assert.deepEqual([first?.["message"], Object.keys(last ?? {}), more], ["line 1", ["error"], []]);
+  const { stdout: none } = await runCli(["env", "--json"]);
+  assert.equal((JSON.parse(none) as { error: { message: string } }).error.message, "A command is missing.");
 });
