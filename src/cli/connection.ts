@@ -46,8 +46,16 @@ export async function findConnection(options: ConnectionOptions, context: CliCon
     [isStored ? stored.api_key : undefined, from],
   ]) ?? [undefined, "none"];
   const workspaceId =
-    options.workspace ?? (env.PIERHEAD_WORKSPACE || undefined) ?? (isStored ? stored.workspace_id : undefined);
+    options.workspace ?? (env.PIERHEAD_WORKSPACE?.trim() || undefined) ?? (isStored ? stored.workspace_id : undefined);
+  refuseUnsendable(`The key (${apiKeyFrom})`, apiKey);
+  refuseUnsendable("The workspace", workspaceId);
   return { url: url.replace(/\/+$/, ""), urlFrom, apiKey, apiKeyFrom, workspaceId, dataDir };
+}
+
+/** Of several lines, in UTF-16, or with the quotes of a word processor: no header can have it, and no server is to blame. */
+function refuseUnsendable(what: string, value: string | undefined): void {
+  if (value === undefined || /^[\x20-\x7e]*$/.test(value)) return;
+  throw usageFailure(`${what} has characters that none has: it is one line of letters and digits.`);
 }
 
 export function findDataDir(options: ConnectionOptions, { env, cwd }: CliContext): string {
