@@ -11,6 +11,8 @@ test("`listener install --print` exchanges a token for the key that it prints, o
   const { enrollment_token } = await server.client.createEnrollment({ listener_id: id });
   const install = (flags: string[], stdin: string) =>
     runCli(["listener", "install", "--print", "--url", server.url, "--namespace", "agents", ...flags], { stdin });
+  const wrong = await install(["--token-file", "-", "--replicas", "two"], `${enrollment_token}\n`);
+  assert.deepEqual([wrong.code, wrong.stdout], [2, ""]);
   const printed = await install(["--token-file", "-"], `${enrollment_token}\n`);
   assert.equal(printed.code, 0, printed.stderr);
   const { items } = JSON.parse(printed.stdout) as { items: { kind: string; stringData?: { key: string } }[] };

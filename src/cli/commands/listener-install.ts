@@ -4,6 +4,7 @@ import { installManifests } from "../../compute/kubernetes/install.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { readStdin } from "../stdin.ts";
+import { parseWhole } from "../text.ts";
 import { clientVersion } from "../version.ts";
 
 export interface InstallListenerOptions {
@@ -26,6 +27,7 @@ export async function installListener(session: Session, _: string[], options: In
   if (options.print !== true) throw usageFailure("Give --print, and pipe what it prints into kubectl apply -f -");
   if (url === undefined || !/^https?:\/\//.test(url))
     throw usageFailure("Give the control plane's address with --url.");
+  const replicas = parseWhole(options.replicas); // before a token is spent, which is good once
   const listenerKey = await keyOf(session, url, options);
   const version = clientVersion();
   const items = installManifests({
@@ -33,7 +35,7 @@ export async function installListener(session: Session, _: string[], options: In
     namespaces: (options.agents ?? options.namespace).split(",").map((one) => one.trim()),
     listenerKey,
     image: options.image ?? `pierhead:${version}`,
-    replicas: Number(options.replicas),
+    replicas,
     agentsUrl: options.agentsUrl ?? "",
     gateway: options.gateway ?? "",
     ingressClass: options.ingressClass ?? "",
