@@ -17,7 +17,7 @@ else {
   const at = process.argv.indexOf("--screenshots");
   const names =
     at < 0
-      ? ["environment", "flows", "parts", "together", "chat", "integrations", "safety", "pages", "scale"]
+      ? ["environment", "flows", "parts", "together", "chat", "integrations", "everyday", "safety", "pages", "scale"]
       : ["pictures"];
   const files = names.map((name) => path.join(here, `${name}.test.ts`));
   const pictures = at < 0 ? {} : { PIERHEAD_TEST_SCREENSHOTS: path.resolve(process.argv[at + 1] ?? "screenshots") };

@@ -13,7 +13,7 @@ export interface Repeatable {
 
 /** Copies a call as curl, command line or TypeScript. The key is never among it: it stands in the environment. */
 export function CopyAs({ call }: { call: Repeatable }) {
-  const { say } = useToasts();
+  const { say, fail } = useToasts();
   const [isOpen, setOpen] = useState(false);
   const forms = { curl: curlOf(call), CLI: call.cli ?? cliOf(call), TypeScript: typescriptOf(call) };
   const copy = async (name: string, text: string) => {
@@ -26,7 +26,7 @@ export function CopyAs({ call }: { call: Repeatable }) {
       <summary>Copy as</summary>
       <div className="menu-items">
         {Object.entries(forms).map(([name, text]) => (
-          <button key={name} type="button" title={text} onClick={() => void copy(name, text)}>
+          <button key={name} type="button" title={text} onClick={() => void copy(name, text).catch(fail)}>
             {name}
           </button>
         ))}
@@ -35,14 +35,21 @@ export function CopyAs({ call }: { call: Repeatable }) {
   );
 }
 
-/** The clipboard is missing on pages that are not served over https. */
+/**
+ * The clipboard is missing on pages that are not served over https.
+ * @throws Error when the browser does not copy: what is shown once is lost to whoever believes that it did.
+ */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const area = Object.assign(document.createElement("textarea"), { value: text });
-  document.body.append(area);
+  const focused = document.activeElement;
+  // Behind an open dialog nothing can be selected.
+  ([...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body).append(area);
   area.select();
-  document.execCommand("copy");
+  const isCopied = document.execCommand("copy");
   area.remove();
+  if (focused instanceof HTMLElement) focused.focus();
+  if (!isCopied) throw new Error("The browser did not copy it: select the text instead.");
 }
 
 function pathOf({ id, input = {} }: Repeatable): { path: string; body: unknown } {
