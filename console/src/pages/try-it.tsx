@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { readMessages } from "../../../src/client/event-stream.ts";
 import type { Deployment } from "../../../src/contract/deployment.ts";
@@ -15,6 +15,8 @@ export function TryPart({ deployment }: { deployment: Deployment }) {
     queryKey: ["graphs", deployment.id, deployment.active_revision_id, key],
     queryFn: ({ signal }) => assistantsOf(base ?? "", key, signal),
     enabled: base !== null && deployment.active_revision_id !== null,
+    // While the key is typed, or another revision takes over, what one types in and talks about stays where it is.
+    placeholderData: keepPreviousData,
   });
   if (deployment.active_revision_id === null) return <Note>No revision serves yet: there is nobody to call.</Note>;
   if (base === null)
@@ -95,13 +97,20 @@ function Chat({ base, apiKey, assistants }: { base: string; apiKey: string; assi
   const send = async () => {
     setBusy(true);
     setProblem(null);
+    let isHeard = false;
+    const show = (said: Said[]) => {
+      isHeard = true;
+      setMessages(said);
+    };
     try {
       const id = thread ?? (await newThread(base, apiKey));
       setThread(id);
       setText("");
-      await streamRun({ base, apiKey, assistant, thread: id, text }, setMessages);
+      await streamRun({ base, apiKey, assistant, thread: id, text }, show);
     } catch (error) {
       setProblem(textOf(error));
+      // What the agent did not take can be sent again.
+      if (!isHeard) setText((since) => (since === "" ? text : since));
     } finally {
       setBusy(false);
     }
