@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { eventually } from "../eventually.ts";
 import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
@@ -76,5 +77,24 @@ test("a key that is shown once is copied where the page is not served over https
     return navigator.clipboard.readText();
   });
   assert.equal(copied, key);
+  await page.context().close();
+});
+
+test("a log stays at its newest line, also when the page holds as many as it keeps", async () => {
+  const page = await open({ path: addressOf(made) });
+  await goToPart(page, "Logs");
+  const log = page.getByRole("log", { name: "Log lines" });
+  const say = async (count: number) => {
+    const { url } = await client.getDeployment(ids);
+    await fetch(`${url}/say/${count}`);
+    await log.getByText(`line ${count} of ${count}`, { exact: false }).waitFor({ state: "attached" });
+  };
+  const below = () => log.evaluate((box) => box.scrollHeight - box.clientHeight - box.scrollTop);
+  await say(3);
+  await say(5_100);
+  assert.equal(await log.locator(".line").count(), 5_000);
+  for (const count of [40, 41, 42]) await say(count);
+  assert.equal(await log.locator(".line").count(), 5_000);
+  await eventually(below, (px) => px < 2, { timeoutMs: 10_000, what: "its end" });
   await page.context().close();
 });

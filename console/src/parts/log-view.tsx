@@ -151,10 +151,11 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
   const box = useRef<HTMLDivElement>(null);
   const replicas = [...new Set(lines.flatMap((line) => line.replica ?? []))];
   const shown = replica === "" ? lines : lines.filter((line) => line.replica === replica);
-  const count = shown.length;
+  // Not how many: of a full page that stays the same.
+  const newest = shown.at(-1)?.id;
   useEffect(() => {
-    if (isFollowing && count > 0 && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [count, isFollowing]);
+    if (isFollowing && newest !== undefined && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [newest, isFollowing]);
   return (
     <>
       <div className="row">
