@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { after, test } from "node:test";
+import { promisify } from "node:util";
+import type { Locator } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
@@ -77,6 +80,60 @@ test("a key that is shown once is copied where the page is not served over https
     return navigator.clipboard.readText();
   });
   assert.equal(copied, key);
+  await page.context().close();
+});
+
+/** What the menu would copy, by the name of the form. */
+async function copiesOf(place: Locator): Promise<Record<string, string>> {
+  const menu = place.locator(".menu").first();
+  const buttons = menu.locator(".menu-items button");
+  const named = await buttons.evaluateAll((all) => all.map((one) => [one.textContent, (one as HTMLElement).title]));
+  return Object.fromEntries(named) as Record<string, string>;
+}
+
+/** As a shell takes the words of a command. */
+const wordsOf = (command: string) =>
+  [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare ?? "");
+
+async function runCommand(command: string): Promise<string> {
+  const [npx, program, ...argv] = wordsOf(command);
+  assert.deepEqual([npx, program], ["npx", "pierhead"]);
+  const env = { ...process.env, PIERHEAD_API_KEY: pierhead.apiKey, PIERHEAD_URL: pierhead.url };
+  const { stdout } = await promisify(execFile)(process.execPath, ["src/main.ts", ...argv], { env });
+  return stdout;
+}
+
+test("a command that is copied does what the page would have done, and no value of a variable is copied", async () => {
+  const page = await open({ path: "/host/new" });
+  await page.getByLabel("Plain Node server").check();
+  await page.getByLabel("Name", { exact: true }).fill("copied");
+  await page.getByRole("button", { name: "Add a variable" }).click();
+  await page.getByLabel("Name 1").fill("TOKEN");
+  await page.getByLabel("Value of TOKEN").fill("hunter2");
+  const { curl, CLI, TypeScript } = await copiesOf(page.locator("form"));
+  assert.ok(curl?.includes('"TOKEN"') && TypeScript?.includes('"TOKEN"') && CLI?.endsWith("--env-from .env"), CLI);
+  assert.doesNotMatch(`${curl} ${CLI} ${TypeScript}`, /hunter2/);
+
+  await page.goto(`${pierhead.url}/host/keys`);
+  await page.getByRole("button", { name: "New key" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("nightly jobs");
+  const { CLI: makeKey = "" } = await copiesOf(dialog);
+  await runCommand(makeKey);
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await dialog.getByText(/^ph_/).waitFor();
+  const { resources } = await client.listApiKeys({ limit: 100 });
+  const [one, other, ...more] = resources
+    .filter(({ name }) => name === "nightly jobs")
+    .map(({ role, scope, workspace_id, expires_at }) => ({ role, scope, workspace_id, day: expires_at?.slice(0, 10) }));
+  assert.deepEqual([one, more], [other, []]);
+
+  await page.goto(pierhead.url + addressOf(made));
+  const serving = page.locator(".revision.active");
+  await serving.getByRole("button", { name: "Redeploy" }).waitFor();
+  const { CLI: again = "" } = await copiesOf(serving);
+  await runCommand(again);
+  assert.equal((await client.listRevisions({ ...ids })).resources.length, 2);
   await page.context().close();
 });
 

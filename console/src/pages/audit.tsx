@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { AuditEntry } from "../../../src/contract/audit.ts";
-import { CopyAs } from "../parts/copy-as.tsx";
+import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { Failure, Loading } from "../parts/notes.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
@@ -23,6 +23,8 @@ export function AuditPage() {
     initialPageParam: "",
     getNextPageParam: ({ next_cursor }) => next_cursor,
   });
+  const command = `npx pierhead admin audit --for ${workspaceId}`;
+  const ofAction = filter.action === undefined ? "" : ` --action ${shellWord(filter.action)}`;
   const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
   return (
     <>
@@ -32,7 +34,7 @@ export function AuditPage() {
           <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>
             Export what is shown
           </button>
-          <CopyAs call={{ id: "listAuditLog", input: filter, cli: "npx pierhead admin audit" }} />
+          <CopyAs call={{ id: "listAuditLog", input: filter, cli: command + ofAction }} />
         </div>
       </div>
       <search className="filters">

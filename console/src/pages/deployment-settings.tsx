@@ -205,7 +205,12 @@ function Danger({ deployment }: { deployment: Deployment }) {
         <button type="button" className="danger" onClick={() => setAsking(true)}>
           Delete this deployment …
         </button>
-        <CopyAs call={{ id: "deleteDeployment", input, cli: `npx pierhead delete ${deployment.id}` }} />
+        <CopyAs
+          call={{
+            ...{ id: "deleteDeployment", input },
+            cli: withTraces ? undefined : `npx pierhead delete ${deployment.id}`,
+          }}
+        />
       </div>
       {isAsking && (
         <ConfirmByName

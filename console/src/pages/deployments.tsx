@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { CopyAs } from "../parts/copy-as.tsx";
+import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DeploymentTable, pageSize, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { useKeys } from "../parts/keys.ts";
@@ -37,7 +37,7 @@ export function DeploymentsPage() {
       <div className="row spread">
         <h1>Deployments</h1>
         <div className="row">
-          <CopyAs call={{ id: "listDeployments", input, cli: "npx pierhead list" }} />
+          <CopyAs call={{ id: "listDeployments", input, cli: commandOf(search) }} />
           {mayChange && (
             <Link to="/host/new" className="button primary">
               New deployment
@@ -52,6 +52,16 @@ export function DeploymentsPage() {
       {list.data && !isEmpty && <DeploymentTable rows={list.data.resources} search={search} />}
     </>
   );
+}
+
+/** undefined: the command knows neither types nor orders. */
+function commandOf({ q, status, type, sort, page }: ListSearch): string | undefined {
+  if (type !== undefined || sort !== undefined || page !== undefined) return undefined;
+  const options = [
+    ...(status === undefined ? [] : [` --status ${shellWord(status)}`]),
+    ...(q === undefined ? [] : [` --search ${shellWord(q)}`]),
+  ];
+  return `npx pierhead list${options.join("")}`;
 }
 
 /** Typing asks the server when it rests. */

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { KeyRole } from "../../../src/contract/api-key.ts";
 import { CommandLine } from "../parts/command-line.tsx";
+import { shellWord } from "../parts/copy-as.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
@@ -75,7 +76,7 @@ function NewKey() {
       call={{
         id: "createApiKey",
         input: { body },
-        cli: `npx pierhead admin keys create ${name || "NAME"} --role ${role}`,
+        cli: `npx pierhead admin keys create ${shellWord(name || "NAME")} --role ${role} --for ${workspaceId}${days === "" ? "" : ` --expires ${days}d`}`,
       }}
       send={() => client.createApiKey({ body })}
       renews={["keys", workspaceId]}

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployment.ts";
 import type { LogLevel } from "../../../src/contract/log.ts";
-import { CopyAs } from "../parts/copy-as.tsx";
+import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { RuntimeLog } from "../parts/log-view.tsx";
 
 const levels: LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
@@ -20,6 +20,12 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
     ...(query !== "" && { query }),
     ...(since !== undefined && { start_time: since }),
   };
+  const options = [
+    ...(level !== "" ? [`--level ${level}`] : []),
+    ...(query !== "" ? [`--search ${shellWord(query)}`] : []),
+    ...(since !== undefined ? [`--since ${since}`] : []),
+  ];
+  const command = ["npx pierhead logs", deployment.id, "-f", ...options].join(" ");
   const chooseSpan = (seconds: string) =>
     setSince(seconds === "" ? undefined : new Date(Date.now() - Number(seconds) * 1_000).toISOString());
   return (
@@ -55,7 +61,7 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
             ))}
           </select>
           <button type="submit">Search</button>
-          <CopyAs call={{ id: "getDeploymentLogs", input: question, cli: `npx pierhead logs ${deployment.id} -f` }} />
+          <CopyAs call={{ id: "getDeploymentLogs", input: question, cli: command }} />
         </form>
       </search>
       <RuntimeLog question={question} />

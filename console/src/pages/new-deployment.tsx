@@ -6,7 +6,7 @@ import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment, DeploymentType } from "../../../src/contract/deployment.ts";
 import { archiveOf } from "../archive.ts";
 import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
-import { CopyAs } from "../parts/copy-as.tsx";
+import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";
@@ -69,7 +69,9 @@ export function NewDeploymentPage() {
           >
             {create.isPending ? "Creating …" : "Create and deploy"}
           </button>
-          <CopyAs call={{ id: "createDeployment", input: { body: bodyOf(draft) }, cli: commandOf(draft) }} />
+          <CopyAs
+            call={{ id: "createDeployment", input: { body: bodyOf(withoutValues(draft)) }, cli: commandOf(draft) }}
+          />
         </div>
       </form>
     </>
@@ -255,16 +257,26 @@ async function deploySource(client: Client, made: Deployment, draft: Draft, arch
   return made;
 }
 
-function commandOf(draft: Draft): string {
-  const named = `--name ${draft.name || "NAME"} --type ${draft.type}`;
+/** What is copied is shown, sent to others and kept in histories: the values of variables are not among it. */
+const withoutValues = (draft: Draft): Draft => ({
+  ...draft,
+  variables: draft.variables.filter(({ name }) => name !== "").map(({ name }) => ({ name, value: "…" })),
+});
+
+/** undefined: `deploy` does not do all of it. */
+function commandOf(draft: Draft): string | undefined {
+  const variables = draft.variables.length === 0 ? "" : " --env-from .env";
+  const named = `--name ${shellWord(draft.name || "NAME")} --type ${draft.type}${variables}`;
+  const config = `--config ${shellWord(draft.configPath)}`;
   switch (draft.source) {
     case "internal_template":
-      return `npx pierhead deploy --template ${draft.templateId} ${named}`;
+      return `npx pierhead deploy --template ${shellWord(draft.templateId || "ID")} ${named}`;
     case "github":
-      return `npx pierhead deploy ${draft.repoUrl} --ref ${draft.ref} --config ${draft.configPath} ${named}`;
+      if (draft.integrationId !== "" || draft.buildOnPush) return undefined;
+      return `npx pierhead deploy ${shellWord(draft.repoUrl || "URL")} --ref ${shellWord(draft.ref)} ${config} ${named}`;
     case "internal_source":
-      return `npx pierhead deploy . --config ${draft.configPath} ${named}`;
+      return `npx pierhead deploy . ${config} ${named}`;
     default:
-      return "npx pierhead api POST /v2/deployments -d @body.json";
+      return undefined;
   }
 }

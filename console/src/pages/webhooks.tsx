@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Webhook } from "../../../src/contract/webhook.ts";
 import { CommandLine } from "../parts/command-line.tsx";
+import { shellWord } from "../parts/copy-as.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { TextField } from "../parts/fields.tsx";
 import { Failure, Loading, Note } from "../parts/notes.tsx";
@@ -99,7 +100,7 @@ function NewWebhook() {
       title="New webhook"
       submit="Create"
       isReady={/^https?:\/\/./.test(url)}
-      call={{ id: "createWebhook", input: { body }, cli: `npx pierhead webhooks create ${url || "URL"}` }}
+      call={{ id: "createWebhook", input: { body }, cli: commandOf(url, description) }}
       send={() => client.createWebhook({ body })}
       renews={["webhooks", workspaceId]}
       result={({ secret }) => (
@@ -113,6 +114,11 @@ function NewWebhook() {
       <TextField label="What it is for" value={description} onValue={setDescription} />
     </FormDialog>
   );
+}
+
+function commandOf(url: string, description: string): string {
+  const what = description === "" ? "" : ` --description ${shellWord(description)}`;
+  return `npx pierhead webhooks create ${shellWord(url || "URL")}${what}`;
 }
 
 const renewMs = 3_000;

@@ -7,8 +7,8 @@ import { useToasts } from "./toasts.tsx";
 export interface Repeatable {
   id: keyof typeof routes;
   input?: Record<string, unknown>;
-  /** The same on the command line, where there is a command of its own. */
-  cli?: string;
+  /** The same on the command line, where there is a command of its own that does all of it. */
+  cli?: string | undefined;
 }
 
 /** Copies a call as curl, command line or TypeScript. The key is never among it: it stands in the environment. */
@@ -65,6 +65,9 @@ function pathOf({ id, input = {} }: Repeatable): { path: string; body: unknown }
 
 /** In single quotes a shell reads nothing but the quote itself. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** One word of a command line, whatever is in it. */
+export const shellWord = (text: string) => (/^[\w./:@=-]+$/.test(text) ? text : quoted(text));
 
 function curlOf(call: Repeatable): string {
   const { path, body } = pathOf(call);

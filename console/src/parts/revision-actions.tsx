@@ -51,7 +51,11 @@ export function RevisionActions({ deployment, revision }: { deployment: Deployme
         call={
           isUnderWay(revision.status)
             ? { id: "interruptRevision", input: ids, cli: `npx pierhead cancel ${deployment.id}` }
-            : { id: "redeployRevision", input: ids, cli: `npx pierhead rollback ${deployment.id} ${revision.id}` }
+            : {
+                id: "redeployRevision",
+                input: ids,
+                cli: `npx pierhead ${isBack ? "rollback" : "redeploy"} ${deployment.id} ${revision.id}`,
+              }
         }
       />
     </div>
