@@ -155,3 +155,11 @@ test("a log stays at its newest line, also when the page holds as many as it kee
   await eventually(below, (px) => px < 2, { timeoutMs: 10_000, what: "its end" });
   await page.context().close();
 });
+
+test("behind the last page of the list, as after its deployments were deleted, there is a way back", async () => {
+  const page = await open({ path: "/host/deployments?page=2" });
+  await page.getByText("There are no more deployments.").waitFor();
+  await page.getByRole("button", { name: "Previous" }).click();
+  await page.getByRole("link", { name: "everyday" }).waitFor();
+  await page.context().close();
+});

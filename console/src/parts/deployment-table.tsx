@@ -20,7 +20,6 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
   const { mayChange } = useSession();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const chosen = rows.filter(({ id }) => selected.has(id));
-  const change = useSearchChange();
   const page = search.page ?? 1;
   const body = useRef<HTMLTableSectionElement>(null);
   const at = () => [...(body.current?.rows ?? [])].findIndex((row) => row.contains(document.activeElement));
@@ -32,7 +31,13 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
   });
   const toggle = (id: string, isOn: boolean) =>
     setSelected((before) => new Set(isOn ? [...before, id] : [...before].filter((one) => one !== id)));
-  if (rows.length === 0) return <p className="soft">No deployment is like that.</p>;
+  if (rows.length === 0)
+    return (
+      <>
+        <p className="soft">{page === 1 ? "No deployment is like that." : "There are no more deployments."}</p>
+        {page > 1 && <Pager page={page} isLast />}
+      </>
+    );
   return (
     <>
       {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
@@ -63,16 +68,23 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
           ))}
         </tbody>
       </table>
-      <nav className="row pager" aria-label="Pages of the list">
-        <button type="button" disabled={page === 1} onClick={() => change({ page: page === 2 ? undefined : page - 1 })}>
-          Previous
-        </button>
-        <span>Page {page}</span>
-        <button type="button" disabled={rows.length < pageSize} onClick={() => change({ page: page + 1 })}>
-          Next
-        </button>
-      </nav>
+      <Pager page={page} isLast={rows.length < pageSize} />
     </>
+  );
+}
+
+function Pager({ page, isLast }: { page: number; isLast: boolean }) {
+  const change = useSearchChange();
+  return (
+    <nav className="row pager" aria-label="Pages of the list">
+      <button type="button" disabled={page === 1} onClick={() => change({ page: page === 2 ? undefined : page - 1 })}>
+        Previous
+      </button>
+      <span>Page {page}</span>
+      <button type="button" disabled={isLast} onClick={() => change({ page: page + 1 })}>
+        Next
+      </button>
+    </nav>
   );
 }
 
