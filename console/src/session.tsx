@@ -36,19 +36,41 @@ export function SessionGate({ children }: { children: ReactNode }) {
   const open = useMemo(() => clientOf(null), []);
   const session = useQuery({
     queryKey: ["session"],
-    queryFn: () => open.getSession().catch((error: unknown) => (isRefusal(error, "invalidToken") ? null : fail(error))),
+    queryFn: () => readSession(open),
     staleTime: Number.POSITIVE_INFINITY,
-    refetchOnWindowFocus: false,
+    // All tabs have one cookie: in another one somebody may have signed out, and in as somebody else.
+    refetchOnWindowFocus: "always",
   });
   useEffect(() => whenSignedOut(endSession), []);
   if (session.isPending) return <Loading what="the console" />;
-  if (session.isError) return <Failure error={session.error} retry={() => void session.refetch()} />;
-  if (session.data === null) return <SignInPage onSignedIn={(made) => queries.setQueryData(["session"], made)} />;
-  return <Signed session={session.data}>{children}</Signed>;
+  if (session.data === undefined) return <Failure error={session.error} retry={() => void session.refetch()} />;
+  if (session.data === null) return <SignInPage onSignedIn={beginSession} />;
+  return (
+    <Signed key={idOf(session.data)} session={session.data}>
+      {children}
+    </Signed>
+  );
+}
+
+const idOf = ({ api_key_id, member_id }: Session) => api_key_id ?? member_id ?? "";
+
+async function readSession(open: Client): Promise<Session | null> {
+  const found = await open
+    .getSession()
+    .catch((error: unknown) => (isRefusal(error, "invalidToken") ? null : fail(error)));
+  const before = queries.getQueryData<Session | null>(["session"]) ?? null;
+  if (before !== null && (found === null || idOf(found) !== idOf(before))) forgetAll();
+  return found;
 }
 
 /** What was read stays with whom, and where, it was read. */
 const forgetAll = () => queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+
+/** A question that was sent before the answer to the sign-in does not know of it. */
+async function beginSession(made: Session): Promise<void> {
+  await queries.cancelQueries({ queryKey: ["session"] });
+  queries.setQueryData(["session"], made);
+}
 
 /** By oneself, or because the server knows no longer who is asking: the next one may be somebody else. */
 function endSession(): void {
@@ -69,13 +91,14 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
   useEffect(() => sessionStorage.setItem(workspaceKey, workspaceId), [workspaceId]);
   // A person may be more in one workspace than in another.
   const { role, scope } = session.workspaces.find(({ id }) => id === workspaceId) ?? session;
+  const client = useMemo(() => clientOf(workspaceId), [workspaceId]);
   const value = useMemo<SignedIn>(
     () => ({
       session,
       workspaceId,
       role,
       scope,
-      client: clientOf(workspaceId),
+      client,
       mayChange: role === "deployer" || role === "admin",
       mayAdminister: role === "admin",
       chooseWorkspace: (id) => {
@@ -87,7 +110,7 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
         endSession();
       },
     }),
-    [session, workspaceId, role, scope],
+    [session, workspaceId, role, scope, client],
   );
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }

@@ -222,6 +222,40 @@ test("whoever signs in after a session ended is shown nothing that was read in i
   await page.context().close();
 });
 
+test("a tab is of whom another one was signed in as, and shows nothing of who was there before", async () => {
+  const made = await bot("of-the-first");
+  const { key } = await client.createApiKey({ body: { name: "the second", role: "reader" } });
+  const page = await open({ path: addressOf(made) });
+  await goToPart(page, "Settings");
+  await page.getByLabel("Shown name").fill("typed");
+  // As the browser says it when one comes back from another tab.
+  const lookAt = (one: Page) =>
+    one.evaluate(() => void document.dispatchEvent(new Event("visibilitychange", { bubbles: true })));
+  let refused = 0;
+  await page.route("**/v2/session", (route) => {
+    refused += 1;
+    return route.fulfill({ status: 503, json: { detail: "Not now." } });
+  });
+  await lookAt(page);
+  await eventually(
+    () => refused,
+    (times) => times >= 4,
+  );
+  await sleep(500);
+  await page.unrouteAll({ behavior: "wait" });
+  assert.equal(await page.getByLabel("Shown name").inputValue(), "typed");
+
+  const other = await page.context().newPage();
+  await other.goto(`${pierhead.url}/`);
+  await other.locator(".top .menu summary").click();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await signIn(other, key);
+  await lookAt(page);
+  await page.locator(".top .menu summary", { hasText: "the second" }).waitFor();
+  assert.equal(await page.getByLabel("Shown name").count(), 0, "a reader changes nothing");
+  await page.context().close();
+});
+
 test("a dozen tabs of one browser are served: those in the background hold no connection", async () => {
   const made = await bot("in-many-tabs");
   const first = await open({ path: `${addressOf(made)}/logs` });
