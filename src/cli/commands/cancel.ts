@@ -1,4 +1,4 @@
-import { isSettled } from "../../client/client.ts";
+import { isRefusal, isSettled } from "../../client/client.ts";
 import type { Revision } from "../../contract/revision.ts";
 import { allRevisions, findDeployment, findRevision } from "../find-deployment.ts";
 import type { Session } from "../session.ts";
@@ -13,7 +13,13 @@ export async function cancel(session: Session, [name = "", id]: (string | undefi
     id === undefined ? await unsettled(session, deployment.id) : [await findRevision(session, deployment, id)];
   const interrupted: string[] = [];
   for (const revision of revisions) {
-    await client.interruptRevision({ deployment_id: deployment.id, revision_id: revision.id }, { signal });
+    try {
+      await client.interruptRevision({ deployment_id: deployment.id, revision_id: revision.id }, { signal });
+    } catch (error) {
+      // It ended since it was read; the others are to be stopped all the same.
+      if (id === undefined && isRefusal(error, "revisionSettled")) continue;
+      throw error;
+    }
     interrupted.push(revision.id);
     terminal.say(`Cancelled revision ${shortId(revision.id)}, which was ${revision.status}.`);
   }
