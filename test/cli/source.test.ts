@@ -120,15 +120,23 @@ test("a submodule that was not checked out is told of as left out", { timeout: 2
   assert.deepEqual((await listFiles(path.join(directory, "libs/shared"), AbortSignal.timeout(10_000))).files, []);
 });
 
-test("a hook deploys a directory of its repository without what that ignores", async () => {
-  await using source = await createDirectory({ ".gitignore": "*.key", "agent/index.ts": "1", "agent/own.key": "secret" });
+test("a hook deploys a directory of its repository without what that ignores", async (t) => {
+  await using source = await createDirectory({
+    ".gitignore": "*.key",
+    "agent/index.ts": "1",
+    "agent/own.key": "secret",
+  });
   const { directory } = source;
   git(directory, "init", "--quiet");
   git(directory, "add", ".");
+  t.after(() => {
+    delete process.env["GIT_DIR"];
+    delete process.env["GIT_INDEX_FILE"];
+  });
   // As git sets them where a repository has several working directories.
-  const inside = (name: string) => path.join(directory, ".git", name);
-  const environment = { ...process.env, GIT_DIR: inside("."), GIT_INDEX_FILE: inside("index") };
-  const { files, fromGit } = await listFiles(path.join(directory, "agent"), never, { environment });
+  process.env["GIT_DIR"] = path.join(directory, ".git");
+  process.env["GIT_INDEX_FILE"] = path.join(directory, ".git/index");
+  const { files, fromGit } = await listFiles(path.join(directory, "agent"), never, { environment: process.env });
   assert.deepEqual([files, fromGit], [["index.ts"], true]);
 });
 
@@ -285,6 +293,30 @@ test("the project is found by its config; local packages beside it widen what is
     [mono.directory, "apps/agent/langgraph.json", "support-bot"],
   );
   assert.equal(project.envFile, path.join(mono.directory, "apps/agent/.env"));
+});
+
+test("a path that leads too far up does not take the home directory along", async (t) => {
+  await using home = await createDirectory({
+    ".ssh/id_ed25519": "secret",
+    "agents/one/langgraph.json": JSON.stringify({ dependencies: ["../../../shared"] }),
+    "agents/two/langgraph.json": JSON.stringify({ dependencies: ["../shared"] }),
+    "langgraph.json": "{}",
+  });
+  const before = process.env["HOME"];
+  t.after(() => {
+    process.env["HOME"] = before;
+  });
+  process.env["HOME"] = home.directory;
+  const inside = (...parts: string[]) => path.join(home.directory, ...parts);
+  await assert.rejects(findProject(inside("agents/one"), undefined), /All of .* would be packed/);
+  await assert.rejects(findProject(inside("agents/one"), "/proc/nowhere/langgraph.json"), /There is no/);
+  assert.equal((await findProject(inside("agents/two"), undefined)).root, inside("agents"));
+  assert.equal((await findProject(inside(), undefined)).root, inside(), "who names it means it");
+  const beside = { dependencies: ["../../shared"] };
+  await writeFile(inside("agents/two/langgraph.json"), JSON.stringify(beside));
+  await assert.rejects(findProject(inside("agents/two"), undefined), /All of .* would be packed/);
+  git(home.directory, "init", "--quiet");
+  assert.equal((await findProject(inside("agents/two"), undefined)).root, inside());
 });
 
 test("a directory without a config, or with a broken one, is refused with what to do", async () => {

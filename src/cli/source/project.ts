@@ -1,4 +1,5 @@
 import { readFile, stat } from "node:fs/promises";
+import { homedir } from "node:os";
 import path from "node:path";
 import { CliFailure, usageFailure } from "../failure.ts";
 
@@ -26,9 +27,11 @@ export async function findProject(directory: string, configOption: string | unde
   const root = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
     .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
+  if (root !== path.resolve(directory)) await refuseHome(root);
   const envFile = path.join(configDirectory, ".env");
   const inRoot = (file: string) => path.relative(root, file).split(path.sep).join("/");
-  const dockerfile = typeof content["dockerfile"] === "string" ? [path.join(configDirectory, content["dockerfile"])] : [];
+  const dockerfile =
+    typeof content["dockerfile"] === "string" ? [path.join(configDirectory, content["dockerfile"])] : [];
   return {
     root,
     configPath: inRoot(config),
@@ -82,6 +85,22 @@ function commonAncestor(a: string, b: string): string {
   const [parts, others] = [a.split(path.sep), b.split(path.sep)];
   const differs = parts.findIndex((part, index) => part !== others[index]);
   return parts.slice(0, differs === -1 ? undefined : differs).join(path.sep) || path.sep;
+}
+
+/**
+ * One `..` too many in a path takes what nobody means to send: keys and settings of the user, or the whole disk. A repository
+ * knows what belongs to it, also where the home directory is one, as on many build machines.
+ */
+async function refuseHome(root: string): Promise<void> {
+  const below = root.endsWith(path.sep) ? root : root + path.sep;
+  if (!`${homedir()}${path.sep}`.startsWith(below) && root !== path.sep) return;
+  if ((await stat(path.join(root, ".git")).catch(() => undefined)) !== undefined) return;
+  throw new CliFailure(`All of ${root} would be packed, for that is where the config and what it names lie.`, {
+    hints: [
+      "Look at dependencies and source.root of the config, and at --config",
+      "Put what belongs together into one directory",
+    ],
+  });
 }
 
 /** `name` of the config, of package.json beside it, or the directory's. */
