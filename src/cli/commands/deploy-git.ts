@@ -24,9 +24,10 @@ export async function deployGit(session: Session, url: string, options: DeployOp
     sayTypeStays(session, found, options);
   }
 
-  const ref =
-    options.ref ?? found?.source_revision_config.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
-  const config = options.config ?? found?.source_revision_config.langgraph_config_path ?? "langgraph.json";
+  // Of another repository, neither the branch nor the place of the config says anything of this one.
+  const kept = found?.source_config.repo_url === url ? found.source_revision_config : undefined;
+  const ref = options.ref ?? kept?.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
+  const config = options.config ?? kept?.langgraph_config_path ?? "langgraph.json";
   const settings = {
     source_config: { repo_url: url, ...commandsOf(options) },
     source_revision_config: { repo_ref: ref, langgraph_config_path: config },
