@@ -140,6 +140,21 @@ test("a hook deploys a directory of its repository without what that ignores", a
   assert.deepEqual([files, fromGit], [["index.ts"], true]);
 });
 
+const noSuchNames = process.platform === "linux" ? false : "file systems elsewhere take no such names";
+
+test("a name that is no UTF-8 is told of as left out, in a repository and without", { skip: noSuchNames }, async () => {
+  await using source = await createDirectory({ "agent.ts": "1" });
+  const named = (...bytes: number[]) => Buffer.concat([Buffer.from(`${source.directory}/`), Buffer.from(bytes)]);
+  await writeFile(named(0x66, 0xe9), "1"); // "f" and an accented letter of Latin-1
+  await mkdir(named(0x67, 0xe9));
+  await writeFile(Buffer.concat([named(0x67, 0xe9), Buffer.from("/inner.txt")]), "1");
+  const walked = await listFiles(source.directory, never);
+  assert.deepEqual([walked.files, walked.leftOut.toSorted()], [["agent.ts"], ["f\uFFFD", "g\uFFFD"]]);
+  git(source.directory, "init", "--quiet");
+  const { files, leftOut } = await listFiles(source.directory, never);
+  assert.deepEqual([files, leftOut.toSorted()], [["agent.ts"], ["f\uFFFD", "g\uFFFD/inner.txt"]]);
+});
+
 test("a tracked .env belongs to the source: somebody decided so", async () => {
   await using source = await createDirectory({ ".env": "KEY=1" });
   git(source.directory, "init", "--quiet");

@@ -45,8 +45,8 @@ export async function listFiles(
     if (isNeverPacked(file)) continue;
     if (ofImages.ignoresBelow(file, false) && !buildFiles.includes(file)) continue;
     const found = await findFile(root, file);
-    if (found === "gone") continue;
-    if (found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
+    if (found === "gone" && !isGarbled(file)) continue;
+    if (found === "gone" || found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
     else {
       kept.push(file);
       sizeBytes += found.size;
@@ -114,16 +114,18 @@ async function walk(root: string, isSkipped: (directory: string) => boolean, sig
     for (const entry of await readdir(path.join(root, directory), { withFileTypes: true })) {
       const file = directory === "" ? entry.name : `${directory}/${entry.name}`;
       if (isNeverPacked(file) || rules.ignores(file, entry.isDirectory())) continue;
-      if (entry.isDirectory()) {
-        if (!isSkipped(file)) await visit(file);
-      } else if (isFileOrLink(entry)) files.push(file);
+      if (isLeaf(entry)) files.push(file);
+      else if (entry.isDirectory() && !isSkipped(file)) await visit(file);
     }
   };
   await visit("");
   return files;
 }
 
-const isFileOrLink = (entry: Dirent) => entry.isFile() || entry.isSymbolicLink();
+/** Of a name that is no UTF-8 nothing is known but that it is there: nothing has what is left of it. */
+const isGarbled = (file: string) => file.includes("\uFFFD");
+
+const isLeaf = (entry: Dirent) => entry.isFile() || entry.isSymbolicLink() || isGarbled(entry.name);
 
 async function readRules(rules: IgnoreRules, root: string, directory: string, name: ".gitignore" | ".dockerignore") {
   const text = await readFile(path.join(root, directory, name), "utf8").catch(() => "");
