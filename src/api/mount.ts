@@ -22,7 +22,8 @@ export function createRewrite(mounts: readonly string[]): (request: IncomingMess
 
 /** `/api/v2/...` and `/api/v1/v2/...` are what clients make of an address that names the main API. */
 function routedPath(path: string): string {
-  const bare = path.replace(/^\/api(?:\/v1)?(?=\/v[12]\/)/, "").replace(/\/+$/, "");
+  // Looked for where slashes begin: else a path of nothing else is read anew from each.
+  const bare = path.replace(/^\/api(?:\/v1)?(?=\/v[12]\/)/, "").replace(/(?<!\/)\/+$/, "");
   return bare === "" ? "/" : mendEscapes(bare);
 }
 

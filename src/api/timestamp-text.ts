@@ -20,7 +20,8 @@ interface Moment {
   micros: number;
 }
 
-const epochText = /^[+-]?(\d+\.?\d*|\.\d+)$/;
+/** Digits stand before the point or behind it: where both could take them, a long text is tried at each. */
+const epochText = /^[+-]?(\d+(\.\d*)?|\.\d+)$/;
 
 /** Numbers beyond this are milliseconds: as seconds they would lie after the year 2603. */
 const secondsMax = 20_000_000_000;

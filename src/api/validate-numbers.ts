@@ -68,7 +68,8 @@ function parseNumber(text: string): number | undefined {
   return numberText.test(digits) ? Number(digits) : undefined;
 }
 
-const numberText = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+/** Digits stand before the point or behind it: where both could take them, a long text is tried at each. */
+const numberText = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 
 function within(bounds: Bounds, value: number, input: unknown, walk: Parameters<Check>[1]): number | undefined {
   if (!Number.isFinite(value)) return report(walk, "finite_number", "Input should be a finite number", input);

@@ -11,5 +11,6 @@ export function repositoryKey(repoUrl: string): string | null {
   return keyOf(url.protocol === "ssh:" ? url.hostname : url.host, url.pathname);
 }
 
+/** Looked for where slashes begin: whoever sends a host's messages decides how many there are. */
 const keyOf = (host: string, path: string) =>
-  `${host}/${path.replace(/^\/+|\/+$/g, "").replace(/\.git$/, "")}`.toLowerCase();
+  `${host}/${path.replace(/^\/+|(?<!\/)\/+$/g, "").replace(/\.git$/, "")}`.toLowerCase();

@@ -48,8 +48,8 @@ function plainSegment(segment: string): string {
   const folded = segment.normalize("NFKC").toLowerCase().replaceAll("ı", "i").replaceAll("\u0307", "");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: C strings end at NUL.
   const bare = (folded.split(/[;?#\x00]/, 1)[0] ?? "").replace(/[\s\p{Cc}\p{Cf}]/gu, "");
-  // Some file systems drop trailing dots: `internal.` is `internal`; `..` must stay what it is.
-  return isDots(bare) ? bare : bare.replace(/\.+$/, "");
+  // Some file systems drop trailing dots: `internal.` is `internal`; `..` must stay what it is. Looked for where dots begin.
+  return isDots(bare) ? bare : bare.replace(/(?<!\.)\.+$/, "");
 }
 
 /** One round of percent-decoding, byte by byte; what is not an escape stays as it is. */

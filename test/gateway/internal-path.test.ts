@@ -163,3 +163,9 @@ async function ask(port: number, target: string, host: string) {
     .filter((line) => !/^date:/i.test(line));
   return { status: head.split(" ")[1] ?? "none", headers, body };
 }
+
+test("a path as long as a request may have it is read at once", () => {
+  const began = performance.now();
+  for (let times = 0; times < 10; times += 1) readsAsInternal(`/%${"25".repeat(6)}41${".".repeat(16_000)}x`);
+  assert.ok(performance.now() - began < 500, `${performance.now() - began} ms`);
+});

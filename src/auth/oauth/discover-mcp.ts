@@ -94,7 +94,7 @@ async function readResource(answer: Response, server: URL): Promise<Resource> {
   const claimed = await claimedResource(answer.clone());
   // The address asked for, or one that contains it: what protects /mcp may be named by its origin alone.
   const isIts =
-    claimed.origin === server.origin && `${server.pathname}/`.startsWith(claimed.pathname.replace(/\/*$/, "/"));
+    claimed.origin === server.origin && `${server.pathname}/`.startsWith(claimed.pathname.replace(/(?<!\/)\/*$/, "/"));
   if (!isIts) {
     const because = `The metadata of ${server.host} is about another resource (RFC 9728, section 3.3).`;
     throw new OAuthFailure("misconfigured", "other_resource", because);
