@@ -238,6 +238,10 @@ test("ignore patterns mean what gitignore(5) says", () => {
     ["\\#x", ["#x"], ["x"]],
     ["# comment", [], ["# comment"]],
     ["a.b+(c)", ["a.b+(c)"], ["axb+(c)"]],
+    ["a*b*c", ["abc", "axbxbxc", "x/abbc"], ["ab", "acb", "abc/x"]],
+    ["a/**/b/**/c", ["a/b/c", "a/x/b/y/b/z/c"], ["a/c", "a/b"]],
+    ["**/**/b", ["b", "x/b", "x/y/b"], ["b/x"]],
+    ["[z-a].txt", [], ["a.txt", "m.txt"]],
   ];
   for (const [pattern, ignored, kept] of cases) {
     const rules = createIgnoreRules();

@@ -68,6 +68,9 @@ test("a repository has one name, however its address is written", () => {
   }
   assert.equal(repositoryKey("http://127.0.0.1:3000/acme/bot"), "127.0.0.1:3000/acme/bot");
   assert.equal(repositoryKey("what is this"), null);
+  const began = performance.now();
+  assert.ok(repositoryKey(`https://example.com/a${"/".repeat(200_000)}b`)?.endsWith("//b"));
+  assert.ok(performance.now() - began < 1_000, "whoever sends messages of a host decides how long it is");
 });
 
 test("paths count by patterns as in .gitignore, and an unknown set of files always does", () => {
@@ -88,12 +91,28 @@ test("paths count by patterns as in .gitignore, and an unknown set of files alwa
   assert.equal(isRelevantChange([], { include: null, exclude: null }), true);
 });
 
-test("a pattern that would take long to compare is refused", () => {
+test("a pattern that would take long to compare is refused, and no path makes the others hold up the server", () => {
   for (const pattern of ["**/**/**/x", "a*b*c*d*e", "#note", " ", "a\nb"]) {
     assert.throws(() => checkPatterns("include_paths", [pattern]), /include_paths/, pattern);
   }
   checkPatterns("include_paths", ["**/src/**/*.ts", "!keep.md", "a*b*c*"]);
   const began = performance.now();
-  isRelevantChange([`${"a".repeat(250)}/`.repeat(16)], { include: ["**/a*a*a*b/**/a*a*a*b"], exclude: null });
-  assert.ok(performance.now() - began < 20_000);
+  const hostile: [path: string, pattern: string][] = [
+    [`${"a".repeat(250)}/`.repeat(16), "**/a*a*a*b/**/a*a*a*b"],
+    [`${"a".repeat(40)}/`.repeat(8), `${"*a*a*/".repeat(8)}b`],
+    [`${"x/".repeat(2_000)}z`, "**/x/**/y"],
+    ["a".repeat(4_000), "a*a*a*b"],
+  ];
+  for (const [path, pattern] of hostile) {
+    assert.equal(isRelevantChange([path], { include: [pattern], exclude: null }), false, pattern);
+  }
+  assert.ok(performance.now() - began < 2_000);
+});
+
+test("a push of more files than can be compared in time counts", () => {
+  const paths = Array.from({ length: 10_000 }, (_, index) => `${"directory/".repeat(10)}${index}.ts`);
+  const began = performance.now();
+  assert.equal(isRelevantChange(paths.slice(0, 1_000), { include: ["docs/**"], exclude: ["*.md"] }), false);
+  assert.equal(isRelevantChange(paths, { include: ["docs/**".repeat(10)], exclude: null }), true);
+  assert.ok(performance.now() - began < 2_000);
 });
