@@ -111,6 +111,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       db,
       gateway,
       close: async (options) => {
+        db.hurry();
         if (options?.stopReplicas) await listener?.stopReplicas();
         await closing.run();
       },

@@ -1,3 +1,4 @@
+import { Socket } from "node:net";
 import pg from "pg";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { outsideSpans } from "../telemetry/traces.ts";
@@ -67,6 +68,8 @@ class OtherServers {
   readonly #heard: (topic: Topic) => void;
   readonly #logger: Logger;
   #client: pg.Client | undefined;
+  /** Of the connection that there is, or that is being made. */
+  #socket: Socket | undefined;
   #attempts = 0;
   #reconnect: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
@@ -91,10 +94,9 @@ class OtherServers {
     this.#isClosed = true;
     clearTimeout(this.#reconnect);
     clearTimeout(this.#pause);
+    // Without a goodbye: one that stands still would let us wait for its answer for ever.
+    this.#socket?.destroy();
     await this.#connecting;
-    await this.#client?.end().catch(() => {
-      // It was lost already.
-    });
   }
 
   #send(): void {
@@ -113,7 +115,10 @@ class OtherServers {
   }
 
   async #connect(): Promise<void> {
+    const socket = new Socket();
+    this.#socket = socket;
     const client = new pg.Client({
+      stream: () => socket,
       connectionString: this.#databaseUrl,
       application_name: "pierhead changes",
       connectionTimeoutMillis: connectTimeoutMs,
@@ -137,7 +142,7 @@ class OtherServers {
       this.#heard("work");
       this.#send();
     } catch (error) {
-      this.#logger.warn({ error: explain(error) }, "cannot listen for changes of other servers");
+      if (!this.#isClosed) this.#logger.warn({ error: explain(error) }, "cannot listen for changes of other servers");
       await client.end().catch(() => {
         // It never began.
       });

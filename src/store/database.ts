@@ -13,6 +13,7 @@ import { followClock } from "./embedded/steady-clock.ts";
 import { startUpkeep } from "./embedded/upkeep.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import { LogSignal } from "./log-signal.ts";
+import { PostgresSockets } from "./postgres-sockets.ts";
 import type { Database } from "./schema.ts";
 import { insideTransaction, refuseOtherLimit, statementPool } from "./statement-pool.ts";
 
@@ -52,6 +53,8 @@ export interface Db {
   watchClock(): Promise<void>;
   /** Says that a step is durable; tests kill the process at chosen ones. */
   reached(point: FaultPoint): void;
+  /** The server stops: from here on a PostgreSQL that stands still is soon given up, and what is asked of it fails. */
+  hurry(): void;
   /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
   close(): Promise<void>;
 }
@@ -110,20 +113,25 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
           logger,
         })
       : undefined;
+  const sockets = engine === undefined ? new PostgresSockets() : undefined;
   const pool = new pg.Pool(
-    engine === undefined ? postgresConfig(databaseUrl as string, options) : embeddedConfig(engine),
+    engine === undefined
+      ? { ...postgresConfig(databaseUrl as string, options), stream: () => sockets?.open() }
+      : embeddedConfig(engine),
   );
   pool.on("error", (error) => logger.warn({ error: error.message }, "an idle database connection ended"));
   const changes = createChangeFeed(databaseUrl, logger);
-  const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statementPool(pool) }) });
+  const statements = statementPool(pool, sockets && ((ask) => sockets.answered(ask)));
+  const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statements }) });
   try {
     if (engine === undefined) await checkServerVersion(kysely);
     const clock =
       engine === undefined ? await followDatabase(kysely, logger) : followClock(engine.clock, kysely, logger);
-    return assemble({ pool, engine, changes, clock, kysely }, options);
+    return assemble({ pool, sockets, engine, changes, clock, kysely }, options);
   } catch (error) {
     await changes.close();
     await pool.end();
+    sockets?.cut();
     await engine?.close();
     throw error;
   }
@@ -143,13 +151,15 @@ export function isForeignKeyViolation(error: unknown, constraint?: string): bool
 
 interface Parts {
   pool: pg.Pool;
+  /** undefined: of the embedded database, which stands still with this process alone. */
+  sockets: PostgresSockets | undefined;
   engine: EmbeddedEngine | undefined;
   changes: ChangeFeed;
   clock: DatabaseClock;
   kysely: Kysely<Database>;
 }
 
-function assemble({ pool, engine, changes, clock, kysely }: Parts, options: DatabaseOptions): Db {
+function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, options: DatabaseOptions): Db {
   const stopUpkeep = engine === undefined ? undefined : startUpkeep(kysely, options.logger);
   let closing: Promise<void> | undefined;
   const close = async () => {
@@ -158,6 +168,7 @@ function assemble({ pool, engine, changes, clock, kysely }: Parts, options: Data
     await clock.stop();
     await stopUpkeep?.();
     await pool.end();
+    sockets?.cut();
     await engine?.close();
   };
   const isPostgres = engine === undefined;
@@ -192,6 +203,7 @@ function assemble({ pool, engine, changes, clock, kysely }: Parts, options: Data
     now: () => clock.now(),
     watchClock: () => clock.watch(),
     reached: (point) => afterCommit(() => options.onReached?.(point)),
+    hurry: () => sockets?.hurry(),
     close: () => {
       closing ??= close();
       return closing;

@@ -48,8 +48,11 @@ export function refuseOtherLimit({ timeoutMs }: { timeoutMs?: number }): void {
   throw new Error(`a limit of ${timeoutMs} ms has no effect inside a unit: give it to the atomically around it`);
 }
 
-/** The pool as kysely sees it: each statement with parameters is a named prepared one. */
-export function statementPool(pool: pg.Pool): PostgresPool {
+/**
+ * The pool as kysely sees it: each statement with parameters is a named prepared one.
+ * @param answered all that is asked of the database goes through it.
+ */
+export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()): PostgresPool {
   const names = new Map<string, string>();
   const nameOf = (text: string) => {
     const known = names.get(text);
@@ -60,18 +63,23 @@ export function statementPool(pool: pg.Pool): PostgresPool {
   };
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
   // At once, and not where it is handed out: an end that comes in the same packet as the beginning would have no listener.
-  pool.on("connect", (client) => void clients.set(client, statementClient(client, nameOf)));
+  pool.on("connect", (client) => void clients.set(client, statementClient(client, { nameOf, answered })));
   return {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
       refuseInsideTransaction();
-      return clients.get(await pool.connect()) as PostgresPoolClient;
+      return clients.get(await answered(() => pool.connect())) as PostgresPoolClient;
     },
   };
 }
 
-function statementClient(client: pg.PoolClient, nameOf: (text: string) => string | undefined): PostgresPoolClient {
+type Answered = <T>(ask: () => Promise<T>) => Promise<T>;
+
+function statementClient(
+  client: pg.PoolClient,
+  { nameOf, answered }: { nameOf: (text: string) => string | undefined; answered: Answered },
+): PostgresPoolClient {
   let isInTransaction = false;
   let broken: unknown;
   client.on("error", (error) => {
@@ -89,7 +97,7 @@ function statementClient(client: pg.PoolClient, nameOf: (text: string) => string
       ...(limit !== undefined && { query_timeout: limit }),
     };
     try {
-      return (await client.query(config)) as never;
+      return (await answered(() => client.query(config))) as never;
     } catch (error) {
       // Its answer may still come and would be taken for the next one's.
       if (error instanceof Error && error.message === "Query read timeout") broken ??= error;

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Deployment } from "../../src/contract/deployment.ts";
 import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { eventually } from "../eventually.ts";
 import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { startTestServer, type TestServer } from "../server.ts";
+import { startServerProcess } from "../storm/server-process.ts";
 
 const create = ({ client }: TestServer): Promise<Deployment> =>
   client.createDeployment({
@@ -133,6 +138,28 @@ test("metrics are told in time while the database stands still, or is away", asy
     await told();
   } finally {
     if (isThere) await postgres.stop();
+  }
+});
+
+test("a server that is told to stop while its database stands still ends within half a minute", async (context) => {
+  const postgres = await startPostgresServer();
+  if (postgres === undefined) return context.skip(postgresSkipped);
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-server-"));
+  try {
+    const environment = { PORT: "0", DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "simulated" };
+    const server = await startServerProcess(dataDir, environment);
+    assert.ok(server !== undefined);
+    context.after(() => server.child.kill("SIGKILL"));
+    const frozen = postgres.freeze(35_000);
+    // By then all that looks each second waits for an answer.
+    await sleep(3_000);
+    server.child.kill("SIGTERM");
+    const end = await Promise.race([server.ended, sleep(30_000, "it goes on", { ref: false })]);
+    assert.deepEqual(end, { code: 0, signal: null }, server.logged());
+    await frozen;
+  } finally {
+    await postgres.stop();
+    await rm(dataDir, { recursive: true, force: true });
   }
 });
 
