@@ -3,6 +3,9 @@ import { type DestinationStream, pino } from "pino";
 /** pino's levels: from this one on a line is written at once, as it may be the last one. */
 const warn = 40;
 
+/** Lines that nobody takes wait for so much room; what comes then is lost. */
+const waitingLengthMax = 1024 * 1024;
+
 /**
  * stderr of this process, for the log: what is written in one turn of the event loop goes out at its end, together. A
  * busy server has some ten lines in a turn, and a write for each took 10 % of its processor time. At the end of the process
@@ -30,7 +33,10 @@ class StandardError {
 
   #open() {
     process.on("exit", () => this.#flush());
-    return pino.destination({ dest: 2, sync: true });
+    const sink = pino.destination({ dest: 2, sync: true, maxLength: waitingLengthMax });
+    // A full disk, or a terminal that was closed, takes no lines: no reason to stop serving.
+    sink.on("error", () => {});
+    return sink;
   }
 }
 
