@@ -31,7 +31,11 @@ export function startBuild(request: BuildRequest, observer: BuildObserver): Runn
     serialization: "advanced",
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
-  if (worker.pid === undefined) throw new Error("the build process could not be started");
+  if (worker.pid === undefined) {
+    // Told once more, later: unheard it would end this server.
+    worker.on("error", () => {});
+    throw new Error("the build process could not be started");
+  }
   const leader = { pid: worker.pid, startedAtTicks: startedAtTicks(worker.pid) ?? "" };
   worker.send(request, () => {}); // a worker that is gone already says so by its exit
   return new WatchedBuild({ worker, leader, request, observer });

@@ -76,6 +76,9 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "pipe"],
   });
+  const closed = once(git, "close") as Promise<[number | null, string | null]>;
+  // There was no room for one more process, or its pipes: then there are none, and why is all that is told.
+  if (git.pid === undefined) await closed;
   const stop = () => killGroup(git);
   signal.addEventListener("abort", stop, { once: true });
   try {
@@ -85,7 +88,7 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
     const [stdout, stderr, exit] = await Promise.all([
       readAll(git.stdout as Readable, stop),
       readAll(git.stderr as Readable, stop),
-      once(git, "close") as Promise<[number | null, string | null]>,
+      closed,
     ]);
     if (exit[0] === 0) return stdout;
     throw explainGit({ stderr, exitCode: exit[0], signal: exit[1] }, remote);

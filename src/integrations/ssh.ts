@@ -72,9 +72,11 @@ async function begun(agent: ChildProcess, signal: AbortSignal): Promise<void> {
     words = (words + text).slice(-300);
   });
   const failed = new Promise<never>((_, reject) => {
-    agent.once("error", (error) => reject(noOpenSsh(error)));
+    agent.once("error", (error: NodeJS.ErrnoException) => reject(error.code === "ENOENT" ? noOpenSsh(error) : error));
     agent.once("close", () => reject(new GitFailure("GitFailed", `ssh-agent does not start here: ${words.trim()}`)));
   });
+  // Without room for one more process there are no pipes either.
+  if (agent.pid === undefined) await failed;
   // It says where it listens once it does.
   await Promise.race([once(agent.stdout as Readable, "data", { signal }), failed]);
 }
@@ -87,11 +89,13 @@ async function addKey(scratchDir: string, privateKey: string, signal: AbortSigna
     signal,
     detached: true,
   });
+  const closed = once(add, "close") as Promise<[number | null]>;
+  if (add.pid === undefined) await closed;
   const stdin = add.stdin as Writable;
   stdin.on("error", () => {});
   stdin.end(`${privateKey.replaceAll("\r", "").trimEnd()}\n`);
   add.stderr?.resume();
-  const [exitCode] = (await once(add, "close")) as [number | null];
+  const [exitCode] = await closed;
   if (exitCode === 0) return;
   throw new GitFailure(
     "AccessDenied",
