@@ -116,6 +116,27 @@ test("a container that somebody stopped and started again has ended: nobody is s
   assert.equal(state?.address, undefined);
 });
 
+test("a driver is closed while its engine stands still in the middle of a start, and asks nothing afterwards", {
+  timeout: 60_000,
+}, async (context) => {
+  const engine = { containers: [] as object[], isStill: false, asked: 0 };
+  const compute = await openOn(context, (request, response) => {
+    if (request.url?.endsWith("/start")) engine.isStill = true;
+    if (!engine.isStill) return answerOf(engine, request, response);
+    engine.asked += 1;
+  });
+  const launching = compute.ensure(spec, new AbortController().signal).catch((error: unknown) => error);
+  await eventually(
+    async () => engine.asked,
+    (count) => count > 0,
+  );
+  const beganMs = performance.now();
+  await compute.close();
+  assert.ok(performance.now() - beganMs < 15_000);
+  assert.match(String(await launching), /is not asked any more/);
+  assert.equal(engine.asked, 1);
+});
+
 /** @param note of an earlier driver about the replica. */
 async function openOn(
   context: TestContext,

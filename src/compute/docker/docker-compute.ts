@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
 import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
@@ -37,6 +38,9 @@ export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & Repli
 
 /** Removing garbage adds up the engine's disk use, which is slow there, and rubbish grows by the hour. */
 const garbageIntervalMs = 1_800_000;
+
+/** At the end a start that is under way has this long; what it leaves half made, the next driver finds. */
+const closeTimeoutMs = 5_000;
 
 /**
  * Runs replicas as containers of a Docker engine on this machine, over its API. They live in the engine and go on when
@@ -210,7 +214,9 @@ class DockerCompute implements DockerComputeDriver {
     clearInterval(this.#garbageTimer);
     this.#looks.clear();
     this.#life.abort(new Error("docker compute is closed"));
-    await Promise.allSettled(Array.from(this.#launching.values(), ({ done }) => done));
+    const launched = Promise.allSettled(Array.from(this.#launching.values(), ({ done }) => done));
+    // An engine that stands still would not let it end.
+    await Promise.race([launched, sleep(closeTimeoutMs, undefined, { ref: false })]);
     for (const log of this.#logs.values()) log.close();
     this.#engine.close();
   }

@@ -43,6 +43,7 @@ export class Engine {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16, timeout: 60_000 });
   /** The end of a server may take minutes: each such call has a connection of its own, or quick ones wait for it. */
   readonly #patientAgent = new Agent();
+  readonly #life = new AbortController();
   #version = "";
 
   /** @throws Error when `host` is neither `unix:///path` nor `tcp://host:port`. */
@@ -103,7 +104,9 @@ export class Engine {
     }
   }
 
+  /** Ends what is under way, too: nothing more is asked. */
   close(): void {
+    this.#life.abort(new EngineUnreachable(`the container engine at ${this.host} is not asked any more`));
     this.#agent.destroy();
     this.#patientAgent.destroy();
   }
@@ -115,7 +118,8 @@ export class Engine {
     const type = isStream ? { "content-type": "application/x-tar" } : { "content-type": "application/json" };
     const length = isStream ? {} : { "content-length": Buffer.byteLength(payload) };
     const deadline = timeoutMs > 0 ? [AbortSignal.timeout(timeoutMs)] : [];
-    const signal = AbortSignal.any([...(call.signal === undefined ? [] : [call.signal]), ...deadline]);
+    const asked = call.signal === undefined ? [] : [call.signal];
+    const signal = AbortSignal.any([this.#life.signal, ...asked, ...deadline]);
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const sent = request({
       ...this.#target,
