@@ -32,10 +32,8 @@ export class RegistryDoor {
   #writes = 0;
   /** A push may go on that began before this process did. */
   #lastWriteAtMs = performance.now();
-  readonly #agents = {
-    "http:": new Agent({ keepAlive: true, maxSockets: 32 }),
-    "https:": new TlsAgent({ keepAlive: true, maxSockets: 32 }),
-  };
+  /** As many connections as there are clients: a push over a slow line takes minutes, and nobody waits for another's. */
+  readonly #agents = { "http:": new Agent({ keepAlive: true }), "https:": new TlsAgent({ keepAlive: true }) };
 
   constructor(options: DoorOptions) {
     this.#options = options;

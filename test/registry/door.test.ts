@@ -76,6 +76,32 @@ test("a push whose client leaves while the registry starts is over, and images c
   assert.equal(asked, 0);
 });
 
+test("pushes that stand still keep nobody else from the registry", async (context) => {
+  let pushes = 0;
+  const registry = await listen(context, ({ method }, response) => {
+    if (method === "PATCH") pushes += 1;
+    else response.end("there");
+  });
+  const { origin, keyOf } = await openDoor(context, async () => at(registry.origin));
+  const begin = (deploymentId: string) => {
+    const headers = { ...keyOf(deploymentId), "content-length": "1000" };
+    const place = `${origin}/v2/${repositoryPrefix(deploymentId)}app/blobs/uploads/1`;
+    ask(place, { method: "PATCH", headers })
+      .on("error", () => {})
+      .write("the beginning");
+  };
+  for (let push = 0; push < 40; push += 1) begin(randomUUID());
+  await eventually(
+    () => pushes,
+    (count) => count >= 32,
+    { what: "pushes" },
+  );
+  const deploymentId = randomUUID();
+  const place = `${origin}/v2/${repositoryPrefix(deploymentId)}app/blobs/sha256:0`;
+  const answer = await fetch(place, { headers: keyOf(deploymentId), signal: AbortSignal.timeout(10_000) });
+  assert.equal(await answer.text(), "there");
+});
+
 const program = findRegistryProgram();
 const skip = program === null ? "docker-registry (Debian: apt-get install docker-registry)" : false;
 
