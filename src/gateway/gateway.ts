@@ -56,6 +56,9 @@ export const gatewayServerOptions: ServerOptions = {
   connectionsCheckingInterval: 5_000,
   requestTimeout: 300_000,
   noDelay: true,
+  // Who vanished without a word, as a laptop that was closed does: else a quiet WebSocket counts as under way for ever.
+  keepAlive: true,
+  keepAliveInitialDelay: 60_000,
   // Who asks for another protocol besides, as Java's client and `curl --http2` do with h2c, gets a plain answer (RFC 9110 7.8).
   shouldUpgradeCallback: asksForWebSocket,
 };

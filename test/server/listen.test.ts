@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { test } from "node:test";
@@ -7,6 +8,7 @@ import { fastify } from "fastify";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { listen } from "../../src/server/listen.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
 import { freePort } from "../free-port.ts";
 import { exchangeRaw, openRaw, route } from "../gateway/harness.ts";
 import { resetSocket } from "../reset-socket.ts";
@@ -74,6 +76,25 @@ test("a WebSocket that is open does not keep the server from ending", { timeout:
   await client.until(/^HTTP\/1\.1 101 /);
   await listening.close();
   await once(agent.close(), "close");
+});
+
+test("of a client that vanished without a word the kernel finds out", {
+  skip: process.platform !== "linux" && "needs /proc",
+}, async () => {
+  const { listening, port } = await startListening();
+  const client = connect(port, "127.0.0.1");
+  try {
+    await once(client, "connect");
+    const hex = (one: number) => `0100007F:${one.toString(16).toUpperCase().padStart(4, "0")}`;
+    const row = `${hex(port)} ${hex((client.address() as AddressInfo).port)} 01 `;
+    const found = () => readFileSync("/proc/net/tcp", "utf8").split(row)[1];
+    const rest = await eventually(found, (text) => text !== undefined);
+    // proc(5): the queues and the timer follow, 02 being that of keep-alive.
+    assert.equal(rest?.split(" ")[1]?.split(":")[0], "02");
+  } finally {
+    client.destroy();
+    await listening.close();
+  }
 });
 
 test("a server whose gateway port is taken leaves its own port, and says which setting names the taken one", async () => {
