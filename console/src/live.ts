@@ -56,7 +56,8 @@ export function useWorkspaceEvents(): void {
     };
     const watch = async () => {
       for await (const watched of client.watchEvents({}, ending.signal)) {
-        setLive(true);
+        setLive(watched.kind !== "lost");
+        if (watched.kind === "lost") continue;
         if (watched.kind === "event") note(watched.event);
         // A watch that was given up does not know its place: the one after it is told nothing of what was between.
         if (watched.kind === "reset" || hasMissed.current) readAnew();

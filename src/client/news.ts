@@ -18,8 +18,8 @@ export function startNews(watch: (signal: AbortSignal) => AsyncIterable<Watched>
   let [isLive, hasNews] = [false, false];
   let tell = () => {};
   const listen = async () => {
-    for await (const _ of watch(ending.signal)) {
-      isLive = true;
+    for await (const { kind } of watch(ending.signal)) {
+      isLive = kind !== "lost";
       hasNews = true;
       tell();
     }

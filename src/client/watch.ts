@@ -16,11 +16,13 @@ export interface WatchQuestion {
 }
 
 /**
- * `open`: the stream runs, and nothing that happens from here on is missed; it comes again after each lost connection.
+ * `open`: the stream runs, and nothing that happens from here on is missed; it comes again after each lost connection, which
+ * `lost` tells of at once.
  * `reset`: what happened meanwhile is no longer kept; read anew what you watch.
  */
 export type Watched =
   | { kind: "open"; position: string }
+  | { kind: "lost"; position: string }
   | { kind: "event"; position: string; event: Event }
   | { kind: "log"; position: string; line: LogEntry }
   | { kind: "reset"; position: string };
@@ -44,27 +46,36 @@ export async function* watchEvents(
   question: WatchQuestion,
   signal: AbortSignal = new AbortController().signal,
 ): AsyncGenerator<Watched, void, undefined> {
-  let position: string | undefined;
-  let heardAt = performance.now();
-  for (let failures = 0; ; failures += 1) {
+  const heard: Heard = { position: undefined, isOpen: false, failures: 0, atMs: performance.now() };
+  for (; ; heard.failures += 1) {
     try {
-      const { body } = await open(pathOf(question), position, signal);
-      let isOpen = false;
-      for await (const { type, data, id } of readMessages(
-        body as ReadableStream<Uint8Array<ArrayBuffer>>,
-        position ?? "",
-      )) {
-        if (!isOpen) yield { kind: "open", position: id };
-        isOpen = true;
-        [position, failures, heardAt] = [id, 0, performance.now()];
-        if (data !== "") yield watchedOf(type, data, id);
-      }
+      const { body } = await open(pathOf(question), heard.position, signal);
+      yield* heardOver(body as ReadableStream<Uint8Array<ArrayBuffer>>, heard);
     } catch (error) {
       signal.throwIfAborted();
-      if (position !== undefined && isGone(error)) return;
-      if (isRefusal(error) || performance.now() - heardAt > patienceMs) throw error;
+      if (heard.position !== undefined && isGone(error)) return;
+      if (isRefusal(error) || performance.now() - heard.atMs > patienceMs) throw error;
     }
-    await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** failures) * (0.5 + Math.random() / 2), signal);
+    if (heard.isOpen) yield { kind: "lost", position: heard.position ?? "" };
+    heard.isOpen = false;
+    await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** heard.failures) * (0.5 + Math.random() / 2), signal);
+  }
+}
+
+/** What a watch knows over its connections. */
+interface Heard {
+  position: string | undefined;
+  isOpen: boolean;
+  /** Connections in a row that brought nothing. */
+  failures: number;
+  atMs: number;
+}
+
+async function* heardOver(body: ReadableStream<Uint8Array<ArrayBuffer>>, heard: Heard): AsyncGenerator<Watched> {
+  for await (const { type, data, id } of readMessages(body, heard.position ?? "")) {
+    if (!heard.isOpen) yield { kind: "open", position: id };
+    Object.assign(heard, { position: id, isOpen: true, failures: 0, atMs: performance.now() });
+    if (data !== "") yield watchedOf(type, data, id);
   }
 }
 

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { ApiFailure, createClient, isRefusal, ServerUnreachable, WaitTimeout } from "../../src/client/client.ts";
 import { routes } from "../../src/client/routes.ts";
@@ -191,6 +193,30 @@ test("waiting tells each change once, survives a server that is away, and answer
 
   assert.equal(revision.status, "BUILD_FAILED");
   assert.deepEqual(seen, ["QUEUED", "BUILDING", "BUILD_FAILED"]);
+});
+
+test("a wait whose watch is lost looks as often as one that has none", async () => {
+  let [streams, reads] = [0, 0];
+  const server = createServer(({ headers }, response) => {
+    if (headers.accept !== "text/event-stream") {
+      reads += 1;
+      return response.end(JSON.stringify({ id: "r", status: reads < 6 ? "BUILDING" : "DEPLOYED" }));
+    }
+    streams += 1;
+    if (streams > 1) return response.writeHead(503).end('{"detail": "not now"}');
+    response.writeHead(200, { "content-type": "text/event-stream" }).write("id: 1\n\n");
+    setTimeout(() => response.end(), 500);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const client = createClient({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    const began = performance.now();
+    await client.waitForRevision({ deployment_id: "d", revision_id: "r" });
+    assert.ok(performance.now() - began < 8_000, `${performance.now() - began} ms`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 test("a wait that times out tells the last state; UNKNOWN is no end", async () => {
