@@ -79,6 +79,15 @@ async function keepCompiledCode() {
   if (!caches) return;
   // An import would read all that the module exports.
   const { enableCompileCache } = process.getBuiltinModule("node:module");
+  const { mkdirSync } = process.getBuiltinModule("node:fs");
+  // One by one: below a directory that takes none and does not say so, as /proc, Node would try to make them all for ever.
+  for (const directory of [caches, `${caches}/pierhead`]) {
+    try {
+      mkdirSync(directory, { mode: 0o700 });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") return;
+    }
+  }
   enableCompileCache(`${caches}/pierhead/compiled`);
 }
 

@@ -296,4 +296,8 @@ test("the program keeps its compiled code below the user's own cache; without a 
   assert.equal((await readdir(path.join(home.directory, ".cache/pierhead/compiled"))).length, 1);
   assert.match((await help({ TMPDIR: home.directory })).stdout, /Usage: pierhead/);
   assert.deepEqual(await readdir(home.directory), [".cache"]);
+  // Whoever is asked to make a directory there says that there is none to make it in.
+  const killed = AbortSignal.timeout(60_000);
+  const nowhere = run(process.execPath, ["src/main.ts", "--help"], { env: { HOME: "/proc" }, signal: killed });
+  assert.match((await nowhere).stdout, /Usage: pierhead/);
 });
