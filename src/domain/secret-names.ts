@@ -76,7 +76,8 @@ export function checkSecretReferences(references: readonly SecretReference[], so
 
 /** A variable has one origin. @throws ApiError 400 `invalidSecret`. */
 export function checkOneOrigin(secretNames: readonly string[], references: readonly SecretReference[] | null): void {
-  const both = (references ?? []).map(({ name }) => name).filter((name) => secretNames.includes(name));
+  const known = new Set(secretNames);
+  const both = (references ?? []).map(({ name }) => name).filter((name) => known.has(name));
   if (both.length > 0) throw errors.invalidSecret(`both secrets and secret_references name ${both.join(", ")}.`);
 }
 

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkSecretReferences, checkSecrets, reservedSecretNames } from "../../src/domain/secret-names.ts";
+import {
+  checkOneOrigin,
+  checkSecretReferences,
+  checkSecrets,
+  reservedSecretNames,
+} from "../../src/domain/secret-names.ts";
 import { refusal } from "./fixtures.ts";
 
 const check = (name: string, value = "v") => refusal(() => checkSecrets([{ name, value }], "github"));
@@ -79,4 +84,17 @@ test("a reference names a Kubernetes Secret and a key in it", () => {
   ] as const) {
     assert.match(reference(name, key), /^400 invalidSecret/, `${name} ${key}`);
   }
+});
+
+test("a variable has one origin, which is found out at once of as many as a request has", () => {
+  const reference = (name: string) => ({ name, secret_name: "a", secret_key: "b" });
+  const names = Array.from({ length: 80_000 }, (_, index) => `A${index}`);
+  const began = performance.now();
+  checkOneOrigin(
+    names,
+    names.map((name) => reference(`R${name}`)),
+  );
+  assert.ok(performance.now() - began < 1_000, `${performance.now() - began} ms`);
+  const both = refusal(() => checkOneOrigin(["A", "B"], [reference("B")]));
+  assert.match(both, /^400 invalidSecret.* name B\.$/);
 });
