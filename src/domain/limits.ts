@@ -103,6 +103,12 @@ export const uploadUrlLifeMs = 15 * minute;
 export const secretsBytesMax = mib;
 export const secretNameLengthMax = 256;
 
+/** Variables of one deployment: a page of a hundred deployments names them all, 40 bytes each. */
+export const variablesMax = 4_096;
+
+/** What Kubernetes takes of annotations alone, as JSON. A page of a hundred deployments holds them all, and one text ends at 512 MiB. */
+export const resourceSpecBytesMax = 256 * 1024;
+
 export const deploymentNameLengthMax = 128;
 export const configPathLengthMax = 1_024;
 

@@ -1,6 +1,6 @@
 import { errors } from "../contract/error.ts";
 import type { ResourceSpec } from "../contract/resource-spec.ts";
-import { replicasMax } from "./limits.ts";
+import { replicasMax, resourceSpecBytesMax } from "./limits.ts";
 import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
 
 /**
@@ -10,6 +10,10 @@ import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
  * @throws ApiError 400 `invalidField`.
  */
 export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
+  if (new TextEncoder().encode(JSON.stringify(spec)).length > resourceSpecBytesMax) {
+    const because = `must have at most ${resourceSpecBytesMax} bytes as JSON.`;
+    throw errors.invalidField("source_config.resource_spec", because);
+  }
   const rounded: ResourceSpec = { ...spec };
   for (const field of roundedFields) {
     const cores = rounded[field];

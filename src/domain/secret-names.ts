@@ -1,6 +1,6 @@
 import type { Secret, SecretReference, SourceKind } from "../contract/deployment.ts";
 import { errors } from "../contract/error.ts";
-import { secretNameLengthMax, secretsBytesMax } from "./limits.ts";
+import { secretNameLengthMax, secretsBytesMax, variablesMax } from "./limits.ts";
 
 /** Variables the platform sets itself; the command-line clients leave them out with a notice (contract 4.6). */
 export const reservedSecretNames: ReadonlySet<string> = new Set([
@@ -83,6 +83,9 @@ export function checkOneOrigin(secretNames: readonly string[], references: reado
 
 /** @throws ApiError 400 `invalidSecret` or `secretNameReserved`. */
 export function checkVariableNames(variables: readonly { name: string }[], source: SourceKind): void {
+  if (variables.length > variablesMax) {
+    throw errors.invalidSecret(`a deployment may have ${variablesMax} variables; these are ${variables.length}.`);
+  }
   const seen = new Set<string>();
   for (const { name } of variables) {
     if (name.length > secretNameLengthMax || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {

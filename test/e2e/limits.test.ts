@@ -82,6 +82,12 @@ function paddedBody(size: number): string {
   return text.padEnd(size, " ");
 }
 
+const createImage = (resource_spec: object) =>
+  create({
+    ...{ source: "external_docker", source_config: { resource_spec } },
+    source_revision_config: { image_uri: "registry.invalid/agent:1" },
+  });
+
 const probes: Record<string, Probe> = {
   "body of a request to the API": (size) => ask("POST", "/v2/deployments", paddedBody(size)),
   "an uploaded archive": async (size) => {
@@ -116,10 +122,13 @@ const probes: Record<string, Probe> = {
   "secrets of a deployment, names and values together": (bytes) =>
     create({ secrets: [{ name: "KEY", value: "x".repeat(bytes - "KEY".length) }] }),
   "name of a secret": (length) => create({ secrets: [{ name: "K".repeat(length), value: "x" }] }),
-  "replicas of a deployment (`max_scale`)": (count) => {
-    const image = { source: "external_docker", source_config: { resource_spec: { max_scale: count } } };
-    return create({ ...image, source_revision_config: { image_uri: "registry.invalid/agent:1" } });
+  "secrets of a deployment, and references to those of Kubernetes, each": (count) =>
+    create({ secrets: Array.from({ length: count }, (_, index) => ({ name: `KEY_${index}`, value: "" })) }),
+  "`resource_spec` of a deployment, as JSON": (bytes) => {
+    const specOf = (text: string) => ({ annotations: { a: text } });
+    return createImage(specOf("x".repeat(bytes - JSON.stringify(specOf("")).length)));
   },
+  "replicas of a deployment (`max_scale`)": (count) => createImage({ max_scale: count }),
   "tags of a workspace": async (count) => {
     await emptied("/v2/admin/tags");
     return repeated(count, () => ask("POST", "/v2/admin/tags", { name: randomUUID() }));
