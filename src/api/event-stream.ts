@@ -69,13 +69,14 @@ export class EventStream {
   async open(): Promise<string> {
     const { db, feed } = this.#deps;
     const { tenantId, after, logs, deploymentIds } = this.#watched;
-    if (logs.some((log) => log.after === null)) {
+    const isLost = after !== null && (await isForgotten(db, after));
+    if (logs.some((log) => log.after === null || isLost)) {
       const last = await findLastLogIds(db, deploymentIds?.[0] as string);
+      // Lines of a database that is an older copy of what the reader has seen have numbers below those again.
       for (const [index, log] of logs.entries()) {
-        if (log.after === null) Object.assign(this.#logs[index] ?? {}, { after: last[log.kind] });
+        Object.assign(this.#logs[index] ?? {}, { after: Math.min(log.after ?? Infinity, last[log.kind]) });
       }
     }
-    const isLost = after !== null && (await isForgotten(db, after));
     const ears = { onEvents: (events: readonly EventRow[]) => this.#take(events), onClosed: () => this.end() };
     this.#subscription = await feed.subscribe(tenantId, ears);
     this.#position = after === null || isLost ? this.#subscription.position : after;

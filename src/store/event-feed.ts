@@ -4,13 +4,13 @@ import { changePollIntervalMs } from "../domain/limits.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Db } from "./database.ts";
 import { EventOrder } from "./event-order.ts";
-import { type EventRow, findEventBounds, findOpenTransactions, readNewEvents } from "./events.ts";
+import { type EventRow, findEventBounds, findLastNumber, findOpenTransactions, readNewEvents } from "./events.ts";
 import { outsideTransaction } from "./statement-pool.ts";
 
 /** Who listens. Neither may wait or throw. */
 export interface Ears {
   onEvents(events: readonly EventRow[]): void;
-  /** There will be no more: the server stops. */
+  /** There will be no more: the server stops, or the database is an older copy of what was read. Listen anew. */
   onClosed(): void;
 }
 
@@ -105,9 +105,14 @@ export class EventFeed {
   /** Gives nothing out any more. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const listeners of this.#listeners.values()) for (const ears of [...listeners]) ears.onClosed();
-    this.#listeners.clear();
+    this.#dismiss();
     await this.#stop();
+  }
+
+  #dismiss(): void {
+    const all = [...this.#listeners.values()].flatMap((listeners) => [...listeners]);
+    this.#listeners.clear();
+    for (const ears of all) ears.onClosed();
   }
 
   /** Resolves while it runs: what follows without waiting finds it so. */
@@ -151,12 +156,16 @@ export class EventFeed {
     await this.#look(order);
     this.#position = order.position;
     const stopping = new AbortController();
-    return { order, stopping, ended: outsideTransaction(() => this.#follow(order, stopping.signal)) };
+    return { order, stopping, ended: outsideTransaction(() => this.#follow(order, stopping)) };
   }
 
-  async #follow(order: EventOrder<EventRow>, signal: AbortSignal): Promise<void> {
+  async #follow(order: EventOrder<EventRow>, stopping: AbortController): Promise<void> {
+    const { signal } = stopping;
     const stopListening = this.#db.changes.onEvents(() => this.#kick());
-    const poll = setInterval(() => this.#kick(), changePollIntervalMs).unref();
+    const poll = setInterval(() => {
+      this.#kick();
+      void this.#endIfOlder(order, stopping);
+    }, changePollIntervalMs).unref();
     let restedMs = 0;
     while (!signal.aborted) {
       const kicked = new Promise<void>((resolve) => {
@@ -164,14 +173,12 @@ export class EventFeed {
       });
       const waiting = this.#afterLook.splice(0);
       try {
-        const found = await this.#look(order);
-        this.#position = order.position;
-        this.#giveOut(found);
+        const count = await this.#tellNews(order, signal);
         for (const done of waiting.splice(0)) done();
         const isMissing = order.gaps.length > 0;
         if (isMissing) order.note(await findOpenTransactions(this.#db));
-        restedMs = isMissing && found.length === 0 ? Math.min(gapRestMaxMs, 2 * restedMs + restMs) : restMs;
-        if (isMissing || found.length > 0) await sleep(restedMs);
+        restedMs = isMissing && count === 0 ? Math.min(gapRestMaxMs, 2 * restedMs + restMs) : restMs;
+        if (isMissing || count > 0) await sleep(restedMs);
         else if (this.#afterLook.length === 0) await kicked;
       } catch (error) {
         this.#logger.warn({ error: explain(error) }, "reading events failed");
@@ -183,6 +190,30 @@ export class EventFeed {
     stopListening();
     clearInterval(poll);
     for (const done of this.#afterLook.splice(0)) done();
+  }
+
+  /**
+   * Numbers that were read are not given out yet: the database was taken back to an earlier moment. Who listens is to come back,
+   * and is told then what is not known any more.
+   */
+  async #endIfOlder({ highest }: EventOrder<EventRow>, stopping: AbortController): Promise<void> {
+    const last = await findLastNumber(this.#db).catch(() => Infinity);
+    if (highest <= last || stopping.signal.aborted) return;
+    this.#logger.warn("the database is an older copy of what was read: events are followed anew");
+    stopping.abort();
+    this.#run = undefined;
+    this.#kick();
+    this.#dismiss();
+  }
+
+  /** @returns how many events had their turn. */
+  async #tellNews(order: EventOrder<EventRow>, signal: AbortSignal): Promise<number> {
+    const found = await this.#look(order);
+    // Another run may have begun, which counts otherwise.
+    if (signal.aborted) return 0;
+    this.#position = order.position;
+    this.#giveOut(found);
+    return found.length;
   }
 
   /** @returns the events whose turn it is. */

@@ -85,6 +85,12 @@ export async function findEventBounds(db: Db): Promise<{ first: number; last: nu
   return first === null || last === null ? null : { first, last };
 }
 
+/** The greatest number that was given out to an event, perhaps not committed yet. */
+export async function findLastNumber(db: Db): Promise<number> {
+  const { rows } = await sql<{ last: number }>`select last_value as last from events_id_seq`.execute(db.kysely);
+  return (rows[0] as { last: number }).last;
+}
+
 /**
  * Transactions of other sessions on this database that may have taken a number and not committed it, by names that are
  * never used again. One that has not written is none of them, unless it is just about to: so a backup, which reads for

@@ -107,8 +107,12 @@ export class WebhookWorker {
       this.#subscription = undefined;
       return { leastMs: retryMs, mostMs: lookMs };
     }
-    const wake = () => this.#wake();
-    this.#subscription ??= await feed.subscribe(null, { onEvents: wake, onClosed: wake });
+    const onEvents = () => this.#wake();
+    const onClosed = () => {
+      this.#subscription = undefined;
+      this.#wake();
+    };
+    this.#subscription ??= await feed.subscribe(null, { onEvents, onClosed });
     while (await makeDeliveries(db, feed.position)) this.#stopping.signal.throwIfAborted();
     const limit = inHandMax - this.#inHand;
     const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs };

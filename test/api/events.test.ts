@@ -226,6 +226,13 @@ test("lines of build and replicas come along when they are asked for, also over 
   after.close();
   assert.deepEqual(types(silent.messages), ["revision.status"]);
   silent.close();
+  // The database is an older copy of what was seen: numbers below those come again.
+  const ahead = again.lastId.split(".").map((place) => Number(place) + 1_000_000);
+  const older = await watch(path, { "last-event-id": ahead.join(".") });
+  await line("build", "line 1301");
+  await eventually(() => older.messages, count(2), { timeoutMs: 20_000 });
+  assert.deepEqual(types(older.messages), ["reset", "log"]);
+  older.close();
 });
 
 test("a reader that does not read is served at its own pace, and misses nothing", async () => {

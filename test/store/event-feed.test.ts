@@ -158,6 +158,27 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
+eachDatabase(
+  "a database that becomes an earlier copy of itself is followed anew: its numbers come again",
+  async (db) => {
+    const feed = new EventFeed(db, logger);
+    for (let i = 0; i < 5; i += 1) await write(db, { i });
+    const before = await listen(feed);
+    await write(db, {});
+    await eventually(() => before.ids, has(1));
+    await db.transaction(async (trx) => {
+      await sql`delete from events where id > 2`.execute(trx.kysely);
+      await sql`select setval('events_id_seq', 2)`.execute(trx.kysely);
+    });
+    await eventually(before.isClosed, (isClosed) => isClosed, { timeoutMs: 20_000, what: "the end of what is not so" });
+    const { ids, position } = await listen(feed);
+    await write(db, {});
+    await eventually(() => ids, has(1), noWait);
+    assert.deepEqual([position, ids, await feed.settled()], [2, [3], 3]);
+    await feed.close();
+  },
+);
+
 eachDatabase("after the last listener left, the next one misses nothing either", async (db) => {
   const feed = new EventFeed(db, logger);
   (await listen(feed)).end();

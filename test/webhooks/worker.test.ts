@@ -8,7 +8,7 @@ import { type Db, openDatabase } from "../../src/store/database.ts";
 import { EventFeed } from "../../src/store/event-feed.ts";
 import { openSealer, type Sealer } from "../../src/store/seal.ts";
 import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
-import { type DeliveryRow, listDeliveries } from "../../src/store/webhook-deliveries.ts";
+import { type DeliveryRow, listDeliveries, makeDeliveries } from "../../src/store/webhook-deliveries.ts";
 import {
   changeWebhook,
   createWebhook,
@@ -329,6 +329,34 @@ eachDatabase("a worker that stops gives back what it had under way, and the next
   );
   assert.equal(receiver.received[0]?.id, receiver.received[1]?.id);
 });
+
+eachDatabase(
+  "events of a database that became an earlier copy of itself go out, though their numbers come again",
+  async (db) => {
+    const world = await makeWorld(db);
+    await using receiver = await startReceiver(() => ({ status: 204 }));
+    await world.make({ url: receiver.url });
+    await using _worker = await world.work();
+    for (let i = 0; i < 5; i += 1) await write(world, { data: { i } });
+    const told = (count: number) =>
+      eventually(
+        () => receiver.received.map(({ message }) => message.data.data.i),
+        (found) => found.length >= count,
+        { timeoutMs: 45_000 },
+      );
+    await told(5);
+    await db.transaction(async ({ kysely }) => {
+      await sql`delete from events where id > 2`.execute(kysely);
+      await sql`delete from webhook_deliveries where event_id > 2`.execute(kysely);
+      await sql`update webhook_position set event_id = 2`.execute(kysely);
+      await sql`select setval('events_id_seq', 2)`.execute(kysely);
+    });
+    // As a worker does that has not heard of it yet.
+    await makeDeliveries(db, 5);
+    await write(world, { data: { i: "again" } });
+    assert.deepEqual((await told(6)).slice(5), ["again"]);
+  },
+);
 
 eachDatabase(
   "two servers share the work: each message goes out once, never twice at the same time, in order",
