@@ -8,8 +8,8 @@ export interface DesiredSource {
   read(after: number): Promise<DesiredPage>;
   /** Settles when there may be more after this place, at latest after `maxMs`. */
   wait(after: number, maxMs: number): { came: Promise<void>; cancel(): void };
-  /** Renews the session. @throws ApiError 409 `staleEpoch`; 401 as above. */
-  renew(): Promise<void>;
+  /** Renews the session. @throws ApiError 409 `staleEpoch`; 410 when there is no such place any more; 401 as above. */
+  renew(place: number): Promise<void>;
 }
 
 /** Well within the lease, which each one renews: a stream that is open needs no other sign of life. */
@@ -23,7 +23,8 @@ const firstPingMs = () => Math.random() * pingMs;
 
 /**
  * Assignments as server-sent events: the pages of a long poll one after the other, each with its `rv` as the event's id. Ends
- * when the reader goes, when a newer session was opened, or with the key.
+ * when the reader goes, when a newer session was opened, with the key, or when the database is an older copy of what was
+ * told: a poll says so then.
  */
 export async function streamDesired(
   response: ServerResponse,
@@ -50,7 +51,7 @@ export async function streamDesired(
       await wake.came;
       if (performance.now() < pingAtMs || signal.aborted) continue;
       pingAtMs = performance.now() + pingMs;
-      await source.renew();
+      await source.renew(place);
       response.write(": ping\n\n");
     }
   } catch (error) {

@@ -93,7 +93,7 @@ export const listenerProtocolOperations = {
     summary: "Compare what the listener holds with what it should",
     body: Inventory,
     response: { status: 200, schema: InventoryAnswer },
-    errors: ["staleEpoch"],
+    errors: ["staleEpoch", "desiredGone"],
   }),
   sendReplicaLogs: operation("sendReplicaLogs", {
     ...protocol,

@@ -48,6 +48,8 @@ export interface ClusterFleetOptions {
   session: () => { epoch: number; listener_id: string } | null;
   /** False: another instance may be at work. */
   mayAct: () => boolean;
+  /** A newer session was at work there. */
+  onStale: (error: Error) => void;
   /** How long a trouble that may pass is waited for. */
   graceMs?: number;
 }
@@ -342,6 +344,7 @@ export class ClusterFleet {
       return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
     } catch (error) {
       const { name } = error as Error;
+      if (name === "Superseded" && !signal.aborted) this.#options.onStale(error as Error);
       if (name !== "UnusableWorkload" && name !== "ForbiddenWorkload") throw error;
       const [weight, reason] = name === "UnusableWorkload" ? (["now", "StartError"] as const) : forbidden;
       return { refusal: { weight, cause: causeOf(reason, explain(error)) } };

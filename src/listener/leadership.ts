@@ -193,6 +193,10 @@ export class Leadership {
         await this.#sayGoodbye(session);
         continue;
       }
+      if (this.#lost.signal.reason instanceof Gone) {
+        await sleep(this.#clock, busyBounds.firstMs, signal);
+        continue;
+      }
       this.#logger.warn({ epoch: session.epoch, retry_ms: session.lease_ttl_s * 1_000 }, "another instance leads");
       // As long as that one is alive it renews its lease; taking it away from each other helps nobody.
       await sleep(this.#clock, session.lease_ttl_s * 1_000, signal);
@@ -205,6 +209,9 @@ export class Leadership {
     const end = (error: unknown) => {
       if (signal.aborted) return;
       if (error instanceof Draining) this.#noteDrain(true);
+      // What is believed here, and what was told there, is of another history: a new session begins from nothing.
+      else if (error instanceof Gone)
+        this.#logger.warn("the control plane knows less than before: all is listed again");
       else if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
       this.lose(error as Error);
     };
@@ -221,9 +228,8 @@ export class Leadership {
       if (listed === null) await this.#stream(session, signal);
       const waitMs = listed === null && !this.#mayStream(session) ? waitMsMax : 0;
       const page = await this.#ask(session, waitMs, signal);
-      if (page === "gone" || this.#mustList) {
+      if (this.#mustList) {
         this.#mustList = false;
-        // The cursor is too old to be compared: everything is listed again, and only then compared.
         this.#rv = 0;
         listed = new Set();
         continue;
@@ -269,16 +275,11 @@ export class Leadership {
     }
   }
 
-  async #ask(session: ListenerSession, waitMs: number, signal: AbortSignal) {
-    try {
-      return await this.#untilAnswered(signal, (ending) => {
-        this.#poll = new AbortController();
-        return session.desired(this.#rv, waitMs, AbortSignal.any([ending, this.#poll.signal]));
-      });
-    } catch (error) {
-      if (error instanceof Gone) return "gone";
-      throw error;
-    }
+  #ask(session: ListenerSession, waitMs: number, signal: AbortSignal) {
+    return this.#untilAnswered(signal, (ending) => {
+      this.#poll = new AbortController();
+      return session.desired(this.#rv, waitMs, AbortSignal.any([ending, this.#poll.signal]));
+    });
   }
 
   async #beat(session: ListenerSession, signal: AbortSignal): Promise<never> {

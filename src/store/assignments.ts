@@ -95,13 +95,16 @@ export async function readDesired(
   return { items, rv: items.at(-1)?.rv ?? page.after, more: items.length === page.limit };
 }
 
-/** Compares what a listener holds with its assignments; what is `unknown` is not its own, or no longer. */
+/**
+ * Compares what a listener holds with its assignments; what is `unknown` is not its own, or no longer. It is ahead when it was
+ * told of a generation that was not given yet: the database is an older copy.
+ */
 export async function compareInventory(
   db: Db,
   listenerId: string,
   items: { deployment_id: string; generation: number }[],
-): Promise<{ unknown: string[]; isBehind: boolean }> {
-  const { rows } = await sql<{ unknown: string[]; isBehind: boolean }>`
+): Promise<{ unknown: string[]; isBehind: boolean; isAhead: boolean }> {
+  const { rows } = await sql<{ unknown: string[]; isBehind: boolean; isAhead: boolean }>`
     with held as (
       select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as h (deployment_id uuid, generation bigint)
     ), own as (select deployment_id, generation, op from assignments where listener_id = ${listenerId})
@@ -109,6 +112,8 @@ export async function compareInventory(
                       where not exists (select from own o where o.deployment_id = h.deployment_id)), '[]') as unknown,
            exists (select from own o left join held h on h.deployment_id = o.deployment_id
                     where case when h.deployment_id is null then o.op = 'apply' else h.generation < o.generation end)
-             as "isBehind"`.execute(db.kysely);
-  return rows[0] as { unknown: string[]; isBehind: boolean };
+             as "isBehind",
+           exists (select from own o join held h on h.deployment_id = o.deployment_id where h.generation > o.generation)
+             as "isAhead"`.execute(db.kysely);
+  return rows[0] as { unknown: string[]; isBehind: boolean; isAhead: boolean };
 }

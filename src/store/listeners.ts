@@ -60,17 +60,19 @@ export async function openListenerSession(
 
 /**
  * Renews the session's lease.
+ * @returns the newest resource version of the listener's assignments.
  * @throws ApiError 409 `staleEpoch` when a newer session was opened.
  */
 export async function renewListenerSession(
   db: Db,
   session: { listenerId: string; epoch: number },
   leaseMs: number,
-): Promise<void> {
-  const { rows } = await sql`
+): Promise<number> {
+  const { rows } = await sql<{ rv: number }>`
     update listeners set lease_until = now() + ${leaseMs} * interval '1 millisecond', last_seen_at = now()
-     where id = ${session.listenerId} and epoch = ${session.epoch} returning id`.execute(db.kysely);
-  if (rows.length === 0) throw errors.staleEpoch();
+     where id = ${session.listenerId} and epoch = ${session.epoch} returning rv`.execute(db.kysely);
+  if (rows[0] === undefined) throw errors.staleEpoch();
+  return rows[0].rv;
 }
 
 /** @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener. */

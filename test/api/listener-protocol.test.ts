@@ -66,6 +66,8 @@ test("an inventory names what is no longer the listener's, and says when somethi
   assert.deepEqual(await compare([held(first, 2)]), { unknown: [], is_behind: false });
   assert.deepEqual(await compare([held(first, 1)]), { unknown: [], is_behind: true });
   assert.deepEqual(await compare([]), { unknown: [], is_behind: true });
+  const ahead = await own.call("POST", "/dp/v1/inventory", { items: [held(first, 3)] });
+  assert.equal(ahead.status, 410, "one that was not given yet: the database is an older copy");
   const gone = randomUUID();
   const answer = (await compare([held(first, 2), held(foreign, 1), held(second, 1), held({ id: gone }, 4)])) as {
     unknown: string[];

@@ -189,17 +189,22 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     assert.deepEqual(left, new Set([known.deployment_id, other.deployment_id]));
   });
 
-  test("a cursor that is too old is followed by a full list, and what is no longer on it goes", async () => {
+  test("a cursor that is not known any more is followed by a new session: what is no longer listed goes, and all is told again", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
-    const kept = await deployed(site);
-    const gone = await deployed(site);
+    const [kept, other, gone] = [await deployed(site), await deployed(site), await deployed(site)];
     site.controlPlane.forget(gone.deployment_id);
-    site.controlPlane.rvMin = 1_000_000;
-    site.controlPlane.assign({ deployment_id: kept.deployment_id });
-    await eventually(site.replicas, (replicas) => replicas.join() === `${kept.run.revision_id} ready`);
+    const [epoch, told] = [site.controlPlane.epoch, site.controlPlane.history.length];
+    // As a copy from before it was told has it.
+    Object.assign(site.controlPlane.assignments.get(kept.deployment_id) as object, { generation: 1 });
+    site.controlPlane.reports.delete(kept.deployment_id);
+    site.controlPlane.hasForgotten = true;
+    site.controlPlane.assign({ deployment_id: other.deployment_id });
+    await site.reported(kept.deployment_id, ({ generation }) => generation === 1);
+    assert.ok(site.controlPlane.epoch > epoch && site.controlPlane.history.length > told);
+    const left = [kept, other].map(({ run }) => `${run.revision_id} ready`).toSorted();
+    await eventually(site.replicas, (replicas) => replicas.toSorted().join() === left.join());
     assert.equal((await process.request(gone.slug)).status, 404);
-    site.controlPlane.rvMin = 0;
   });
 
   test("secrets reach the replica under what the control plane injects, and PORT and PATH never", async () => {

@@ -49,8 +49,8 @@ export class ControlPlane {
   onReports: (reports: DeploymentReport[], epoch: number) => void = () => {};
   /** Told of each report as it comes, before it is followed: what it says may be over in the next moment. */
   readonly watchers = new Set<(report: DeploymentReport) => void>();
-  /** Cursors below this one are answered with 410. */
-  rvMin = 0;
+  /** The next question for changes is answered with 410, as by one whose database was restored from a copy. */
+  hasForgotten = false;
   logLinesSent = 0;
   readonly #clock: Clock;
   #rv = 0;
@@ -169,7 +169,10 @@ export class ControlPlane {
   async #answerDesired(url: URL): Promise<Answer> {
     const after = Number(url.searchParams.get("after"));
     const endAtMs = this.#clock.now() + Number(url.searchParams.get("wait")) * 1_000;
-    if (after > 0 && after < this.rvMin) return { status: 410, body: { detail: "gone" } };
+    if (after > 0 && this.hasForgotten) {
+      this.hasForgotten = false;
+      return { status: 410, body: { detail: "gone" } };
+    }
     if (after > 0 && this.isListHeld) return new Promise(() => {});
     for (;;) {
       const newer = [...this.assignments.values()].filter(({ rv }) => rv > after).sort((a, b) => a.rv - b.rv);

@@ -99,9 +99,9 @@ function addDesiredRoutes(api: Api): void {
     };
     const wait: DesiredSource["wait"] = (after, maxMs) => bell.wait({ listenerId, after }, signal, maxMs);
     if (!wantsStream(request)) return waitForDesired({ read, wait }, query, signal);
-    const renew = async () => {
+    const renew = async (after: number) => {
       await checkKey();
-      await renewListenerSession(db, session, listenerLeaseMs);
+      if (after > (await renewListenerSession(db, session, listenerLeaseMs))) throw errors.desiredGone();
     };
     const source: DesiredSource = { read, wait, renew };
     await streamDesired(takeOver(streamHeaders), source, { after: query.after, signal });
@@ -123,7 +123,8 @@ function addDesiredRoutes(api: Api): void {
   listenerRoute(api, operations.compareInventory, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    const { unknown, isBehind } = await compareInventory(db, session.listenerId, body.items);
+    const { unknown, isBehind, isAhead } = await compareInventory(db, session.listenerId, body.items);
+    if (isAhead) throw errors.desiredGone();
     return { unknown, is_behind: isBehind };
   });
 }

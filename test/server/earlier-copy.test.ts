@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { sql } from "kysely";
+import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
+import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
+import { createGateway } from "../../src/gateway/gateway.ts";
+import { createListener } from "../../src/listener/listener.ts";
+import type { Db } from "../../src/store/database.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../eventually.ts";
+import { startTestServer } from "../server.ts";
+
+/**
+ * Keeps all rows and numbers as they are now.
+ * @returns what makes the database that again, as a copy of its files or a replica that had not got all would.
+ */
+async function keepCopy({ kysely }: Db): Promise<() => Promise<void>> {
+  const { rows: tables } = await sql<{ name: string }>`
+    select tablename as name from pg_tables where schemaname = 'public'`.execute(kysely);
+  const { rows: numbers } = await sql<{ name: string; last: number | null }>`
+    select sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`.execute(kysely);
+  await sql`create schema earlier`.execute(kysely);
+  for (const { name } of tables) {
+    await sql`create table ${sql.table(`earlier.${name}`)} as table ${sql.table(name)}`.execute(kysely);
+  }
+  return () =>
+    kysely.transaction().execute(async (trx) => {
+      // Keys between tables hold in the copy: they are not checked row by row.
+      await sql`set local session_replication_role = replica`.execute(trx);
+      for (const { name } of tables) {
+        await sql`delete from ${sql.table(name)}`.execute(trx);
+        await sql`insert into ${sql.table(name)} overriding system value
+                  select * from ${sql.table(`earlier.${name}`)}`.execute(trx);
+      }
+      for (const { name, last } of numbers) {
+        await sql`select setval(${name}, ${last ?? 1}, ${last !== null})`.execute(trx);
+      }
+    });
+}
+
+function startListener(url: string, key: string, world: SimulatedWorld) {
+  const logger = createLogger("silent");
+  const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+  const compute = openSimulatedCompute({ world });
+  const listener = createListener({
+    client: createListenerClient(httpSend(url, key), httpStreams(url, key)),
+    ...{ compute, logger, traffic: gateway, instanceId: randomUUID(), version: "0.0.0" },
+  });
+  listener.start();
+  return {
+    async [Symbol.asyncDispose]() {
+      await listener.stop();
+      await compute.close();
+      await gateway.close();
+    },
+  };
+}
+
+test("a database that becomes an earlier copy of itself under running programs is what they go by: the listener runs what it says, and deploys go on", async () => {
+  const key = `ph_${"0".repeat(12)}_${"k".repeat(43)}`;
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key });
+  const world = new SimulatedWorld({ seed: 3 });
+  await using _listener = startListener(pierhead.url, key, world);
+  const { client, server } = pierhead;
+  const config = (version: number) => ({ source_revision_config: { image_uri: `127.0.0.1:1/agent:${version}` } });
+  const deployed = async (deployment_id: string, revision_id: string | null) => {
+    const revision = await client.waitForRevision({ deployment_id, revision_id: revision_id as string });
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    return revision.id;
+  };
+  const { id, latest_revision_id } = await client.createDeployment({
+    body: { name: "agent", source: "external_docker", source_config: {}, ...config(1) },
+  });
+  const deploy = async (version: number) => {
+    const changed = await client.patchDeployment({ deployment_id: id, body: config(version) });
+    return deployed(id, changed.latest_revision_id);
+  };
+  const runs = (revisionId: string) =>
+    eventually(
+      () => world.snapshot().map(({ revisionId, phase }) => `${revisionId} ${phase}`),
+      (found) => found.join() === `${revisionId} ready`,
+      { timeoutMs: 45_000, what: revisionId },
+    );
+  const first = await deployed(id, latest_revision_id);
+  await runs(first);
+  const putBack = await keepCopy(server.db);
+  await deploy(2);
+  await runs(await deploy(3));
+
+  await putBack();
+  await runs(first);
+  assert.equal((await client.getDeployment({ deployment_id: id })).latest_revision_id, first);
+  await runs(await deploy(4));
+});
