@@ -173,6 +173,8 @@ async function sweepArtifacts(
   for (const { key } of old) {
     if (known.has(key) || signal.aborted) continue;
     if (await removeArtifact(key)) removed += 1;
+    // Removing takes its time: a build may have come to it meanwhile, and found it in place.
+    if ((await findKnownArtifactKeys(db, [key])).has(key)) continue;
   }
   return removed;
 }

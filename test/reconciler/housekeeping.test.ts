@@ -7,7 +7,7 @@ import { mock } from "node:test";
 import { sql } from "kysely";
 import { artifactManifestName } from "../../src/builds/artifact.ts";
 import { dropArtifact } from "../../src/builds/image/kept-image.ts";
-import { Housekeeping } from "../../src/reconciler/housekeeping.ts";
+import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/housekeeping.ts";
 import { saveArtifact } from "../../src/store/artifacts.ts";
 import type { Db } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
@@ -198,9 +198,36 @@ eachDatabase("sign-ins, events of tokens and the audit log go when they are old 
   assert.equal(await count("audit_log", old), 1);
 });
 
+eachDatabase("an artifact that a build comes to while others are removed stays", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-artifacts-"));
+  try {
+    for (const key of ["one", "other"]) await artifactDirectory(directory, key, 2);
+    let taken = "";
+    const removeArtifact = async (key: string) => {
+      if (taken === "") {
+        taken = key === "one" ? "other" : "one";
+        await sql`update revisions set artifact_key = ${taken} where deployment_id = ${id}`.execute(db.kysely);
+      }
+      return dropArtifact(path.join(directory, key), { kind: "directory" });
+    };
+    await (await keeper(db, directory, [], {}, { removeArtifact })).tidy();
+    assert.deepEqual(await readdir(directory), [taken]);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+});
+
 const masterKey = randomBytes(32);
 
-async function keeper(db: Db, artifactsDir: string, gone: string[], settings = {}): Promise<Housekeeping> {
+async function keeper(
+  db: Db,
+  artifactsDir: string,
+  gone: string[],
+  settings = {},
+  replaced: Partial<HousekeepingDeps> = {},
+): Promise<Housekeeping> {
   const sealer = await openSealer(db, masterKey);
   sealer.close();
   return new Housekeeping({
@@ -223,6 +250,7 @@ async function keeper(db: Db, artifactsDir: string, gone: string[], settings = {
       gone.push(objectPath);
     },
     removeArtifact: (key) => dropArtifact(path.join(artifactsDir, key), { kind: "directory" }),
+    ...replaced,
   });
 }
 
