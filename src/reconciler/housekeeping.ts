@@ -10,6 +10,7 @@ import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
 import { failInterrupted } from "../store/oauth-requests.ts";
 import { renewDataKey, resealValues } from "../store/reseal.ts";
 import {
+  dropReportsOfGone,
   dropSupersededArtifacts,
   dropUnusedUploads,
   findKnownArtifactKeys,
@@ -71,6 +72,7 @@ const sharedChores: Record<string, Chore> = {
   metrics: ({ db }, signal) => trimOlder(db, "metric_minutes", { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
+  "reports of gone deployments": ({ db }) => dropReportsOfGone(db),
   "unused deployments": ({ db, settings }) => noteUnusedDeployments(db, settings.unusedAfterDays ?? null),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
   uploads: async ({ db, removeUpload }) => {

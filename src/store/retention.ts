@@ -80,6 +80,15 @@ export async function trimLogEntries(
   return old + (await trimLongLogs(db, linesMax, signal));
 }
 
+/** Forgets what was reported of deployments that are gone: a report that came as the row went. @returns how many. */
+export async function dropReportsOfGone(db: Db): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from observations where deployment_id = any(array(
+      select o.deployment_id from observations o
+       where not exists (select from deployments d where d.id = o.deployment_id)))`.execute(db.kysely);
+  return Number(numAffectedRows ?? 0);
+}
+
 /** Deployments that are looked at in one statement; each costs a walk over at most `linesMax` entries of an index. */
 const deploymentsPage = 200;
 

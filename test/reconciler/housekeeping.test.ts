@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { mock } from "node:test";
 import { sql } from "kysely";
+import pg from "pg";
 import { artifactManifestName } from "../../src/builds/artifact.ts";
 import { dropArtifact } from "../../src/builds/image/kept-image.ts";
 import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/housekeeping.ts";
@@ -12,11 +13,13 @@ import { saveArtifact } from "../../src/store/artifacts.ts";
 import type { Db } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
 import { appendLogEntries } from "../../src/store/log-entries.ts";
+import { storeReports } from "../../src/store/observations.ts";
 import { dropSupersededArtifacts, trimAuditLog, trimLogEntries, trimOlder } from "../../src/store/retention.ts";
 import { openSealer } from "../../src/store/seal.ts";
 import { beginUpload } from "../../src/store/uploads.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld, type World } from "../store/fixtures.ts";
 
 const never = new AbortController().signal;
@@ -218,6 +221,37 @@ eachDatabase("an artifact that a build comes to while others are removed stays",
     await rm(directory, { recursive: true });
   }
 });
+
+eachDatabase(
+  "what a listener reports in the moment in which its deployment goes does not stay for ever",
+  async (db, { databaseUrl }) => {
+    const world = await makeWorld(db);
+    const { id } = await makeDeployment(db, world);
+    const session = { listenerId: world.listenerId, epoch: 1 };
+    const report = (seq: number) => storeReports(db, session, [{ deployment_id: id, seq, generation: 1 } as never]);
+    await sql`insert into assignments (deployment_id, tenant_id, listener_id, rv, generation, op, spec)
+              values (${id}, ${world.tenantId}, ${world.listenerId}, 1, 1, 'delete', '{}')`.execute(db.kysely);
+    await report(1);
+    const other = new pg.Client({ connectionString: databaseUrl });
+    await other.connect();
+    await other.query("begin");
+    for (const table of ["observations", "assignments"]) {
+      await other.query(`delete from ${table} where deployment_id = $1`, [id]);
+    }
+    await other.query("delete from deployments where id = $1", [id]);
+    const late = report(2);
+    await eventually(
+      async () => (await sql`select 1 from pg_locks where not granted`.execute(db.kysely)).rows.length,
+      (waiting) => waiting > 0,
+    );
+    await other.query("commit");
+    await other.end();
+    assert.equal(await late, 1, "it came too late to see that the deployment is gone");
+    await (await keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
+    assert.deepEqual((await sql`select * from observations`.execute(db.kysely)).rows, []);
+  },
+  { kinds: ["postgres"] },
+);
 
 const masterKey = randomBytes(32);
 
