@@ -1,7 +1,7 @@
 import { dropArtifactsOf } from "../store/artifacts.ts";
 import { deleteDeploymentRow, moveDeployment, requestDelete } from "../store/deployments.ts";
 import { findLeftPreviews } from "../store/previews.ts";
-import { findKnownArtifactKeys } from "../store/retention.ts";
+import { dropLogEntries, findKnownArtifactKeys } from "../store/retention.ts";
 import { removeDatabases } from "./databases.ts";
 import type { ReconcilerDeps } from "./deps.ts";
 import { isImageKey } from "./resolve.ts";
@@ -33,7 +33,12 @@ export async function finalizeDeployment(
 }
 
 /** Drops the row with all that hangs on it; from now on the id answers 404 and the name is free. */
-export async function forgetDeployment({ db }: ReconcilerDeps, state: DeploymentState): Promise<Performed> {
+export async function forgetDeployment(
+  { db }: ReconcilerDeps,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<Performed> {
+  await dropLogEntries(db, state.id, signal);
   await deleteDeploymentRow(db, state.id);
   return { kind: "done" };
 }

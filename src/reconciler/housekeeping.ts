@@ -2,10 +2,9 @@ import { listArtifacts } from "../builds/artifact.ts";
 import { metricsRetentionDays } from "../contract/metrics.ts";
 import { artifactsKeptMax, housekeepingIntervalMs, logLinesKeptMax, signInFinishTimeoutMs } from "../domain/limits.ts";
 import { deliveryRetentionDays } from "../domain/webhook-schedule.ts";
-import { trimHostDeliveries } from "../store/branch-watches.ts";
 import type { Db } from "../store/database.ts";
 import { noteUnusedDeployments } from "../store/deployment-use.ts";
-import { trimAnswers } from "../store/idempotency-keys.ts";
+import { answerLifeDays } from "../store/idempotency-keys.ts";
 import { acquireLease, releaseLease, renewLease } from "../store/leases.ts";
 import { failInterrupted } from "../store/oauth-requests.ts";
 import { renewDataKey, resealValues } from "../store/reseal.ts";
@@ -19,7 +18,6 @@ import {
   trimOlder,
 } from "../store/retention.ts";
 import type { Sealer } from "../store/seal.ts";
-import { trimDeliveries } from "../store/webhook-deliveries.ts";
 import { sealAddresses } from "../store/webhooks.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 
@@ -55,7 +53,7 @@ type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 
 /** What lies in the database; one server at a time sees to it. */
 const sharedChores: Record<string, Chore> = {
-  "kept answers": ({ db }) => trimAnswers(db),
+  "kept answers": ({ db }, signal) => trimOlder(db, "idempotency_keys", { days: answerLifeDays }, signal),
   events: ({ db, settings }, signal) => trimOlder(db, "events", { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
     days === 0 ? 0 : trimAuditLog(db, { days }, signal),
@@ -66,14 +64,15 @@ const sharedChores: Record<string, Chore> = {
   "data keys": async ({ db, sealer, settings: { dataKeyDays: days } }) =>
     Number(days > 0 && (await renewDataKey(db, sealer, { days }))),
   "values under older data keys": ({ db, sealer }, signal) => resealValues(db, sealer, signal),
-  "messages of code hosts": ({ db }) => trimHostDeliveries(db),
+  "messages of code hosts": ({ db }, signal) => trimOlder(db, "host_deliveries", { days: 7 }, signal),
   "plain addresses of webhooks": ({ db, sealer }) => sealAddresses(db, sealer),
-  "webhook deliveries": ({ db }) => trimDeliveries(db, deliveryRetentionDays),
+  "webhook deliveries": ({ db }, signal) =>
+    trimOlder(db, "webhook_deliveries", { days: deliveryRetentionDays }, signal),
   metrics: ({ db }, signal) => trimOlder(db, "metric_minutes", { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
-  "reports of gone deployments": ({ db }) => dropReportsOfGone(db),
   "unused deployments": ({ db, settings }) => noteUnusedDeployments(db, settings.unusedAfterDays ?? null),
+  "reports of gone deployments": ({ db }) => dropReportsOfGone(db),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
   uploads: async ({ db, removeUpload }) => {
     const unused = await dropUnusedUploads(db);
@@ -174,9 +173,9 @@ async function sweepArtifacts(
   let removed = 0;
   for (const { key } of old) {
     if (known.has(key) || signal.aborted) continue;
-    if (await removeArtifact(key)) removed += 1;
     // Removing takes its time: a build may have come to it meanwhile, and found it in place.
     if ((await findKnownArtifactKeys(db, [key])).has(key)) continue;
+    if (await removeArtifact(key)) removed += 1;
   }
   return removed;
 }

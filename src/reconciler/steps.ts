@@ -99,7 +99,7 @@ async function performStep(
       await forgetWatch(db, state.id);
       return done;
     case "deleteRow":
-      return forgetDeployment(deps, state);
+      return forgetDeployment(deps, state, signal);
     default:
       return changeAssignment(deps, state, step);
   }

@@ -129,10 +129,3 @@ async function makeLookDue(
     select deployment_id from told`.execute(trx.kysely);
   return rows.length;
 }
-
-/** Messages are remembered for a week; one that comes again later finds nothing new to look at. */
-export async function trimHostDeliveries(db: Db): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from host_deliveries where received_at < now() - interval '7 days'`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
-}

@@ -21,7 +21,7 @@ export interface Answer {
 export interface KeptAnswer extends AnswerKey, Sealed {}
 
 /** How long an answer is kept at least. */
-export const answerLifeMs = 24 * 3_600_000;
+export const answerLifeDays = 1;
 
 export function sealAnswer(sealer: Pick<Sealer, "seal">, key: AnswerKey, { text, ...head }: Answer): KeptAnswer {
   return { ...key, ...sealer.seal(Buffer.from(`${JSON.stringify(head)}\n${text}`), boundTo(key)) };
@@ -61,13 +61,6 @@ export async function findAnswer(db: Db, sealer: Sealer, key: AnswerKey): Promis
   const opened = sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(key)).toString();
   const end = opened.indexOf("\n");
   return { ...(JSON.parse(opened.slice(0, end)) as Omit<Answer, "text">), text: opened.slice(end + 1) };
-}
-
-/** Forgets answers whose time is over. @returns how many went. */
-export async function trimAnswers(db: Db, lifeMs = answerLifeMs): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from idempotency_keys where created_at < now() - ${lifeMs} * interval '1 millisecond'`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
 }
 
 const boundTo = ({ scopeId, key }: AnswerKey) => `answer/${scopeId}/${key}`;

@@ -9,7 +9,7 @@ const batchRows = 5_000;
 const dayMs = 86_400_000;
 
 /** Deletes batch by batch until nothing more is found or `signal` aborts. @returns how many rows went. */
-async function inBatches(deleteSome: () => Promise<bigint | undefined>, signal: AbortSignal): Promise<number> {
+async function inBatches(deleteSome: () => Promise<bigint | number | undefined>, signal: AbortSignal): Promise<number> {
   let total = 0;
   while (!signal.aborted) {
     const count = Number((await deleteSome()) ?? 0);
@@ -22,10 +22,14 @@ async function inBatches(deleteSome: () => Promise<bigint | undefined>, signal: 
 /** What is forgotten by its age alone, by the column that tells it; each has an index. */
 const dated = {
   events: "created_at",
+  /** Messages of code hosts; one that comes again later finds nothing new to look at. */
+  host_deliveries: "received_at",
+  idempotency_keys: "created_at",
   metric_minutes: "at",
   /** Sign-ins: when they ended, or could have. */
   oauth_requests: "expires_at",
   oauth_token_events: "created_at",
+  webhook_deliveries: "created_at",
 } as const;
 
 /** Forgets the rows of a table that are older than this many days. @returns how many. */
@@ -78,6 +82,25 @@ export async function trimLogEntries(
     return numAffectedRows;
   }, signal);
   return old + (await trimLongLogs(db, linesMax, signal));
+}
+
+/** Forgets the log of a deployment, before its row: with that, all that is left of it would go in one statement. */
+export async function dropLogEntries(db: Db, deploymentId: string, signal: AbortSignal): Promise<void> {
+  for (const kind of ["build", "deploy"]) {
+    // What went stays in the index for a while: it is passed over once, and not by each batch again.
+    let after = 0;
+    await inBatches(async () => {
+      const { rows } = await sql<{ count: number; last: number | null }>`
+        with gone as (
+          delete from log_entries where id = any(array(
+            select id from log_entries where deployment_id = ${deploymentId} and kind = ${kind} and id > ${after}
+             order by id limit ${batchRows})) returning id
+        ) select count(*) as count, max(id) as last from gone`.execute(db.kysely);
+      after = rows[0]?.last ?? after;
+      return rows[0]?.count;
+    }, signal);
+  }
+  signal.throwIfAborted();
 }
 
 /** Forgets what was reported of deployments that are gone: a report that came as the row went. @returns how many. */

@@ -297,13 +297,6 @@ export async function redeliver(db: Db, owner: Owner, path: { webhookId: string;
   });
 }
 
-/** Forgets what is older than `days`. @returns how many. */
-export async function trimDeliveries(db: Db, days: number): Promise<number> {
-  const { numAffectedRows } = await sql`
-    delete from webhook_deliveries where created_at < now() - ${days} * interval '1 day'`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
-}
-
 async function lockEnabled(trx: Trx, owner: Owner, webhookId: string) {
   const webhook = await lockWebhook(trx, owner.tenantId, webhookId);
   if (!webhook.enabled) throw errors.webhookDisabled(webhookId);

@@ -8,7 +8,10 @@ import { sql } from "kysely";
 import pg from "pg";
 import { artifactManifestName } from "../../src/builds/artifact.ts";
 import { dropArtifact } from "../../src/builds/image/kept-image.ts";
+import { forgetDeployment } from "../../src/reconciler/finalize.ts";
 import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/housekeeping.ts";
+import { readState } from "../../src/reconciler/read-state.ts";
+import type { DeploymentState } from "../../src/reconciler/state.ts";
 import { saveArtifact } from "../../src/store/artifacts.ts";
 import type { Db } from "../../src/store/database.ts";
 import { acquireLease } from "../../src/store/leases.ts";
@@ -21,6 +24,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld, type World } from "../store/fixtures.ts";
+import { passDeps } from "./pass-deps.ts";
 
 const never = new AbortController().signal;
 
@@ -200,6 +204,56 @@ eachDatabase("sign-ins, events of tokens and the audit log go when they are old 
   await (await keeper(db, directory, [], { auditRetentionDays: 90 })).tidy();
   assert.equal(await count("audit_log", old), 1);
 });
+
+eachDatabase("what has piled up goes a handful at a time: nobody waits for a delete of all of it", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  const [webhook, sealer] = [randomUUID(), await openSealer(db, masterKey)];
+  sealer.close();
+  await sql`insert into webhooks (id, tenant_id, origin, data_key_id, sealed, after_event)
+            values (${webhook}, ${world.tenantId}, 'https://a', ${sealer.activeKeyId}, '', 0)`.execute(db.kysely);
+  const old = sql`now() - interval '40 days'`;
+  const many = sql`generate_series(1, 11000) n`;
+  await sql`insert into idempotency_keys (scope_id, key, data_key_id, sealed, created_at)
+            select ${id}, n::text, ${id}, '', ${old} from ${many}`.execute(db.kysely);
+  await sql`insert into host_deliveries (digest, received_at)
+            select decode(lpad(n::text, 8, '0'), 'hex'), ${old} from ${many}`.execute(db.kysely);
+  await sql`insert into webhook_deliveries (id, webhook_id, tenant_id, type, payload, status, created_at)
+            select gen_random_uuid(), ${webhook}, ${world.tenantId}, 'webhook.test', '{}', 'failed', ${old} from ${many}`.execute(
+    db.kysely,
+  );
+  await sql`insert into log_entries (tenant_id, deployment_id, revision_id, kind, stream, level, logged_at, message)
+            select ${world.tenantId}, ${id}, ${revisionId}, 'build', 'stdout', 20, now(), 'one' from ${many}`.execute(
+    db.kysely,
+  );
+  const tables = ["idempotency_keys", "host_deliveries", "webhook_deliveries", "log_entries"];
+  await using _guard = await refuseMany(db, tables);
+  await (await keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
+  await sql`update deployments set status = 'AWAITING_FINAL_DELETE' where id = ${id}`.execute(db.kysely);
+  const { state } = (await readState(db, id)) as { state: DeploymentState };
+  await forgetDeployment(passDeps(db), state, never);
+  for (const table of tables) {
+    const { rows } = await sql<{ count: number }>`select count(*) as count from ${sql.table(table)}`.execute(db.kysely);
+    assert.deepEqual([table, rows[0]?.count], [table, 0]);
+  }
+});
+
+/** No statement may delete more rows than one batch has. */
+async function refuseMany(db: Db, tables: string[]): Promise<AsyncDisposable> {
+  await sql`create function refuse_many() returns trigger language plpgsql as $$ begin
+              if (select count(*) from gone) > 5000 then raise exception 'too many at once'; end if;
+              return null;
+            end $$`.execute(db.kysely);
+  for (const table of tables) {
+    await sql`create trigger refuse_many after delete on ${sql.table(table)} referencing old table as gone
+              for each statement execute function refuse_many()`.execute(db.kysely);
+  }
+  return {
+    async [Symbol.asyncDispose]() {
+      await sql`drop function refuse_many cascade`.execute(db.kysely);
+    },
+  };
+}
 
 eachDatabase("an artifact that a build comes to while others are removed stays", async (db) => {
   const world = await makeWorld(db);
