@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { link, mkdir, open, readFile, rm } from "node:fs/promises";
+import { link, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { masterKeyBytes } from "./seal.ts";
 
@@ -10,7 +10,10 @@ import { masterKeyBytes } from "./seal.ts";
  */
 export async function readOrCreateMasterKey(file: string): Promise<Buffer> {
   const found = await readIfThere(file);
-  if (found !== undefined) return parseMasterKey(found, file);
+  if (found !== undefined) {
+    await removeDrafts(file);
+    return parseMasterKey(found, file);
+  }
   await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomUUID()}`;
   try {
@@ -18,13 +21,17 @@ export async function readOrCreateMasterKey(file: string): Promise<Buffer> {
     await handle.writeFile(`${randomBytes(masterKeyBytes).toString("base64")}\n`);
     await handle.sync();
     await handle.close();
-    // Linked into place whole; if another process was faster, its key counts.
+    // Linked into place whole; if another process was faster, its key counts, and it may have removed our draft.
     await link(draft, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EEXIST") throw error;
+      if (error.code !== "EEXIST" && error.code !== "ENOENT") throw error;
     });
   } finally {
     await rm(draft, { force: true });
   }
+  // What is sealed under it is durable at once, perhaps on another machine: so is its name.
+  const directory = await open(path.dirname(file), "r");
+  await directory.sync().finally(() => directory.close());
+  await removeDrafts(file);
   return parseMasterKey(await readFile(file, "utf8"), file);
 }
 
@@ -38,6 +45,16 @@ export function parseMasterKey(text: string, origin: string): Buffer {
   if (key.length === masterKeyBytes && /^[\w+/-]+={0,2}$/.test(trimmed)) return key;
   throw new Error(`the master key (${origin}) must be ${masterKeyBytes} bytes as base64 or hex`);
 }
+
+/** Of a process that died as it made the key: no other name of it stays about, nor a key that is none. */
+async function removeDrafts(file: string): Promise<void> {
+  const names = await readdir(path.dirname(file)).catch(() => []);
+  const beginning = `${path.basename(file)}.`;
+  const drafts = names.filter((name) => name.startsWith(beginning) && uuid.test(name.slice(beginning.length)));
+  for (const draft of drafts) await rm(path.join(path.dirname(file), draft), { force: true });
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 async function readIfThere(file: string): Promise<string | undefined> {
   try {

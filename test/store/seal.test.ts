@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { randomBytes, randomUUID } from "node:crypto";
+import { chmod, link, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
@@ -150,6 +150,18 @@ test("the master key file is made once, for its owner only, and many starts at o
   assert.equal((await stat(file)).mode & 0o777, 0o600);
   assert.deepEqual(await readdir(path.dirname(file)), ["master.key"]);
   assert.deepEqual(parseMasterKey(await readFile(file, "utf8"), file), keys[0]);
+});
+
+test("what a process left that died as it made the master key goes at the next start, whether it was linked or not", async () => {
+  const file = path.join(directory, "left", "master.key");
+  await mkdir(path.dirname(file));
+  const left = () => `${file}.${randomUUID()}`;
+  await writeFile(left(), `${randomBytes(32).toString("base64")}\n`);
+  const key = await readOrCreateMasterKey(file);
+  await link(file, left());
+  await writeFile(`${file}.old`, "kept by hand");
+  assert.deepEqual(await readOrCreateMasterKey(file), key);
+  assert.deepEqual((await readdir(path.dirname(file))).sort(), ["master.key", "master.key.old"]);
 });
 
 test("a master key is 32 bytes of base64 or hex; anything else is refused without repeating it", async () => {
