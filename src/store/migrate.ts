@@ -1,9 +1,11 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
+import { currentUnit } from "./atomic-unit.ts";
 import type { Db, Trx } from "./database.ts";
-import { DatabaseUnusable } from "./database-errors.ts";
+import { DatabaseUnusable, sqlState } from "./database-errors.ts";
 
 /** Beside this file, in the sources and in what is built. */
 const migrationsDirectory = path.join(import.meta.dirname, "migrations");
@@ -13,6 +15,13 @@ const advisoryLock = 0x70696572;
 
 /** A migration may rewrite a large table; ten minutes is where something is wrong. */
 export const migrationTimeoutMs = 600_000;
+
+/**
+ * Whoever asks for a table that a migration waits for waits behind it, also the servers of the version before. So it waits
+ * no longer than this for those that hold the table, as a backup may for minutes, and lets the others go on in between.
+ */
+const lockPatienceMs = 1_000;
+const lockPauseMs = 4_000;
 
 interface Migration {
   number: number;
@@ -42,9 +51,27 @@ export async function migrate(
   { directory = migrationsDirectory, only }: MigrateOptions = {},
 ): Promise<string[]> {
   const known = (await readMigrations(directory)).filter(({ name }) => only?.includes(name) ?? true);
+  const end = performance.now() + migrationTimeoutMs;
+  for (;;) {
+    try {
+      return await applyMissing(db, known);
+    } catch (error) {
+      if (!isLockRefused(error)) throw error;
+      if (performance.now() > end) {
+        throw new Error("another session holds the tables for too long (pg_stat_activity): end it", { cause: error });
+      }
+      await sleep(lockPauseMs);
+    }
+  }
+}
+
+function applyMissing(db: Db, known: Migration[]): Promise<string[]> {
+  // What else is in a unit cannot begin again: nobody else knows the tables of a restore yet.
+  const hasOthers = db.kind === "postgres" && currentUnit() === undefined;
   return db.transaction(
     async (trx) => {
       if (db.kind === "postgres") await sql`select pg_advisory_xact_lock(${advisoryLock})`.execute(trx.kysely);
+      if (hasOthers) await sql`set local lock_timeout = ${sql.lit(lockPatienceMs)}`.execute(trx.kysely);
       const applied = await readApplied(trx);
       refuseUnknown(known, applied);
       const missing = known.filter((migration) => !applied.has(migration.number));
@@ -69,6 +96,11 @@ async function readMigrations(directory: string): Promise<Migration[]> {
       };
     }),
   );
+}
+
+/** lock_not_available */
+function isLockRefused(error: unknown): boolean {
+  return [error, (error as Error).cause].some((one) => sqlState(one) === "55P03");
 }
 
 type Applied = Pick<Migration, "name" | "digest" | "additive">;

@@ -4,11 +4,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
+import pg from "pg";
 import { openDatabase } from "../../src/store/database.ts";
 import { DatabaseUnusable } from "../../src/store/database-errors.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
+import { eventually } from "../eventually.ts";
 
 eachDatabase("migrations applied again change nothing", async (db) => {
   const before = await columnsOf(db);
@@ -78,6 +80,36 @@ eachDatabase(
       assert.equal(applied.filter((names) => names.length > 0).length, 1);
     } finally {
       await Promise.all(servers.map((server) => server.close()));
+    }
+  },
+  { kinds: ["postgres"] },
+);
+
+eachDatabase(
+  "a migration that waits for a table, as for a backup, does not keep the servers of the version before from it",
+  async (db, { databaseUrl }) => {
+    const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
+    const backup = new pg.Client({ connectionString: databaseUrl });
+    await backup.connect();
+    try {
+      await cp("src/store/migrations", directory, { recursive: true });
+      await writeFile(
+        path.join(directory, "9998_later.sql"),
+        "-- additive\nalter table deployments add column later int;",
+      );
+      await backup.query("begin; select count(*) from deployments");
+      const migrated = migrate(db, { directory });
+      const isWaiting = async () =>
+        (await sql`select 1 from pg_locks where not granted`.execute(db.kysely)).rows.length > 0;
+      await eventually(isWaiting, (waits) => waits);
+      const began = performance.now();
+      await sql`select count(*) from deployments`.execute(db.kysely);
+      assert.ok(performance.now() - began < 10_000, `${performance.now() - began} ms`);
+      await backup.query("commit");
+      assert.deepEqual(await migrated, ["9998_later.sql"]);
+    } finally {
+      await backup.end();
+      await rm(directory, { recursive: true, force: true });
     }
   },
   { kinds: ["postgres"] },
