@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { FollowedBranch } from "../contract/git-settings.ts";
+import { soundText } from "../domain/sound-text.ts";
 import type { Db, Trx } from "./database.ts";
 import { madeDue } from "./due.ts";
 
@@ -58,10 +59,11 @@ export interface Look {
 /** Writes down what a look found, and when the next one is due. */
 export async function settleLook(db: Db | Trx, look: Look): Promise<void> {
   const next = sql`now() + ${look.nextInMs} * interval '1 millisecond'`;
+  const error = look.error && soundText(look.error);
   await sql`
     insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at, attempts, last_error)
     values (${look.deploymentId}, ${look.tenantId}, ${look.repoKey}, ${look.ref}, ${look.commitSha}, ${next},
-      ${look.error === null ? 0 : 1}, ${look.error})
+      ${error === null ? 0 : 1}, ${error})
     on conflict (deployment_id) do update
        set repo_key = excluded.repo_key, ref = excluded.ref, commit_sha = excluded.commit_sha, looked_at = now(),
            pushed = array(select sha from unnest(branch_watches.pushed) with ordinality as p (sha, n)

@@ -8,6 +8,7 @@ import type {
   SourceRevisionConfig,
 } from "../contract/deployment.ts";
 import { canMoveDeployment } from "../domain/deployment-status.ts";
+import { soundText } from "../domain/sound-text.ts";
 import { type AuditNote, auditedDeployment } from "./audit.ts";
 import type { Db, Trx } from "./database.ts";
 import { madeDue } from "./due.ts";
@@ -218,7 +219,9 @@ type Move = {
 };
 
 const joinedMoves = joined(async (db, moves: Move[]): Promise<boolean[]> => {
-  const wanted = moves.map(({ byPass = false, ...move }, n) => ({ n, ...move, by_pass: byPass }));
+  const wanted = moves.map(({ byPass = false, message, ...move }, n) => {
+    return { n, ...move, message: message && soundText(message), by_pass: byPass };
+  });
   const { rows } = await sql<{ n: number }>`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)

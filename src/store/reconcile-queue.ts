@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { backOffMaxMs, backOffMinMs } from "../domain/limits.ts";
+import { soundText } from "../domain/sound-text.ts";
 import type { Db, Trx } from "./database.ts";
 import { joined } from "./joined.ts";
 
@@ -93,7 +94,7 @@ export const settlePass = joined(
       deployment_id: deploymentId,
       holder: `${owner}/${generation}`,
       retry_at: retryAt,
-      outcome: { kind: outcome.kind, because: outcome.because, duration_ms: Math.round(outcome.durationMs) },
+      outcome: { kind: outcome.kind, because: soundText(outcome.because), duration_ms: Math.round(outcome.durationMs) },
     }));
     const { rows } = await sql<{ deployment_id: string; holder: string }>`
       with ended as (
@@ -118,7 +119,7 @@ export const settlePass = joined(
  * @returns false when the lease went to another worker meanwhile; nothing is written then.
  */
 export async function failPass(db: Db, pass: ClaimKey & { because: string; durationMs: number }): Promise<boolean> {
-  const failure = { kind: "failed", because: pass.because, duration_ms: Math.round(pass.durationMs) };
+  const failure = { kind: "failed", because: soundText(pass.because), duration_ms: Math.round(pass.durationMs) };
   const { rows } = await sql`
     update reconcile_queue
        set lease_owner = null, lease_until = null, attempts = attempts + 1,

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { soundText } from "../domain/sound-text.ts";
 import { tracingProjectId } from "../domain/tracing.ts";
 import type { Db, Trx } from "./database.ts";
 
@@ -97,19 +98,21 @@ export async function noteTracingFailure(
   deploymentId: string,
   failure: { message: string; retryAt: Date },
 ): Promise<void> {
+  // It quotes what the back end answered, cut to some length.
+  const message = soundText(failure.message);
   await sql`
     with before as (
       select tenant_id, deployment_id, last_error from tracing_projects where deployment_id = ${deploymentId}
     ), failed as (
       update tracing_projects
-         set attempts = attempts + 1, retry_at = ${failure.retryAt}, last_error = ${failure.message}, updated_at = now()
+         set attempts = attempts + 1, retry_at = ${failure.retryAt}, last_error = ${message}, updated_at = now()
        where deployment_id = ${deploymentId} and status = 'wanted'
       returning deployment_id
     )
     insert into events (tenant_id, deployment_id, kind, data)
-    select b.tenant_id, b.deployment_id, 'tracing.failed', ${JSON.stringify({ message: failure.message })}
+    select b.tenant_id, b.deployment_id, 'tracing.failed', ${JSON.stringify({ message })}
       from before b join failed f on f.deployment_id = b.deployment_id
-     where b.last_error is distinct from ${failure.message}`.execute(db.kysely);
+     where b.last_error is distinct from ${message}`.execute(db.kysely);
 }
 
 /** The project was deleted with its deployment. */
@@ -118,7 +121,8 @@ export async function dropTracingProject(db: Db, deploymentId: string): Promise<
 }
 
 /** The back end did not delete it: it stays behind, as if nobody had asked for it, and an event says so. */
-export async function leaveTracingProject(db: Db, deploymentId: string, message: string): Promise<void> {
+export async function leaveTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
+  const message = soundText(because);
   await sql`
     with left_behind as (
       update tracing_projects t set deployment_id = null, last_error = ${message}, updated_at = now()

@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { ApiError } from "../../src/contract/error.ts";
+import { readFollowed, settleLook } from "../../src/store/branch-watches.ts";
 import { createDeployment } from "../../src/store/create-deployment.ts";
 import type { Db } from "../../src/store/database.ts";
 import { deleteDeploymentRow, findDeployment, moveDeployment, requestDelete } from "../../src/store/deployments.ts";
+import { claim, failPass } from "../../src/store/reconcile-queue.ts";
 import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions.ts";
 import { openSealer } from "../../src/store/seal.ts";
 import { findSecretSet, openSecrets, sealSecrets } from "../../src/store/secrets.ts";
+import { leaveTracingProject, noteTracingFailure } from "../../src/store/tracing-projects.ts";
 import { eachDatabase } from "../database.ts";
 import { makeDeployment, makeWorld, newDeployment, newRevision } from "./fixtures.ts";
 
@@ -142,6 +145,34 @@ eachDatabase(
     assert.equal(await findSecretSet(db, sealer, { ...key, listenerId: randomUUID() }), undefined);
   },
 );
+
+eachDatabase("what other servers said is kept, also with a zero byte or half of a character in it", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const [odd, sound] = ["no\u0000thing \ud83d", "nothing \ufffd"];
+  await sql`insert into tracing_projects (id, tenant_id, name, project, deployment_id, status)
+            values (${randomUUID()}, ${world.tenantId}, 'a', 'a', ${id}, 'wanted') on conflict do nothing`.execute(
+    db.kysely,
+  );
+  await sql`update tracing_projects set status = 'wanted'`.execute(db.kysely);
+  await noteTracingFailure(db, id, { message: odd, retryAt: new Date() });
+  await leaveTracingProject(db, id, odd);
+  const look = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
+  await settleLook(db, { ...look, handled: [], nextInMs: 0, error: odd });
+  assert.equal((await readFollowed(db, id))?.error, sound);
+  const [claimed] = await claim(db, { owner: "o", limit: 1, leaseMs: 60_000 });
+  const pass = { deploymentId: id, owner: "o", generation: claimed?.generation as number, durationMs: 1 };
+  assert.equal(await failPass(db, { ...pass, because: odd }), true);
+  await requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" });
+  const move = { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE", message: odd } as const;
+  assert.equal(await moveDeployment(db, id, move), true);
+  const { rows } = await sql<{ message: string }>`
+    select data ->> 'message' as message from events where data ? 'message' order by id`.execute(db.kysely);
+  assert.deepEqual(
+    rows.map(({ message }) => message),
+    [sound, sound, sound],
+  );
+});
 
 async function countOf(db: Db, table: string, deploymentId: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
