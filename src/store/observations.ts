@@ -5,9 +5,9 @@ import { madeDue } from "./due.ts";
 import { isUnsettled } from "./revisions.ts";
 
 /**
- * Stores full snapshots from one listener session. A snapshot of an older session or with an older number is dropped, as
- * is one for a deployment that is not this listener's. One statement for the batch. A report makes its deployment due
- * when a pass waits for it: a start that still goes on, or news of a settled deployment, is no work.
+ * Stores full snapshots from one listener session. A snapshot of an older session or with an older number is dropped, also
+ * within the batch, as is one for a deployment that is not this listener's. One statement for the batch. A report makes its
+ * deployment due when a pass waits for it: a start that still goes on, or news of a settled deployment, is no work.
  * @returns how many were news.
  */
 export async function storeReports(
@@ -17,9 +17,11 @@ export async function storeReports(
 ): Promise<number> {
   const { rows } = await sql`
     with reported as (
-      select (report ->> 'deployment_id')::uuid as deployment_id, (report ->> 'seq')::bigint as seq,
+      select distinct on ((report ->> 'deployment_id')::uuid)
+             (report ->> 'deployment_id')::uuid as deployment_id, (report ->> 'seq')::bigint as seq,
              (report ->> 'generation')::bigint as generation, report
         from jsonb_array_elements(${JSON.stringify(reports)}::jsonb) as report
+       order by 1, 2 desc
     ), stored as (
       insert into observations (deployment_id, listener_id, epoch, seq, generation, report)
       select r.deployment_id, ${session.listenerId}, ${session.epoch}, r.seq, r.generation, r.report

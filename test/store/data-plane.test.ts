@@ -80,6 +80,9 @@ eachDatabase(
     const second = { listenerId: world.listenerId, epoch: first.epoch + 1 };
     assert.equal(await storeReports(db, second, [report(id, 1)]), 1, "a newer session counts from the start");
     assert.equal(await storeReports(db, first, [report(id, 9)]), 0, "the old session is out");
+    assert.equal(await storeReports(db, second, [report(id, 3), report(id, 4), report(id, 2)]), 1, "several at once");
+    const { rows } = await sql<{ seq: number }>`select seq from observations`.execute(db.kysely);
+    assert.deepEqual(rows, [{ seq: 4 }]);
   },
 );
 
