@@ -11,8 +11,9 @@ import { renewDataKey, resealValues } from "../store/reseal.ts";
 import {
   dropReportsOfGone,
   dropSupersededArtifacts,
-  dropUnusedUploads,
+  dropUpload,
   findKnownArtifactKeys,
+  setUnusedUploadsAside,
   trimAuditLog,
   trimLogEntries,
   trimOlder,
@@ -74,12 +75,21 @@ const sharedChores: Record<string, Chore> = {
   "unused deployments": ({ db, settings }) => noteUnusedDeployments(db, settings.unusedAfterDays ?? null),
   "reports of gone deployments": ({ db }) => dropReportsOfGone(db),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
-  uploads: async ({ db, removeUpload }) => {
-    const unused = await dropUnusedUploads(db);
-    for (const objectPath of unused) await removeUpload(objectPath);
-    return unused.length;
-  },
+  uploads: removeUnusedUploads,
 };
+
+/** A file that cannot be removed keeps no other from going, and is tried again. */
+async function removeUnusedUploads({ db, removeUpload }: HousekeepingDeps): Promise<number> {
+  const unused = await setUnusedUploadsAside(db);
+  const failures: unknown[] = [];
+  for (const objectPath of unused) {
+    await removeUpload(objectPath)
+      .then(() => dropUpload(db, objectPath))
+      .catch((error: unknown) => failures.push(error));
+  }
+  if (failures.length > 0) throw failures[0];
+  return unused.length;
+}
 
 /** What lies on the disk of this server. */
 const ownChores: Record<string, Chore> = {

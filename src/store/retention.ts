@@ -179,16 +179,22 @@ export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set
 }
 
 /**
- * Forgets uploads that nobody made a revision of within a day: those that broke off, and those that were left.
- * @returns their object paths, so that the files can go.
+ * Uploads that nobody made a revision of within a day: those that broke off, and those that were left. Nobody can make one of
+ * them any more; their rows stay until their files are gone, so that a server that dies in between is followed.
+ * @returns their object paths.
  */
-export async function dropUnusedUploads(db: Db): Promise<string[]> {
+export async function setUnusedUploadsAside(db: Db): Promise<string[]> {
   const { rows } = await sql<{ object_path: string }>`
-    delete from uploads u
+    update uploads u set finished_at = null
      where u.created_at < now() - interval '1 day'
        and not exists (
          select 1 from revisions r where r.deployment_id = u.deployment_id
             and r.source_revision_config ->> 'source_tarball_path' = u.object_path)
     returning object_path`.execute(db.kysely);
   return rows.map((row) => row.object_path);
+}
+
+/** Its file is gone. */
+export async function dropUpload(db: Db, objectPath: string): Promise<void> {
+  await sql`delete from uploads where object_path = ${objectPath}`.execute(db.kysely);
 }

@@ -19,7 +19,7 @@ import { appendLogEntries } from "../../src/store/log-entries.ts";
 import { storeReports } from "../../src/store/observations.ts";
 import { dropSupersededArtifacts, trimAuditLog, trimLogEntries, trimOlder } from "../../src/store/retention.ts";
 import { openSealer } from "../../src/store/seal.ts";
-import { beginUpload } from "../../src/store/uploads.ts";
+import { beginUpload, findFinishedUpload } from "../../src/store/uploads.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../database.ts";
 import { eventually } from "../eventually.ts";
@@ -254,6 +254,30 @@ async function refuseMany(db: Db, tables: string[]): Promise<AsyncDisposable> {
     },
   };
 }
+
+eachDatabase("an upload whose file could not be removed is tried again, and keeps no other from going", async (db) => {
+  const world = await makeWorld(db);
+  const { id } = await makeDeployment(db, world);
+  const owner = { id, tenantId: world.tenantId };
+  const left = [await beginUpload(db, owner, new Date()), await beginUpload(db, owner, new Date())];
+  await sql`update uploads set created_at = now() - interval '2 days', finished_at = now()`.execute(db.kysely);
+  const [stuck, other] = left.map(({ object_path }) => object_path) as [string, string];
+  let isStuck = true;
+  const gone: string[] = [];
+  const removeUpload = async (objectPath: string) => {
+    if (isStuck && objectPath === stuck) throw new Error("the disk is read only");
+    gone.push(objectPath);
+  };
+  const directory = path.join(tmpdir(), "pierhead-no-such-directory");
+  const housekeeping = await keeper(db, directory, [], {}, { removeUpload });
+  await housekeeping.tidy();
+  assert.deepEqual(gone, [other]);
+  assert.equal(await findFinishedUpload(db, id, stuck), undefined, "no revision is made of what is going");
+  isStuck = false;
+  await housekeeping.tidy();
+  assert.deepEqual(gone, [other, stuck]);
+  assert.deepEqual((await sql`select 1 from uploads`.execute(db.kysely)).rows, []);
+});
 
 eachDatabase("an artifact that a build comes to while others are removed stays", async (db) => {
   const world = await makeWorld(db);
