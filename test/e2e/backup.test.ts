@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import fs, { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import fs, { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -57,6 +57,12 @@ async function settled(client: TestServer["client"], { id, latest_revision_id }:
   const revision = await client.waitForRevision({ deployment_id: id, revision_id: latest_revision_id as string });
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
 }
+
+/** A directory that cannot be linked into from the temporary one. */
+const otherDisk = await stat("/dev/shm").then(
+  async ({ dev }) => (dev === (await stat(tmpdir())).dev ? null : "/dev/shm"),
+  () => null,
+);
 
 const signal = new AbortController().signal;
 const logger = createLogger("silent");
@@ -180,6 +186,29 @@ test("a restore does all or nothing: another master key, a cut file and a foreig
     );
   } finally {
     await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test("uploads on a disk of their own are in the backup", { skip: otherDisk === null && "one disk" }, async () => {
+  const elsewhere = await mkdtemp(path.join(otherDisk as string, "pierhead-uploads-"));
+  try {
+    await using pierhead = await startTestServer();
+    await rm(path.join(pierhead.dataDir, "uploads"), { recursive: true });
+    await symlink(elsewhere, path.join(pierhead.dataDir, "uploads"));
+    const { id } = await pierhead.client.createDeployment({
+      body: {
+        name: "uploaded",
+        source: "internal_source",
+        source_config: { deployment_type: "dev" },
+        source_revision_config: {},
+      },
+    });
+    const { upload_url, object_path } = await pierhead.client.createUploadUrl({ deployment_id: id });
+    await pierhead.client.uploadArchive(upload_url, new Blob([gzipSync("an archive")]));
+    const { file } = await backUp(pierhead, elsewhere);
+    assert.ok(gunzipSync(await readFile(file)).includes(object_path));
+  } finally {
+    await rm(elsewhere, { recursive: true, force: true });
   }
 });
 

@@ -1,4 +1,4 @@
-import { link, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, link, mkdir, mkdtemp, rm } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import path from "node:path";
 import type { Readable } from "node:stream";
@@ -61,7 +61,14 @@ const nothing = gzipSync("");
 async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {
   const target = path.join(directory, objectPath);
   await mkdir(path.dirname(target), { recursive: true });
-  await link(path.join(dataDir, objectPath), target).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "ENOENT") throw error;
-  });
+  const source = path.join(dataDir, objectPath);
+  try {
+    // They may lie on a disk of their own.
+    await link(source, target).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EXDEV") throw error;
+      return copyFile(source, target);
+    });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
 }
