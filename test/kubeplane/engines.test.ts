@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
@@ -9,6 +11,7 @@ import { addDisk, addGrowingClass, define } from "./furniture.ts";
 import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
 import { LateRefusals } from "./late-refusals.ts";
 import { startMetricsServer } from "./metrics-server.ts";
+import { make } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
@@ -127,6 +130,24 @@ suite("databases, autoscalers and routes", () => {
     );
     assert.deepEqual([target_phase, cause], ["ready", null]);
     assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
+  });
+
+  test("a disk of whole tebibytes is left as it is, and cannot shrink", async () => {
+    await using place = await openPlace(world.plane);
+    const withDisk = (storageGib: number) => ({ sizes: { ...sizes, database: { ...sizes.database, storageGib } } });
+    const { deployment_id, slug } = place.controlPlane.assign({
+      deployment_id: randomUUID(),
+      target: newRun(place, undefined, withDisk(1_024), {}),
+    });
+    const read = () => place.get("StatefulSet", `${slug}-postgres`);
+    const made = await eventually(read, (there) => there !== null, { timeoutMs: 60_000 });
+    await place.reported(deployment_id, ({ cause }) => cause?.reason === "Storage");
+    // Without its disk it waits, and is applied again every 2 s.
+    await sleep(5_000);
+    assert.equal((await read())?.metadata.uid, made?.metadata.uid);
+    place.controlPlane.assign({ deployment_id, target: newRun(place, undefined, withDisk(512), {}) });
+    const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    assert.match(cause?.message ?? "", /cannot shrink: the disk has 1024 Gi/);
   });
 
   test("operators that are installed later are found, and used from the next revision on; data stays where it is", async () => {

@@ -5,6 +5,7 @@ import type { Manifest } from "./workload.ts";
 
 /** An object as it was when we had written it. */
 interface Written {
+  uid: string;
   resourceVersion: number;
   /** Fields that were ours, as the API server keeps them. */
   owned: string;
@@ -30,7 +31,8 @@ export class WrittenObjects {
 
   isDrift(type: "ADDED" | "MODIFIED" | "DELETED", object: Living): boolean {
     const written = this.#objects.get(keyOf(object));
-    if (written === undefined) return false;
+    // What was made anew since, as a database with a larger disk is, was us.
+    if (written === undefined || written.uid !== object.metadata.uid) return false;
     if (type === "DELETED") return true;
     const { resourceVersion, owned } = writtenOf(object);
     return resourceVersion > written.resourceVersion && owned !== written.owned;
@@ -43,7 +45,8 @@ function writtenOf({ metadata }: Living): Written {
   const own = metadata.managedFields?.find(
     ({ manager, operation }) => manager === fieldManager && operation === "Apply",
   );
-  return { resourceVersion: Number(metadata.resourceVersion), owned: JSON.stringify(own?.fieldsV1 ?? {}) };
+  const { uid, resourceVersion } = metadata;
+  return { uid, resourceVersion: Number(resourceVersion), owned: JSON.stringify(own?.fieldsV1 ?? {}) };
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ApiServer } from "./api-server.ts";
 import { deploymentLabel } from "./names.ts";
+import { quantityOf } from "./usage.ts";
 import { type Manifest, UnusableWorkload } from "./workload.ts";
 
 interface Storage {
@@ -62,5 +63,6 @@ export async function growStorage(api: ApiServer, manifest: Manifest, signal: Ab
 function gibOf(object: Storage | null): number | null {
   const { volumeClaimTemplates, storage } = object?.spec ?? {};
   const text = volumeClaimTemplates?.[0]?.spec.resources.requests.storage ?? storage?.size;
-  return text === undefined ? null : Number.parseFloat(text);
+  // The API server writes what it is given its own way: 1024Gi come back as 1Ti.
+  return text === undefined ? null : quantityOf(text) / 2 ** 30;
 }
