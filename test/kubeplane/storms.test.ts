@@ -11,6 +11,7 @@ import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import { type Clock, systemClock } from "../../src/listener/clock.ts";
 import { eventually } from "../eventually.ts";
 import { startTcpProxy } from "../tcp-proxy.ts";
+import { addDisk } from "./furniture.ts";
 import { newRun, openPlace, type Place, sizes, startWorld } from "./harness.ts";
 import { make, type Plane } from "./plane.ts";
 
@@ -91,6 +92,44 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     await annotate(place, slug, { "pierhead.dev/paused": null });
     await serves(place, deployment_id, next.revision_id);
   });
+
+  for (const propagationPolicy of ["Background", "Orphan"] as const) {
+    test(`an anchor that somebody deletes (${propagationPolicy}) is made anew around what it owns, which stays`, async () => {
+      await using place = await openPlace(world.plane);
+      await addDisk(world.plane, `disk-${place.namespace}`);
+      const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, {}));
+      await annotate(place, slug, { "pierhead.dev/data": "retain" });
+      const owned = async () => {
+        const pods = (await place.list("Pod")).map(({ metadata }) => metadata.uid).toSorted();
+        const secrets = (await place.list("Secret")).map(({ metadata }) => metadata.uid).toSorted();
+        return { pods, secrets, service: (await place.get("Service", slug))?.metadata.uid };
+      };
+      const [anchor, before] = [await place.get("ConfigMap", slug), await owned()];
+      const key = { namespace: place.namespace, name: slug };
+      await world.plane.admin.remove("ConfigMap", key, { propagationPolicy }, signal());
+      const renewed = await eventually(
+        () => place.get("ConfigMap", slug),
+        (there) => there !== null && there.metadata.uid !== anchor?.metadata.uid,
+        { timeoutMs: 60_000, what: "another anchor" },
+      );
+      assert.equal(renewed?.metadata.annotations?.["pierhead.dev/data"], "retain");
+      await eventually(
+        async () => JSON.stringify((await place.get("Deployment", slug))?.metadata.ownerReferences),
+        (owners) => owners?.includes(`"${renewed?.metadata.uid}"`),
+        { what: "owned by it" },
+      );
+      assert.deepEqual(await owned(), before);
+      const next = newRun(place, "127.0.0.1:1/agent:2", {}, {});
+      place.controlPlane.assign({ deployment_id, target: next });
+      await serves(place, deployment_id, next.revision_id);
+      place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+      await place.reported(deployment_id, ({ deleted }) => deleted);
+      assert.deepEqual(
+        (await place.list("Secret")).map(({ metadata }) => metadata.name),
+        [`${slug}-postgres`],
+      );
+    });
+  }
 
   test("somebody who changes an object back again and again is left alone, and it is said", async () => {
     await using place = await openPlace(world.plane);

@@ -14,6 +14,7 @@ import {
   teardownFinalizer,
 } from "./names.ts";
 import { hasOwnDatabase, needsRedis, render, selectorText } from "./render.ts";
+import { renewAnchor } from "./renew-anchor.ts";
 import { growStorage, onDisksThatGrew } from "./storage.ts";
 import {
   type ClusterPolicy,
@@ -74,12 +75,16 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   const { api, traits, policy } = ground;
   checkWorkload(workload, policy);
   const namespace = workload.cluster.namespace as string;
-  const before = await api.get<Living>("ConfigMap", namespace, workload.slug, signal);
+  let before = await api.get<Living>("ConfigMap", namespace, workload.slug, signal);
   if (before !== null) refuseForeign(before, workload);
   const known = before === null ? null : readAnchor(before);
   const wishes = before?.metadata.annotations ?? {};
   const written = new WrittenObjects();
   if (wishes[pausedAnnotation] === "true") return { waitingFor: null, written, held: [] };
+  if (before?.metadata.deletionTimestamp !== undefined) {
+    refuseOlder(before, workload);
+    before = await renewAnchor(api, before, signal);
+  }
   const database = known?.database ?? (hasOwnDatabase(workload) ? "external" : chooseDatabase(workload, traits));
   const { data: rendered, rest } = render(workload, { traits, policy, database });
   const data = workload.isServing ? await onDisksThatGrew(api, rendered, signal) : rendered;
@@ -95,6 +100,7 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   }
   const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
   const anchor = await applyAnchor(ground, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
+  written.note(anchor);
   const owned = ownedBy(anchor);
   if (isChanged) await tryOut(api, [...data, ...rest].map(owned), signal);
   await createSecrets(api, workload, database, owned, signal);
@@ -165,7 +171,6 @@ function refuseForeign({ metadata: { name, namespace, labels } }: Living, { depl
 
 /** @throws Superseded */
 function refuseOlder(anchor: Living, { generation, epoch }: Workload): void {
-  if (anchor.metadata.deletionTimestamp !== undefined) throw new Error("the deployment is being deleted");
   const there = readAnchor(anchor);
   const isNewer =
     Number(there.epoch) > epoch || (Number(there.epoch) === epoch && Number(there.generation) > generation);

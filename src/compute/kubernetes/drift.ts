@@ -34,6 +34,8 @@ export class WrittenObjects {
     // What was made anew since, as a database with a larger disk is, was us.
     if (written === undefined || written.uid !== object.metadata.uid) return false;
     if (type === "DELETED") return true;
+    // What others note on an anchor is for us to read. Once it is deleted it waits for us, and all that it owns with it.
+    if (object.kind === "ConfigMap") return object.metadata.deletionTimestamp !== undefined;
     const { resourceVersion, owned } = writtenOf(object);
     return resourceVersion > written.resourceVersion && owned !== written.owned;
   }
