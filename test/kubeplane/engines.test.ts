@@ -150,6 +150,27 @@ suite("databases, autoscalers and routes", () => {
     assert.match(cause?.message ?? "", /cannot shrink: the disk has 1024 Gi/);
   });
 
+  test("what serves keeps its Redis and its service account until a revision without them serves", async () => {
+    await using place = await openPlace(world.plane);
+    const withRedis = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x" };
+    const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, withRedis));
+    const kept = [
+      ...[["Deployment", `${slug}-redis`] as const, ["Service", `${slug}-redis`] as const],
+      ...[["NetworkPolicy", `${slug}-redis`] as const, ["ServiceAccount", slug] as const],
+    ];
+    const there = async () => (await Promise.all(kept.map(([kind, name]) => place.get(kind, name)))).map(Boolean);
+    const hash = async () => (await place.get("ConfigMap", slug))?.["data"] as { hash: string };
+    const { hash: before } = await hash();
+    const spec = { service_account_name: "default" };
+    place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/never-ready:1", { spec }) });
+    await eventually(hash, (now) => now.hash !== before, { what: "applied" });
+    assert.deepEqual(await there(), [true, true, true, true]);
+    const next = newRun(place, "127.0.0.1:1/agent:2", { spec });
+    place.controlPlane.assign({ deployment_id, target: next });
+    await place.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    await eventually(there, (all) => !all.includes(true), { timeoutMs: 30_000, what: "what nobody uses is gone" });
+  });
+
   test("operators that are installed later are found, and used from the next revision on; data stays where it is", async () => {
     await using place = await openPlace(world.plane, {
       gateway: { namespace: "infra", name: "web" },

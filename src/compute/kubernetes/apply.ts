@@ -113,7 +113,7 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
   if (waitingFor !== null) return { waitingFor, written, held: null };
   await put(rest);
-  await prune(ground, workload, [...data, ...rest], { known, secrets }, signal);
+  if (known !== null) await prune(ground, workload, [...data, ...rest], signal);
   const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
   await applyAnchor(ground, workload, anchor, noted, signal);
   return { waitingFor: null, written, held: null };
@@ -325,15 +325,16 @@ async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal
   return null;
 }
 
-/** Removes what an earlier revision had and this one has not. */
+/**
+ * Removes what an earlier revision had and this one has not. Pods of that one go on until this one serves, and may have to
+ * be gone back to: what they cannot do without is left until then.
+ */
 async function prune(
   { api, traits }: ApplyGround,
-  { deploymentId, cluster }: Workload,
+  { deploymentId, cluster, isServing }: Workload,
   wanted: Manifest[],
-  { known }: { known: AnchorData | null; secrets: string[] },
   signal: AbortSignal,
 ): Promise<void> {
-  if (known === null) return;
   const namespace = cluster.namespace as string;
   const keep = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   for (const kind of childKinds(traits)) {
@@ -343,7 +344,8 @@ async function prune(
         (owner) => owner.kind === "ConfigMap" && owner.controller === true,
       );
       if (!isOurs || keep.has(`${kind}/${metadata.name}`) || metadata.deletionTimestamp !== undefined) continue;
-      await api.remove(kind, metadata, { uid: metadata.uid }, signal);
+      const isNeeded = kind === "ServiceAccount" || metadata.labels?.[componentLabel] === "redis";
+      if (isServing || !isNeeded) await api.remove(kind, metadata, { uid: metadata.uid }, signal);
     }
   }
 }
