@@ -388,9 +388,11 @@ export class ClusterFleet {
     const { logger } = this.#options;
     const { deploymentId, assignment } = member;
     logger.warn({ deployment_id: deploymentId, error: explain(error) }, "deployment could not be applied");
-    const target = assignment?.target;
-    if (assignment === null || target == null || assignment.op === "delete") return;
-    this.#refuse(member, assignment, target, { weight: "deadline", cause: causeOf("ClusterError", explain(error)) });
+    if (assignment === null) return;
+    const cause = causeOf("ClusterError", explain(error));
+    if (assignment.op === "delete") this.#options.report({ ...snapshotOf(assignment), cause });
+    else if (assignment.target !== null)
+      this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });
   }
 }
 

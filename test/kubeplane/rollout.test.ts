@@ -136,6 +136,29 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     assert.deepEqual(items, [], "nothing was begun anew elsewhere");
   });
 
+  test("a namespace that is gone holds up nothing in the others; what may be there is not said to be deleted", async () => {
+    await using place = await openPlace(world.plane);
+    const { deployment_id, slug } = await place.deployed(newRun(place));
+    await place.listener.stop();
+    // Nothing is granted there, as when somebody has deleted it.
+    const firstNamespace = await world.plane.newNamespace();
+    const { listenerId } = place.controlPlane;
+    await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
+    const next = newRun(again, "127.0.0.1:1/agent:2");
+    for (let generation = 1; generation <= 3; generation++) {
+      again.controlPlane.assign({ deployment_id, slug, target: next });
+    }
+    await again.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    again.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+    await again.reported(deployment_id, ({ deleted }) => deleted);
+    assert.equal(await again.get("ConfigMap", slug), null);
+    const unseen = { deployment_id: randomUUID(), op: "delete" as const, target: null, serving: null };
+    again.controlPlane.assign(unseen);
+    const waiting = await again.reported(unseen.deployment_id, () => true);
+    assert.equal(waiting.deleted, false);
+    assert.match(waiting.cause?.message ?? "", new RegExp(`forbidden.*namespace "${firstNamespace}"`));
+  });
+
   test("what somebody else changes or deletes is made right again", async () => {
     await using place = await openPlace(world.plane);
     const { slug } = await place.deployed(newRun(place));

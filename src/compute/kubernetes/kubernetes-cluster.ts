@@ -1,11 +1,12 @@
 import type { ReplicaReport } from "../../contract/assignment.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
 import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
 import { type ApiServer, KubeError } from "./api-server.ts";
-import { type Applied, applyWorkload, childKinds, type Living, readAnchor } from "./apply.ts";
+import { type Applied, applyWorkload, childKinds, readAnchor } from "./apply.ts";
 import { capabilitiesOf, discover } from "./discover.ts";
 import { WrittenObjects } from "./drift.ts";
+import { findAnchors } from "./find-anchors.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./names.ts";
 import { readPodLog } from "./pod-logs.ts";
 import { type Removal, removeDeployment } from "./remove.ts";
@@ -125,25 +126,27 @@ class KubernetesCluster implements ClusterCompute {
     // From here on nothing is drift.
     this.#written.delete(deploymentId);
     const removal = await removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
+    if (removal.namespace !== null) this.#homes.set(deploymentId, removal.namespace);
     if (removal.isGone) {
+      throwUnseen(removal.refused, this.#homes.get(deploymentId));
       this.#forgetContainers(deploymentId);
-      this.#homes.delete(deploymentId);
+      // It is asked for again until that is reported.
+      if (removal.refused.size === 0) this.#homes.delete(deploymentId);
     }
     return removal;
   }
 
   async list(signal: AbortSignal): Promise<HeldDeployment[]> {
-    const held: HeldDeployment[] = [];
-    for (const namespace of this.#options.namespaces) {
-      const query = { labelSelector: `${managedText},${componentLabel}=anchor` };
-      const { items } = await this.#options.api.list<Living>("ConfigMap", namespace, query, signal);
-      for (const anchor of items) {
-        const deploymentId = anchor.metadata.labels?.[deploymentLabel] ?? "";
-        const listenerId = anchor.metadata.labels?.[listenerLabel] ?? null;
-        held.push({ deploymentId, namespace, slug: readAnchor(anchor).slug, listenerId });
-      }
-    }
-    return held;
+    const { api, namespaces, logger } = this.#options;
+    const labelSelector = `${managedText},${componentLabel}=anchor`;
+    const { anchors, refused } = await findAnchors(api, namespaces, labelSelector, signal);
+    for (const [namespace, error] of refused)
+      logger.warn({ namespace, error: explain(error) }, "nothing can be listed");
+    return anchors.map((anchor) => {
+      const { namespace, labels } = anchor.metadata;
+      const deploymentId = labels?.[deploymentLabel] ?? "";
+      return { deploymentId, namespace, slug: readAnchor(anchor).slug, listenerId: labels?.[listenerLabel] ?? null };
+    });
   }
 
   readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null> {
@@ -227,16 +230,18 @@ class KubernetesCluster implements ClusterCompute {
     if (wanted !== null || others.length === 0) return wanted ?? first;
     const known = this.#homes.get(deploymentId);
     if (known !== undefined) return known;
-    const query = { labelSelector: selectorText(deploymentId) };
-    let home = first;
-    for (const namespace of namespaces) {
-      if ((await api.list("ConfigMap", namespace, query, signal)).items.length === 0) continue;
-      home = namespace;
-      break;
-    }
+    const { anchors, refused } = await findAnchors(api, namespaces, selectorText(deploymentId), signal);
+    const [anchor] = anchors;
+    if (anchor === undefined) throwUnseen(refused);
+    const home = anchor?.metadata.namespace ?? first;
     this.#homes.set(deploymentId, home);
     return home;
   }
+}
+
+/** Of what is found nowhere: it may be where nobody could look, unless it is known to live elsewhere. @throws KubeError */
+function throwUnseen(refused: Map<string, KubeError>, home?: string): void {
+  for (const [namespace, error] of refused) if (home === undefined || home === namespace) throw error;
 }
 
 /** The agent's own: what others put into the pod, such as a service mesh its proxy, may come first. */

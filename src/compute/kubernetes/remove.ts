@@ -1,13 +1,18 @@
 import { KubeError } from "./api-server.ts";
 import { type ApplyGround, childKinds, type Living, readAnchor } from "./apply.ts";
+import { findAnchors } from "./find-anchors.ts";
 import { dataPolicyOf, settleData, type Waiting } from "./keep-data.ts";
 import { dataAnnotation, teardownFinalizer } from "./names.ts";
 import { selectorText } from "./render.ts";
 import { type DataPolicy, dataPolicies } from "./workload.ts";
 
 export interface Removal extends Waiting {
-  /** Nothing is left that was to go. */
+  /** Nothing is left that was to go, as far as could be seen. */
   isGone: boolean;
+  /** Where something of it was found. */
+  namespace: string | null;
+  /** Where nobody could look. */
+  refused: Map<string, KubeError>;
 }
 
 /**
@@ -20,15 +25,14 @@ export async function removeDeployment(
   namespaces: string[],
   signal: AbortSignal,
 ): Promise<Removal> {
-  const query = { labelSelector: selectorText(deploymentId) };
-  const removal: Removal = { isGone: true, because: null };
-  for (const namespace of namespaces) {
-    const { items: anchors } = await ground.api.list<Living>("ConfigMap", namespace, query, signal);
-    for (const anchor of anchors) {
-      const { because } = await takeAway(ground, anchor, query, signal);
-      removal.isGone = false;
-      removal.because ??= because;
-    }
+  const labelSelector = selectorText(deploymentId);
+  const { anchors, refused } = await findAnchors(ground.api, namespaces, labelSelector, signal);
+  const removal: Removal = { isGone: true, because: null, namespace: null, refused };
+  for (const anchor of anchors) {
+    const { because } = await takeAway(ground, anchor, { labelSelector }, signal);
+    removal.isGone = false;
+    removal.because ??= because;
+    removal.namespace = anchor.metadata.namespace;
   }
   return removal;
 }
