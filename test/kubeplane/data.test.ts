@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import { eventually } from "../eventually.ts";
 import { addDisk, define } from "./furniture.ts";
@@ -55,6 +56,23 @@ async function assertPasswordIsLeft(place: Place, slug: string): Promise<void> {
     "nobody's: no garbage collector takes it",
   );
 }
+
+test("a database whose password somebody deleted gets no other one, which would not open it, and says so", async () => {
+  await using place = await openPlace(world.plane);
+  const { deployment_id, slug } = await deployed(place);
+  const key = { namespace: place.namespace, name: `${slug}-postgres` };
+  const manifest = { apiVersion: "v1", kind: "Secret", metadata: key, stringData: { password: "p", uri: "u" } };
+  await world.plane.admin.remove("Secret", key, {}, soon());
+  const next = () => newRun(place, "127.0.0.1:1/agent:2", {}, {});
+  place.controlPlane.assign({ deployment_id, target: next() });
+  const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+  assert.match(cause?.message ?? "", new RegExp(`The Secret ${key.name} is gone, and with it the password`));
+  assert.equal(await place.get("Secret", key.name), null);
+  await world.plane.admin.create(manifest, soon());
+  const again = next();
+  place.controlPlane.assign({ deployment_id, target: again });
+  await place.reported(deployment_id, ({ serving_revision_id: id }) => id === again.revision_id);
+});
 
 suite("data of a deployment that is deleted", () => {
   test("retain: disk and password stay, found by their label; all else goes. An annotation comes before the listener's policy", async () => {

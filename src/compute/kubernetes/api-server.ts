@@ -152,10 +152,10 @@ export class ApiServer {
   }
 
   /** @returns false when it was there already. */
-  async create(manifest: Manifest, signal: AbortSignal): Promise<boolean> {
+  async create(manifest: Manifest, signal: AbortSignal, { dryRun = false } = {}): Promise<boolean> {
     const { kind, metadata } = manifest;
     try {
-      const query = { fieldManager, fieldValidation: "Strict" };
+      const query = { fieldManager, fieldValidation: "Strict", dryRun: dryRun ? "All" : undefined };
       await this.call({ method: "POST", path: pathOf(kind, metadata.namespace), query, body: manifest, signal });
       return true;
     } catch (error) {

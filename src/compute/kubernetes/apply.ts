@@ -236,11 +236,32 @@ async function createSecrets(
   const made = [secret(secretNameOf(workload), secrets)];
   if (database === "plain") {
     const host = `${slug}-postgres`;
-    made.push(secret(host, { password, username: "agent", uri: `postgresql://agent:${password}@${host}:5432/agent` }));
+    const uri = `postgresql://agent:${password}@${host}:5432/agent`;
+    const opening = secret(host, { password, username: "agent", uri });
+    await refuseLostPassword(api, workload, opening, signal);
+    made.push(opening);
   }
   if (needsRedis(workload))
     made.push(secret(`${slug}-redis`, { password, uri: `redis://:${password}@${slug}-redis:6379` }));
   for (const one of made) await api.create(owned(one), signal);
+}
+
+/** A database keeps the password that its disk began with: one that is made later opens nothing. @throws ForbiddenWorkload */
+async function refuseLostPassword(
+  api: ApiServer,
+  { deploymentId }: Workload,
+  secret: Manifest,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, namespace } = secret.metadata;
+  const query = { labelSelector: selectorText(deploymentId) };
+  if ((await api.list("PersistentVolumeClaim", namespace, query, signal)).items.length === 0) return;
+  // Whether it is there cannot be asked otherwise: we may not read it.
+  if (!(await api.create(secret, signal, { dryRun: true }))) return;
+  throw new ForbiddenWorkload(
+    `The Secret ${name} is gone, and with it the password of the database. Put it back, or set another one in the database ` +
+      "and make the Secret with it (docs/kubernetes.md).",
+  );
 }
 
 /**
