@@ -31,8 +31,9 @@ export async function startClusterReplica(
     const api = new ApiServer(address);
     try {
       const cluster = await openKubernetesCluster({ api, namespaces, policy: policyOf(config), logger });
-      // The lease lets in one at a time; the control plane need not wait for the session of the one before.
-      const instanceId = `${lease.namespace}/${lease.name}`;
+      // The lease lets in one at a time; the control plane need not wait for the session of the one before. Whoever has
+      // the same key in another cluster has another lease, and waits.
+      const instanceId = elector.uid;
       // Without a way in from outside they answer inside the cluster.
       const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${lease.namespace}.svc:8000` };
       const listener = createClusterListener({ ...common, cluster, instanceId, facts });

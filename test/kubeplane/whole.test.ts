@@ -8,9 +8,10 @@ import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import { eventually } from "../eventually.ts";
 import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
-import { startListenerProgram } from "../server/listener-program.ts";
+import { type ListenerProgram, startListenerProgram } from "../server/listener-program.ts";
 import { startTestServer } from "../server.ts";
 import { grant, startWorld } from "./harness.ts";
+import { make, type Plane, startPlane } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
@@ -119,3 +120,51 @@ test("three control planes on one database and two replicas of a listener: nothi
     await rm(directory, { recursive: true, force: true });
   }
 });
+
+test("of two clusters with the same listener key one is let in, and the other one waits and says so", async () => {
+  await using other = await startPlane(process.env["PIERHEAD_TEST_KUBEPLANE"] as string);
+  await using site = await openSite(["agents"]);
+  // The chart's own names: the same in every cluster.
+  for (const plane of [world.plane, other]) {
+    await make(plane.admin, "/api/v1/namespaces", { metadata: { name: "agents" } });
+    await grant(plane, "agents");
+  }
+  const first = await site.start(world.plane);
+  await says(first, "listener session opened");
+  const second = await site.start(other);
+  await says(second, "Another instance of this listener holds the session");
+  assert.equal(second.logged().includes("listener session opened"), false);
+  assert.equal(first.logged().includes("another instance leads"), false);
+  await first.stop();
+  await says(second, "listener session opened");
+});
+
+const says = (replica: ListenerProgram, words: string) => eventually(replica.logged, (log) => log.includes(words));
+
+/** A control plane, and listener programs with the one key that it gave out. */
+async function openSite(namespaces: string[]) {
+  const server = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-key-"));
+  const replicas: ListenerProgram[] = [];
+  const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
+  const { id: listener_id, listener_key } = await server.client.createListener({ body });
+  return {
+    ...{ server, listener_id },
+    async start(plane: Plane): Promise<ListenerProgram> {
+      const replica = await startListenerProgram({
+        ...{ PIERHEAD_URL: server.url, PIERHEAD_LISTENER_KEY: listener_key, PIERHEAD_COMPUTE: "kubernetes" },
+        ...{ PIERHEAD_KUBERNETES_URL: plane.address("listener").url, PIERHEAD_KUBERNETES_CA_FILE: plane.caFile },
+        PIERHEAD_KUBERNETES_TOKEN_FILE: plane.tokenFile("listener"),
+        PIERHEAD_KUBERNETES_NAMESPACES: namespaces.join(","),
+        PIERHEAD_DATA_DIR: path.join(directory, String(replicas.length)),
+      });
+      replicas.push(replica);
+      return replica;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const replica of replicas) await replica.stop();
+      await server[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -14,6 +14,7 @@ export interface LeaseTimes {
 export const leaseTimes: LeaseTimes = { durationMs: 15_000, renewMs: 5_000, retryMs: 2_000 };
 
 interface Lease extends Manifest {
+  metadata: Manifest["metadata"] & { uid?: string };
   spec: { holderIdentity?: string; renewTime?: string; leaseTransitions?: number };
 }
 
@@ -27,6 +28,7 @@ export class Elector {
   readonly #times: LeaseTimes;
   readonly #logger: Logger;
   #seen = { text: "", atMs: 0 };
+  #uid = "";
 
   constructor(
     api: ApiServer,
@@ -37,6 +39,11 @@ export class Elector {
     this.#key = key;
     this.#times = times;
     this.#logger = logger;
+  }
+
+  /** Of the lease that was taken last: there is no other such anywhere, while its name may be that of one in another cluster. */
+  get uid(): string {
+    return this.#uid;
   }
 
   /**
@@ -108,8 +115,9 @@ export class Elector {
       ...(there && { resourceVersion: there.metadata.resourceVersion as string }),
     };
     const body: Manifest = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
-    if (there === null) await this.#api.call({ method: "POST", path: pathOf("Lease", namespace), body, signal });
-    else await this.#api.replace(body, signal);
+    const made = { method: "POST", path: pathOf("Lease", namespace), body, signal };
+    const written = (there === null ? await this.#api.call(made) : await this.#api.replace(body, signal)) as Lease;
+    this.#uid = written.metadata.uid ?? "";
     this.#seen = { text: `${holder} ${now}`, atMs: performance.now() };
   }
 
