@@ -56,8 +56,9 @@ export interface ClusterCompute extends ReplicaLogs {
   /**
    * Deletes a deployment, a step each call, and does with its data as the operator of the cluster wants.
    * @returns `because`: what keeps it, when it may take a person to go on.
+   * @throws Error when it is nowhere to be seen and may still be there.
    */
-  remove(deploymentId: string, signal: AbortSignal): Promise<{ isGone: boolean; because: string | null }>;
+  remove(key: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<{ isGone: boolean; because: string | null }>;
   list(signal: AbortSignal): Promise<HeldDeployment[]>;
   /** What the replicas use that the engine has measured; null: it measures nothing. */
   readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null>;

@@ -93,6 +93,11 @@ export const Assignment = Type.Object({
   op: literals(["apply", "delete"]),
   target: nullable(RevisionRun),
   serving: nullable(RevisionRun),
+  namespace: Type.Optional(
+    Type.String({
+      description: "With `delete`: the namespace of a cluster that it was made for; absent: it named none.",
+    }),
+  ),
   idle_after_ms: nullable(Type.Integer({ description: "Stop the last replica after this long without a request." })),
   traceparent: Type.Optional(
     Type.String({ description: "W3C Trace Context of the step that wrote it; only where traces are kept." }),

@@ -280,7 +280,8 @@ export class ClusterFleet {
 
   async #remove(member: Member, signal: AbortSignal): Promise<number> {
     const { assignment, deploymentId } = member;
-    const { isGone, because } = await this.#options.cluster.remove(deploymentId, signal);
+    const key = { deploymentId, namespace: assignment?.namespace ?? null };
+    const { isGone, because } = await this.#options.cluster.remove(key, signal);
     if (because !== null) this.#noteKept(member, because);
     if (!isGone) return because === null ? busyLookMs : heldLookMs;
     if (assignment === null) this.#drop(deploymentId);

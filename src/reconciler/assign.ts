@@ -44,6 +44,8 @@ export async function assignmentOf(
     op: wish.op,
     target,
     serving: wish.servingRevisionId === wish.targetRevisionId ? target : runFor(wish.servingRevisionId),
+    // What is to be run says so itself.
+    ...(wish.op === "delete" && deployment.namespace !== null && { namespace: deployment.namespace }),
     idle_after_ms: target?.min_replicas === 0 ? settings.idleAfterMs : null,
     agents_url: deployment.agents_url,
     ...(span && { traceparent: span.traceparent }),
@@ -55,6 +57,7 @@ interface AssignedRow {
   tenant_id: string;
   listener_id: string;
   slug: string;
+  namespace: string | null;
   agents_url: string | null;
   name: string;
   shareable: boolean;
@@ -76,7 +79,7 @@ const readAssigned = joined(async (db, wishes: AssignmentWish[]): Promise<Assign
     servingRevisionId,
   ]);
   const { rows } = await sql<AssignedRow>`
-    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, l.facts ->> 'agents_url' as agents_url, l.builtin as is_builtin, r.secret_references, r.id as revision_id, r.source_config,
+    select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, d.source_config #>> '{listener_config,k8s_namespace}' as namespace, l.facts ->> 'agents_url' as agents_url, l.builtin as is_builtin, r.secret_references, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest, coalesce(t.project, d.name) as tracing_project,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
       from deployments d join listeners l on l.id = d.listener_id

@@ -12,6 +12,7 @@ export interface NewAssignment {
   op: "apply" | "delete";
   target: RevisionRun | null;
   serving: RevisionRun | null;
+  namespace?: string;
   idle_after_ms: number | null;
   /** Where its listener said that agents answer when this was spelled out: addresses in it are made of that. */
   agents_url?: string | null;
@@ -87,7 +88,9 @@ export async function readDesired(
     rv: number;
     generation: number;
     op: "apply" | "delete";
-    spec: Pick<Assignment, "slug" | "target" | "serving" | "idle_after_ms" | "traceparent"> & { agents_url?: string };
+    spec: Pick<Assignment, "slug" | "target" | "serving" | "namespace" | "idle_after_ms" | "traceparent"> & {
+      agents_url?: string;
+    };
   }>`
     select deployment_id, tenant_id, rv, generation, op, spec from assignments
      where listener_id = ${listenerId} and rv > ${page.after} order by rv limit ${page.limit}`.execute(db.kysely);

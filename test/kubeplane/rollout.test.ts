@@ -159,6 +159,15 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     assert.match(waiting.cause?.message ?? "", new RegExp(`forbidden.*namespace "${firstNamespace}"`));
   });
 
+  test("a deletion in a namespace that the listener does not have waits and says so", async () => {
+    await using place = await openPlace(world.plane);
+    const deletion = { deployment_id: randomUUID(), op: "delete" as const, target: null, serving: null };
+    place.controlPlane.assign({ ...deletion, namespace: "staging" });
+    const { deleted, cause } = await place.reported(deletion.deployment_id, () => true);
+    assert.equal(deleted, false);
+    assert.match(cause?.message ?? "", /made for the namespace staging, which this listener does not have/);
+  });
+
   test("what somebody else changes or deletes is made right again", async () => {
     await using place = await openPlace(world.plane);
     const { slug } = await place.deployed(newRun(place));

@@ -5,6 +5,7 @@ import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
 import { saveArtifact } from "../../src/store/artifacts.ts";
 import { readDesired } from "../../src/store/assignments.ts";
 import type { Db } from "../../src/store/database.ts";
+import { requestDelete } from "../../src/store/deployments.ts";
 import { openListenerSession } from "../../src/store/listeners.ts";
 import { storeReports } from "../../src/store/observations.ts";
 import { claim, settlePass } from "../../src/store/reconcile-queue.ts";
@@ -37,6 +38,17 @@ eachDatabase(
     assert.equal((await site.desired()).generation, generation, "nothing new is nothing to write");
   },
 );
+
+eachDatabase("a listener that is to delete a deployment is told the namespace that it was made for", async (db) => {
+  const site = await deployingSite(db);
+  await site.passWhatIsDue();
+  assert.equal("namespace" in (await site.desired()), false);
+  await site.wasMadeFor("staging");
+  await site.deleteIt();
+  await site.passWhatIsDue();
+  const { op, namespace } = await site.desired();
+  assert.deepEqual([op, namespace], ["delete", "staging"]);
+});
 
 /** A revision with its artifact, to be handed to a listener that has never connected. */
 async function deployingSite(db: Db) {
@@ -71,6 +83,10 @@ async function deployingSite(db: Db) {
       };
       await storeReports(db, { listenerId: world.listenerId, epoch }, [report]);
     },
+    wasMadeFor: (namespace: string) =>
+      sql`update deployments set source_config = source_config || ${JSON.stringify({ listener_config: { k8s_namespace: namespace } })}::jsonb
+           where id = ${id}`.execute(db.kysely),
+    deleteIt: () => requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" }),
     async passWhatIsDue() {
       const claimed = await claim(db, { owner: "test", limit: 100, leaseMs: 30_000 });
       for (const { deploymentId, generation } of claimed) {

@@ -121,8 +121,11 @@ class KubernetesCluster implements ClusterCompute {
     return { revisionId, isReady, troubles, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
   }
 
-  async remove(deploymentId: string, signal: AbortSignal): Promise<Removal> {
+  async remove({ deploymentId, namespace }: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<Removal> {
     const { api, policy, namespaces } = this.#options;
+    if (namespace !== null && !namespaces.includes(namespace)) {
+      throw new Error(`it was made for the namespace ${namespace}, which this listener does not have (any more)`);
+    }
     // From here on nothing is drift.
     this.#written.delete(deploymentId);
     const removal = await removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
