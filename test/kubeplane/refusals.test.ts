@@ -3,14 +3,17 @@ import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiServer, type KubeError } from "../../src/compute/kubernetes/api-server.ts";
+import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
 import { Elector } from "../../src/compute/kubernetes/lease.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
 import type { Manifest } from "../../src/compute/kubernetes/workload.ts";
 import type { RevisionRun } from "../../src/contract/assignment.ts";
+import { workloadOf } from "../../src/listener/cluster-report.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../eventually.ts";
+import { ControlPlane } from "../listener/control-plane.ts";
 import { startTcpProxy } from "../tcp-proxy.ts";
-import { newRun, openPlace, type Place, sizes, startWorld } from "./harness.ts";
+import { elsewhere, grant, newRun, openPlace, type Place, policy, sizes, startWorld } from "./harness.ts";
 import { make } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
@@ -151,6 +154,40 @@ async function failedNow(place: Place): Promise<string> {
   place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
   return report.cause?.message ?? "";
 }
+
+test("what an apply wrote before the cluster refused the rest of it is nobody's change", async () => {
+  const { plane } = world;
+  const namespace = await plane.newNamespace();
+  await grant(plane, namespace);
+  const api = new ApiServer(plane.address("listener"));
+  const cluster = await openKubernetesCluster({ api, namespaces: [namespace], policy, logger: createLogger("silent") });
+  const drifted: string[] = [];
+  cluster.onChange((deploymentId, isDrift) => isDrift && drifted.push(deploymentId));
+  const place = { controlPlane: new ControlPlane() };
+  const assignment = place.controlPlane.assign({ deployment_id: randomUUID() });
+  const apply = (run: RevisionRun, secrets: Record<string, string>) =>
+    cluster.apply(workloadOf(assignment, run, secrets, { epoch: 1, listener_id: "one" }), AbortSignal.timeout(30_000));
+  try {
+    await apply(newRun(place), elsewhere);
+    const quota = { metadata: { name: "two" }, spec: { hard: { "count/deployments.apps": "2" } } };
+    const quotas = `/api/v1/namespaces/${namespace}/resourcequotas`;
+    await make(plane.admin, quotas, quota);
+    const status = () =>
+      plane.admin.call({ method: "GET", path: `${quotas}/two`, signal: AbortSignal.timeout(10_000) });
+    await eventually(status, (there) =>
+      JSON.stringify(there["status"]).includes('"used":{"count/deployments.apps":"1"}'),
+    );
+    // Redis has room, the workers have none: in between the server was written.
+    const queued = newRun(place, "127.0.0.1:1/agent:2", { spec: { queue_max_scale: 1 } });
+    await assert.rejects(apply(queued, { POSTGRES_URI_CUSTOM: "x" }), /exceeded quota/);
+    const server = await plane.admin.get("Deployment", namespace, assignment.slug, AbortSignal.timeout(10_000));
+    assert.match(JSON.stringify(server), /agent:2/);
+    await sleep(1_500);
+    assert.deepEqual(drifted, []);
+  } finally {
+    await cluster.close();
+  }
+});
 
 test("an API server that is killed in the middle comes back to a listener that goes on", async () => {
   await using place = await openPlace(world.plane);

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { type ApiServer, fieldManager, KubeError } from "./api-server.ts";
 import { checkWorkload } from "./check-workload.ts";
-import { findDrift, WrittenObjects } from "./drift.ts";
+import { findDrift, type WrittenObjects } from "./drift.ts";
 import { type KindName, kinds } from "./kinds.ts";
 import {
   componentLabel,
@@ -55,8 +55,6 @@ interface AnchorData {
 export interface Applied {
   /** What must be there before the agent can start; null: everything was applied. */
   waitingFor: string | null;
-  /** Objects as they are now. */
-  written: WrittenObjects;
   /** What somebody has changed and wants to keep; null: everything is as it should be, or was made so. */
   held: string[] | null;
 }
@@ -68,10 +66,16 @@ export interface ApplyGround {
 }
 
 /**
- * Makes the objects of a deployment so. May be called again at any time; what is as it should be is not touched.
+ * Makes the objects of a deployment so. May be called again at any time; what is as it should be is not touched. What was
+ * written is noted in `written`, also when it fails later.
  * @throws UnusableWorkload in words for the user; Superseded when a newer generation or session was here; KubeError.
  */
-export async function applyWorkload(ground: ApplyGround, workload: Workload, signal: AbortSignal): Promise<Applied> {
+export async function applyWorkload(
+  ground: ApplyGround,
+  workload: Workload,
+  written: WrittenObjects,
+  signal: AbortSignal,
+): Promise<Applied> {
   const { api, traits, policy } = ground;
   checkWorkload(workload, policy);
   const namespace = workload.cluster.namespace as string;
@@ -79,8 +83,7 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   if (before !== null) refuseForeign(before, workload);
   const known = before === null ? null : readAnchor(before);
   const wishes = before?.metadata.annotations ?? {};
-  const written = new WrittenObjects();
-  if (wishes[pausedAnnotation] === "true") return { waitingFor: null, written, held: [] };
+  if (wishes[pausedAnnotation] === "true") return { waitingFor: null, held: [] };
   if (before?.metadata.deletionTimestamp !== undefined) {
     refuseOlder(before, workload);
     before = await renewAnchor(api, before, signal);
@@ -96,7 +99,7 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   });
   if (before !== null && !isChanged && wishes[driftAnnotation] === "warn") {
     const held = await findDrift(api, [...data, ...rest].map(ownedBy(before)), signal);
-    return { waitingFor: null, written, held: held.length > 0 ? held : null };
+    return { waitingFor: null, held: held.length > 0 ? held : null };
   }
   const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
   const anchor = await applyAnchor(ground, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
@@ -111,12 +114,12 @@ export async function applyWorkload(ground: ApplyGround, workload: Workload, sig
   };
   await put(data);
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
-  if (waitingFor !== null) return { waitingFor, written, held: null };
+  if (waitingFor !== null) return { waitingFor, held: null };
   await put(rest);
   if (known !== null) await prune(ground, workload, [...data, ...rest], signal);
   const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
   await applyAnchor(ground, workload, anchor, noted, signal);
-  return { waitingFor: null, written, held: null };
+  return { waitingFor: null, held: null };
 }
 
 const isFirst = (known: AnchorData | null) => known === null || known.hash === "";

@@ -76,16 +76,18 @@ class KubernetesCluster implements ClusterCompute {
     const { deploymentId } = workload;
     const seen: WatchEvent[] = [];
     this.#applying.set(deploymentId, seen);
+    const written = new WrittenObjects();
+    let isWhole = false;
     try {
-      const applied = await applyWorkload(ground, placed, signal);
-      const isWhole = applied.waitingFor === null && applied.held === null;
-      const known = this.#written.get(deploymentId) ?? new WrittenObjects();
-      this.#written.set(deploymentId, isWhole ? applied.written : known.mergedWith(applied.written));
+      const applied = await applyWorkload(ground, placed, written, signal);
+      isWhole = applied.waitingFor === null && applied.held === null;
       return applied;
     } catch (error) {
       if (!(error instanceof KubeError) || error.status !== 403) throw error;
       throw new ForbiddenWorkload(`The cluster refuses it: ${error.message}`, { cause: error });
     } finally {
+      const known = this.#written.get(deploymentId) ?? new WrittenObjects();
+      this.#written.set(deploymentId, isWhole ? written : known.mergedWith(written));
       this.#applying.delete(deploymentId);
       for (const event of seen) this.#tell(deploymentId, event);
     }
