@@ -150,6 +150,36 @@ suite("databases, autoscalers and routes", () => {
     assert.match(cause?.message ?? "", /cannot shrink: the disk has 1024 Gi/);
   });
 
+  test("what keeps a database from starting fails the revision, with the reason; its image is pulled as those of agents are", async () => {
+    const postgresImage = "127.0.0.1:1/pull-fails:16";
+    await using place = await openPlace(world.plane, { postgresImage, imagePullSecrets: ["registry"] });
+    await addDisk(world.plane, `disk-${place.namespace}`);
+    const deploy = async (secrets: Record<string, string>) => {
+      const { deployment_id, slug } = place.controlPlane.assign({
+        deployment_id: randomUUID(),
+        target: newRun(place, undefined, {}, secrets),
+      });
+      const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+      return { slug, cause };
+    };
+    const { slug, cause } = await deploy({});
+    assert.equal(cause?.reason, "ImagePull");
+    assert.match(cause?.message ?? "", /127\.0\.0\.1:1\/pull-fails:16/);
+    for (const made of [
+      await place.get("StatefulSet", `${slug}-postgres`),
+      await place.get("Deployment", `${slug}-redis`),
+    ]) {
+      assert.match(JSON.stringify(made?.["spec"]), /"imagePullSecrets":\[\{"name":"registry"\}\]/);
+    }
+    await make(world.plane.admin, `/api/v1/namespaces/${place.namespace}/resourcequotas`, {
+      metadata: { name: "full" },
+      spec: { hard: { pods: "0" } },
+    });
+    const refused = await deploy({ REDIS_URI_CUSTOM: "redis://127.0.0.1:1" });
+    assert.equal(refused.cause?.reason, "Forbidden");
+    assert.match(refused.cause?.message ?? "", /exceeded quota: full/);
+  });
+
   test("what serves keeps its Redis and its service account until a revision without them serves", async () => {
     await using place = await openPlace(world.plane);
     const withRedis = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x" };

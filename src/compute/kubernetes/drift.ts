@@ -22,6 +22,10 @@ export class WrittenObjects {
     this.#objects.set(keyOf(living), writtenOf(living));
   }
 
+  has(kind: string, name: string): boolean {
+    return this.#objects.has(`${kind}/${name}`);
+  }
+
   /** What `newer` knows, and of the rest what we know. */
   mergedWith(newer: WrittenObjects): WrittenObjects {
     const merged = new WrittenObjects();

@@ -26,6 +26,11 @@ export interface KubernetesOptions {
   discoverMs?: number;
 }
 
+interface EventView {
+  message: string;
+  lastTimestamp: string;
+}
+
 const defaultDiscoverMs = 300_000;
 
 /** Last words of a container that ends again and again. */
@@ -105,7 +110,15 @@ class KubernetesCluster implements ClusterCompute {
       list<PodView>("Pod"),
       list<ClusterView["claims"][number]>("PersistentVolumeClaim"),
     ]);
-    const rollout = readRollout({ deployments, replicaSets, pods, claims });
+    const written = this.#written.get(deploymentId);
+    const view = {
+      ...{ replicaSets, pods, claims, refusals: await this.#refusals(key, { namespace, pods }, signal) },
+      // One that is left of a revision before says nothing of this one.
+      deployments: deployments.filter(({ metadata: { name, labels } }) => {
+        return labels?.[componentLabel] !== "redis" || written?.has("Deployment", name);
+      }),
+    };
+    const rollout = readRollout(view);
     const agents = pods.filter(({ metadata }) => ["server", "queue"].includes(metadata.labels?.[componentLabel] ?? ""));
     this.#forgetContainers(deploymentId);
     for (const pod of agents) {
@@ -200,6 +213,21 @@ class KubernetesCluster implements ClusterCompute {
     const seen = this.#applying.get(deploymentId);
     if (seen !== undefined) seen.push(event);
     else this.#changed(deploymentId, this.#written.get(deploymentId)?.isDrift(event.type, event.object) ?? false);
+  }
+
+  /** Unlike that of a Deployment, the status of a StatefulSet does not say why it has no pod; events do. */
+  async #refusals(
+    { deploymentId, slug }: ClusterKey,
+    { namespace, pods }: { namespace: string; pods: PodView[] },
+    signal: AbortSignal,
+  ): Promise<string[]> {
+    const name = `${slug}-postgres`;
+    const hasPod = pods.some(({ metadata }) => metadata.name === `${name}-0`);
+    if (hasPod || this.#written.get(deploymentId)?.has("StatefulSet", name) !== true) return [];
+    const fieldSelector = `involvedObject.kind=StatefulSet,involvedObject.name=${name},reason=FailedCreate`;
+    const { items } = await this.#options.api.list<EventView>("Event", namespace, { fieldSelector }, signal);
+    const last = items.toSorted((a, b) => (a.lastTimestamp < b.lastTimestamp ? -1 : 1)).at(-1);
+    return last === undefined ? [] : [last.message];
   }
 
   async #lastLines(namespace: string, { pod, container }: { pod: string; container: string }): Promise<string[]> {

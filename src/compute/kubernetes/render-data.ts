@@ -6,7 +6,7 @@ const redisPort = 6379;
 const postgresPort = 5432;
 
 /** The docs promise no user data in Redis: it has no disk, and a new one may begin empty. */
-export function renderRedis(workload: Workload, { redisImage }: ClusterPolicy): Manifest[] {
+export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest[] {
   const { slug, cluster, deploymentId } = workload;
   const name = `${slug}-redis`;
   const metadata = { name, namespace: cluster.namespace as string, labels: labelsOf(workload, "redis") };
@@ -14,7 +14,7 @@ export function renderRedis(workload: Workload, { redisImage }: ClusterPolicy): 
   const maxMemoryMib = Math.floor(cluster.sizes.redis.memoryLimitMib * 0.8);
   const container = {
     name: "redis",
-    image: redisImage,
+    image: policy.redisImage,
     args: [
       "--save",
       "",
@@ -31,7 +31,6 @@ export function renderRedis(workload: Workload, { redisImage }: ClusterPolicy): 
     readinessProbe: { tcpSocket: { port: "redis" }, periodSeconds: 5 },
     securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
   };
-  const pod = { automountServiceAccountToken: false, enableServiceLinks: false, containers: [container] };
   return [
     {
       apiVersion: "apps/v1",
@@ -41,7 +40,7 @@ export function renderRedis(workload: Workload, { redisImage }: ClusterPolicy): 
         replicas: 1,
         strategy: { type: "Recreate" },
         selector: { matchLabels: selector },
-        template: { metadata: { labels: metadata.labels }, spec: pod },
+        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy) },
       },
     },
     serviceOf(metadata, selector, redisPort, "redis"),
@@ -50,7 +49,7 @@ export function renderRedis(workload: Workload, { redisImage }: ClusterPolicy): 
 }
 
 /** PostgreSQL with one replica and a disk, where no operator is installed that does it better. */
-export function renderPostgres(workload: Workload, mode: DatabaseMode, { postgresImage }: ClusterPolicy): Manifest[] {
+export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: ClusterPolicy): Manifest[] {
   const { slug, cluster, deploymentId } = workload;
   const { database } = cluster.sizes;
   const name = `${slug}-postgres`;
@@ -60,7 +59,7 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, { postgre
   const selector = selectorOf(deploymentId, "postgres");
   const container = {
     name: "postgres",
-    image: postgresImage,
+    image: policy.postgresImage,
     args: ["-c", `max_connections=${database.connectionsMax}`, "-c", `shared_buffers=${sharedBuffersMib}MB`],
     env: [
       { name: "POSTGRES_USER", value: "agent" },
@@ -83,10 +82,7 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, { postgre
         serviceName: name,
         selector: { matchLabels: selector },
         persistentVolumeClaimRetentionPolicy: { whenDeleted: "Retain", whenScaled: "Retain" },
-        template: {
-          metadata: { labels: metadata.labels },
-          spec: { automountServiceAccountToken: false, enableServiceLinks: false, containers: [container] },
-        },
+        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy) },
         volumeClaimTemplates: [
           {
             metadata: { name: "data", labels: selector },
@@ -102,6 +98,14 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, { postgre
     onlyForAgents(workload, "postgres", postgresPort),
   ];
 }
+
+/** Its image may lie in a registry of the operator's as those of agents do. */
+const podOf = (container: object, { imagePullSecrets }: ClusterPolicy) => ({
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
+  containers: [container],
+});
 
 function cnpgCluster({ cluster }: Workload, metadata: Manifest["metadata"], sharedBuffersMib: number): Manifest {
   const { database } = cluster.sizes;

@@ -65,6 +65,8 @@ export interface ClusterView {
   replicaSets: { metadata: Metadata }[];
   pods: PodView[];
   claims: { metadata: Metadata; status?: { phase?: string } }[];
+  /** Why a database of ours has no pod, in the cluster's words; empty: it has one, or needs none. */
+  refusals: string[];
 }
 
 /** When a cause decides: at once, after it has been there for a while, or only when time is up anyway. */
@@ -89,11 +91,18 @@ const weights: Weight[] = ["now", "grace", "deadline"];
 
 /** How far the newest pod templates of a deployment are, and what keeps them from being ready. Pure. */
 export function readRollout(view: ClusterView): Rollout {
-  const parts = view.deployments.filter(({ metadata }) => {
-    return ["server", "queue"].includes(metadata.labels?.[componentLabel] ?? "");
-  });
-  const server = parts.find(({ metadata }) => metadata.labels?.[componentLabel] === "server");
-  const findings = [...parts.flatMap((part) => findingsOf(part, view)), ...findingsOfClaims(view)];
+  const isOf = (...components: string[]) => {
+    return ({ metadata }: { metadata: Metadata }) => components.includes(metadata.labels?.[componentLabel] ?? "");
+  };
+  const parts = view.deployments.filter(isOf("server", "queue"));
+  const server = parts.find(isOf("server"));
+  // Databases first: what keeps them keeps the agent.
+  const findings = [
+    ...findingsOfClaims(view),
+    ...view.refusals.map(refusedPods),
+    ...view.pods.filter(isOf("postgres")).flatMap(findingsOfPod),
+    ...[...view.deployments.filter(isOf("redis")), ...parts].flatMap((part) => findingsOf(part, view)),
+  ];
   return {
     revisionId: server?.spec.template.metadata.annotations?.[revisionAnnotation] ?? null,
     isReady: server !== undefined && parts.every(isRolledOut),
@@ -144,14 +153,14 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   const words = "The pods did not become ready in time.";
   return [
     ...ofPods,
-    ...(refused === undefined
-      ? []
-      : [finding("grace", "Forbidden", `The cluster refuses to make pods: ${refused.message}`)]),
+    ...(refused === undefined ? [] : [refusedPods(refused.message)]),
     ...(overdue === undefined
       ? []
       : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", `${words} ${overdue.message ?? ""}`.trim())]),
   ];
 }
+
+const refusedPods = (words = "") => finding("grace", "Forbidden", `The cluster refuses to make pods: ${words}`);
 
 function findingsOfPod(pod: PodView): Finding[] {
   const { name } = pod.metadata;
