@@ -119,7 +119,8 @@ export const ListenerFacts = Type.Object({
       pattern: "^https?://[^\\s]+$",
       maxLength: 512,
       description:
-        "Where its agents answer; `{slug}` stands for that of the deployment. Absent: under the server itself.",
+        "Where its agents answer; `{slug}` stands for that of the deployment, `{namespace:agents}` for the namespace that it " +
+        "was made for, or `agents` when it named none. Absent: under the server itself.",
     }),
   ),
   capabilities: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),

@@ -35,7 +35,8 @@ export async function startClusterReplica(
       // the same key in another cluster has another lease, and waits.
       const instanceId = elector.uid;
       // Without a way in from outside they answer inside the cluster.
-      const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${lease.namespace}.svc:8000` };
+      const namespace = namespaces.length > 1 ? `{namespace:${lease.namespace}}` : lease.namespace;
+      const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000` };
       const listener = createClusterListener({ ...common, cluster, instanceId, facts });
       leading = listener;
       listener.start();

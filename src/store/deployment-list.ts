@@ -314,13 +314,15 @@ function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): Raw
 
 /**
  * The few that can be at an address are looked up: by it, by the slug in it, and by what stands at the place of the slug
- * in the addresses of each data plane.
+ * in the addresses of each data plane; of one whose addresses have the namespace in them, all are.
  */
 function isAt(tenantId: string, { slug, customUrl }: { slug: string | null; customUrl: string }): RawBuilder<unknown> {
   const template = sql`(l.facts ->> 'agents_url')`;
   const around = sql`length(replace(${template}, '{slug}', ''))`;
   const times = sql`nullif((length(${template}) - ${around}) / 6, 0)`;
-  const agentsUrl = sql`(select replace(${template}, '{slug}', d.slug) from listeners l where l.id = d.listener_id)`;
+  const placed = sql`regexp_replace(${template}, '\\{namespace:([^}]*)\\}',
+    coalesce(d.source_config #>> '{listener_config,k8s_namespace}', '\\1'))`;
+  const agentsUrl = sql`(select replace(${placed}, '{slug}', d.slug) from listeners l where l.id = d.listener_id)`;
   return sql`d.id = any(array(
       select c.id from deployments c where c.tenant_id = ${tenantId} and c.source_config ->> 'custom_url' = ${customUrl}
       union all select c.id from deployments c where c.slug = ${slug}
@@ -329,6 +331,7 @@ function isAt(tenantId: string, { slug, customUrl }: { slug: string | null; cust
           on c.slug = substr(${customUrl}, strpos(${template}, '{slug}'), greatest(0, (length(${customUrl}) - ${around}) / ${times}))
        where l.builtin or l.tenant_id = ${tenantId}
       union all
-      select c.id from listeners l join deployments c on c.listener_id = l.id where ${template} = ${customUrl}))
+      select c.id from listeners l join deployments c on c.listener_id = l.id
+       where ${template} = ${customUrl} or (strpos(${template}, '{namespace:') > 0 and l.tenant_id = ${tenantId})))
     and coalesce(coalesce(d.source_config ->> 'custom_url', ${agentsUrl}) = ${customUrl}, d.slug = ${slug})`;
 }

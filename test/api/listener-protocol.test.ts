@@ -33,14 +33,14 @@ async function openListener(facts: object = {}): Promise<Opened> {
   return { id, key, epoch, call };
 }
 
-const deploy = async (listenerId: string) => {
+const deploy = async (listenerId: string, k8s_namespace?: string) => {
   const made = await t.ask({
     method: "POST",
     url: "/v2/deployments",
     payload: {
       name: `d-${randomUUID()}`,
       source: "external_docker",
-      source_config: { listener_id: listenerId },
+      source_config: { listener_id: listenerId, ...(k8s_namespace && { listener_config: { k8s_namespace } }) },
       source_revision_config: { image_uri: "127.0.0.1:1/bot:1" },
     },
   });
@@ -103,6 +103,22 @@ test("deployments answer where their data plane says, at once and in lists by ad
     (found.body as { resources: { id: string }[] }).resources.map((one) => one.id),
     [made.id],
   );
+});
+
+test("inside a cluster deployments answer in the namespace that they were made for, else in the listener's first one", async () => {
+  const { id } = await openListener({ agents_url: "http://{slug}.{namespace:agents}.svc:8000" });
+  for (const [namespace, place] of [
+    [undefined, "agents"],
+    ["staging", "staging"],
+  ] as const) {
+    const made = await deploy(id, namespace);
+    assert.match(made.url, new RegExp(`^http://d-[0-9a-f-]+\\.${place}\\.svc:8000$`));
+    const found = await t.ask({ method: "GET", url: `/v2/deployments?url=${encodeURIComponent(made.url)}` });
+    assert.deepEqual(
+      (found.body as { resources: { id: string }[] }).resources.map((one) => one.id),
+      [made.id],
+    );
+  }
 });
 
 test("a heartbeat says when the key that is used ends, once there is a newer one", async () => {

@@ -139,6 +139,24 @@ test("of two clusters with the same listener key one is let in, and the other on
   await says(second, "listener session opened");
 });
 
+test("without an address of their own the agents of several namespaces answer each in its own", async () => {
+  const namespaces = [await world.plane.newNamespace(), await world.plane.newNamespace()];
+  for (const namespace of namespaces) await grant(world.plane, namespace);
+  await using site = await openSite(namespaces);
+  await says(await site.start(world.plane), "listener session opened");
+  for (const [index, namespace] of namespaces.entries()) {
+    const listener_config = index === 0 ? null : { k8s_namespace: namespace };
+    const { url } = await site.server.client.createDeployment({
+      body: {
+        ...{ name: `placed-${index}`, source: "external_docker" },
+        source_config: { listener_id: site.listener_id, listener_config },
+        source_revision_config: { image_uri: "127.0.0.1:1/agent:1" },
+      },
+    });
+    assert.match(url ?? "", new RegExp(`^http://placed-${index}-[0-9a-f]{8}\\.${namespace}\\.svc:8000$`));
+  }
+});
+
 const says = (replica: ListenerProgram, words: string) => eventually(replica.logged, (log) => log.includes(words));
 
 /** A control plane, and listener programs with the one key that it gave out. */
