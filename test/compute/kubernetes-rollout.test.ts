@@ -14,6 +14,7 @@ const seenByNobody: ClusterView = {
   replicaSets: [replicaSetOf("a1", 1)],
   pods: [podOf("first", "a1")],
   claims: [],
+  refusals: [],
 };
 
 test("what kept the revision before from starting is no trouble of the one that was just written", () => {
@@ -37,6 +38,16 @@ test("its own troubles are told, as grave as they are", () => {
   assert.deepEqual(
     late.findings.map(({ weight, cause }) => [weight, cause.reason]),
     [["now", "NotHealthy"]],
+  );
+});
+
+test("a rollout that somebody has paused is told with how it goes on: nothing else would say why it takes so long", () => {
+  const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  paused.spec.paused = true;
+  const { findings } = readRollout({ ...seenByNobody, deployments: [paused], pods: [] });
+  assert.deepEqual(
+    findings.map(({ weight, cause }) => [weight, cause.message]),
+    [["deadline", "The rollout is paused in the cluster. To go on: kubectl rollout resume deployment/agent"]],
   );
 });
 

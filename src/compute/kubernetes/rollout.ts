@@ -19,7 +19,7 @@ interface Condition {
 
 export interface DeploymentView {
   metadata: Metadata;
-  spec: { replicas?: number; template: { metadata: { annotations?: Record<string, string> } } };
+  spec: { replicas?: number; paused?: boolean; template: { metadata: { annotations?: Record<string, string> } } };
   status?: {
     observedGeneration?: number;
     replicas?: number;
@@ -151,7 +151,12 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   const inTime = newestPods(deployment, view).flatMap(findingsOfPod);
   const ofPods = overdue === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
   const words = "The pods did not become ready in time.";
+  const resume = `kubectl rollout resume deployment/${deployment.metadata.name}`;
   return [
+    // Its controller waits as long, and never says that it is late.
+    ...(deployment.spec.paused === true
+      ? [finding("deadline", "NotHealthy", `The rollout is paused in the cluster. To go on: ${resume}`)]
+      : []),
     ...ofPods,
     ...(refused === undefined ? [] : [refusedPods(refused.message)]),
     ...(overdue === undefined
