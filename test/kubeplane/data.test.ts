@@ -97,6 +97,21 @@ suite("data of a deployment that is deleted", () => {
     assert.deepEqual([disk?.metadata.deletionTimestamp, disk?.metadata.ownerReferences], [undefined, undefined]);
   });
 
+  test("retain: the password stays also where somebody has deleted the anchor before", async () => {
+    await using place = await openPlace(world.plane, { dataPolicy: "retain" });
+    const { deployment_id, slug } = await deployed(place);
+    const key = { namespace: place.namespace, name: slug };
+    const body = { metadata: { annotations: { "pierhead.dev/paused": "true" } } };
+    await world.plane.admin.patch("ConfigMap", key, body, soon());
+    await world.plane.admin.remove("ConfigMap", key, {}, soon());
+    deleteIt(place, deployment_id);
+    await place.reported(deployment_id, ({ deleted }) => deleted);
+    await assertOnlyDataIsLeft(place, slug);
+    // The garbage collector takes a moment.
+    await sleep(3_000);
+    await assertPasswordIsLeft(place, slug);
+  });
+
   test("snapshot: a cluster that cannot says so and the disk waits; the disk goes only once its snapshot can be used", async () => {
     await using place = await openPlace(world.plane, { dataPolicy: "snapshot", snapshotClass: "fast" });
     const { deployment_id, slug } = await deployed(place);

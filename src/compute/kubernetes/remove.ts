@@ -48,12 +48,14 @@ async function takeAway(
     const words = `The annotation ${dataAnnotation} of the ConfigMap ${anchor.metadata.name} is none of`;
     return { because: `${words} ${dataPolicies.join(", ")}. Correct it, and the deletion goes on.` };
   }
-  if (anchor.metadata.deletionTimestamp === undefined) await begin(ground, anchor, policy, signal);
-  else if (!(await removeChildren(ground, anchor.metadata.namespace, query, signal))) {
-    const waiting = await settleData({ ...ground, anchor, signal }, policy);
-    if (waiting !== null) return waiting;
-    await removeRest(ground, anchor, policy, signal);
-  }
+  const isBegun = anchor.metadata.deletionTimestamp !== undefined;
+  const isAnyLeft = isBegun && (await removeChildren(ground, anchor.metadata.namespace, query, signal));
+  // Somebody else may have begun it, in the way in which all that the anchor owns goes with it.
+  if (!isBegun || (isAnyLeft && policy !== "delete")) await begin(ground, anchor, policy, signal);
+  if (!isBegun || isAnyLeft) return { because: null };
+  const waiting = await settleData({ ...ground, anchor, signal }, policy);
+  if (waiting !== null) return waiting;
+  await removeRest(ground, anchor, policy, signal);
   return { because: null };
 }
 
