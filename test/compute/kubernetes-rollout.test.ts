@@ -41,6 +41,23 @@ test("its own troubles are told, as grave as they are", () => {
   );
 });
 
+test("what a busy node says of a container and takes back by itself is waited for", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const weightOf = (reason: string, message: string) => {
+    const pod = podOf("second", "b2");
+    for (const status of pod.status.containerStatuses ?? []) status.state = { waiting: { reason, message } };
+    const view = { ...seenByNobody, deployments: [inTime], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ weight }) => weight);
+  };
+  const unsynced = "failed to sync secret cache: timed out waiting for the condition";
+  assert.deepEqual(weightOf("CreateContainerConfigError", unsynced), ["grace"]);
+  assert.deepEqual(weightOf("CreateContainerError", "context deadline exceeded"), ["grace"]);
+  const reserved = 'failed to reserve container name "api-server_a_0": name "api-server_a_0" is reserved for "818fcf"';
+  assert.deepEqual(weightOf("CreateContainerError", reserved), ["grace"]);
+  assert.deepEqual(weightOf("CreateContainerConfigError", 'secret "theirs" not found'), ["now"]);
+  assert.deepEqual(weightOf("InvalidImageName", "couldn't parse image name"), ["now"]);
+});
+
 test("a rollout that somebody has paused is told with how it goes on: nothing else would say why it takes so long", () => {
   const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   paused.spec.paused = true;

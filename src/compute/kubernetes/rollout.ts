@@ -186,6 +186,9 @@ const startReasons = [
   ...["ErrImageNeverPull", "StartError", "PreCreateHookError"],
 ];
 
+/** A node that has too much to do says so for a moment, under the same reasons, and tries again. */
+const passing = /timed out|deadline exceeded|failed to sync|is reserved for/i;
+
 function findingOfContainer(pod: string, status: ContainerStatus, isInit: boolean): Finding[] {
   const { waiting } = status.state ?? {};
   const ended = status.lastState?.terminated ?? status.state?.terminated;
@@ -195,7 +198,8 @@ function findingOfContainer(pod: string, status: ContainerStatus, isInit: boolea
     return [finding("grace", "ImagePull", `The image ${status.image} cannot be pulled: ${message}`)];
   }
   if (startReasons.includes(reason)) {
-    return [finding("now", "StartError", `The container '${status.name}' cannot be started: ${reason}: ${message}`)];
+    const words = `The container '${status.name}' cannot be started: ${reason}: ${message}`;
+    return [finding(passing.test(message) ? "grace" : "now", "StartError", words)];
   }
   if (ended === undefined || ended.exitCode === 0 || (reason !== "CrashLoopBackOff" && status.restartCount < 2))
     return [];
