@@ -58,6 +58,24 @@ test("what a busy node says of a container and takes back by itself is waited fo
   assert.deepEqual(weightOf("InvalidImageName", "couldn't parse image name"), ["now"]);
 });
 
+test("a server that ends well again and again has ended; an init container that came through in the end has not failed", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const causesOf = (status: Partial<PodView["status"]>) => {
+    const pod = podOf("second", "b2");
+    pod.status = { phase: "Pending", ...status };
+    const view = { ...seenByNobody, deployments: [inTime], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ cause }) => [cause.reason, cause.exit_code]);
+  };
+  const container = (parts: object) => [{ name: "a", image: "agent:1", restartCount: 3, ...parts }];
+  const ended = (exitCode: number) => ({ terminated: { exitCode } });
+  const loops = { state: { waiting: { reason: "CrashLoopBackOff" } } };
+  assert.deepEqual(causesOf({ containerStatuses: container({ ...loops, lastState: ended(0) }) }), [["Exited", 0]]);
+  assert.deepEqual(causesOf({ initContainerStatuses: container({ state: ended(0), lastState: ended(1) }) }), []);
+  assert.deepEqual(causesOf({ initContainerStatuses: container({ ...loops, lastState: ended(1) }) }), [
+    ["InitFailed", 1],
+  ]);
+});
+
 test("a rollout that somebody has paused is told with how it goes on: nothing else would say why it takes so long", () => {
   const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   paused.spec.paused = true;

@@ -201,8 +201,10 @@ function findingOfContainer(pod: string, status: ContainerStatus, isInit: boolea
     const words = `The container '${status.name}' cannot be started: ${reason}: ${message}`;
     return [finding(passing.test(message) ? "grace" : "now", "StartError", words)];
   }
-  if (ended === undefined || ended.exitCode === 0 || (reason !== "CrashLoopBackOff" && status.restartCount < 2))
-    return [];
+  const isLoop = reason === "CrashLoopBackOff";
+  if (ended === undefined || (!isLoop && (ended.exitCode === 0 || status.restartCount < 2))) return [];
+  // It tried again, and has done its work since.
+  if (isInit && status.state?.terminated?.exitCode === 0) return [];
   const crashed = { pod, container: status.name };
   const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
   if (ended.reason === "OOMKilled") {
