@@ -74,6 +74,20 @@ test("a database whose password somebody deleted gets no other one, which would 
   await place.reported(deployment_id, ({ serving_revision_id: id }) => id === again.revision_id);
 });
 
+test("a Redis whose password somebody deleted is made anew with another one", async () => {
+  await using place = await openPlace(world.plane);
+  const secrets = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x" };
+  const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, secrets));
+  const key = { namespace: place.namespace, name: `${slug}-redis` };
+  const began = (await place.get("Deployment", key.name))?.metadata.uid;
+  await world.plane.admin.remove("Secret", key, {}, soon());
+  const next = newRun(place, "127.0.0.1:1/agent:2", {}, secrets);
+  place.controlPlane.assign({ deployment_id, target: next });
+  await place.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+  assert.ok(await place.get("Secret", key.name));
+  assert.notEqual((await place.get("Deployment", key.name))?.metadata.uid, began);
+});
+
 suite("data of a deployment that is deleted", () => {
   test("retain: disk and password stay, found by their label; all else goes. An annotation comes before the listener's policy", async () => {
     await using place = await openPlace(world.plane, { dataPolicy: "delete" });

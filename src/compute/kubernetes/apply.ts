@@ -1,6 +1,7 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { type ApiServer, fieldManager, KubeError } from "./api-server.ts";
 import { checkWorkload } from "./check-workload.ts";
+import { createSecrets } from "./create-secrets.ts";
 import { findDrift, type WrittenObjects } from "./drift.ts";
 import { type KindName, kinds } from "./kinds.ts";
 import {
@@ -13,7 +14,7 @@ import {
   secretNameOf,
   teardownFinalizer,
 } from "./names.ts";
-import { hasOwnDatabase, needsRedis, render, selectorText } from "./render.ts";
+import { hasOwnDatabase, render, selectorText } from "./render.ts";
 import { renewAnchor } from "./renew-anchor.ts";
 import { growStorage, onDisksThatGrew } from "./storage.ts";
 import {
@@ -217,54 +218,6 @@ async function applyAnew(api: ApiServer, manifest: Manifest, signal: AbortSignal
     if (!(error instanceof KubeError) || (error.status !== 422 && error.status !== 400)) throw error;
     throw new UnusableWorkload(`The cluster refuses the ${manifest.kind} of this revision: ${error.message}`);
   }
-}
-
-async function createSecrets(
-  api: ApiServer,
-  workload: Workload,
-  database: DatabaseMode,
-  owned: (manifest: Manifest) => Manifest,
-  signal: AbortSignal,
-): Promise<void> {
-  const { slug, cluster, secrets } = workload;
-  const secret = (name: string, stringData: Record<string, string>): Manifest => ({
-    apiVersion: "v1",
-    kind: "Secret",
-    metadata: { name, namespace: cluster.namespace as string, labels: labelsOf(workload, "server") },
-    type: "Opaque",
-    immutable: true,
-    stringData,
-  });
-  const password = randomBytes(24).toString("base64url");
-  const made = [secret(secretNameOf(workload), secrets)];
-  if (database === "plain") {
-    const host = `${slug}-postgres`;
-    const uri = `postgresql://agent:${password}@${host}:5432/agent`;
-    const opening = secret(host, { password, username: "agent", uri });
-    await refuseLostPassword(api, workload, opening, signal);
-    made.push(opening);
-  }
-  if (needsRedis(workload))
-    made.push(secret(`${slug}-redis`, { password, uri: `redis://:${password}@${slug}-redis:6379` }));
-  for (const one of made) await api.create(owned(one), signal);
-}
-
-/** A database keeps the password that its disk began with: one that is made later opens nothing. @throws ForbiddenWorkload */
-async function refuseLostPassword(
-  api: ApiServer,
-  { deploymentId }: Workload,
-  secret: Manifest,
-  signal: AbortSignal,
-): Promise<void> {
-  const { name, namespace } = secret.metadata;
-  const query = { labelSelector: selectorText(deploymentId) };
-  if ((await api.list("PersistentVolumeClaim", namespace, query, signal)).items.length === 0) return;
-  // Whether it is there cannot be asked otherwise: we may not read it.
-  if (!(await api.create(secret, signal, { dryRun: true }))) return;
-  throw new ForbiddenWorkload(
-    `The Secret ${name} is gone, and with it the password of the database. Put it back, or set another one in the database ` +
-      "and make the Secret with it (docs/kubernetes.md).",
-  );
 }
 
 /**
