@@ -86,6 +86,17 @@ test("a rollout that somebody has paused is told with how it goes on: nothing el
   );
 });
 
+test("a server that somebody has scaled to none is not ready, and it is told how it goes on", () => {
+  const stopped = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  stopped.spec.replicas = 0;
+  stopped.status = { observedGeneration: 2, replicas: 0, updatedReplicas: 0, availableReplicas: 0 };
+  const { isReady, findings } = readRollout({ ...seenByNobody, deployments: [stopped], pods: [] });
+  assert.equal(isReady, false);
+  assert.match(findings[0]?.cause.message ?? "", /scaled to none in the cluster.*kubectl scale deployment\/agent/);
+  stopped.metadata.labels = { [componentLabel]: "queue" };
+  assert.deepEqual(readRollout({ ...seenByNobody, deployments: [stopped], pods: [] }).findings, []);
+});
+
 function deploymentOf(
   revisionId: string,
   state: { generation: number; observedGeneration: number; isOverdue?: boolean },

@@ -95,7 +95,7 @@ export function readRollout(view: ClusterView): Rollout {
     return ({ metadata }: { metadata: Metadata }) => components.includes(metadata.labels?.[componentLabel] ?? "");
   };
   const parts = view.deployments.filter(isOf("server", "queue"));
-  const server = parts.find(isOf("server"));
+  const server = parts.find(isServer);
   // Databases first: what keeps them keeps the agent.
   const findings = [
     ...findingsOfClaims(view),
@@ -112,7 +112,8 @@ export function readRollout(view: ClusterView): Rollout {
 
 function isRolledOut(deployment: DeploymentView): boolean {
   const { spec, status = {} } = deployment;
-  const wanted = spec.replicas ?? 1;
+  // An autoscaler leaves a server alone that somebody has scaled to none.
+  const wanted = Math.max(spec.replicas ?? 1, isServer(deployment) ? 1 : 0);
   const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
   return isSeen(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted;
 }
@@ -140,6 +141,20 @@ function newestPods({ metadata, spec }: DeploymentView, { replicaSets, pods }: C
   );
 }
 
+const isServer = ({ metadata }: DeploymentView) => metadata.labels?.[componentLabel] === "server";
+
+/** What somebody has told the cluster's own controllers, which then wait for as long and never say that they are late. */
+function findingsOfOrders(deployment: DeploymentView): Finding[] {
+  const { spec, metadata } = deployment;
+  const isStopped = spec.replicas === 0 && isServer(deployment);
+  if (!isStopped && spec.paused !== true) return [];
+  const what = isStopped ? "The server is scaled to none" : "The rollout is paused";
+  const command = isStopped
+    ? `kubectl scale deployment/${metadata.name} --replicas=1`
+    : `kubectl rollout resume deployment/${metadata.name}`;
+  return [finding("deadline", "NotHealthy", `${what} in the cluster. To go on: ${command}`)];
+}
+
 function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   if (!isSeen(deployment)) return [];
   const conditions = deployment.status?.conditions ?? [];
@@ -151,12 +166,8 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   const inTime = newestPods(deployment, view).flatMap(findingsOfPod);
   const ofPods = overdue === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
   const words = "The pods did not become ready in time.";
-  const resume = `kubectl rollout resume deployment/${deployment.metadata.name}`;
   return [
-    // Its controller waits as long, and never says that it is late.
-    ...(deployment.spec.paused === true
-      ? [finding("deadline", "NotHealthy", `The rollout is paused in the cluster. To go on: ${resume}`)]
-      : []),
+    ...findingsOfOrders(deployment),
     ...ofPods,
     ...(refused === undefined ? [] : [refusedPods(refused.message)]),
     ...(overdue === undefined
