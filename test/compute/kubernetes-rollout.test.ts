@@ -15,6 +15,7 @@ const seenByNobody: ClusterView = {
   pods: [podOf("first", "a1")],
   claims: [],
   refusals: [],
+  nowMs: Date.parse("2026-01-01T00:10:00Z"),
 };
 
 test("what kept the revision before from starting is no trouble of the one that was just written", () => {
@@ -74,6 +75,21 @@ test("a server that ends well again and again has ended; an init container that 
   assert.deepEqual(causesOf({ initContainerStatuses: container({ ...loops, lastState: ended(1) }) }), [
     ["InitFailed", 1],
   ]);
+});
+
+test("a server that has crashed and runs since a while has until the deadline to get ready", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const foundOf = (startedAt: string, deployment = inTime) => {
+    const pod = podOf("second", "b2");
+    const states = { state: { running: { startedAt } }, lastState: { terminated: { exitCode: 1 } } };
+    pod.status = { containerStatuses: [{ name: "api-server", image: "agent:1", restartCount: 2, ...states }] };
+    const view = { ...seenByNobody, deployments: [deployment], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ weight, cause }) => [weight, cause.reason])[0];
+  };
+  assert.deepEqual(foundOf("2026-01-01T00:09:55Z"), ["grace", "Exited"]);
+  assert.deepEqual(foundOf("2026-01-01T00:07:00Z"), ["deadline", "Exited"]);
+  const overdue = deploymentOf("second", { generation: 2, observedGeneration: 2 });
+  assert.deepEqual(foundOf("2026-01-01T00:07:00Z", overdue), ["now", "Exited"]);
 });
 
 test("a rollout that somebody has paused is told with how it goes on: nothing else would say why it takes so long", () => {

@@ -111,8 +111,9 @@ class KubernetesCluster implements ClusterCompute {
       list<ClusterView["claims"][number]>("PersistentVolumeClaim"),
     ]);
     const written = this.#written.get(deploymentId);
+    const refusals = await this.#refusals(key, { namespace, pods }, signal);
     const view = {
-      ...{ replicaSets, pods, claims, refusals: await this.#refusals(key, { namespace, pods }, signal) },
+      ...{ replicaSets, pods, claims, refusals, nowMs: Date.now() },
       // One that is left of a revision before says nothing of this one.
       deployments: deployments.filter(({ metadata: { name, labels } }) => {
         return labels?.[componentLabel] !== "redis" || written?.has("Deployment", name);

@@ -67,6 +67,8 @@ export interface ClusterView {
   claims: { metadata: Metadata; status?: { phase?: string } }[];
   /** Why a database of ours has no pod, in the cluster's words; empty: it has one, or needs none. */
   refusals: string[];
+  /** When it was looked at, by our clock. */
+  nowMs: number;
 }
 
 /** When a cause decides: at once, after it has been there for a while, or only when time is up anyway. */
@@ -100,7 +102,7 @@ export function readRollout(view: ClusterView): Rollout {
   const findings = [
     ...findingsOfClaims(view),
     ...view.refusals.map(refusedPods),
-    ...view.pods.filter(isOf("postgres")).flatMap(findingsOfPod),
+    ...view.pods.filter(isOf("postgres")).flatMap((pod) => findingsOfPod(pod, view)),
     ...[...view.deployments.filter(isOf("redis")), ...parts].flatMap((part) => findingsOf(part, view)),
   ];
   return {
@@ -163,7 +165,7 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
     ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
   );
   // Nothing of what may still pass has passed in time.
-  const inTime = newestPods(deployment, view).flatMap(findingsOfPod);
+  const inTime = newestPods(deployment, view).flatMap((pod) => findingsOfPod(pod, view));
   const ofPods = overdue === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
   const words = "The pods did not become ready in time.";
   return [
@@ -178,7 +180,7 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
 
 const refusedPods = (words = "") => finding("grace", "Forbidden", `The cluster refuses to make pods: ${words}`);
 
-function findingsOfPod(pod: PodView): Finding[] {
+function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
   const { name } = pod.metadata;
   const scheduled = pod.status.conditions?.find(({ type }) => type === "PodScheduled");
   const isUnplaced = scheduled?.status === "False";
@@ -186,8 +188,10 @@ function findingsOfPod(pod: PodView): Finding[] {
     ...(isUnplaced
       ? [finding("deadline", "Unschedulable", `No node has room for a pod: ${scheduled.message ?? scheduled.reason}`)]
       : []),
-    ...(pod.status.initContainerStatuses ?? []).flatMap((status) => findingOfContainer(name, status, true)),
-    ...(pod.status.containerStatuses ?? []).flatMap((status) => findingOfContainer(name, status, false)),
+    ...(pod.status.initContainerStatuses ?? []).flatMap((one) =>
+      findingOfContainer(name, one, { isInit: true, nowMs }),
+    ),
+    ...(pod.status.containerStatuses ?? []).flatMap((one) => findingOfContainer(name, one, { isInit: false, nowMs })),
   ];
 }
 
@@ -197,10 +201,19 @@ const startReasons = [
   ...["ErrImageNeverPull", "StartError", "PreCreateHookError"],
 ];
 
+/** What has run for so long since it ended the last time may only take long to get ready; clocks of nodes are some seconds off. */
+const calmMs = 60_000;
+const isCalm = ({ state }: ContainerStatus, nowMs: number) =>
+  state?.running !== undefined && nowMs - Date.parse(state.running.startedAt) > calmMs;
+
 /** A node that has too much to do says so for a moment, under the same reasons, and tries again. */
 const passing = /timed out|deadline exceeded|failed to sync|is reserved for/i;
 
-function findingOfContainer(pod: string, status: ContainerStatus, isInit: boolean): Finding[] {
+function findingOfContainer(
+  pod: string,
+  status: ContainerStatus,
+  { isInit, nowMs }: { isInit: boolean; nowMs: number },
+): Finding[] {
   const { waiting } = status.state ?? {};
   const ended = status.lastState?.terminated ?? status.state?.terminated;
   const reason = waiting?.reason ?? "";
@@ -217,13 +230,14 @@ function findingOfContainer(pod: string, status: ContainerStatus, isInit: boolea
   // It tried again, and has done its work since.
   if (isInit && status.state?.terminated?.exitCode === 0) return [];
   const crashed = { pod, container: status.name };
+  const weight = isCalm(status, nowMs) ? "deadline" : "grace";
   const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
   if (ended.reason === "OOMKilled") {
     const words = `${what} was killed for using more memory than its limit. Raise the limit in resource_spec.`;
-    return [{ ...finding("grace", "OutOfMemory", words, ended.exitCode), crashed }];
+    return [{ ...finding(weight, "OutOfMemory", words, ended.exitCode), crashed }];
   }
   const words = `${what} ends again and again, with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
-  return [{ ...finding("grace", isInit ? "InitFailed" : "Exited", words, ended.exitCode), crashed }];
+  return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", words, ended.exitCode), crashed }];
 }
 
 function findingsOfClaims({ claims }: ClusterView): Finding[] {
