@@ -2,7 +2,7 @@ import type { ClusterCompute, Trouble } from "../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../contract/assignment.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { type Clock, doubledMs } from "./clock.ts";
-import { causeOf, notForClusters, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
+import { causeOf, notForClusters, refusalOf, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
 import { withDeadline } from "./deadline.ts";
 import { Drift } from "./drift.ts";
 import type { Snapshot } from "./report.ts";
@@ -71,9 +71,6 @@ const heldLookMs = 15_000;
 const passesMax = 8;
 const passTimeoutMs = 120_000;
 const retryBounds = { firstMs: 1_000, maxMs: 60_000 };
-
-/** A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is. */
-const forbidden = ["grace", "Forbidden"] as const;
 
 /** Beyond the start deadline, which the cluster's own controller is to notice first. */
 const overdueGraceMs = 30_000;
@@ -344,11 +341,10 @@ export class ClusterFleet {
     try {
       return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
     } catch (error) {
-      const { name } = error as Error;
-      if (name === "Superseded" && !signal.aborted) this.#options.onStale(error as Error);
-      if (name !== "UnusableWorkload" && name !== "ForbiddenWorkload") throw error;
-      const [weight, reason] = name === "UnusableWorkload" ? (["now", "StartError"] as const) : forbidden;
-      return { refusal: { weight, cause: causeOf(reason, explain(error)) } };
+      if ((error as Error).name === "Superseded" && !signal.aborted) this.#options.onStale(error as Error);
+      const refusal = refusalOf(error);
+      if (refusal === null) throw error;
+      return { refusal };
     }
   }
 

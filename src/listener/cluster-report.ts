@@ -1,5 +1,6 @@
 import type { ClusterSight, Trouble, Workload } from "../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../contract/assignment.ts";
+import { explain } from "../telemetry/log.ts";
 import type { Drift } from "./drift.ts";
 import type { Snapshot } from "./report.ts";
 
@@ -15,6 +16,15 @@ export const notForClusters: Trouble = {
     "This listener runs a cluster, and the deployment was made for another kind. Deploy an image to it.",
   ),
 };
+
+/** Why the cluster does not take a workload as it is; null: something else went wrong. */
+export function refusalOf(error: unknown): Trouble | null {
+  const { name } = error as Error;
+  if (name === "UnusableWorkload") return { weight: "now", cause: causeOf("StartError", explain(error)) };
+  // A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is.
+  if (name === "ForbiddenWorkload") return { weight: "grace", cause: causeOf("Forbidden", explain(error)) };
+  return null;
+}
 
 /** How far a deployment is, as its listener knows it. */
 interface Standing {
