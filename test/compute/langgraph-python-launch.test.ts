@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -68,4 +68,29 @@ test("variables come from the configuration or its file; a path without credenti
   assert.equal(listed.options.healthPath, "/ok");
   assert.equal((await launch({ graphs, http: { disable_meta: true } })).options.healthPath, null);
   assert.deepEqual((await launch({ graphs }, {}, "langgraph.json")).options.directory, []);
+});
+
+test("a file of variables that is a link out of the source is not read: it would be another's, or this server's own", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-launch-"));
+  const source = path.join(directory, "source");
+  const config = JSON.stringify({ graphs: { a: "./a.py:g" }, env: "./.env" });
+  const start = { runner: "langgraph-python", environment_dir: "/env", packages_dir: ".p" } as const;
+  const variables = async (link: string) => {
+    await mkdir(path.join(source, "shared"), { recursive: true });
+    await writeFile(path.join(source, "langgraph.json"), config);
+    await writeFile(path.join(source, "shared/.env"), "A=own\n");
+    await symlink(link, path.join(source, ".env"));
+    const { env } = pythonLaunch(source, { ...start, config_path: "langgraph.json" });
+    await rm(source, { recursive: true });
+    return env;
+  };
+  try {
+    await writeFile(path.join(directory, "operator.env"), "A=secret\n");
+    assert.equal((await variables("shared/.env"))["A"], "own");
+    assert.equal((await variables("../operator.env"))["A"], undefined);
+    assert.equal((await variables(path.join(directory, "operator.env")))["A"], undefined);
+    assert.deepEqual(await variables("/proc/self/environ"), await variables("nowhere"));
+  } finally {
+    await rm(directory, { recursive: true });
+  }
 });

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import type { StartPlan } from "../../contract/assignment.ts";
@@ -42,7 +42,10 @@ export function pythonLaunch(
     serverEnvironment: serverEnvironment(config, directory),
     healthPath: config.http?.disable_meta === true ? null : "/ok",
   };
-  return { options, env: { ...ownEnvironment(config, directory), ...processEnvironment(start.environment_dir) } };
+  return {
+    options,
+    env: { ...ownEnvironment(config, directory, artifactDir), ...processEnvironment(start.environment_dir) },
+  };
 }
 
 /** The directory of langgraph.json and each local dependency; of a package without a project file its parent, too. */
@@ -95,12 +98,21 @@ function moveEntry(entry: string, directory: string): string {
 }
 
 /** What langgraph.json says and nobody else does. The file is often not part of the source. */
-function ownEnvironment(config: LanggraphConfig, directory: string): Record<string, string> {
+function ownEnvironment(config: LanggraphConfig, directory: string, artifactDir: string): Record<string, string> {
   const found = environmentOf(config);
   if ("variables" in found) return Object.fromEntries(found.variables);
-  const file = path.join(directory, found.file);
-  const read = existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
+  const read = parseEnv(readInside(path.join(directory, found.file), artifactDir));
   return Object.fromEntries(Object.entries(read).filter((entry): entry is [string, string] => entry[1] !== undefined));
+}
+
+/**
+ * A repository may hold links to anywhere, and whoever reads here may read more than whoever wrote it: the environment of
+ * this server, for one. @returns "" for a file that is not there, or not in the artifact
+ */
+function readInside(file: string, artifactDir: string): string {
+  if (!existsSync(file)) return "";
+  const real = realpathSync(file);
+  return real.startsWith(realpathSync(artifactDir) + path.sep) ? readFileSync(real, "utf8") : "";
 }
 
 /** Runs at a time as in other agent servers (contract 7.2); calls that block are a matter of the agent, not an error. */
