@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { agentPort, labelsOf, recordOf } from "../../src/compute/docker/container.ts";
+import { agentPort, labels, labelsOf, recordOf } from "../../src/compute/docker/container.ts";
 import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
 import { type Note, Notes } from "../../src/compute/docker/notes.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -18,6 +18,7 @@ const installationId = randomUUID();
 const spec = anySpec({ kind: "image", digest: "agent:1", uri: "agent:1", health_path: "/ok", rollout: "rolling" });
 const stray = {
   Id: "stray",
+  Names: [`/pierhead-${installationId.slice(0, 8)}-${spec.replicaId}`],
   State: "created",
   Labels: labelsOf(recordOf(spec, { memory: "", cpu: "" }), installationId),
   Ports: [],
@@ -41,6 +42,20 @@ test("a container that nobody wants and that does not go keeps neither a look wa
     (count) => count > 0,
   );
   await openOn(context, answer);
+});
+
+test("the labels of a Dockerfile make no replica of what runs while it is built, nor keep all others from being seen", {
+  timeout: 20_000,
+}, async (context) => {
+  const removals: string[] = [];
+  const forged = { ...stray, Id: "building", Names: ["/epic_edison"], State: "running" };
+  const containers = [{ ...forged, Labels: { ...forged.Labels, [labels.facts]: "{" } }];
+  const compute = await openOn(context, (request, response) => {
+    if (request.method === "DELETE") removals.push(request.url ?? "");
+    return answerOf({ containers }, request, response);
+  });
+  assert.deepEqual(await compute.observe(soon()), []);
+  assert.deepEqual(removals, []);
 });
 
 test("what a start leaves behind when the engine goes away in the middle is removed later, with its network", {
@@ -74,7 +89,8 @@ test("replicas that were killed with their machine are looked at together, not o
 }, async (context) => {
   const containers = Array.from({ length: 10 }, (_, index) => {
     const record = recordOf({ ...spec, replicaId: `killed-${index}` }, { memory: "", cpu: "" });
-    return { Id: record.replicaId, State: "exited", Labels: labelsOf(record, installationId), Ports: [] };
+    const Names = [`/pierhead-${installationId.slice(0, 8)}-${record.replicaId}`];
+    return { Id: record.replicaId, Names, State: "exited", Labels: labelsOf(record, installationId), Ports: [] };
   });
   // None is answered before all have been asked about.
   const asked = new Set<string>();
@@ -98,7 +114,7 @@ test("a container that somebody stopped and started again has ended: nobody is s
   let port = 40_001;
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     const Ports = [{ PrivatePort: agentPort, PublicPort: port }];
-    const listed = { Id: "agent", State: "running", Labels: labelsOf(record, installationId), Ports };
+    const listed = { ...stray, Id: "agent", State: "running", Labels: labelsOf(record, installationId), Ports };
     if (!request.url?.includes("/containers/agent/json")) return answerOf({ containers: [listed] }, request, response);
     const bound = { [`${agentPort}/tcp`]: [{ HostPort: String(port) }] };
     const State = { Running: true, ExitCode: 0, OOMKilled: false };

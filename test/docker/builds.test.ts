@@ -5,12 +5,15 @@ import { after, before, describe, test } from "node:test";
 import { readArtifact } from "../../src/builds/artifact.ts";
 import type { BuildRequest, ImageTarget } from "../../src/builds/build.ts";
 import { dropArtifact, isUsable } from "../../src/builds/image/kept-image.ts";
+import { labels } from "../../src/compute/docker/container.ts";
+import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { begin, filesSource, scratch } from "../builds/fixtures.ts";
+import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
 import { eventually } from "../eventually.ts";
 import { nodeImage } from "./base-image.ts";
-import { ask, DockerWorld } from "./docker-world.ts";
+import { ask, DockerWorld, worldOptions } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 const server = `
@@ -180,6 +183,28 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.match(missing.message, /^FROM 127\.0\.0\.1:1\/nobody\/image:1: .*refused/);
     await using place = await scratch();
     const { result } = await build(place.dir, project({ Dockerfile: "FROM triggers:plain\n" }));
+    assert.ok(result.ok, JSON.stringify(result));
+  });
+
+  test("a Dockerfile with the labels of a replica keeps no driver from seeing what it runs, and is built", async () => {
+    await using place = await scratch();
+    const forged = [labels.replica, labels.deployment, labels.revision, labels.tenant];
+    const lines = [...forged.map((name) => `LABEL ${name}="x"`), `LABEL ${labels.facts}="{"`];
+    const files = {
+      Dockerfile: [`FROM ${nodeImage}`, ...lines, 'RUN ["node", "-e", "setTimeout(() => {}, 6000)"]'].join("\n"),
+    };
+    const source = await filesSource(path.join(place.dir, "source"), files);
+    const { build: running } = begin(place.dir, source, { target });
+    const filters = { label: [labels.facts], status: ["running"] };
+    await eventually(
+      () => engine.call<unknown[]>("GET", "/containers/json", { query: { filters } }),
+      (found) => found.length > 0,
+      { what: "the build's container" },
+    );
+    const compute = await openDockerCompute(await worldOptions(engine, { installationId: target.installationId }));
+    assert.deepEqual(await compute.observe(soon()), []);
+    await compute.close();
+    const result = await running.result;
     assert.ok(result.ok, JSON.stringify(result));
   });
 

@@ -263,7 +263,7 @@ class DockerCompute implements DockerComputeDriver {
       info: this.#info,
       isRootReadOnly: this.#options.isRootReadOnly ?? false,
     });
-    const query = { name: `pierhead-${this.#options.installationId.slice(0, 8)}-${spec.replicaId}` };
+    const query = { name: this.#nameOf(spec.replicaId) };
     const create = () => this.#engine.callUnless<{ Id: string }>([409], "POST", "/containers/create", { query, body });
     const made = await create();
     if (made !== undefined) return made.Id;
@@ -349,9 +349,16 @@ class DockerCompute implements DockerComputeDriver {
     this.#ground.look();
   }
 
-  #list(signal: AbortSignal): Promise<ListedContainer[]> {
+  /** A container has the labels of its image, too, and what runs while a Dockerfile is built has all that stand there: names are ours alone to give. */
+  async #list(signal: AbortSignal): Promise<ListedContainer[]> {
     const filters = { label: [`${labels.installation}=${this.#options.installationId}`, labels.replica] };
-    return this.#engine.call("GET", "/containers/json", { query: { all: true, filters }, signal });
+    const query = { all: true, filters };
+    const listed = await this.#engine.call<ListedContainer[]>("GET", "/containers/json", { query, signal });
+    return listed.filter(({ Names }) => Names.some((name) => name.startsWith(`/${this.#nameOf("")}`)));
+  }
+
+  #nameOf(replicaId: string): string {
+    return `pierhead-${this.#options.installationId.slice(0, 8)}-${replicaId}`;
   }
 
   /** Made by the engine with the first container that uses it. */

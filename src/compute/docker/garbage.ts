@@ -31,7 +31,6 @@ interface LeftContainer {
   /** Its id, when the image has no name. */
   Image: string;
   Created: number;
-  Labels: Record<string, string>;
 }
 
 /** Layers of builds that came to nothing make the next try quicker; after this nobody tries again. */
@@ -85,11 +84,9 @@ async function removeLeftContainers(engine: Engine, own: string, signal: AbortSi
 
 /**
  * A container has the labels of its image, and so have those that people make of images which began with ours: what a build
- * runs in has no name of somebody's, and its image none yet.
+ * runs in has no name of somebody's or of ours, and its image none yet.
  */
-const isLeftByBuild = ({ Names, Image, Created, Labels }: LeftContainer) =>
-  Labels[labels.replica] === undefined &&
-  Labels[labels.service] === undefined &&
+const isLeftByBuild = ({ Names, Image, Created }: LeftContainer) =>
   Image.startsWith("sha256:") &&
   Names.every((name) => givenName.test(name)) &&
   Date.now() - Created * 1000 > leftContainerMs;

@@ -23,6 +23,7 @@ export interface ReplicaGround {
 /** A container as `GET /containers/json` lists it. */
 export interface ListedContainer {
   Id: string;
+  Names: string[];
   State: string;
   Labels: Record<string, string>;
   Ports: { PrivatePort: number; PublicPort?: number }[];

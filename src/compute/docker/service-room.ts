@@ -29,7 +29,9 @@ export class ServiceRoom implements AsyncDisposable {
     const engine = await new Engine(host).open(signal);
     const query = { filters: { label: [`${labels.service}=${service}`] } };
     const found = await engine.call<{ Names: string[] }[]>("GET", "/containers/json", { query, signal });
-    const name = found[0]?.Names[0]?.slice(1);
+    // Images may have any label, and hand it down to their containers.
+    const isOurs = (name: string) => /^\/pierhead-[0-9a-f]{8}-(.+)$/.exec(name)?.[1] === service;
+    const name = found.flatMap(({ Names }) => Names.filter(isOurs))[0]?.slice(1);
     if (name !== undefined) return new ServiceRoom(engine, name, signal);
     engine.close();
     return undefined;
