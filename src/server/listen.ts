@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Gateway } from "../gateway/gateway.ts";
+import { accessTokenLifeMs } from "../registry/access-token.ts";
 import type { RegistryDoor } from "../registry/door.ts";
 import { createHttpServer } from "./http-server.ts";
 
@@ -37,6 +38,8 @@ export async function listen(
       else api.routing(request, response);
     },
     isForAgent: (request) => gateway.matches(request),
+    // A layer of an image comes in one request: it may take as long as the token it is sent with.
+    arrivalMsOf: (request) => (door?.matches(request) ? accessTokenLifeMs : undefined),
   });
   const servers = [main];
   if (wish.gatewayPort !== undefined) {

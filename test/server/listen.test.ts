@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fastify } from "fastify";
-import { createGateway } from "../../src/gateway/gateway.ts";
+import { createGateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
+import { repositoryPrefix, signAccess, tokenUser } from "../../src/registry/access-token.ts";
+import { RegistryDoor } from "../../src/registry/door.ts";
 import { listen } from "../../src/server/listen.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../eventually.ts";
@@ -95,6 +99,53 @@ test("of a client that vanished without a word the kernel finds out", {
     client.destroy();
     await listening.close();
   }
+});
+
+test("a layer of an image has longer to arrive than other requests, which are cut off as they were", async (context) => {
+  const { headersTimeout, connectionsCheckingInterval, requestTimeout } = gatewayServerOptions;
+  Object.assign(gatewayServerOptions, { headersTimeout: 300, connectionsCheckingInterval: 50, requestTimeout: 300 });
+  context.after(() =>
+    Object.assign(gatewayServerOptions, { headersTimeout, connectionsCheckingInterval, requestTimeout }),
+  );
+  const logger = createLogger("silent");
+  const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+  const api = fastify();
+  api.post("/v2/deployments", (request) => request.body);
+  let received = "";
+  const registry = createServer((request, response) => {
+    request.setEncoding("utf8").on("data", (text: string) => {
+      received += text;
+    });
+    request.on("end", () => response.writeHead(202).end());
+  }).listen(0, "127.0.0.1");
+  await once(registry, "listening");
+  const origin = `http://127.0.0.1:${(registry.address() as AddressInfo).port}`;
+  const signer = { sign: () => "signed", isSigned: () => true };
+  const door = new RegistryDoor({ signer, logger, upstream: async () => ({ origin, prefix: "", login: null }) });
+  context.after(() => {
+    door.close();
+    registry.close();
+  });
+  const parts = { api, gateway, door, metrics: () => Promise.reject(new Error("none")) };
+  const listening = await listen(parts, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
+  context.after(() => listening.close());
+  const deploymentId = randomUUID();
+  const token = signAccess(signer, { deploymentId, kind: "push" });
+  const authorization = `Basic ${Buffer.from(`${tokenUser}:${token}`).toString("base64")}`;
+  const send = async (method: string, path: string, type: string) => {
+    const headers = `Host: a\r\nAuthorization: ${authorization}\r\nContent-Type: ${type}\r\nContent-Length: 4\r\n`;
+    using client = await openRaw(
+      Number(new URL(listening.url).port),
+      `${method} ${path} HTTP/1.1\r\n${headers}Connection: close\r\n\r\n12`,
+    );
+    await sleep(1_000);
+    client.socket.write("34");
+    return await client.until(/^HTTP\/1\.1 \d+ /);
+  };
+  const layer = `/v2/${repositoryPrefix(deploymentId)}app/blobs/uploads/1`;
+  assert.match(await send("PATCH", layer, "application/octet-stream"), /^HTTP\/1\.1 202 /);
+  assert.equal(received, "1234");
+  assert.match(await send("POST", "/v2/deployments", "application/json"), /^HTTP\/1\.1 408 /);
 });
 
 test("a server whose gateway port is taken leaves its own port, and says which setting names the taken one", async () => {
