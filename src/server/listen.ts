@@ -57,11 +57,19 @@ export async function listen(
     });
   }
   const { port } = main.server.address() as AddressInfo;
-  const host = wish.host.includes(":") ? `[${wish.host}]` : wish.host === "0.0.0.0" ? "127.0.0.1" : wish.host;
   return {
-    url: `http://${host}:${port}`,
+    url: urlOf(wish.host, port),
     close: async () => void (await Promise.all(servers.map((server) => server.end()))),
   };
+}
+
+/**
+ * Where a server answers that listens on an address. All addresses, 0.0.0.0 and ::, are none to ask; the loopback is among
+ * both, and is the one that container engines pull from over plain HTTP.
+ */
+export function urlOf(host: string, port: number): string {
+  const asked = /^[0.:]+$/.test(host) ? "127.0.0.1" : host;
+  return `http://${asked.includes(":") ? `[${asked}]` : asked}:${port}`;
 }
 
 async function answerMetrics(

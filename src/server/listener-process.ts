@@ -13,6 +13,7 @@ import { startClusterReplica } from "./cluster-replica.ts";
 import { openCompute } from "./compute.ts";
 import { createHttpServer, type HttpServer } from "./http-server.ts";
 import { installationIdOf } from "./installation.ts";
+import { urlOf } from "./listen.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 import { httpIdentify, tracedSend } from "./listener-transport.ts";
@@ -106,9 +107,6 @@ function serve(gateway: Gateway, isReady: () => boolean): HttpServer {
 function bind(server: Server, { host, port }: ListenerConfig): Promise<string> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, host, () => {
-      const shown = host.includes(":") ? `[${host}]` : host === "0.0.0.0" ? "127.0.0.1" : host;
-      resolve(`http://${shown}:${(server.address() as AddressInfo).port}`);
-    });
+    server.listen(port, host, () => resolve(urlOf(host, (server.address() as AddressInfo).port)));
   });
 }

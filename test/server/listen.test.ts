@@ -148,6 +148,23 @@ test("a layer of an image has longer to arrive than other requests, which are cu
   assert.match(await send("POST", "/v2/deployments", "application/json"), /^HTTP\/1\.1 408 /);
 });
 
+test("a server that listens on all addresses names one that can be asked, and that an engine pulls images from", async () => {
+  const logger = createLogger("silent");
+  for (const [host, name] of [
+    ["0.0.0.0", "127.0.0.1"],
+    ["::", "127.0.0.1"],
+    ["::1", "[::1]"],
+    ["localhost", "localhost"],
+  ] as const) {
+    const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
+    const parts = { api: fastify(), gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+    const listening = await listen(parts, { host, port: 0, gatewayPort: undefined });
+    const asked = await fetch(listening.url).then(({ status }) => status);
+    await listening.close();
+    assert.deepEqual([new URL(listening.url).hostname, asked], [name, 404], host);
+  }
+});
+
 test("a server whose gateway port is taken leaves its own port, and says which setting names the taken one", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   await once(other, "listening");
