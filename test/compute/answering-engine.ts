@@ -7,9 +7,10 @@ import { Engine } from "../../src/compute/docker/engine.ts";
 export async function answeringEngine(
   context: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse) => void,
+  version = () => "1.45",
 ): Promise<Engine> {
   const server = createServer((request, response) => {
-    response.setHeader("api-version", "1.45");
+    response.setHeader("api-version", version());
     if (request.url === "/_ping") response.end("OK");
     else answer(request, response);
   });

@@ -67,7 +67,7 @@ export class Engine {
   /** One call, one JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
     const agent = mayTakeLong(options) ? this.#patientAgent : this.#agent;
-    const answer = await this.#send(method, this.#version + path, options, agent);
+    const answer = await this.#ask(method, path, options, agent);
     const text = await readText(answer).catch((error: Error) => {
       throw this.#brokenOff(error, options);
     });
@@ -91,7 +91,7 @@ export class Engine {
 
   /** An answer that goes on for as long as the engine has something to say, on a connection of its own. */
   async stream(method: string, path: string, options: EngineCall = {}): Promise<IncomingMessage> {
-    return this.#send(method, this.#version + path, { timeoutMs: 0, ...options }, false);
+    return this.#ask(method, path, { timeoutMs: 0, ...options }, false);
   }
 
   /** The JSON values of such an answer. */
@@ -111,12 +111,25 @@ export class Engine {
     this.#patientAgent.destroy();
   }
 
+  /** An engine that is another one since, by an upgrade, may not know our version any more: another is agreed on. */
+  async #ask(method: string, path: string, call: EngineCall, agent: Agent | false) {
+    const version = this.#version;
+    try {
+      return await this.#send(method, version + path, call, agent);
+    } catch (error) {
+      if (!(error instanceof EngineError && versionRefusal.test(error.message))) throw error;
+      if (this.#version === version) await this.open(call.signal);
+      // What was streamed is used up, and goes with the caller's next try.
+      if (this.#version === version || isStream(call.body)) throw error;
+      return this.#send(method, this.#version + path, call, agent);
+    }
+  }
+
   async #send(method: string, path: string, call: EngineCall, agent: Agent | false = this.#agent) {
     const { body, timeoutMs = callTimeoutMs } = call;
-    const isStream = body !== undefined && "pipe" in body;
-    const payload = body === undefined || isStream ? "" : JSON.stringify(body);
-    const type = isStream ? { "content-type": "application/x-tar" } : { "content-type": "application/json" };
-    const length = isStream ? {} : { "content-length": Buffer.byteLength(payload) };
+    const payload = body === undefined || isStream(body) ? "" : JSON.stringify(body);
+    const type = isStream(body) ? { "content-type": "application/x-tar" } : { "content-type": "application/json" };
+    const length = isStream(body) ? {} : { "content-length": Buffer.byteLength(payload) };
     const deadline = timeoutMs > 0 ? [AbortSignal.timeout(timeoutMs)] : [];
     const asked = call.signal === undefined ? [] : [call.signal];
     const signal = AbortSignal.any([this.#life.signal, ...asked, ...deadline]);
@@ -131,7 +144,7 @@ export class Engine {
     });
     sent.on("response", resolve);
     sent.on("error", (error) => reject(signal.aborted ? signal.reason : this.#unreachable(error)));
-    if (isStream) (body as Readable).on("error", (error) => sent.destroy(error)).pipe(sent);
+    if (isStream(body)) body.on("error", (error) => sent.destroy(error)).pipe(sent);
     else sent.end(payload);
     const answer = await promise;
     if ((answer.statusCode ?? 500) >= 400) throw await refusal(answer);
@@ -150,6 +163,11 @@ export class Engine {
     return new EngineUnreachable(`the container engine at ${this.host} cannot be reached: ${why}`, { cause: error });
   }
 }
+
+const isStream = (body: EngineCall["body"]): body is Readable => body !== undefined && "pipe" in body;
+
+/** "client version 1.43 is too old. Minimum supported API version is 1.44, ..." and, after a downgrade, "too new". */
+const versionRefusal = /client version \S+ is too (old|new)/;
 
 const mayTakeLong = ({ timeoutMs = callTimeoutMs }: EngineCall) => timeoutMs === 0 || timeoutMs > callTimeoutMs;
 
