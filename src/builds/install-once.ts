@@ -27,6 +27,15 @@ export async function installOnce(
   }
 }
 
+/** Does something that no other worker of this machine is at meanwhile; the others wait for their turn. */
+export async function inTurn<T>({ signal }: { signal: AbortSignal }, name: string, act: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const release = await takeLock(`${name}.lock`);
+    if (release !== null) return await act().finally(release);
+    await sleep(250, undefined, { signal });
+  }
+}
+
 /**
  * The lock names its holder, so that one whose holder died is taken over. Two that do so at once both install into one
  * directory at worst, and the last step of the second fails.

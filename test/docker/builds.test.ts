@@ -8,11 +8,12 @@ import { dropArtifact, isUsable } from "../../src/builds/image/kept-image.ts";
 import { labels } from "../../src/compute/docker/container.ts";
 import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
+import { baseTag } from "../../src/compute/docker/images.ts";
 import { begin, filesSource, scratch } from "../builds/fixtures.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
 import { eventually } from "../eventually.ts";
-import { nodeImage } from "./base-image.ts";
+import { buildImage, nodeImage } from "./base-image.ts";
 import { ask, DockerWorld, worldOptions } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
@@ -206,6 +207,23 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     await compute.close();
     const result = await running.result;
     assert.ok(result.ok, JSON.stringify(result));
+  });
+
+  test("images that people build on a base are theirs: they have no mark of ours, and are not removed with ours", async () => {
+    await using place = await scratch();
+    assert.ok((await build(place.dir, project())).result.ok);
+    const images = await engine.call<{ RepoTags: string[] | null }[]>("GET", "/images/json");
+    const isBase = (tag: string) => tag.startsWith(`${baseTag(target.installationId)}command-`);
+    const base = images.flatMap(({ RepoTags }) => RepoTags ?? []).find(isBase);
+    const name = `team/agent-${randomUUID().slice(0, 8)}`;
+    await buildImage(engine, `${name}:1`, { Dockerfile: `FROM ${base}\nENV TEAM=1` });
+    const { Id, Config } = await engine.call<{ Id: string; Config: { Labels: Record<string, string> } }>(
+      "GET",
+      `/images/${name}:1/json`,
+    );
+    assert.notEqual(Config.Labels[labels.installation], target.installationId);
+    assert.ok(!(await ours("/images/json")).some((image) => image.Id === Id));
+    await engine.call("DELETE", `/images/${Id}`, { query: { force: true } });
   });
 
   test("a build that needs more memory than it may is ended, and told so", async () => {

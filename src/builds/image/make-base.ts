@@ -1,14 +1,16 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { labels } from "../../compute/docker/container.ts";
 import { type Engine, EngineError } from "../../compute/docker/engine.ts";
 import { authHeader, baseTag } from "../../compute/docker/images.ts";
 import { readRegistryCredential } from "../../compute/docker/registry-auth.ts";
 import type { ImageTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
+import { inTurn } from "../install-once.ts";
 import type { BuildContext } from "../run-command.ts";
 import { packContext } from "./context.ts";
-import type { Instruction } from "./dockerfile.ts";
+import { type Instruction, plain } from "./dockerfile.ts";
 import { buildInEngine } from "./engine-build.ts";
 
 /** An image that agents of one kind are put on. */
@@ -35,16 +37,33 @@ export async function makeBase(
   engine: Engine,
   target: ImageTarget,
   context: BuildContext,
-  { kind, people, from, instructions, files }: BaseRecipe,
+  { kind, people, from, files, ...recipe }: BaseRecipe,
 ): Promise<{ name: string; isNew: boolean }> {
+  const instructions = [...recipe.instructions, unmarked];
   const what = [await imageId(engine, from, target), instructions.map(({ text }) => text), files];
   const digest = createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 16);
   const name = `${baseTag(target.installationId)}${kind}-${digest}`;
-  if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) {
-    await noteUse(engine, name);
-    return { name, isNew: false };
+  const isThere = async () => (await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined;
+  let isNew = false;
+  if (await isThere()) await noteUse(engine, name);
+  else {
+    // The second of two would take the name away from the first one's, which nobody would know any more.
+    await inTurn(context, path.join(context.cacheDir, "bases", digest), async () => {
+      if (await isThere()) return;
+      context.log.say(`Making the image that ${people} are put on, once.`);
+      await build(engine, target, context, { name, instructions, files });
+      isNew = true;
+    });
   }
-  context.log.say(`Making the image that ${people} are put on, once.`);
+  return { name, isNew };
+}
+
+async function build(
+  engine: Engine,
+  target: ImageTarget,
+  context: BuildContext,
+  { name, instructions, files }: Pick<BaseRecipe, "instructions" | "files"> & { name: string },
+): Promise<void> {
   const directory = path.join(path.dirname(context.sourceDir), "base");
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory);
@@ -54,11 +73,13 @@ export async function makeBase(
     await writeFile(path.join(directory, file), text);
   }
   const limits = { memoryMib: target.memoryMib, cpuCores: target.cpuCores, diskBytesMax: baseBytesMax };
-  const build = { context: packContext(directory, ["."]), dockerfile: "Dockerfile", tag: name, labels: {} };
-  await buildInEngine(engine, { ...build, instructions, limits }, context);
+  const wanted = { context: packContext(directory, ["."]), dockerfile: "Dockerfile", tag: name, labels: {} };
+  await buildInEngine(engine, { ...wanted, instructions, limits }, context);
   await rm(directory, { recursive: true, force: true });
-  return { name, isNew: true };
 }
+
+/** Images have the labels of what they begin with: those that people build on a base are not ours, and known by their names are bases. */
+const unmarked = plain(`LABEL "${labels.installation}"=""`);
 
 /** When it was tagged last the engine knows: beyond the bound for images those go first that no build has used for long. */
 async function noteUse(engine: Engine, name: string): Promise<void> {

@@ -98,7 +98,9 @@ async function listOwn(engine: Engine, installationId: string, signal: AbortSign
     timeoutMs: diskUseTimeoutMs,
   });
   const isOurs = ({ RepoTags, Labels }: ListedImage) =>
-    Labels?.[labels.installation] === installationId || isPulled(RepoTags, installationId);
+    Labels?.[labels.installation] === installationId ||
+    isPulled(RepoTags, installationId) ||
+    (RepoTags ?? []).some((tag) => tag.startsWith(baseTag(installationId)));
   return (Images ?? []).filter(isOurs);
 }
 
