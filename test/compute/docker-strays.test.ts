@@ -153,6 +153,40 @@ test("a driver is closed while its engine stands still in the middle of a start,
   assert.equal(engine.asked, 1);
 });
 
+test("a container that was asked to end is found again as one that ends, and its end is no crash", {
+  timeout: 20_000,
+}, async (context) => {
+  const listed = { ...stray, Id: "agent", State: "running", Ports: [{ PrivatePort: agentPort, PublicPort: 40_001 }] };
+  const containers = [listed];
+  const asked = Promise.withResolvers<void>();
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
+    // It takes its time to finish what it does.
+    if (request.url?.includes("/containers/agent/stop")) return asked.resolve();
+    return answerOf({ containers }, request, response);
+  };
+  const { host } = await answeringEngine(context, answer);
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
+  const notes = new Notes(dataDir);
+  await notes.open();
+  await notes.write(spec.replicaId, { ready: { port: 40_001, serverVersion: null } });
+  const options = { host, dataDir, installationId, logger: createLogger("silent") };
+  const before = await openDockerCompute(options);
+  assert.equal((await before.observe(soon()))[0]?.phase, "ready");
+  const removal = assert.rejects(before.remove(spec.replicaId, { graceMs: 60_000, signal: soon() }));
+  await asked.promise;
+  await before.close();
+  await removal;
+  const next = await openDockerCompute(options);
+  assert.equal((await next.observe(soon()))[0]?.phase, "stopping");
+  await next.close();
+  listed.State = "exited";
+  const last = await openDockerCompute(options);
+  const [state] = await last.observe(soon());
+  assert.deepEqual([state?.phase, state?.exit], ["stopping", undefined]);
+  await last.close();
+  await rm(dataDir, { recursive: true });
+});
+
 /** @param note of an earlier driver about the replica. */
 async function openOn(
   context: TestContext,

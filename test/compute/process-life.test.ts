@@ -275,6 +275,45 @@ describe("process compute: the life of a replica", () => {
     assert.equal(await world.stateOf(spec), undefined);
   });
 
+  test("a replica that was asked to end is found again as one that ends, and is asked once", async () => {
+    const spec = await world.agent("healthy");
+    const state = await world.start(spec);
+    await ask(state, "/stubborn");
+    const removal = assert.rejects(world.remove(spec, 60_000), /closed/);
+    await eventually(
+      async () => existsSync(path.join(world.directoryOf(spec), "stopping.json")),
+      (isNoted) => isNoted,
+    );
+    await world.reopen();
+    await removal;
+    assert.equal((await world.stateOf(spec))?.phase, "stopping");
+    await world.remove(spec, 500);
+    assert.equal(await world.stateOf(spec), undefined);
+  });
+
+  test("one that ended by itself meanwhile has not crashed", async () => {
+    const spec = await world.agent("healthy");
+    await ask(await world.start(spec), "/stubborn");
+    const { pid } = await pidOf(spec);
+    const removal = assert.rejects(world.remove(spec, 60_000), /closed/);
+    await eventually(
+      async () => existsSync(path.join(world.directoryOf(spec), "stopping.json")),
+      (isNoted) => isNoted,
+    );
+    await world.reopen(async () => {
+      process.kill(pid, "SIGKILL");
+      await eventually(
+        async () => identify(pid),
+        (found) => found === undefined,
+      );
+    });
+    await removal;
+    const state = await world.stateOf(spec);
+    assert.deepEqual([state?.phase, state?.exit], ["stopping", undefined]);
+    await world.remove(spec, 60_000);
+    assert.equal(await world.stateOf(spec), undefined);
+  });
+
   test("a process of ours whose record is lost is ended at start", {
     skip: process.platform !== "linux" && "needs /proc",
   }, async () => {

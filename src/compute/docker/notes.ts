@@ -7,6 +7,8 @@ import type { ReplicaRecord } from "./container.ts";
 /** What the engine does not keep of a replica: when it was first found healthy, and why it ended. */
 export interface Note {
   ready?: { port: number; serverVersion: string | null };
+  /** It was asked to end. */
+  stopping?: true;
   exit?: ReplicaExit;
   /** Of a replica for which there never was a container. */
   refused?: ReplicaRecord;

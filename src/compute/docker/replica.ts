@@ -86,11 +86,13 @@ export class Replica {
   /** A container that an earlier driver started. What has ended meanwhile is never shown as running. */
   static async adopt(ground: ReplicaGround, record: ReplicaRecord, listed: ListedContainer): Promise<Replica> {
     const replica = new Replica(ground, record, listed.Id);
-    const { ready, exit } = await ground.notes.read(record.replicaId);
+    const { ready, exit, stopping } = await ground.notes.read(record.replicaId);
     replica.#port = portOf(listed);
     replica.#ready = ready;
     replica.#exit = exit;
     if (exit !== undefined) replica.#phase = "exited";
+    // One that finishes what it does takes no more requests, and its end is no crash.
+    else if (stopping) replica.#phase = "stopping";
     else if (hasEnded(listed)) await replica.#end();
     // Another port: somebody stopped and started the container, and it has to prove itself again.
     else if (ready?.port === replica.#port) replica.#phase = "ready";
@@ -143,6 +145,7 @@ export class Replica {
       const t = Math.ceil(graceMs / 1000);
       const path = `/containers/${this.containerId}`;
       const timeoutMs = graceMs + 30_000;
+      if (t > 0 && !this.hasExited) await this.#keep({ ...(this.#ready && { ready: this.#ready }), stopping: true });
       if (t > 0) await engine.callUnless([304, 404], "POST", `${path}/stop`, { query: { t }, timeoutMs });
       await removeContainer(engine, this.containerId);
     }

@@ -11,6 +11,7 @@ import type { ProcessIdentity } from "./processes.ts";
  *     <data dir>/replicas/<replica id>/
  *         replica.json    what was started, written before any code of the agent runs
  *         ready.json      where it answers, written once
+ *         stopping.json   it was asked to end, written once
  *         exit.json       how it ended, written once
  *         launch.json     what the host shim needs to know (LangGraph only)
  *         report.json     what the host shim tells (LangGraph only)
@@ -23,6 +24,7 @@ export interface ReplicaFiles {
   directory: string;
   record: string;
   ready: string;
+  stopping: string;
   exit: string;
   launch: string;
   report: string;
@@ -124,6 +126,7 @@ export function replicaFiles(dataDir: string, replicaId: string): ReplicaFiles {
     directory,
     record: file("replica.json"),
     ready: file("ready.json"),
+    stopping: file("stopping.json"),
     exit: file("exit.json"),
     launch: file("launch.json"),
     report: file("report.json"),

@@ -80,6 +80,8 @@ export class Replica {
   #starting: Promise<void> | undefined;
   #lived: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
+  /** SIGTERM was sent: to many servers a second one means that they are not to finish what they do. */
+  #isAskedToEnd = false;
 
   private constructor(ground: ReplicaGround, record: ReplicaRecord) {
     this.#ground = ground;
@@ -121,7 +123,10 @@ export class Replica {
       replica.#phase = "exited";
       return replica;
     }
-    if (replica.#ready !== undefined) replica.#phase = "ready";
+    replica.#isAskedToEnd = (await readJson(replica.files.stopping)) !== undefined;
+    // One that finishes what it does takes no more requests, and its end is no crash.
+    if (replica.#isAskedToEnd) replica.#phase = "stopping";
+    else if (replica.#ready !== undefined) replica.#phase = "ready";
     if (record.port !== null) ground.ports.keep(record.port);
     replica.lookForEnd();
     replica.#lived = replica.#live(undefined);
@@ -313,8 +318,7 @@ export class Replica {
     if (this.#phase !== "exited") {
       this.#phase = "stopping";
       await this.#starting?.catch(() => {}); // a second try under way: what it starts has to go, too
-      // The first process only: it decides in which order its own children end.
-      signalProcess(this.record.process, "SIGTERM");
+      await this.#askToEnd();
       while (isRunning(this.record.process) && performance.now() < end) await this.#pause(endIntervalMs);
       if (!isRunning(this.record.process)) await this.#endOrphans(end);
       await this.#killAll();
@@ -322,6 +326,14 @@ export class Replica {
       await this.#lived;
     }
     await this.#erase();
+  }
+
+  /** The first process only: it decides in which order its own children end. */
+  async #askToEnd(): Promise<void> {
+    if (this.#isAskedToEnd) return;
+    this.#isAskedToEnd = true;
+    signalProcess(this.record.process, "SIGTERM");
+    await this.#keep(this.files.stopping, {});
   }
 
   /** Children of a first process that went without them, such as a shell: they get the same signal and the same grace. */
