@@ -153,6 +153,32 @@ test("a driver is closed while its engine stands still in the middle of a start,
   assert.equal(engine.asked, 1);
 });
 
+test("what the machine lacks for the moment refuses one start; what the image has wrong refuses all", {
+  timeout: 20_000,
+}, async (context) => {
+  const runtime =
+    "failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed";
+  let refusal = "";
+  const compute = await openOn(context, (request, response) => {
+    if (!request.url?.includes("/start")) return answerOf({ containers: [] }, request, response);
+    return response.writeHead(500).end(JSON.stringify({ message: refusal }));
+  });
+  for (const why of [
+    `${runtime}: unable to start container process: error during container init: error mounting "resolv.conf" to rootfs: no space left on device: unknown`,
+    `${runtime}: unable to start container process: can't copy bootstrap data to pipe: cannot allocate memory: unknown`,
+    "failed to create task for container: failed to start shim: start failed: resource temporarily unavailable: unknown",
+    "failed to create task for container: failed to create shim task: context deadline exceeded: unknown",
+  ]) {
+    refusal = why;
+    await assert.rejects(compute.ensure(spec, soon()), { message: why });
+    assert.deepEqual(await compute.observe(soon()), []);
+  }
+  refusal = `${runtime}: unable to start container process: chdir to cwd ("/agent.mjs") set in config.json failed: not a directory: unknown`;
+  await compute.ensure(spec, soon());
+  const [state] = await compute.observe(soon());
+  assert.deepEqual([state?.exit?.reason, state?.exit?.message], ["StartError", refusal]);
+});
+
 test("a container that was asked to end is found again as one that ends, and its end is no crash", {
   timeout: 20_000,
 }, async (context) => {

@@ -12,8 +12,13 @@ export function explainStartFailure({ exitCode, lastLines }: Ending): StartFailu
   return { reason: "StartError", message: `The image's command '${program}' cannot be run: ${why}. Correct its CMD.` };
 }
 
+/** What the machine or the engine lacks for the moment, said in the same sentence as what an image has wrong. */
+const machineLacks =
+  /no space left|disk quota|cannot allocate memory|resource (temporarily unavailable|busy)|too many open files|input\/output error|context (canceled|deadline exceeded)|timed out|cgroup|ttrpc|transport is closing|connection (refused|reset)|start failed/i;
+
 /** The engine's refusal to make or run a container, for a reason that will be there next time: the image is at fault. */
 export function isImageAtFault(message: string): boolean {
+  if (machineLacks.test(message)) return false;
   return /OCI runtime|failed to create (shim )?task|exec format error|executable file not found|no command specified/i.test(
     message,
   );
