@@ -1,6 +1,8 @@
+import { readdir, rm } from "node:fs/promises";
+import path from "node:path";
 import type { BuildTarget } from "../builds/build.ts";
 import type { Compute, ReplicaLogs } from "../compute/compute.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { explain, type Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";
 
@@ -12,10 +14,60 @@ type ComputeConfig = Pick<
   compute: Config["compute"] | "kubernetes";
 };
 
-/** The driver the operator chose; null: this server runs no agents itself. Loaded only when it is used. */
+interface ComputeGround {
+  installationId: string;
+  imageNames?: ImageNames;
+  logger: Logger;
+}
+
+/**
+ * The driver the operator chose; null: this server runs no agents itself. What another one runs since before that choice is
+ * ended: nobody would see it any more, nor end it, and it would go on with what it does.
+ */
 export async function openCompute(
   config: ComputeConfig,
-  { installationId, imageNames, logger }: { installationId: string; imageNames?: ImageNames; logger: Logger },
+  ground: ComputeGround,
+): Promise<Compute | (Compute & ReplicaLogs) | null> {
+  const compute = await open(config, ground);
+  if (config.compute === "process") await endReplicasOf("docker", config, ground);
+  if (config.compute === "docker") await endReplicasOf("process", config, ground);
+  return compute;
+}
+
+/** What a driver keeps of its replicas, below the data directory. */
+const replicaDirs = { process: "replicas", docker: "docker" };
+
+/** Long enough for an idle agent server to write its state down. */
+const endGraceMs = 10_000;
+
+async function endReplicasOf(
+  other: keyof typeof replicaDirs,
+  config: ComputeConfig,
+  ground: ComputeGround,
+): Promise<void> {
+  const directory = path.join(config.dataDir, replicaDirs[other]);
+  // Not there: it was never used, or ended by an earlier start.
+  if ((await readdir(directory).catch(() => null)) === null) return;
+  const signal = AbortSignal.timeout(4 * endGraceMs);
+  let compute: Compute | null = null;
+  try {
+    compute = (await open({ ...config, compute: other }, ground)) as Compute;
+    const left = await compute.observe(signal);
+    if (left.length > 0)
+      ground.logger.warn({ compute: other, replicas: left.length }, "replicas of another compute end");
+    await compute.removeAll({ graceMs: endGraceMs, signal });
+    await rm(directory, { recursive: true, force: true });
+  } catch (error) {
+    ground.logger.warn({ compute: other, error: explain(error) }, "replicas of another compute may run still");
+  } finally {
+    await compute?.close();
+  }
+}
+
+/** Loaded only when it is used. */
+async function open(
+  config: ComputeConfig,
+  { installationId, imageNames, logger }: ComputeGround,
 ): Promise<Compute | (Compute & ReplicaLogs) | null> {
   switch (config.compute) {
     case "process": {

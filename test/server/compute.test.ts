@@ -1,15 +1,20 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import type { Compute } from "../../src/compute/compute.ts";
+import { labelsOf, recordOf } from "../../src/compute/docker/container.ts";
+import { Notes } from "../../src/compute/docker/notes.ts";
+import { isRunning } from "../../src/compute/process/processes.ts";
 import { openCompute } from "../../src/server/compute.ts";
 import { readListenerConfig } from "../../src/server/listener-config.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { agents, writeAgent } from "../compute/agents.ts";
 import { answeringEngine } from "../compute/answering-engine.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
+import { eventually } from "../eventually.ts";
 
 test("a listener on a host of its own pulls images with the operator's credentials for their registry", async (context) => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-listener-"));
@@ -45,4 +50,64 @@ test("a listener on a host of its own pulls images with the operator's credentia
     password: "key",
     serveraddress: "registry.example.com",
   });
+});
+
+const ground = { installationId: "00000000-0000-4000-8000-000000000000", logger: createLogger("silent") };
+const configOf = (compute: "process" | "docker", dataDir: string, host: string) =>
+  readListenerConfig({
+    ...{ PIERHEAD_URL: "http://127.0.0.1:1", PIERHEAD_LISTENER_KEY: "key", PIERHEAD_COMPUTE: compute },
+    ...{ PIERHEAD_DATA_DIR: dataDir, DOCKER_HOST: host },
+  });
+
+test("replicas of the compute that was chosen before are ended, as nobody would see them any more", async (context) => {
+  const dataDir = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-listener-")));
+  context.after(() => rm(dataDir, { recursive: true }));
+  const { host } = await answeringEngine(context, ({ url = "" }, response) => {
+    if (url.includes("/events")) response.write("\n");
+    else response.end(url.endsWith("/info") ? "{}" : "[]");
+  });
+  const processes = (await openCompute(configOf("process", dataDir, host), ground)) as Compute;
+  const spec = anySpec(await writeAgent(path.join(dataDir, "agent"), agents.healthy));
+  await processes.ensure(spec, soon());
+  await eventually(
+    () => processes.observe(soon()),
+    ([replica]) => replica?.phase === "ready",
+  );
+  await processes.close();
+  const record = await readFile(path.join(dataDir, "replicas", spec.replicaId, "replica.json"), "utf8");
+  const containers = (await openCompute(configOf("docker", dataDir, host), ground)) as Compute;
+  await containers.close();
+  assert.equal(isRunning(JSON.parse(record).process), false);
+  assert.deepEqual((await readdir(dataDir)).sort(), ["agent", "docker", "state"]);
+});
+
+test("so are containers, once their engine can be asked", async (context) => {
+  const dataDir = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-listener-")));
+  context.after(() => rm(dataDir, { recursive: true }));
+  const notes = new Notes(dataDir);
+  await notes.open();
+  const spec = anySpec({ kind: "image", digest: "agent:1", uri: "agent:1", health_path: "/ok", rollout: "rolling" });
+  const Labels = labelsOf(recordOf(spec, { memory: "", cpu: "" }), ground.installationId);
+  const Names = [`/pierhead-00000000-${spec.replicaId}`];
+  let listed = [{ Id: "agent", Names, State: "running", Labels, Ports: [] }];
+  const asked: string[] = [];
+  const { host } = await answeringEngine(context, ({ method, url = "" }, response) => {
+    const path = url.replace(/^\/v1\.\d+|\?.*/g, "");
+    if (method !== "GET") asked.push(`${method} ${path}`);
+    if (method === "DELETE") listed = [];
+    if (path === "/containers/json") response.end(JSON.stringify(listed));
+    else if (path === "/events") response.write("\n");
+    else if (path === "/containers/agent/json") {
+      response.writeHead(listed.length > 0 ? 200 : 404);
+      response.end('{"State":{"Running":true},"NetworkSettings":{"Ports":{}}}');
+    } else response.end(path === "/info" ? "{}" : "[]");
+  });
+  const away = (await openCompute(configOf("process", dataDir, "tcp://127.0.0.1:1"), ground)) as Compute;
+  await away.close();
+  assert.deepEqual(asked, []);
+  const there = (await openCompute(configOf("process", dataDir, host), ground)) as Compute;
+  await there.close();
+  const network = `/networks/pierhead-00000000-${spec.tenantId}`;
+  assert.deepEqual(asked, ["POST /containers/agent/stop", "DELETE /containers/agent", `DELETE ${network}`]);
+  assert.deepEqual(await readdir(dataDir), ["replicas"]);
 });
