@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Readable } from "node:stream";
 import { test } from "node:test";
 import { EngineUnreachable } from "../../src/compute/docker/engine.ts";
 import { answeringEngine } from "./answering-engine.ts";
@@ -48,4 +49,10 @@ test("an engine that was upgraded, or put back, is asked in a version that it kn
   assert.deepEqual(asked, ["/v1.43/info", "/v1.43/info", "/v1.51/info", "/v1.51/events", "/v1.43/events"]);
   knows = { min: 60, max: 61 };
   await assert.rejects(engine.call("GET", "/info"), /is too old/);
+});
+
+test("what cannot be read to be sent is no fault of the engine", async (context) => {
+  const engine = await answeringEngine(context, (request) => request.resume());
+  const body = new Readable({ read: () => body.destroy(Object.assign(new Error("no such file"), { code: "ENOENT" })) });
+  await assert.rejects(engine.call("POST", "/build", { body }), { message: "no such file", code: "ENOENT" });
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { readArtifact } from "../../src/builds/artifact.ts";
@@ -9,7 +10,7 @@ import { labels } from "../../src/compute/docker/container.ts";
 import { openDockerCompute } from "../../src/compute/docker/docker-compute.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
 import { baseTag } from "../../src/compute/docker/images.ts";
-import { begin, filesSource, scratch } from "../builds/fixtures.ts";
+import { begin, filesSource, gitRepository, gitSource, scratch } from "../builds/fixtures.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
 import { eventually } from "../eventually.ts";
@@ -207,6 +208,18 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     await compute.close();
     const result = await running.result;
     assert.ok(result.ok, JSON.stringify(result));
+  });
+
+  test("a name that is not UTF-8, as git keeps some, is named", async () => {
+    await using place = await scratch();
+    const repository = await gitRepository(path.join(place.dir, "repository"));
+    await writeFile(Buffer.concat([Buffer.from(`${repository.dir}/caf`), Buffer.from([0xe9])]), "");
+    const source = gitSource(repository, await repository.commit(project()));
+    const result = await begin(place.dir, source, { target }).build.result;
+    assert.deepEqual(result.ok || [result.reason, result.message], [
+      "Unsupported",
+      "The name of 'caf\uFFFD' is not UTF-8, so it cannot be put into an image. Rename it.",
+    ]);
   });
 
   test("images that people build on a base are theirs: they have no mark of ours, and are not removed with ours", async () => {

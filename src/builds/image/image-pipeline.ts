@@ -19,7 +19,7 @@ import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { planBuild, planInstall } from "./commands.ts";
-import { packContext, packOwnContext } from "./context.ts";
+import { checkNames, packContext, packOwnContext } from "./context.ts";
 import {
   appDir,
   contextSource,
@@ -98,6 +98,7 @@ async function prepareGenerated(
   { project, context }: { project: Exclude<Project, { kind: "dockerfile" }>; context: BuildContext },
 ): Promise<Prepared> {
   const { sourceDir, log } = context;
+  await checkNames(sourceDir);
   if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
   if (project.kind === "langgraph-python") return preparePython(engine, request, target, { project, context });
   const install = await planInstall(request, sourceDir, project);

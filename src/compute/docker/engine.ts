@@ -144,8 +144,14 @@ export class Engine {
     });
     sent.on("response", resolve);
     sent.on("error", (error) => reject(signal.aborted ? signal.reason : this.#unreachable(error)));
-    if (isStream(body)) body.on("error", (error) => sent.destroy(error)).pipe(sent);
-    else sent.end(payload);
+    if (isStream(body)) {
+      // What cannot be read here is not the engine's fault.
+      body.on("error", (error) => {
+        reject(error);
+        sent.destroy();
+      });
+      body.pipe(sent);
+    } else sent.end(payload);
     const answer = await promise;
     if ((answer.statusCode ?? 500) >= 400) throw await refusal(answer);
     return answer;
