@@ -40,8 +40,10 @@ export async function fetchSource(
       return `${entries} entries, ${bytes} bytes`;
     }
     case "template":
+      // Files of the operator's, wherever they lie: a link would lead out of the source, or nowhere in an image.
       await cp(source.directory, directory, {
         recursive: true,
+        dereference: true,
         filter: (file) => !templateIgnored.has(path.basename(file)),
       });
       return path.basename(source.directory);

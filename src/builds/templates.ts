@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -77,10 +77,12 @@ async function digestOf(directory: string): Promise<string> {
 async function listFiles(root: string, below: string): Promise<string[]> {
   const entries = await readdir(path.join(root, below), { withFileTypes: true });
   const files = await Promise.all(
-    entries.map((entry) => {
+    entries.map(async (entry) => {
       const name = path.posix.join(below, entry.name);
       if (templateIgnored.has(entry.name)) return [];
-      return entry.isDirectory() ? listFiles(root, name) : [name];
+      // Links count as what they lead to.
+      const found = entry.isSymbolicLink() ? await stat(path.join(root, name)) : entry;
+      return found.isDirectory() ? listFiles(root, name) : [name];
     }),
   );
   return files.flat().toSorted();

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { cp, readFile, writeFile } from "node:fs/promises";
+import { cp, readFile, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { readProject } from "../../src/builds/project.ts";
 import { findTemplate, listTemplates, templatesDirectory } from "../../src/builds/templates.ts";
-import { scratch, writeFiles } from "./fixtures.ts";
+import { begin, scratch, writeFiles } from "./fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 
@@ -38,6 +38,26 @@ test("the digest of a template changes with its content and not with what trying
   assert.equal(await digest(), before);
   await writeFile(path.join(place.dir, "node-server/server.js"), "changed");
   assert.notEqual(await digest(), before);
+});
+
+test("links of a template are what they lead to, wherever an operator keeps that", async () => {
+  await using place = await scratch();
+  const template = { id: "linked", name: "Linked", description: "-", config_path: "pierhead.json" };
+  await writeFiles(place.dir, {
+    "common/pierhead.json": JSON.stringify({ start: ["node", "src/server.js"] }),
+    "common/src/server.js": "// 1",
+    "templates/linked/template.json": JSON.stringify(template),
+  });
+  await symlink("../../common/pierhead.json", path.join(place.dir, "templates/linked/pierhead.json"));
+  await symlink("../../common/src", path.join(place.dir, "templates/linked/src"));
+  const found = await findTemplate(path.join(place.dir, "templates"), "linked");
+  assert.ok(found !== undefined);
+  const { build, log } = begin(place.dir, { kind: "template", directory: found.directory, digest: found.digest });
+  const result = await build.result;
+  assert.ok(result.ok && result.artifact.kind === "directory", log());
+  await writeFile(path.join(place.dir, "common/src/server.js"), "// 2");
+  assert.equal(await readFile(path.join(result.artifact.path, "src/server.js"), "utf8"), "// 1");
+  assert.notEqual((await findTemplate(path.join(place.dir, "templates"), "linked"))?.digest, found.digest);
 });
 
 test("no lock file says where packages are downloaded from", async () => {
