@@ -100,7 +100,9 @@ async function keep(context: BuildContext, target: string, kept: string): Promis
   try {
     await mkdir(keptDir, { recursive: true });
     await copy(context, target, kept);
-    const names = (await readdir(keptDir)).filter((name) => !name.includes("."));
+    const all = await readdir(keptDir);
+    await removeUnfinished(keptDir, all);
+    const names = all.filter((name) => !name.includes("."));
     const used = await Promise.all(
       names.map(async (name) => ({ name, at: (await stat(path.join(keptDir, name))).mtimeMs })),
     );
@@ -109,6 +111,17 @@ async function keep(context: BuildContext, target: string, kept: string): Promis
   } catch (error) {
     context.signal.throwIfAborted();
     context.log.say(`The dependencies could not be kept for later builds: ${explain(error)}`);
+  }
+}
+
+/** A copy takes seconds. What is older a build has left that was ended meanwhile: as large as what is kept, and nobody's. */
+const unfinishedMs = 3_600_000;
+
+async function removeUnfinished(keptDir: string, names: string[]): Promise<void> {
+  for (const name of names.filter((one) => one.includes(".unfinished-"))) {
+    const found = await stat(path.join(keptDir, name)).catch(() => null);
+    if (found === null || Date.now() - found.mtimeMs < unfinishedMs) continue;
+    await rm(path.join(keptDir, name), { recursive: true, force: true });
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, utimes } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
@@ -60,6 +60,26 @@ test("what npm ci made is copied for an equal npm-shrinkwrap.json only", async (
   const third = await build("third", "3.0.0");
   assert.equal(third.version, "3.0.0");
   assert.match(third.log, /node_modules was copied from there/);
+});
+
+test("what a build that was ended had begun to keep goes with the next, unless another one is at it", async (context) => {
+  const origin = await packageHost(context);
+  await using place = await scratch();
+  const keptDir = path.join(place.dir, "cache/dependencies");
+  const [left, current] = ["left.unfinished-1", "current.unfinished-2"];
+  for (const name of [left, current]) await mkdir(path.join(keptDir, name, "part"), { recursive: true });
+  const twoHoursAgo = new Date(Date.now() - 7_200_000);
+  await utimes(path.join(keptDir, left), twoHoursAgo, twoHoursAgo);
+  const files = { ...filesOf(origin, "2.0.0"), "pierhead.json": JSON.stringify({ start: ["node", "server.js"] }) };
+  const source = await filesSource(path.join(place.dir, "source"), files);
+  const { build, log } = begin(place.dir, source, { installCommand: "npm ci" });
+  assert.ok((await build.result).ok, log());
+  const found = await readdir(keptDir);
+  assert.deepEqual(
+    found.filter((name) => name.includes(".")),
+    [current],
+  );
+  assert.equal(found.length, 2, "and what this one kept");
 });
 
 test("npm-shrinkwrap.json is among the files that an image is installed from", async () => {
