@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { test } from "node:test";
@@ -28,6 +29,22 @@ test("no port is given that a connection could take, that somebody listens on, o
     next.every((port) => port > first && port < 30_000),
     `${first}, then ${next}`,
   );
+});
+
+test("a machine that lets nobody listen says why, in place of trying ten thousand ports", {
+  skip: process.platform === "win32" && "no shell",
+}, () => {
+  const module = JSON.stringify(new URL("../../src/compute/process/ports.ts", import.meta.url).href);
+  const program = `
+    const { openSync } = await import("node:fs");
+    const { Ports } = await import(${module});
+    const ports = new Ports();
+    try { for (;;) openSync("/dev/null"); } catch {}
+    await ports.take().then(console.log, (error) => console.log(error.code, error.message));
+  `;
+  const argv = ["-c", 'ulimit -n 64 && exec "$0" --input-type=module -e "$1"', process.execPath, program];
+  const { stdout, stderr } = spawnSync("sh", argv, { encoding: "utf8", timeout: 60_000 });
+  assert.match(stdout, /^EMFILE /, stderr);
 });
 
 /** At the end of the range the turn begins anew. */

@@ -16,14 +16,18 @@ export class Ports {
   #next = randomInt(count);
   readonly #given = new Set<number>();
 
-  /** A port that nobody listens on and that is not given to another start. @throws Error when there is none */
+  /** A port that nobody listens on and that is not given to another start. @throws Error when there is none, or none can be tried */
   async take(): Promise<number> {
     for (let tries = 0; tries < count; tries++) {
       const port = range.from + this.#next;
       this.#next = (this.#next + 1) % count;
       if (this.#given.has(port)) continue;
       this.#given.add(port);
-      if (await isFree(port)) return port;
+      const isOurs = await isFree(port).catch((error: unknown) => {
+        this.#given.delete(port);
+        throw error;
+      });
+      if (isOurs) return port;
       this.#given.delete(port);
     }
     throw new Error(`no port from ${range.from} to ${range.to} is free on 127.0.0.1`);
@@ -40,9 +44,13 @@ export class Ports {
 }
 
 function isFree(port: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const { promise, resolve, reject } = Promise.withResolvers<boolean>();
   const server = createServer();
-  server.once("error", () => resolve(false));
+  // Anything else, such as too many open files, would be so with the next 9,999 as well.
+  server.once("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EADDRINUSE" || error.code === "EACCES") resolve(false);
+    else reject(error);
+  });
   server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
   return promise;
 }
