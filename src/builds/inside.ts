@@ -10,6 +10,16 @@ export async function isDirectoryInside(sourceDir: string, directory: string): P
   return (await kindInside(sourceDir, directory)) === "directory";
 }
 
+/** Does it lead to something that is not in the source? What leads nowhere does not. */
+export async function isOutside(sourceDir: string, file: string): Promise<boolean> {
+  try {
+    const [root, real] = await Promise.all([realpath(sourceDir), realpath(path.join(sourceDir, file))]);
+    return real !== root && !real.startsWith(root + path.sep);
+  } catch {
+    return false;
+  }
+}
+
 async function kindInside(sourceDir: string, name: string): Promise<"file" | "directory" | null> {
   try {
     const [root, real] = await Promise.all([realpath(sourceDir), realpath(path.join(sourceDir, name))]);

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
@@ -7,6 +7,8 @@ import type { Engine } from "../../compute/docker/engine.ts";
 import { pythonLaunch } from "../../compute/process/langgraph-python-launch.ts";
 import type { ImageTarget } from "../build.ts";
 import { showCommand } from "../command-line.ts";
+import { BuildFailure } from "../failure.ts";
+import { isOutside } from "../inside.ts";
 import type { PythonProject } from "../langgraph-config.ts";
 import { collectRequirements } from "../python/requirements.ts";
 import { serverPackages, serverPins } from "../python/server.ts";
@@ -37,6 +39,8 @@ export async function pythonInstructions(
   { project, context }: { project: PythonProject; context: BuildContext },
 ): Promise<Instruction[]> {
   const { directory, python } = project;
+  // Of all that is run to make an image uv alone runs here, with the rights of this server.
+  if (python.uvProject !== null) await refuseLinksOut(context.sourceDir);
   const requirements = await collectRequirements(context, project);
   const [argv, early] = await Promise.all(
     [requirements.argv, requirements.early.argv].map((one) => moveRequirements(one, context)),
@@ -66,6 +70,15 @@ export async function pythonInstructions(
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify([...start, stateMount])}`),
   ];
+}
+
+/** What uv cannot read it quotes, and the build log is for whoever wrote the link. @throws BuildFailure `ConfigInvalid` */
+async function refuseLinksOut(sourceDir: string): Promise<void> {
+  for (const entry of await readdir(sourceDir, { recursive: true, withFileTypes: true })) {
+    const file = path.relative(sourceDir, path.join(entry.parentPath, entry.name));
+    if (!entry.isSymbolicLink() || !(await isOutside(sourceDir, file))) continue;
+    throw new BuildFailure("ConfigInvalid", `'${file}' is a link out of the source. A project of uv must have none.`);
+  }
 }
 
 const copyManifest = (file: string) =>

@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { symlink, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { type TestContext, test } from "node:test";
+import { BuildLog } from "../../src/builds/build-log.ts";
+import { pythonInstructions } from "../../src/builds/image/python-image.ts";
+import { readProject } from "../../src/builds/project.ts";
+import { answeringEngine } from "../compute/answering-engine.ts";
+import { scratch, writeFiles } from "./fixtures.ts";
+
+const config = { graphs: { agent: "./agent.py:graph" }, source: { kind: "uv", root: "." } };
+
+test("uv, which runs beside this server, is given no project with links out of the source", async (context) => {
+  for (const link of ["uv.lock", "pyproject.toml", "uv.toml", "member/pyproject.toml"]) {
+    await using place = await scratch();
+    const source = path.join(place.dir, "source");
+    await writeFiles(source, { "langgraph.json": JSON.stringify(config), "member/agent.py": "", "agent.py": "" });
+    await writeFile(path.join(place.dir, "master.key"), "of this server");
+    const target = path.relative(path.dirname(path.join(source, link)), path.join(place.dir, "master.key"));
+    await symlink(target, path.join(source, link));
+    const message = `'${link}' is a link out of the source. A project of uv must have none.`;
+    await assert.rejects(instructionsOf(context, source), { reason: "ConfigInvalid", message });
+  }
+});
+
+async function instructionsOf(context: TestContext, sourceDir: string) {
+  const project = await readProject(sourceDir, null, 24);
+  assert.equal(project.kind, "langgraph-python");
+  const engine = await answeringEngine(context, (_, response) => response.writeHead(404).end("{}"));
+  const target = {
+    kind: "image" as const,
+    ...{ host: engine.host, installationId: "00000000-0000-4000-8000-000000000000", nodeImage: "", pythonImage: "" },
+    ...{ memoryMib: 512, cpuCores: 1, registryAuthFile: null },
+  };
+  const env = { PATH: process.env["PATH"] ?? "" };
+  const { signal } = new AbortController();
+  const build = { sourceDir, cacheDir: sourceDir, env, log: new BuildLog(() => {}), signal };
+  return pythonInstructions(engine, target, { project, context: build });
+}
