@@ -4,7 +4,7 @@ import { changePollIntervalMs } from "../domain/limits.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Db } from "./database.ts";
 import { EventOrder } from "./event-order.ts";
-import { type EventRow, findEventBounds, findLastNumber, findOpenTransactions, readNewEvents } from "./events.ts";
+import { type EventRow, findEventBounds, findOpenTransactions, readNewEvents } from "./events.ts";
 import { outsideTransaction } from "./statement-pool.ts";
 
 /** Who listens. Neither may wait or throw. */
@@ -162,10 +162,7 @@ export class EventFeed {
   async #follow(order: EventOrder<EventRow>, stopping: AbortController): Promise<void> {
     const { signal } = stopping;
     const stopListening = this.#db.changes.onEvents(() => this.#kick());
-    const poll = setInterval(() => {
-      this.#kick();
-      void this.#endIfOlder(order, stopping);
-    }, changePollIntervalMs).unref();
+    const poll = setInterval(() => this.#kick(), changePollIntervalMs).unref();
     let restedMs = 0;
     while (!signal.aborted) {
       const kicked = new Promise<void>((resolve) => {
@@ -173,12 +170,21 @@ export class EventFeed {
       });
       const waiting = this.#afterLook.splice(0);
       try {
-        const count = await this.#tellNews(order, signal);
+        const { found, isOlder } = await this.#look(order);
+        if (isOlder) {
+          this.#logger.warn("the database is an older copy of what was read: events are followed anew");
+          this.#run = undefined;
+          stopping.abort();
+          this.#dismiss();
+          break;
+        }
+        this.#position = order.position;
+        this.#giveOut(found);
         for (const done of waiting.splice(0)) done();
         const isMissing = order.gaps.length > 0;
         if (isMissing) order.note(await findOpenTransactions(this.#db));
-        restedMs = isMissing && count === 0 ? Math.min(gapRestMaxMs, 2 * restedMs + restMs) : restMs;
-        if (isMissing || count > 0) await sleep(restedMs);
+        restedMs = restAfter(restedMs, isMissing && found.length === 0);
+        if (isMissing || found.length > 0) await sleep(restedMs);
         else if (this.#afterLook.length === 0) await kicked;
       } catch (error) {
         this.#logger.warn({ error: explain(error) }, "reading events failed");
@@ -193,34 +199,14 @@ export class EventFeed {
   }
 
   /**
-   * Numbers that were read are not given out yet: the database was taken back to an earlier moment. Who listens is to come back,
-   * and is told then what is not known any more.
+   * @returns the events whose turn it is. `isOlder`: numbers that were read before are not given out yet, so the database was
+   * taken back to an earlier moment; who listens is to come back, and is told then what is not known any more.
    */
-  async #endIfOlder({ highest }: EventOrder<EventRow>, stopping: AbortController): Promise<void> {
-    const last = await findLastNumber(this.#db).catch(() => Infinity);
-    if (highest <= last || stopping.signal.aborted) return;
-    this.#logger.warn("the database is an older copy of what was read: events are followed anew");
-    stopping.abort();
-    this.#run = undefined;
-    this.#kick();
-    this.#dismiss();
-  }
-
-  /** @returns how many events had their turn. */
-  async #tellNews(order: EventOrder<EventRow>, signal: AbortSignal): Promise<number> {
-    const found = await this.#look(order);
-    // Another run may have begun, which counts otherwise.
-    if (signal.aborted) return 0;
-    this.#position = order.position;
-    this.#giveOut(found);
-    return found.length;
-  }
-
-  /** @returns the events whose turn it is. */
-  async #look(order: EventOrder<EventRow>): Promise<EventRow[]> {
+  async #look(order: EventOrder<EventRow>): Promise<{ found: EventRow[]; isOlder: boolean }> {
+    const { highest } = order;
     const limit = order.heldCount < heldMax ? pageMax : 0;
-    const rows = await readNewEvents(this.#db, { above: order.highest, numbers: order.gaps, limit });
-    return order.add(rows, performance.now());
+    const { rows, last } = await readNewEvents(this.#db, { above: highest, numbers: order.gaps, limit });
+    return { found: order.add(rows, performance.now()), isOlder: last < highest };
   }
 
   #giveOut(events: readonly EventRow[]): void {
@@ -231,3 +217,6 @@ export class EventFeed {
     }
   }
 }
+
+const restAfter = (restedMs: number, isInVain: boolean) =>
+  isInVain ? Math.min(gapRestMaxMs, 2 * restedMs + restMs) : restMs;
