@@ -3,9 +3,12 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { Engine } from "../../src/compute/docker/engine.ts";
+import { runInContainer } from "../../src/compute/docker/exec.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { mintStrangersKey } from "../clients/tenants.ts";
 import { eventually } from "../eventually.ts";
@@ -140,6 +143,10 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
     const restore = await runCli(["database", "restore", "second", file, "--yes", ...as], cli);
     assert.equal(restore.code, 0, restore.stderr);
     const restored = (await environmentOf(client, second)).DATABASE_URI;
+    const listed = new PassThrough();
+    const listing = { argv: ["ls", "/tmp"], env: {}, output: listed, signal: AbortSignal.timeout(20_000) };
+    const [left] = await Promise.all([text(listed), runInContainer(engine, new URL(restored).hostname, listing)]);
+    assert.doesNotMatch(left, /pierhead-/, "the dump that was put there is removed");
     assert.deepEqual(await query(engine, restored, "select id, of from kept"), [{ id: 7, of: "seven" }]);
 
     const same = await client.redeployRevision({
@@ -159,11 +166,11 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
 
     const volumes = () => engine.call<{ Volumes: { Name: string }[] | null }>("GET", "/volumes");
     const names = [env.DATABASE_URI, env.REDIS_URI].map((uri) => new URL(uri).hostname);
-    const left = async () => ((await volumes()).Volumes ?? []).filter(({ Name }) => names.includes(Name)).length;
-    assert.equal(await left(), 2);
+    const volumesLeft = async () => ((await volumes()).Volumes ?? []).filter(({ Name }) => names.includes(Name)).length;
+    assert.equal(await volumesLeft(), 2);
     await client.deleteDeployment({ deployment_id: first });
     await gone(client, first);
-    assert.equal(await left(), 0);
+    assert.equal(await volumesLeft(), 0);
     for (const uri of [env.DATABASE_URI, env.REDIS_URI]) assert.equal(await containerOf(engine, uri), undefined);
     assert.deepEqual(await query(engine, restored, "select id from kept"), [{ id: 7 }]);
   });

@@ -48,7 +48,8 @@ async function withPrograms(
   const isInEngine = env["PIERHEAD_AGENT_DATABASES"] === "containers";
   const host = env["DOCKER_HOST"] || "unix:///var/run/docker.sock";
   await using room = isInEngine ? await ServiceRoom.find(host, postgresContainerOf(name), signal) : undefined;
-  if (room !== undefined) return act(programsInside(room, name), name);
+  // Awaited: the room is left when this function ends.
+  if (room !== undefined) return await act(programsInside(room, name), name);
   const adminUrl = env["PIERHEAD_AGENT_POSTGRES_URL"];
   if (adminUrl) return act(programsHere({ adminUrl, name, env, signal }), name);
   if (isInEngine) throw new CliFailure(`The container engine at ${host} runs no database of this deployment.`);
