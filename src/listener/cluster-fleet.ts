@@ -48,8 +48,6 @@ export interface ClusterFleetOptions {
   session: () => { epoch: number; listener_id: string } | null;
   /** False: another instance may be at work. */
   mayAct: () => boolean;
-  /** A newer session was at work there. */
-  onStale: (error: Error) => void;
   /** How long a trouble that may pass is waited for. */
   graceMs?: number;
 }
@@ -341,7 +339,6 @@ export class ClusterFleet {
     try {
       return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
     } catch (error) {
-      if ((error as Error).name === "Superseded" && !signal.aborted) this.#options.onStale(error as Error);
       const refusal = refusalOf(error);
       if (refusal === null) throw error;
       return { refusal };

@@ -37,7 +37,7 @@ export function createClusterListener(options: ClusterListenerOptions): Listener
   const shipper = new LogShipper({ ...common, logs: cluster, cursors, onStale });
   const fleet: ClusterFleet = new ClusterFleet({
     ...common,
-    ...{ cluster, secrets, onStale },
+    ...{ cluster, secrets },
     report: (snapshot: Snapshot) => reporter.put(snapshot),
     forget: (deploymentId) => reporter.forget(deploymentId),
     tracked: new TrackedReplicas(shipper),

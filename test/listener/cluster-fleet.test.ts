@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { ClusterCompute, ClusterSight } from "../../src/compute/cluster.ts";
-import { Superseded } from "../../src/compute/kubernetes/workload.ts";
 import type { Assignment, RevisionRun } from "../../src/contract/assignment.ts";
 import type { Clock } from "../../src/listener/clock.ts";
 import { ClusterFleet } from "../../src/listener/cluster-fleet.ts";
@@ -115,23 +114,6 @@ test("what serves and cannot start any more is written again after a while: some
   fleet.fleet.standBack(new Error("the test is over"));
 });
 
-test("one that finds a newer session's work in the cluster stops, and blames no deployment for it", async () => {
-  let applies = 0;
-  const fleet = startFleet({
-    async apply() {
-      applies += 1;
-      throw new Superseded("epoch 8, generation 3 was applied before");
-    },
-  });
-  fleet.fleet.assign([assignmentOf({ target: runInCluster() })]);
-  await eventually(
-    () => [applies, fleet.fleet.size],
-    ([tried, held]) => tried === 1 && held === 0,
-    5_000,
-  );
-  assert.deepEqual(fleet.reports, []);
-});
-
 const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>) {
@@ -162,7 +144,6 @@ function startFleet(cluster: Partial<ClusterCompute>) {
     tracked: new TrackedReplicas({ track: () => {}, forget: () => {} }),
     session: () => ({ epoch: 1, listener_id: "00000000-0000-4000-8000-000000000001" }),
     mayAct: () => true,
-    onStale: (error) => fleet.standBack(error),
   });
   fleet.lead();
   /** Of what waits, the deadline of a pass is not a wake. */
