@@ -146,9 +146,7 @@ test("a driver is closed while its engine stands still in the middle of a start,
     async () => engine.asked,
     (count) => count > 0,
   );
-  const beganMs = performance.now();
   await compute.close();
-  assert.ok(performance.now() - beganMs < 15_000);
   assert.match(String(await launching), /is not asked any more/);
   assert.equal(engine.asked, 1);
 });

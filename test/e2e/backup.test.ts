@@ -195,18 +195,9 @@ test("uploads on a disk of their own are in the backup", { skip: otherDisk === n
     await using pierhead = await startTestServer();
     await rm(path.join(pierhead.dataDir, "uploads"), { recursive: true });
     await symlink(elsewhere, path.join(pierhead.dataDir, "uploads"));
-    const { id } = await pierhead.client.createDeployment({
-      body: {
-        name: "uploaded",
-        source: "internal_source",
-        source_config: { deployment_type: "dev" },
-        source_revision_config: {},
-      },
-    });
-    const { upload_url, object_path } = await pierhead.client.createUploadUrl({ deployment_id: id });
-    await pierhead.client.uploadArchive(upload_url, new Blob([gzipSync("an archive")]));
+    const { objectPath } = await uploadTo(pierhead);
     const { file } = await backUp(pierhead, elsewhere);
-    assert.ok(gunzipSync(await readFile(file)).includes(object_path));
+    assert.ok(gunzipSync(await readFile(file)).includes(objectPath));
   } finally {
     await rm(elsewhere, { recursive: true, force: true });
   }
@@ -216,16 +207,7 @@ test("uploads that could not be placed leave a database that a later try fills; 
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
   try {
     await using pierhead = await startTestServer();
-    const { id } = await pierhead.client.createDeployment({
-      body: {
-        name: "uploaded",
-        source: "internal_source",
-        source_config: { deployment_type: "dev" },
-        source_revision_config: {},
-      },
-    });
-    const { upload_url } = await pierhead.client.createUploadUrl({ deployment_id: id });
-    await pierhead.client.uploadArchive(upload_url, new Blob([gzipSync("an archive")]));
+    const { id } = await uploadTo(pierhead);
     const { file, masterKey } = await backUp(pierhead, dataDir);
     const config = await configOf(dataDir, undefined);
     const restore = () => restoreBackup(config, file, { logger, signal });
@@ -325,4 +307,19 @@ async function slowTable(connectionString: string): Promise<AsyncDisposable & Pi
   await client.connect();
   await client.query(locked);
   return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });
+}
+
+/** A deployment with an archive that nothing was made of; `objectPath`: where that lies below the data directory. */
+async function uploadTo({ client }: TestServer): Promise<{ id: string; objectPath: string }> {
+  const { id } = await client.createDeployment({
+    body: {
+      name: "uploaded",
+      source: "internal_source",
+      source_config: { deployment_type: "dev" },
+      source_revision_config: {},
+    },
+  });
+  const { upload_url, object_path } = await client.createUploadUrl({ deployment_id: id });
+  await client.uploadArchive(upload_url, new Blob([gzipSync("an archive")]));
+  return { id, objectPath: object_path };
 }

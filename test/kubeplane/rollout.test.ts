@@ -3,8 +3,9 @@ import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import type { Living } from "../../src/compute/kubernetes/apply.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
+import type { RevisionRun } from "../../src/contract/assignment.ts";
 import { eventually } from "../eventually.ts";
-import { grant, newRun, openPlace, startWorld } from "./harness.ts";
+import { grant, newRun, openPlace, type Place, startWorld } from "./harness.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
@@ -124,12 +125,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     await grant(world.plane, firstNamespace);
     const { listenerId } = place.controlPlane;
     await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
-    const next = newRun(again, "127.0.0.1:1/agent:2");
-    // Of a higher generation than what the cluster has, as it would be.
-    for (let generation = 1; generation <= 3; generation++) {
-      again.controlPlane.assign({ deployment_id, slug, target: next });
-    }
-    await again.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    const next = await takenOver(again, { deployment_id, slug });
     const { template } = (await place.get<DeploymentView>("Deployment", slug))?.spec ?? {};
     assert.match(JSON.stringify(template), new RegExp(next.revision_id));
     const { items } = await world.plane.admin.list("Deployment", firstNamespace, {}, AbortSignal.timeout(30_000));
@@ -144,11 +140,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     const firstNamespace = await world.plane.newNamespace();
     const { listenerId } = place.controlPlane;
     await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
-    const next = newRun(again, "127.0.0.1:1/agent:2");
-    for (let generation = 1; generation <= 3; generation++) {
-      again.controlPlane.assign({ deployment_id, slug, target: next });
-    }
-    await again.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    await takenOver(again, { deployment_id, slug });
     again.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
     await again.reported(deployment_id, ({ deleted }) => deleted);
     assert.equal(await again.get("ConfigMap", slug), null);
@@ -206,3 +198,12 @@ test("a revision after one that could not start is not failed for it, however la
     world.plane.freezeControllers(false);
   }
 });
+
+/** Another control plane goes on with a deployment: it serves the next revision. */
+async function takenOver(place: Place, deployment: { deployment_id: string; slug: string }): Promise<RevisionRun> {
+  const next = newRun(place, "127.0.0.1:1/agent:2");
+  // Of a higher generation than what the cluster has, as it would be.
+  for (let generation = 1; generation <= 3; generation++) place.controlPlane.assign({ ...deployment, target: next });
+  await place.reported(deployment.deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+  return next;
+}
