@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type Client, createClient } from "../src/client/client.ts";
-import { type AgentRepository, createAgentRepository, nodeAgent } from "../test/agent-repository.ts";
+import { type AgentRepository, createAgentRepository, nodeAgent } from "../test/support/agent-repository.ts";
 import { remove, settled } from "./deploy.ts";
 import type { BenchRun, BenchServer } from "./installation.ts";
 import { type BenchLine, benchLine, median } from "./line.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
-import type { Db } from "../src/store/database.ts";
+import type { Db } from "../src/store/engine/database.ts";
 import type { Owner } from "./requests.ts";
 
 /** Rows of each kind that a rare value has, and so the first page of one. */

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import pg from "pg";
-import { openEmbeddedEngine } from "../src/store/embedded/engine.ts";
+import { openEmbeddedEngine } from "../src/store/engine/embedded/engine.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { freshValues, type Statement } from "./statement.ts";
 

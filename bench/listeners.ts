@@ -2,7 +2,7 @@ import { once } from "node:events";
 import http from "node:http";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type DesiredPage, epochHeader } from "../src/contract/assignment.ts";
+import { type DesiredPage, epochHeader } from "../src/contract/listeners/assignment.ts";
 import type { BenchRun, BenchServer, DatabaseKind, Installation } from "./installation.ts";
 import { type BenchLine, benchLine, percentile } from "./line.ts";
 

@@ -2,7 +2,7 @@ import http from "node:http";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { epochHeader, type ReplicaLogLine } from "../src/contract/assignment.ts";
+import { epochHeader, type ReplicaLogLine } from "../src/contract/listeners/assignment.ts";
 import type { BenchRun, DatabaseKind, Installation } from "./installation.ts";
 import { type BenchLine, benchLine, median, percentile } from "./line.ts";
 import { type Call, caller, deploy, type Made, makeListener } from "./listeners.ts";

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
-import type { ApiDeps, ApiSettings } from "../src/api/app.ts";
-import { createFromRequest } from "../src/api/create.ts";
-import { deploymentOf } from "../src/api/present.ts";
-import { templatesDirectory } from "../src/builds/templates.ts";
-import type { CreateDeployment } from "../src/contract/deployment.ts";
+import { createFromRequest } from "../src/api/deployments/create-deployment.ts";
+import { deploymentOf } from "../src/api/deployments/present.ts";
+import type { ApiDeps, ApiSettings } from "../src/api/http/app.ts";
+import { templatesDirectory } from "../src/builds/sources/templates.ts";
+import type { CreateDeployment } from "../src/contract/deployments/deployment.ts";
 import { readConfig } from "../src/server/config.ts";
-import type { Db } from "../src/store/database.ts";
-import type { DeploymentRow } from "../src/store/deployments.ts";
-import { sealAnswer } from "../src/store/idempotency-keys.ts";
-import type { Sealer } from "../src/store/seal.ts";
+import type { DeploymentRow } from "../src/store/deployments/deployments.ts";
+import type { Db } from "../src/store/engine/database.ts";
+import type { Sealer } from "../src/store/secrets/seal.ts";
+import { sealAnswer } from "../src/store/tenants/idempotency-keys.ts";
 import type { Installation } from "./installation.ts";
 
 /** Rows that a new deployment belongs to. */

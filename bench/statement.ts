@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { Kysely, PostgresDialect, sql } from "kysely";
-import type { Db, Trx } from "../src/store/database.ts";
-import { lockDeployment } from "../src/store/deployments.ts";
-import type { Sealer } from "../src/store/seal.ts";
+import { lockDeployment } from "../src/store/deployments/deployments.ts";
+import type { Db, Trx } from "../src/store/engine/database.ts";
+import type { Sealer } from "../src/store/secrets/seal.ts";
 import { createWithoutHttp, type Owner } from "./requests.ts";
 
 /** One statement as the store sends it. */

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Db, Trx } from "../src/store/database.ts";
+import type { Db, Trx } from "../src/store/engine/database.ts";
 
 export interface WrittenEvent {
   id: number;

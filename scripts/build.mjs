@@ -26,9 +26,11 @@ for (const file of globSync("**/*.{sql,json,py,mjs}", { cwd: path.join(root, "sr
 
 // The embedded database of a first start, made once per version of PGlite.
 mkdirSync(cache, { recursive: true });
-const { ensureTemplate } = await import(pathToFileURL(path.join(draft, "store/embedded/prepare-directory.js")).href);
+const { ensureTemplate } = await import(
+  pathToFileURL(path.join(draft, "store/engine/embedded/prepare-directory.js")).href
+);
 const template = await ensureTemplate(cache);
-cpSync(template, path.join(draft, "store/embedded", path.basename(template)));
+cpSync(template, path.join(draft, "store/engine/embedded", path.basename(template)));
 
 if ((await consoleBuilt) !== 0) {
   console.error("The console could not be built.");

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
-import { openapiDocument } from "../src/api/openapi.ts";
+import { openapiDocument } from "../src/api/documents/openapi.ts";
 import { cliReference } from "../src/cli/reference.ts";
 import { listenerRules } from "../src/compute/kubernetes/role.ts";
 import { operations } from "../src/contract/operations.ts";

@@ -61,7 +61,7 @@ async function limitMemory() {
   // A channel to a parent would be lost on the way; `node --watch` has one.
   if (platform !== "linux" || process.execve === undefined || process.send !== undefined) return;
   if (env["MALLOC_TRIM_THRESHOLD_"] !== undefined) return;
-  const { serverNodeFlags } = await import("./server/node-flags.ts");
+  const { serverNodeFlags } = await import("./server/tuning/node-flags.ts");
   process.execve(execPath, [execPath, ...serverNodeFlags, ...execArgv, ...argv.slice(1)], {
     MALLOC_ARENA_MAX: "1",
     ...env,

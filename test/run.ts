@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import path from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
-import { postgresSkipped, startPostgresServer } from "./postgres-server.ts";
+import { postgresSkipped, startPostgresServer } from "./support/postgres-server.ts";
 
 /**
  * Runs the given test files, each in a process of its own, and ends with the line `N passed, N failed`.
@@ -12,7 +12,7 @@ const files = process.argv.slice(2);
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 
-// One PostgreSQL for all files that want one (test/database.ts); alone, a file starts its own.
+// One PostgreSQL for all files that want one (test/support/database.ts); alone, a file starts its own.
 const isAsked = process.env["PIERHEAD_TEST_DATABASE_URL"] === undefined;
 const server = isAsked ? await startPostgresServer() : undefined;
 process.env["PIERHEAD_TEST_DATABASE_URL"] ??= server?.url ?? "none";

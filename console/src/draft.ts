@@ -1,4 +1,4 @@
-import type { CreateDeployment, DeploymentType, Secret } from "../../src/contract/deployment.ts";
+import type { CreateDeployment, DeploymentType, Secret } from "../../src/contract/deployments/deployment.ts";
 import { checkConfigPath } from "../../src/domain/config-path.ts";
 import { checkRepoUrl } from "../../src/domain/git-url.ts";
 import { checkImageUri } from "../../src/domain/image-reference.ts";

@@ -1,4 +1,4 @@
-import type { Secret, SecretReference } from "../../src/contract/deployment.ts";
+import type { Secret, SecretReference } from "../../src/contract/deployments/deployment.ts";
 
 /** Both origins of variables: values that are kept here, and Secrets of the cluster. */
 export interface Environment {

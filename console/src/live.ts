@@ -1,5 +1,5 @@
 import { useEffect, useRef, useSyncExternalStore } from "react";
-import type { Event } from "../../src/contract/event.ts";
+import type { Event } from "../../src/contract/logs/event.ts";
 import { queries } from "./server.ts";
 import { useSession } from "./session.tsx";
 import { useIsShown } from "./shown.ts";

@@ -1,5 +1,5 @@
 import { createRootRoute, createRoute, createRouter, Navigate, redirect } from "@tanstack/react-router";
-import type { DeploymentSort } from "../../src/contract/deployment.ts";
+import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../src/contract/page.ts";
 import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";

@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { ApiFailure } from "../../src/client/failure.ts";
-import { consoleHeader } from "../../src/contract/session.ts";
+import { consoleHeader } from "../../src/contract/administration/session.ts";
 
 /** Address of the API: where this page lies, with the prefix of a proxy if there is one; no slash at its end. */
 export const baseUrl = document.baseURI.replace(/\/+$/, "");

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
 import { type Client, isRefusal } from "../../src/client/client.ts";
-import type { Session } from "../../src/contract/session.ts";
+import type { Session } from "../../src/contract/administration/session.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Failure, Loading } from "./parts/notes.tsx";
 import { clientOf, queries, whenSignedOut } from "./server.ts";

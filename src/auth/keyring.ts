@@ -1,7 +1,7 @@
-import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/api-keys.ts";
-import type { Db } from "../store/database.ts";
-import { findSession, type MembershipRow, type SessionRow } from "../store/sessions.ts";
-import { findWorkspace, type WorkspaceRow } from "../store/tenants.ts";
+import type { Db } from "../store/engine/database.ts";
+import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/tenants/api-keys.ts";
+import { findSession, type MembershipRow, type SessionRow } from "../store/tenants/sessions.ts";
+import { findWorkspace, type WorkspaceRow } from "../store/tenants/tenants.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import { isSameHash, readKey } from "./api-key.ts";
 import { Memo } from "./memo.ts";

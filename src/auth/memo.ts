@@ -1,4 +1,4 @@
-import { currentUnit } from "../store/atomic-unit.ts";
+import { currentUnit } from "../store/engine/atomic-unit.ts";
 
 interface Entry<T> {
   row: Promise<T | undefined>;

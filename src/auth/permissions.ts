@@ -1,6 +1,6 @@
+import type { KeyScope } from "../contract/administration/organization.ts";
 import type { Role } from "../contract/operation.ts";
-import type { KeyScope } from "../contract/organization.ts";
-import type { KeyRole } from "../store/api-keys.ts";
+import type { KeyRole } from "../store/tenants/api-keys.ts";
 
 /**
  * What each role may do besides calls that need no key. A listener's key speaks the listener protocol and nothing else;

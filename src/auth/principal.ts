@@ -1,8 +1,8 @@
+import type { KeyScope } from "../contract/administration/organization.ts";
 import { errors } from "../contract/error.ts";
 import type { Role } from "../contract/operation.ts";
-import type { KeyScope } from "../contract/organization.ts";
-import { type KeyRole, scopeOf } from "../store/api-keys.ts";
-import type { Reach } from "../store/reach.ts";
+import { type KeyRole, scopeOf } from "../store/tenants/api-keys.ts";
+import type { Reach } from "../store/tenants/scope.ts";
 import { type Holder, isMember, type Keyring } from "./keyring.ts";
 import { mayCall, reaches } from "./permissions.ts";
 

@@ -1,4 +1,4 @@
-import type { Artifact } from "../contract/assignment.ts";
+import type { Artifact } from "../contract/listeners/assignment.ts";
 import type { RepositoryCredential } from "../integrations/git-credential.ts";
 
 /** Where the files come from. Refs are resolved before a build starts: a build always names exact content. */

@@ -4,8 +4,8 @@ import type { CliContext } from "./context.ts";
 import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure, usageFailure } from "./failure.ts";
 import { globalOptions, mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
-import { createTerminal, harmless, type Terminal } from "./terminal.ts";
-import { parseDuration } from "./text.ts";
+import { createTerminal, harmless, type Terminal } from "./terminal/terminal.ts";
+import { parseDuration } from "./terminal/text.ts";
 import { clientVersion } from "./version.ts";
 
 export interface Cli {

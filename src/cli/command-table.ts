@@ -1,9 +1,9 @@
-import { adminCommand } from "./admin-table.ts";
-import { authCommand } from "./auth-table.ts";
-import { databaseCommand } from "./database-table.ts";
-import { eventsCommand, webhooksCommand } from "./events-table.ts";
-import { integrationsCommand, pushesCommand } from "./integrations-table.ts";
+import { adminCommand } from "./administration/admin-table.ts";
+import { authCommand } from "./auth/auth-table.ts";
+import { eventsCommand, webhooksCommand } from "./events/events-table.ts";
+import { integrationsCommand, pushesCommand } from "./integrations/integrations-table.ts";
 import { mainCommands } from "./main-table.ts";
+import { databaseCommand } from "./server/database-table.ts";
 import type { Session } from "./session.ts";
 
 /** Ends with 0, or by a thrown failure. */

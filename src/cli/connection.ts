@@ -79,7 +79,7 @@ async function readKeyFile(file: string | undefined, context: CliContext): Promi
   if (file === undefined) return undefined;
   try {
     if (file !== "-") return readFileSync(path.resolve(context.cwd, file), "utf8").trim();
-    const { readStdin } = await import("./stdin.ts");
+    const { readStdin } = await import("./terminal/stdin.ts");
     return (await readStdin(context)).trim();
   } catch (error) {
     context.signal.throwIfAborted();

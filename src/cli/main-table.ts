@@ -22,7 +22,7 @@ export const mainCommands: readonly CommandSpec[] = [
     ],
     examples: ["pierhead up", "pierhead up --port 9000 --data-dir ./data"],
     json: '{"url": string, "workspace_id": string, "credentials_file": string, "pid": number}, when the server is ready',
-    load: async () => (await import("./commands/up.ts")).up,
+    load: async () => (await import("./server/up.ts")).up,
   },
   {
     name: "listener",
@@ -33,7 +33,7 @@ export const mainCommands: readonly CommandSpec[] = [
     ],
     examples: ["PIERHEAD_LISTENER_KEY_FILE=key pierhead listener --url https://pierhead.example.com"],
     json: '{"url": string, "pid": number}, when it runs',
-    load: async () => (await import("./commands/listener.ts")).runListener,
+    load: async () => (await import("./server/listener.ts")).runListener,
     commands: [
       {
         name: "install",
@@ -55,7 +55,7 @@ export const mainCommands: readonly CommandSpec[] = [
           "pierhead listener install --print --url https://pierhead.example.com --key-file key | kubectl apply -f -",
         ],
         json: "a list of Kubernetes objects",
-        load: async () => (await import("./commands/listener-install.ts")).installListener,
+        load: async () => (await import("./server/listener-install.ts")).installListener,
       },
     ],
   },
@@ -65,7 +65,7 @@ export const mainCommands: readonly CommandSpec[] = [
     args: [["[file]", "default: a file here, with the time in its name"]],
     examples: ["pierhead backup", "pierhead backup /var/backups/pierhead.tar.gz"],
     json: '{"file": string, "bytes": number}',
-    load: async () => (await import("./commands/backup.ts")).backUp,
+    load: async () => (await import("./server/backup.ts")).backUp,
   },
   {
     name: "restore",
@@ -73,13 +73,13 @@ export const mainCommands: readonly CommandSpec[] = [
     args: [["<file>", "made by pierhead backup"]],
     examples: ["pierhead restore pierhead.tar.gz --data-dir ~/.pierhead-new"],
     json: '{"made_at": string, "deployments": number, "redeployed": number}',
-    load: async () => (await import("./commands/backup.ts")).restore,
+    load: async () => (await import("./server/backup.ts")).restore,
   },
   {
     name: "migrate",
     summary: "Bring the tables of DATABASE_URL up to date, without starting a server",
     json: '{"applied": string[]}',
-    load: async () => (await import("./commands/migrate.ts")).migrate,
+    load: async () => (await import("./server/migrate.ts")).migrate,
   },
   {
     name: "deploy",
@@ -104,7 +104,7 @@ export const mainCommands: readonly CommandSpec[] = [
       "pierhead deploy --template node-server",
     ],
     json: followed,
-    load: async () => (await import("./commands/deploy.ts")).deploy,
+    load: async () => (await import("./deployments/deploy.ts")).deploy,
   },
   {
     name: "list",
@@ -117,7 +117,7 @@ export const mainCommands: readonly CommandSpec[] = [
     ],
     examples: ["pierhead list", "pierhead list --json | jq -r '.deployments[].url'"],
     json: '{"deployments": [Deployment], "has_more": boolean}',
-    load: async () => (await import("./commands/list.ts")).list,
+    load: async () => (await import("./deployments/list.ts")).list,
   },
   {
     name: "status",
@@ -126,7 +126,7 @@ export const mainCommands: readonly CommandSpec[] = [
     options: [["-w, --watch", "wait for the newest revision to end"], waiting[1]],
     examples: ["pierhead status support", "pierhead status support --watch"],
     json: `{"deployment": Deployment, "revisions": [Revision]}; with --watch ${followed}`,
-    load: async () => (await import("./commands/status.ts")).status,
+    load: async () => (await import("./deployments/status.ts")).status,
   },
   {
     name: "logs",
@@ -147,7 +147,7 @@ export const mainCommands: readonly CommandSpec[] = [
       "pierhead logs support --level ERROR --since 2h",
     ],
     json: "one LogEntry a line",
-    load: async () => (await import("./commands/logs.ts")).logs,
+    load: async () => (await import("./deployments/logs.ts")).logs,
   },
   {
     name: "redeploy",
@@ -156,7 +156,7 @@ export const mainCommands: readonly CommandSpec[] = [
     options: waiting,
     examples: ["pierhead redeploy support", "pierhead redeploy support b8a1c2d3"],
     json: followed,
-    load: async () => (await import("./commands/redeploy.ts")).redeploy,
+    load: async () => (await import("./deployments/redeploy.ts")).redeploy,
   },
   {
     name: "rollback",
@@ -165,7 +165,7 @@ export const mainCommands: readonly CommandSpec[] = [
     options: [yes, ...waiting],
     examples: ["pierhead rollback support", "pierhead rollback support b8a1c2d3 --yes"],
     json: followed,
-    load: async () => (await import("./commands/redeploy.ts")).rollback,
+    load: async () => (await import("./deployments/redeploy.ts")).rollback,
   },
   {
     name: "cancel",
@@ -173,7 +173,7 @@ export const mainCommands: readonly CommandSpec[] = [
     args: [deployment, revision],
     examples: ["pierhead cancel support"],
     json: '{"deployment_id": string, "interrupted": [revision id]}',
-    load: async () => (await import("./commands/cancel.ts")).cancel,
+    load: async () => (await import("./deployments/cancel.ts")).cancel,
   },
   {
     name: "delete",
@@ -182,7 +182,7 @@ export const mainCommands: readonly CommandSpec[] = [
     options: [yes, ["--force", "forget one whose deletion hangs, without its data plane"], ...waiting],
     examples: ["pierhead delete support", "pierhead delete pr-1 pr-2 pr-3 --yes --no-wait"],
     json: '{"deployment_id": string, "deleted": boolean}; of several: {"deployments": [...]}',
-    load: async () => (await import("./commands/delete.ts")).deleteDeployments,
+    load: async () => (await import("./deployments/delete.ts")).deleteDeployments,
   },
   {
     name: "why",
@@ -190,7 +190,7 @@ export const mainCommands: readonly CommandSpec[] = [
     args: [deployment],
     examples: ["pierhead why support"],
     json: "DeploymentDebug",
-    load: async () => (await import("./commands/why.ts")).why,
+    load: async () => (await import("./deployments/why.ts")).why,
   },
   {
     name: "env",
@@ -203,7 +203,7 @@ export const mainCommands: readonly CommandSpec[] = [
         options: [["--reveal", "show the values"]],
         examples: ["pierhead env list support"],
         json: '{"deployment_id": string, "variables": [{"name": string, "value": string | null}]}',
-        load: async () => (await import("./commands/env.ts")).envList,
+        load: async () => (await import("./deployments/env.ts")).envList,
       },
       {
         name: "set",
@@ -212,7 +212,7 @@ export const mainCommands: readonly CommandSpec[] = [
         options: waiting,
         examples: ["pierhead env set support OPENAI_API_KEY", "pierhead env set support OPENAI_API_KEY < key.txt"],
         json: followed,
-        load: async () => (await import("./commands/env.ts")).envSet,
+        load: async () => (await import("./deployments/env.ts")).envSet,
       },
       {
         name: "unset",
@@ -221,7 +221,7 @@ export const mainCommands: readonly CommandSpec[] = [
         options: waiting,
         examples: ["pierhead env unset support OLD_KEY OTHER"],
         json: followed,
-        load: async () => (await import("./commands/env.ts")).envUnset,
+        load: async () => (await import("./deployments/env.ts")).envUnset,
       },
       {
         name: "import",
@@ -230,7 +230,7 @@ export const mainCommands: readonly CommandSpec[] = [
         options: waiting,
         examples: ["pierhead env import support .env"],
         json: followed,
-        load: async () => (await import("./commands/env.ts")).envImport,
+        load: async () => (await import("./deployments/env.ts")).envImport,
       },
     ],
   },
@@ -241,14 +241,14 @@ export const mainCommands: readonly CommandSpec[] = [
     options: [["--console", "its page in the console instead"]],
     examples: ['curl "$(pierhead open support)/ok"'],
     json: '{"url": string}',
-    load: async () => (await import("./commands/open.ts")).open,
+    load: async () => (await import("./deployments/open.ts")).open,
   },
   {
     name: "doctor",
     summary: "Check this machine and the server, with a fix for what is wrong",
     examples: ["pierhead doctor"],
     json: '{"checks": [{"name": string, "status": "ok" | "warning" | "failed", "found": string, "fix": string | null}]}',
-    load: async () => (await import("./commands/doctor.ts")).doctor,
+    load: async () => (await import("./server/doctor.ts")).doctor,
   },
   {
     name: "api",
@@ -260,7 +260,7 @@ export const mainCommands: readonly CommandSpec[] = [
     options: [["-d, --data <json>", "body: JSON, @file, or - for stdin"]],
     examples: ["pierhead api GET '/v2/deployments?limit=1'", "pierhead api PATCH /v2/deployments/ID -d @patch.json"],
     json: "the answer",
-    load: async () => (await import("./commands/api.ts")).api,
+    load: async () => (await import("./server/api.ts")).api,
   },
   {
     name: "completion",
@@ -271,20 +271,20 @@ export const mainCommands: readonly CommandSpec[] = [
       "pierhead completion fish > ~/.config/fish/completions/pierhead.fish",
     ],
     json: '{"shell": string, "script": string}',
-    load: async () => (await import("./commands/completion.ts")).completion,
+    load: async () => (await import("./server/completion.ts")).completion,
   },
   {
     name: "version",
     summary: "Show the versions of this program and of the server",
     json: '{"client": string, "server": string | null, "node": string}',
-    load: async () => (await import("./commands/version.ts")).version,
+    load: async () => (await import("./server/version-command.ts")).version,
   },
   {
     name: "__complete",
     summary: "What could follow; asked by the completion scripts",
     args: [["[words...]", "the words so far, the last one unfinished"]],
     hidden: true,
-    load: async () => (await import("./commands/completion.ts")).complete,
+    load: async () => (await import("./server/completion.ts")).complete,
   },
 ];
 

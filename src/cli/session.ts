@@ -2,9 +2,9 @@ import type { CallTrace, Client } from "../client/client.ts";
 import { type Connection, type ConnectionOptions, findConnection } from "./connection.ts";
 import type { CliContext } from "./context.ts";
 import { lightSend } from "./light-send.ts";
-import { maskSecrets } from "./mask.ts";
-import type { Terminal } from "./terminal.ts";
-import { duration } from "./text.ts";
+import { maskSecrets } from "./terminal/mask.ts";
+import type { Terminal } from "./terminal/terminal.ts";
+import { duration } from "./terminal/text.ts";
 
 export interface GlobalOptions extends ConnectionOptions {
   json?: boolean;

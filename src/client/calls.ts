@@ -1,5 +1,5 @@
 import type { Static, TSchema } from "typebox";
-import type { ClientOperations } from "./routes.ts";
+import type { ClientOperations } from "./routes/routes.ts";
 
 /** What a call takes: path parameters and query in one object, the JSON body under `body`. What has a default may be left out. */
 export type Input<O> = PartOf<O, "params"> & Optional<PartOf<O, "query">> & BodyOf<O>;

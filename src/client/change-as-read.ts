@@ -1,4 +1,4 @@
-import type { Deployment } from "../contract/deployment.ts";
+import type { Deployment } from "../contract/deployments/deployment.ts";
 import { isRefusal } from "./failure.ts";
 import { pause } from "./pause.ts";
 

@@ -1,13 +1,13 @@
-import type { Deployment } from "../contract/deployment.ts";
-import type { LogEntry } from "../contract/log.ts";
-import type { Revision } from "../contract/revision.ts";
-import type { UploadReceipt } from "../contract/upload.ts";
+import type { Deployment } from "../contract/deployments/deployment.ts";
+import type { LogEntry } from "../contract/logs/log.ts";
+import type { Revision } from "../contract/revisions/revision.ts";
+import type { UploadReceipt } from "../contract/revisions/upload.ts";
 import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
 import { tagOf } from "./etags.ts";
 import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest, type Transport } from "./exchange.ts";
 import type { FollowLogs, FollowOptions } from "./follow.ts";
 import type { Page } from "./pages.ts";
-import { type ClientOperations, type Route, routes } from "./routes.ts";
+import { type ClientOperations, type Route, routes } from "./routes/routes.ts";
 import type { WaitOptions } from "./wait.ts";
 import type { OpenStream, Watched, WatchQuestion } from "./watch.ts";
 

@@ -1,5 +1,5 @@
 import type { ErrorCode, ValidationItem } from "../contract/error.ts";
-import type { Revision } from "../contract/revision.ts";
+import type { Revision } from "../contract/revisions/revision.ts";
 
 /** The server answered and refused. `message` is what a person should read. */
 export class ApiFailure extends Error {

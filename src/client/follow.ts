@@ -1,4 +1,4 @@
-import type { LogEntry, LogLevel, LogPage, LogType } from "../contract/log.ts";
+import type { LogEntry, LogLevel, LogPage, LogType } from "../contract/logs/log.ts";
 import { isPassing } from "./failure.ts";
 import { pause } from "./pause.ts";
 import type { Watched } from "./watch.ts";

@@ -10,9 +10,9 @@ import {
   Session,
   type SessionRequest,
   type StatusBatch,
-} from "../contract/assignment.ts";
-import { Enrolled, Heartbeat } from "../contract/listener-protocol.ts";
-import type { MetricBatch } from "../contract/metrics.ts";
+} from "../contract/listeners/assignment.ts";
+import { Enrolled, Heartbeat } from "../contract/listeners/listener-protocol.ts";
+import type { MetricBatch } from "../contract/logs/metrics.ts";
 import { readMessages, type StreamMessage } from "./event-stream.ts";
 
 export interface SendRequest {

@@ -1,4 +1,4 @@
-import type { RevisionStatus } from "../contract/revision.ts";
+import type { RevisionStatus } from "../contract/revisions/revision.ts";
 
 /** A status that a revision never leaves (contract 5.2). */
 export function isSettled(status: RevisionStatus): boolean {

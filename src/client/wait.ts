@@ -1,7 +1,7 @@
-import type { Deployment } from "../contract/deployment.ts";
-import type { Revision } from "../contract/revision.ts";
+import type { Deployment } from "../contract/deployments/deployment.ts";
+import type { Revision } from "../contract/revisions/revision.ts";
+import { type News, startNews } from "./event-updates.ts";
 import { ApiFailure, isPassing, WaitTimeout } from "./failure.ts";
-import { type News, startNews } from "./news.ts";
 import { isSettled } from "./settled.ts";
 import type { Watched } from "./watch.ts";
 

@@ -1,5 +1,5 @@
-import type { Event, EventType } from "../contract/event.ts";
-import type { LogEntry, LogType } from "../contract/log.ts";
+import type { Event, EventType } from "../contract/logs/event.ts";
+import type { LogEntry, LogType } from "../contract/logs/log.ts";
 import { readMessages } from "./event-stream.ts";
 import { ApiFailure, isPassing } from "./failure.ts";
 import { pause } from "./pause.ts";

@@ -1,4 +1,4 @@
-import type { Cause, ReplicaReport } from "../contract/assignment.ts";
+import type { Cause, ReplicaReport } from "../contract/listeners/assignment.ts";
 import type { ReplicaLoad, ReplicaLogs } from "./compute.ts";
 import type { Workload } from "./kubernetes/workload.ts";
 

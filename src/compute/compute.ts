@@ -1,4 +1,4 @@
-import type { Artifact } from "../contract/assignment.ts";
+import type { Artifact } from "../contract/listeners/assignment.ts";
 
 export interface ReplicaSpec {
   /** Chosen by the listener, unique for ever: `<revision id>-<n>`. */

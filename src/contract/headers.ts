@@ -1,5 +1,5 @@
 import { type TProperties, type TSchema, Type } from "typebox";
-import { lastEventIdHeader } from "./event.ts";
+import { lastEventIdHeader } from "./logs/event.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
 
 /** Longer than any key that a client makes, short enough for an index. */

@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
+import type { KeyScope } from "./administration/organization.ts";
 import type { ErrorCode } from "./error.ts";
-import type { KeyScope } from "./organization.ts";
 
 export type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 

@@ -1,25 +1,25 @@
+import { administrationOperations } from "./administration/operations-administration.ts";
+import { debugOperations } from "./administration/operations-debug.ts";
+import { serverOperations } from "./administration/operations-server.ts";
+import { sessionOperations } from "./administration/operations-sessions.ts";
+import { tagOperations } from "./administration/operations-tags.ts";
+import { deploymentOperations } from "./deployments/operations-deployments.ts";
 import type { ErrorCode } from "./error.ts";
 import { requestHeadersOf } from "./headers.ts";
+import { gitOperations } from "./integrations/operations-git.ts";
+import { githubAppOperations } from "./integrations/operations-github-app.ts";
+import { integrationOperations } from "./integrations/operations-integrations.ts";
+import { listenerProtocolOperations } from "./listeners/operations-listener-protocol.ts";
+import { listenerOperations } from "./listeners/operations-listeners.ts";
+import { eventOperations } from "./logs/operations-events.ts";
+import { logOperations } from "./logs/operations-logs.ts";
+import { metricsOperations } from "./logs/operations-metrics.ts";
+import { agentAuthOperations } from "./oauth/operations-agent-auth.ts";
+import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } from "./oauth/operations-auth.ts";
+import { oauthProviderOperations } from "./oauth/operations-oauth-providers.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
-import { administrationOperations } from "./operations-administration.ts";
-import { agentAuthOperations } from "./operations-agent-auth.ts";
-import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } from "./operations-auth.ts";
-import { debugOperations } from "./operations-debug.ts";
-import { deploymentOperations } from "./operations-deployments.ts";
-import { eventOperations } from "./operations-events.ts";
-import { gitOperations } from "./operations-git.ts";
-import { githubAppOperations } from "./operations-github-app.ts";
-import { integrationOperations } from "./operations-integrations.ts";
-import { listenerProtocolOperations } from "./operations-listener-protocol.ts";
-import { listenerOperations } from "./operations-listeners.ts";
-import { logOperations } from "./operations-logs.ts";
-import { metricsOperations } from "./operations-metrics.ts";
-import { oauthProviderOperations } from "./operations-oauth-providers.ts";
-import { revisionOperations } from "./operations-revisions.ts";
-import { serverOperations } from "./operations-server.ts";
-import { sessionOperations } from "./operations-sessions.ts";
-import { tagOperations } from "./operations-tags.ts";
-import { webhookOperations } from "./operations-webhooks.ts";
+import { revisionOperations } from "./revisions/operations-revisions.ts";
+import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 
 /** Every operation of the API by its id. Routes, the OpenAPI document and the client are made from this table. */
 export const operations = {

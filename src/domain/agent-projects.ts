@@ -1,4 +1,4 @@
-import type { AgentProject } from "../contract/integration.ts";
+import type { AgentProject } from "../contract/integrations/integration.ts";
 
 /** Files that say how an agent server is built and started. */
 const configNames = { "langgraph.json": "langgraph", "pierhead.json": "pierhead" } as const;

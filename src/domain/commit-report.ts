@@ -1,4 +1,4 @@
-import type { RevisionStatus } from "../contract/revision.ts";
+import type { RevisionStatus } from "../contract/revisions/revision.ts";
 
 /** What a code host is told of the revision of a commit. */
 export type CommitState = "in_progress" | "success" | "failure" | "cancelled" | "skipped";

@@ -1,4 +1,4 @@
-import type { CreateDeployment, SourceConfig, SourceKind } from "../contract/deployment.ts";
+import type { CreateDeployment, SourceConfig, SourceKind } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { mergeRevisionConfig, mergeSourceConfig } from "./merge.ts";
 import { checkDeploymentName, nameOfAgent } from "./names.ts";

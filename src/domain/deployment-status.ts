@@ -1,4 +1,4 @@
-import type { DeploymentStatus } from "../contract/deployment.ts";
+import type { DeploymentStatus } from "../contract/deployments/deployment.ts";
 
 /** The only moves a deployment can make (contract 5.1). The row is deleted from AWAITING_FINAL_DELETE. */
 const nextStatuses = {

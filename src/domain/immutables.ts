@@ -1,4 +1,4 @@
-import type { PatchDeployment } from "../contract/deployment.ts";
+import type { PatchDeployment } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { isGiven } from "./merge.ts";
 import type { CurrentDeployment } from "./settings.ts";

@@ -4,7 +4,7 @@ import type {
   SourceKind,
   SourceRevisionConfig,
   SourceRevisionConfigInput,
-} from "../contract/deployment.ts";
+} from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { normaliseRef } from "./refs.ts";
 import { normaliseResourceSpec } from "./resource-rules.ts";

@@ -1,4 +1,4 @@
-import { latencyBoundsMs, type MetricPoint } from "../contract/metrics.ts";
+import { latencyBoundsMs, type MetricPoint } from "../contract/logs/metrics.ts";
 
 /** One minute of one deployment, as it is kept. */
 export interface MetricMinute {

@@ -1,6 +1,6 @@
-import type { SourceKind } from "../contract/deployment.ts";
-import type { Mode, Region } from "../contract/info.ts";
-import type { Plan } from "../contract/organization.ts";
+import type { Mode, Region } from "../contract/administration/info.ts";
+import type { Plan } from "../contract/administration/organization.ts";
+import type { SourceKind } from "../contract/deployments/deployment.ts";
 
 export type { Mode, Plan };
 

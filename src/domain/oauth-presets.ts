@@ -1,4 +1,4 @@
-import type { OAuthPreset } from "../contract/oauth-provider.ts";
+import type { OAuthPreset } from "../contract/oauth/oauth-provider.ts";
 
 /** Common providers, as their own documentation describes them. What they do otherwise stands in `oauth-quirks.ts`. */
 export const oauthPresets: readonly OAuthPreset[] = [

@@ -1,4 +1,4 @@
-import type { OAuthProviderType } from "../contract/oauth-provider.ts";
+import type { OAuthProviderType } from "../contract/oauth/oauth-provider.ts";
 
 /** How tokens of a provider are revoked. `rfc7009` is the standard; the others are what their services have instead. */
 export type Revocation = { kind: "rfc7009" | "github" | "bearer"; url: string };

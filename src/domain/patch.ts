@@ -5,9 +5,9 @@ import type {
   SourceConfig,
   SourceKind,
   SourceRevisionConfig,
-} from "../contract/deployment.ts";
+} from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
-import type { CreateRevision } from "../contract/revision.ts";
+import type { CreateRevision } from "../contract/revisions/revision.ts";
 import { isBeingDeleted } from "./deployment-status.ts";
 import { checkImmutables } from "./immutables.ts";
 import {

@@ -1,4 +1,4 @@
-import type { ListenerConfig, SourceConfig } from "../contract/deployment.ts";
+import type { ListenerConfig, SourceConfig } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import type { RuleContext } from "./settings.ts";
 

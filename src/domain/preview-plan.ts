@@ -1,4 +1,4 @@
-import type { PreviewSettings } from "../contract/git-settings.ts";
+import type { PreviewSettings } from "../contract/integrations/git-settings.ts";
 
 /** An open pull request into the followed branch. */
 export interface OpenPull {

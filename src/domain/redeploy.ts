@@ -1,5 +1,5 @@
 import { errors } from "../contract/error.ts";
-import type { RevisionStatus } from "../contract/revision.ts";
+import type { RevisionStatus } from "../contract/revisions/revision.ts";
 import { isBeingDeleted } from "./deployment-status.ts";
 import { settingsToKeep } from "./merge.ts";
 import { isFinal } from "./revision-status.ts";

@@ -1,5 +1,5 @@
+import type { ResourceSpec } from "../contract/deployments/resource-spec.ts";
 import { errors } from "../contract/error.ts";
-import type { ResourceSpec } from "../contract/resource-spec.ts";
 import { replicasMax, resourceSpecBytesMax } from "./limits.ts";
 import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
 

@@ -1,4 +1,4 @@
-import type { PatchDeployment, SourceKind } from "../contract/deployment.ts";
+import type { PatchDeployment, SourceKind } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { isGiven, sentConfigPath } from "./merge.ts";
 import type { CurrentDeployment, RuleContext } from "./settings.ts";

@@ -1,4 +1,4 @@
-import type { RevisionStatus } from "../contract/revision.ts";
+import type { RevisionStatus } from "../contract/revisions/revision.ts";
 
 /** The only moves a revision can make (contract 5.2). An empty list marks a final status. */
 const nextStatuses = {

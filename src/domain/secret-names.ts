@@ -1,4 +1,4 @@
-import type { Secret, SecretReference, SourceKind } from "../contract/deployment.ts";
+import type { Secret, SecretReference, SourceKind } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { secretNameLengthMax, secretsBytesMax, variablesMax } from "./limits.ts";
 

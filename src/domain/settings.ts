@@ -5,7 +5,7 @@ import type {
   SourceConfig,
   SourceKind,
   SourceRevisionConfig,
-} from "../contract/deployment.ts";
+} from "../contract/deployments/deployment.ts";
 import type { Mode } from "./mode.ts";
 import type { Sizes, Tiers } from "./tiers.ts";
 

@@ -1,5 +1,5 @@
-import type { DeploymentType, Size, SourceConfig } from "../contract/deployment.ts";
-import type { ResourceSpec } from "../contract/resource-spec.ts";
+import type { DeploymentType, Size, SourceConfig } from "../contract/deployments/deployment.ts";
+import type { ResourceSpec } from "../contract/deployments/resource-spec.ts";
 import { kindOf, type Sizes } from "./tiers.ts";
 
 export interface ContainerSizes {

@@ -1,4 +1,4 @@
-import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployment.ts";
+import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { checkCommand } from "./commands.ts";
 import { checkConfigPath } from "./config-path.ts";

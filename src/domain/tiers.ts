@@ -1,4 +1,4 @@
-import type { DeploymentTier, DeploymentType, Size, SizeName } from "../contract/deployment.ts";
+import type { DeploymentTier, DeploymentType, Size, SizeName } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 
 /** What was chosen: a size for the whole deployment, and others for its runtime or its database alone. */

@@ -1,4 +1,4 @@
-import type { SourceConfig } from "../contract/deployment.ts";
+import type { SourceConfig } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { isTag } from "./refs.ts";
 

@@ -1,4 +1,4 @@
-import { latencyBoundsMs } from "../contract/metrics.ts";
+import { latencyBoundsMs } from "../contract/logs/metrics.ts";
 
 /**
  * Why a request got no whole answer from its agent server. unavailable: 503, no replica in time. unreachable: 502.

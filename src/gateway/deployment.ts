@@ -3,7 +3,7 @@ import type { Exchange } from "./exchange.ts";
 import { type Refusal, refusals } from "./refusal.ts";
 import { chooseReplica, type Replica } from "./replica.ts";
 import type { Route } from "./route.ts";
-import { WaitingLine } from "./waiting-line.ts";
+import { WaitingLine } from "./waiting-queue.ts";
 
 /** Most of ten thousand deployments are asked nothing: what counts their requests is 0.6 kB, made for the first. */
 const noRequests = new Tally().read();

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { sessionCookie, signInCookie } from "../contract/session.ts";
+import { sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
 
 /** Headers as node keeps them on the wire: name, value, name, value, in order, repeats kept. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { CodeHost } from "../contract/integration.ts";
+import type { CodeHost } from "../contract/integrations/integration.ts";
 import { repositoryPath } from "./github-pulls.ts";
 import { callHost, type HostApi } from "./host-call.ts";
 

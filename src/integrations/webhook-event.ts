@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { CodeHost } from "../contract/integration.ts";
+import type { CodeHost } from "../contract/integrations/integration.ts";
 
 /** What a host's message is about: a branch that may have moved, or pull requests into it that may have changed. */
 export interface HostEvent {

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { CodeHost } from "../contract/integration.ts";
+import type { CodeHost } from "../contract/integrations/integration.ts";
 
 /** How a host proves that it knows the secret: HMAC-SHA256 of the very bytes it sent, or the secret itself. */
 const proofs: Record<Exclude<CodeHost, "git">, readonly { header: string; prefix: string; isSecret?: true }[]> = {

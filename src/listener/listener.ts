@@ -1,23 +1,23 @@
 import type { ListenerClient } from "../client/listener-client.ts";
 import { type Compute, offersLogs, offersMetrics } from "../compute/compute.ts";
-import type { ListenerFacts } from "../contract/assignment.ts";
+import type { ListenerFacts } from "../contract/listeners/assignment.ts";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import { type Clock, evenly, systemClock } from "./clock.ts";
-import { Fleet } from "./fleet.ts";
-import { Leadership } from "./leadership.ts";
-import { LogCursors } from "./log-cursors.ts";
-import { Observer } from "./observer.ts";
-import { type OperationLimits, Operations } from "./operations.ts";
-import { Reporter, type Snapshot } from "./report.ts";
-import { RolloutSpans } from "./rollout-spans.ts";
-import { Scaler } from "./scaler.ts";
-import { Secrets } from "./secrets.ts";
-import { LogShipper } from "./ship-logs.ts";
-import { MetricsShipper } from "./ship-metrics.ts";
-import { Sightings } from "./sightings.ts";
+import { Observer } from "./replicas/observer.ts";
+import { type OperationLimits, Operations } from "./replicas/operations.ts";
+import { Fleet } from "./replicas/replica-fleet.ts";
+import { RolloutSpans } from "./replicas/rollout-spans.ts";
+import { Scaler } from "./replicas/scaler.ts";
+import { Sightings } from "./replicas/sightings.ts";
+import { Leadership } from "./session/leadership.ts";
+import { Reporter, type Snapshot } from "./session/report.ts";
+import { Secrets } from "./session/secrets.ts";
+import { LogCursors } from "./shipping/log-cursors.ts";
+import { LogShipper } from "./shipping/ship-logs.ts";
+import { MetricsShipper } from "./shipping/ship-metrics.ts";
 
 export interface ListenerOptions {
   client: ListenerClient;

@@ -2,14 +2,14 @@ import type { BuildTarget } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { DeploymentSizes } from "../domain/sizes.ts";
 import type { GithubApps } from "../integrations/github-app.ts";
-import type { TracingProjects } from "../integrations/tracing-projects.ts";
-import type { Db } from "../store/database.ts";
-import type { Sealer } from "../store/seal.ts";
+import type { TracingProjects } from "../integrations/langsmith-projects.ts";
+import type { Db } from "../store/engine/database.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import type { BuildRunner } from "./build-runner.ts";
-import type { DatabaseServers } from "./databases.ts";
-import type { Places } from "./places.ts";
+import type { BuildRunner } from "./steps/build-runner.ts";
+import type { DatabaseServers } from "./steps/databases.ts";
+import type { Places } from "./steps/slots.ts";
 
 /** What the reconciler is handed; it reads no environment and no global. */
 export interface ReconcilerDeps {

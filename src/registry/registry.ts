@@ -1,9 +1,9 @@
 import { rm } from "node:fs/promises";
 import type { Logger } from "../telemetry/log.ts";
 import { repositoryPrefix, type Signer, signAccess, tokenUser } from "./access-token.ts";
-import { RegistryDoor, type Upstream } from "./door.ts";
 import { findGone, findUnneeded, type Needed, unlinkImages } from "./pushed-images.ts";
 import { RegistryProcess } from "./registry-process.ts";
+import { RegistryDoor, type Upstream } from "./registry-proxy.ts";
 
 /** The image types that docker and its relatives push. */
 const manifestTypes = [

@@ -3,6 +3,8 @@ import path from "node:path";
 import { sql } from "kysely";
 import { mintApiKey } from "../auth/api-key.ts";
 import { modes } from "../domain/mode.ts";
+import { ensureBuiltinListener } from "../store/data-plane/listener-sessions.ts";
+import type { Db } from "../store/engine/database.ts";
 import {
   type ApiKeyRow,
   createApiKey,
@@ -10,10 +12,8 @@ import {
   insertApiKey,
   makeOperator,
   revokeListenerKeys,
-} from "../store/api-keys.ts";
-import type { Db } from "../store/database.ts";
-import { ensureBuiltinListener } from "../store/listeners.ts";
-import { createOrganization, createWorkspace } from "../store/tenants.ts";
+} from "../store/tenants/api-keys.ts";
+import { createOrganization, createWorkspace } from "../store/tenants/tenants.ts";
 import type { Config } from "./config.ts";
 import { writeDurably } from "./files.ts";
 

@@ -3,7 +3,7 @@ import { ApiServer, findApiServer } from "../compute/kubernetes/api-server.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
 import { Elector } from "../compute/kubernetes/lease.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/workload.ts";
-import { createClusterListener } from "../listener/cluster-listener.ts";
+import { createClusterListener } from "../listener/clusters/cluster-listener.ts";
 import type { Listener, ListenerOptions } from "../listener/listener.ts";
 import { explain } from "../telemetry/log.ts";
 import type { ListenerConfig } from "./listener-config.ts";

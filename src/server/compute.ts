@@ -106,7 +106,7 @@ function operatorsRegistries({ registryAuthFile: file }: ComputeConfig) {
   if (file === undefined) return {};
   return {
     credentialOf: async (uri: string) => {
-      const { readRegistryCredential } = await import("../compute/docker/registry-auth.ts");
+      const { readRegistryCredential } = await import("../compute/docker/images/registry-auth.ts");
       return readRegistryCredential(file, uri);
     },
   };

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import path from "node:path";
 import type { OidcSettings } from "../auth/oidc.ts";
-import type { Region } from "../contract/info.ts";
+import type { Region } from "../contract/administration/info.ts";
 import {
   branchPollMs,
   buildConcurrencyMax,
@@ -18,6 +18,7 @@ import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { dockerSettings } from "./docker-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
+import { tracesSettings } from "./otel.ts";
 import {
   directory,
   type Environment,
@@ -33,7 +34,6 @@ import {
   text,
   whole,
 } from "./setting.ts";
-import { tracesSettings } from "./traces.ts";
 
 const computeTypes = ["process", "docker", "simulated", "none"] as const;
 

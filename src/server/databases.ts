@@ -1,9 +1,9 @@
-import { Services } from "../compute/docker/services.ts";
+import { Services } from "../compute/docker/networks/services.ts";
 import { containerPostgres, containerRedis } from "../provision/container-databases.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";
-import type { DatabaseServers } from "../reconciler/databases.ts";
-import type { Sealer } from "../store/seal.ts";
+import type { DatabaseServers } from "../reconciler/steps/databases.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
 import type { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";

@@ -2,8 +2,8 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TrafficCounts } from "../gateway/counts.ts";
-import type { Db } from "../store/database.ts";
-import { type LatestMetrics, readLatestMetrics } from "../store/metric-minutes.ts";
+import { type LatestMetrics, readLatestMetrics } from "../store/data-plane/metric-minutes.ts";
+import type { Db } from "../store/engine/database.ts";
 
 /** Prometheus waits for 10 s unless told otherwise. */
 const levelsTimeoutMs = 3_000;

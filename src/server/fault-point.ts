@@ -1,4 +1,4 @@
-import { type FaultPoint, faultPoints } from "../store/fault-points.ts";
+import { type FaultPoint, faultPoints } from "../store/engine/fault-points.ts";
 
 /**
  * For the storm test: this process dies, as by `kill -9`, when it reaches a step the `count`-th time.

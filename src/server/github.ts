@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { createGithubApp, type GithubApp, type GithubApps, githubAddress } from "../integrations/github-app.ts";
-import type { Db } from "../store/database.ts";
-import { findGithubApp } from "../store/github-app.ts";
-import type { Sealer } from "../store/seal.ts";
+import { findGithubApp } from "../store/code-hosts/github-app.ts";
+import type { Db } from "../store/engine/database.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
 import type { Config } from "./config.ts";
 
 type GithubConfig = Pick<

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Gateway } from "../gateway/gateway.ts";
 import { accessTokenLifeMs } from "../registry/access-token.ts";
-import type { RegistryDoor } from "../registry/door.ts";
+import type { RegistryDoor } from "../registry/registry-proxy.ts";
 import { createHttpServer } from "./http-server.ts";
 
 /** Who answers which requests. */

@@ -3,6 +3,7 @@ import path from "node:path";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { registryAuthFile } from "./docker-settings.ts";
+import { tracesSettings } from "./otel.ts";
 import {
   directory,
   type Environment,
@@ -15,7 +16,6 @@ import {
   text,
   whole,
 } from "./setting.ts";
-import { tracesSettings } from "./traces.ts";
 
 /** Every variable that `pierhead listener` reads. */
 export const listenerSettings = {

@@ -6,7 +6,7 @@ import { createListenerClient, httpSend, httpStreams } from "../client/listener-
 import type { Compute } from "../compute/compute.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
-import { lockDirectory } from "../store/embedded/directory-lock.ts";
+import { lockDirectory } from "../store/engine/embedded/directory-lock.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import { startClusterReplica } from "./cluster-replica.ts";
@@ -17,8 +17,8 @@ import { urlOf } from "./listen.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 import { httpIdentify, tracedSend } from "./listener-transport.ts";
-import { SpareMemory } from "./spare-memory.ts";
-import { openTraces } from "./traces.ts";
+import { openTraces } from "./otel.ts";
+import { SpareMemory } from "./tuning/spare-memory.ts";
 import { version } from "./version.ts";
 
 export interface ListenerProcess {

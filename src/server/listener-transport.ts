@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
 import type { Identified, Identify } from "../gateway/callers.ts";
 import { activeSpan, type Traces } from "../telemetry/traces.ts";
-import { callInProcess } from "./in-process-call.ts";
+import { callInProcess } from "./tuning/in-process-call.ts";
 
 /** Of the built-in listener, as the API notes it. */
 const ownAddress = "127.0.0.1";

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { parseMasterKey, readOrCreateMasterKey } from "../store/master-key.ts";
+import { parseMasterKey, readOrCreateMasterKey } from "../store/secrets/master-key.ts";
 import type { Config } from "./config.ts";
 import { isThere } from "./files.ts";
 

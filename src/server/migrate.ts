@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
-import { openDatabase } from "../store/database.ts";
-import { migrate } from "../store/migrate.ts";
+import { openDatabase } from "../store/engine/database.ts";
+import { migrate } from "../store/engine/migrate.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 

@@ -1,17 +1,17 @@
 import path from "node:path";
 import { type PinnedImage, pinImage } from "../builds/image/pin-image.ts";
-import { isReservedImage, keepsState, type RegistryCredential } from "../compute/docker/images.ts";
-import { readRegistryCredential } from "../compute/docker/registry-auth.ts";
+import { isReservedImage, keepsState, type RegistryCredential } from "../compute/docker/images/images.ts";
+import { readRegistryCredential } from "../compute/docker/images/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
-import type { Upstream } from "../registry/door.ts";
 import { parseOwnImage, Registry } from "../registry/registry.ts";
 import { RegistryLogin } from "../registry/registry-login.ts";
 import { findRegistryProgram } from "../registry/registry-process.ts";
-import { findKnownDigests } from "../store/artifacts.ts";
-import type { Db } from "../store/database.ts";
-import type { Sealer } from "../store/seal.ts";
-import { textSigner } from "../store/signature.ts";
-import { findKnownDeployments, findTenantOf } from "../store/tenants.ts";
+import type { Upstream } from "../registry/registry-proxy.ts";
+import { findKnownDigests } from "../store/builds/artifacts.ts";
+import type { Db } from "../store/engine/database.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
+import { textSigner } from "../store/secrets/signature.ts";
+import { findKnownDeployments, findTenantOf } from "../store/tenants/tenants.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 

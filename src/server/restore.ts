@@ -1,11 +1,11 @@
 import { chmod, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { unpackArchive } from "../builds/archive.ts";
-import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored } from "../store/backup.ts";
-import { type Db, openDatabase } from "../store/database.ts";
-import { lockDirectory } from "../store/embedded/directory-lock.ts";
-import { migrate, migrationTimeoutMs } from "../store/migrate.ts";
-import { openSealer } from "../store/seal.ts";
+import { unpackArchive } from "../builds/sources/archive.ts";
+import { type Db, openDatabase } from "../store/engine/database.ts";
+import { lockDirectory } from "../store/engine/embedded/directory-lock.ts";
+import { migrate, migrationTimeoutMs } from "../store/engine/migrate.ts";
+import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored } from "../store/maintenance/backup.ts";
+import { openSealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";

@@ -1,10 +1,10 @@
-import { soundText } from "../domain/sound-text.ts";
+import { soundText } from "../domain/sanitize-text.ts";
 import { deliveryTimeoutMs, responseTextMax } from "../domain/webhook-schedule.ts";
 import { fetchOutward, OutboundFailure } from "../integrations/outbound-fetch.ts";
 import { retryAfterMs } from "../integrations/retry-after.ts";
-import type { Sealer } from "../store/seal.ts";
-import type { AttemptResult, ClaimedDelivery } from "../store/webhook-deliveries.ts";
-import { openWebhook } from "../store/webhooks.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
+import type { AttemptResult, ClaimedDelivery } from "../store/webhooks/webhook-deliveries.ts";
+import { openWebhook } from "../store/webhooks/webhooks.ts";
 import { signedHeaders } from "./signature.ts";
 
 export interface Attempt extends AttemptResult {

@@ -6,9 +6,9 @@ import {
   rowPatienceMs,
   webhookFailingMaxMs,
 } from "../domain/webhook-schedule.ts";
-import type { Db } from "../store/database.ts";
-import type { EventFeed, FeedSubscription } from "../store/event-feed.ts";
-import type { Sealer } from "../store/seal.ts";
+import type { Db } from "../store/engine/database.ts";
+import type { EventFeed, FeedSubscription } from "../store/events/event-feed.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
 import {
   type ClaimedDelivery,
   claimDeliveries,
@@ -18,8 +18,8 @@ import {
   settleDelivered,
   settleFailed,
   settleGivenUp,
-} from "../store/webhook-deliveries.ts";
-import { hasWebhooks } from "../store/webhooks.ts";
+} from "../store/webhooks/webhook-deliveries.ts";
+import { hasWebhooks } from "../store/webhooks/webhooks.ts";
 import { explain, type Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { type Attempt, attempt } from "./attempt.ts";

@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { mayCall, reaches } from "../../src/auth/permissions.ts";
+import type { KeyScope } from "../../src/contract/administration/organization.ts";
 import { type ApiError, errors } from "../../src/contract/error.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
-import type { KeyScope } from "../../src/contract/organization.ts";
-import type { KeyRole } from "../../src/store/api-keys.ts";
-import { type Ids, namedThings, secretText } from "../things.ts";
+import type { KeyRole } from "../../src/store/tenants/api-keys.ts";
+import { type Ids, namedThings, secretText } from "../support/call-api.ts";
 import { type Owner, requestOf, samples, serviceKeyOf, startWorld } from "./access-world.ts";
 
 const { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf } = await startWorld();

@@ -3,15 +3,14 @@ import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { sql } from "kysely";
 import type { TSchema } from "typebox";
-import { exampleOf } from "../../src/api/example.ts";
-import { epochHeader } from "../../src/contract/assignment.ts";
+import { exampleOf } from "../../src/api/documents/example.ts";
 import { createDeploymentExample } from "../../src/contract/examples.ts";
+import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
-import { explainDeployment } from "../../src/reconciler/explain.ts";
-import { revokeApiKey } from "../../src/store/api-keys.ts";
-import { createWorkspace } from "../../src/store/tenants.ts";
-import { signServiceKey } from "../service-key.ts";
+import { explainDeployment } from "../../src/reconciler/plan/explain.ts";
+import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
+import { createWorkspace } from "../../src/store/tenants/tenants.ts";
 import {
   type Call,
   type Ids,
@@ -21,7 +20,8 @@ import {
   secretText,
   thingMakers,
   userHeaders,
-} from "../things.ts";
+} from "../support/call-api.ts";
+import { signServiceKey } from "../support/service-key.ts";
 import { startApi, type Tenant } from "./harness.ts";
 
 /** A tenant with what it may call with and what it owns; `mark` is in every text of its own that an answer could show. */
@@ -82,7 +82,7 @@ export async function startWorld() {
     }
     const make = thingMakers[name];
     const found = known[name]?.(owner, ids) ?? make?.({ call, mark: owner.mark, ids });
-    assert.ok(found, `${operation.id} takes ${name}: say in test/things.ts how to make what it names`);
+    assert.ok(found, `${operation.id} takes ${name}: say in test/support/call-api.ts how to make what it names`);
     return found;
   };
 

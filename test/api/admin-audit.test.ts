@@ -5,8 +5,8 @@ import type { InjectOptions } from "fastify";
 import { sql } from "kysely";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
-import { type Ask, auditedCalls, type Prepared } from "../audited-calls.ts";
-import { deploymentNowhere } from "../things.ts";
+import { type Ask, auditedCalls, type Prepared } from "../support/audited-calls.ts";
+import { deploymentNowhere } from "../support/call-api.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

@@ -6,10 +6,10 @@ import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { digestOf, mintSessionToken } from "../../src/auth/api-key.ts";
-import { consoleHeader, sessionCookie } from "../../src/contract/session.ts";
-import { createMemberSession, findMemberships } from "../../src/store/sessions.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
+import { consoleHeader, sessionCookie } from "../../src/contract/administration/session.ts";
+import { createMemberSession, findMemberships } from "../../src/store/tenants/sessions.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { startApi, startApiOn, type TestApi } from "./harness.ts";
 
 const t = await startApi();

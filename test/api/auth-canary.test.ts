@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { sql } from "kysely";
 import { pino } from "pino";
-import { type Db, openDatabase } from "../../src/store/database.ts";
+import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { disguises } from "../canary.ts";
-import { eachDatabase } from "../database.ts";
-import { findBinaries } from "../postgres-server.ts";
+import { disguises } from "../support/canary.ts";
+import { eachDatabase } from "../support/database.ts";
+import { findBinaries } from "../support/postgres-server.ts";
 import { type AuthWorld, authWorldOf, canary } from "./auth-world.ts";
 import { startApiOn } from "./harness.ts";
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { discoverMcpProvider } from "../../src/auth/oauth/discover-mcp.ts";
 import { createProviderFetch, type ProviderFetch } from "../../src/auth/oauth/outbound.ts";
-import type { ProviderAnswer } from "../oauth-server.ts";
+import type { ProviderAnswer } from "../support/oauth-server.ts";
 import { canary, startAuthWorld } from "./auth-world.ts";
 
 const w = await startAuthWorld();

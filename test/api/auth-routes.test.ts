@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
-import { signServiceKey } from "../service-key.ts";
+import { signServiceKey } from "../support/service-key.ts";
 import { startAuthWorld } from "./auth-world.ts";
 
 const w = await startAuthWorld();

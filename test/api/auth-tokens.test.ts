@@ -3,10 +3,10 @@ import { randomUUID } from "node:crypto";
 import { mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
-import { insertAuthRequest } from "../../src/store/oauth-requests.ts";
-import { keepToken } from "../../src/store/oauth-tokens.ts";
-import { eventually } from "../eventually.ts";
-import type { ProviderAnswer, ProviderCall } from "../oauth-server.ts";
+import { insertAuthRequest } from "../../src/store/oauth/oauth-requests.ts";
+import { keepToken } from "../../src/store/oauth/oauth-tokens.ts";
+import { eventually } from "../support/eventually.ts";
+import type { ProviderAnswer, ProviderCall } from "../support/oauth-server.ts";
 import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
 
 const w = await startAuthWorld();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, beforeEach } from "node:test";
 import { sql } from "kysely";
-import { startOAuthServer } from "../oauth-server.ts";
+import { startOAuthServer } from "../support/oauth-server.ts";
 import { type Answer, startApi, type TestApi } from "./harness.ts";
 
 /** In every secret that is exchanged here; nothing that is shown, told or logged may hold it. */

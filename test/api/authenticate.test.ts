@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { revokeApiKey } from "../../src/store/api-keys.ts";
-import { changeWorkspace, createWorkspace } from "../../src/store/tenants.ts";
+import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
+import { changeWorkspace, createWorkspace } from "../../src/store/tenants/tenants.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { createWorkspace } from "../../src/store/tenants.ts";
+import { createWorkspace } from "../../src/store/tenants/tenants.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { after, test } from "node:test";
-import { type ApiSettings, createApi } from "../../src/api/app.ts";
-import { listTemplates, templatesDirectory } from "../../src/builds/templates.ts";
-import { createAgentRepository } from "../agent-repository.ts";
+import { type ApiSettings, createApi } from "../../src/api/http/app.ts";
+import { listTemplates, templatesDirectory } from "../../src/builds/sources/templates.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
 import { startApi } from "./harness.ts";
 
 /** One line of test/contract-cases/*.jsonl; its README says what the keys mean. */

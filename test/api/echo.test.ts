@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { echo } from "../../src/api/echo.ts";
-import { compileValidator } from "../../src/api/validate.ts";
-import { CreateDeployment } from "../../src/contract/deployment.ts";
-import { CreateIntegration, PatchIntegration, ReplaceIntegrationSecret } from "../../src/contract/integration.ts";
+import { echo } from "../../src/api/validation/echo.ts";
+import { compileValidator } from "../../src/api/validation/validate.ts";
+import { CreateDeployment } from "../../src/contract/deployments/deployment.ts";
+import {
+  CreateIntegration,
+  PatchIntegration,
+  ReplaceIntegrationSecret,
+} from "../../src/contract/integrations/integration.ts";
 
 const secret = "sk-do-not-repeat";
 const validate = compileValidator(CreateDeployment, "body");

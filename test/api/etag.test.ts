@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { eachDatabase } from "../database.ts";
+import { eachDatabase } from "../support/database.ts";
 import { startApi, startApiOn, type TestApi } from "./harness.ts";
 
 const t = await startApi();

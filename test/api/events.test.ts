@@ -5,12 +5,12 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { sql } from "kysely";
 import { errors } from "../../src/contract/error.ts";
-import type { Event } from "../../src/contract/event.ts";
+import type { Event } from "../../src/contract/logs/event.ts";
 import { eventStreamsMax } from "../../src/domain/limits.ts";
-import { appendLogEntries } from "../../src/store/log-entries.ts";
-import { moveRevision } from "../../src/store/revisions.ts";
-import { type EventReader, readEventStream } from "../event-reader.ts";
-import { eventually } from "../eventually.ts";
+import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
+import { moveRevision } from "../../src/store/revisions/revisions.ts";
+import { type EventReader, readEventStream } from "../support/event-reader.ts";
+import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi({ streamHeartbeatMs: 200 });

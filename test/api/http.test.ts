@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { test } from "node:test";
 import { pino } from "pino";
-import { createRewrite } from "../../src/api/mount.ts";
+import { createRewrite } from "../../src/api/http/path-prefixes.ts";
 import { startApi } from "./harness.ts";
 
 const lines: Record<string, unknown>[] = [];

@@ -8,9 +8,9 @@ import { sql } from "kysely";
 import { createKeyring } from "../../src/auth/keyring.ts";
 import { keepsAnswer } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
-import { answerLifeDays } from "../../src/store/idempotency-keys.ts";
-import { trimOlder } from "../../src/store/retention.ts";
-import { eachDatabase } from "../database.ts";
+import { trimOlder } from "../../src/store/maintenance/retention.ts";
+import { answerLifeDays } from "../../src/store/tenants/idempotency-keys.ts";
+import { eachDatabase } from "../support/database.ts";
 import { type Answer, startApi, startApiOn, type TestApi } from "./harness.ts";
 
 const t = await startApi();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { epochHeader } from "../../src/contract/assignment.ts";
-import { writeAssignment } from "../../src/store/assignments.ts";
-import { eventually } from "../eventually.ts";
+import { epochHeader } from "../../src/contract/listeners/assignment.ts";
+import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
+import { eventually } from "../support/eventually.ts";
 import { startApi, type TestApi } from "./harness.ts";
 
 const t = await startApi();

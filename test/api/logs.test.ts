@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { appendLogEntries, type LogLevelName } from "../../src/store/log-entries.ts";
+import { appendLogEntries, type LogLevelName } from "../../src/store/logs/log-entries.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { latencyBoundsMs } from "../../src/contract/metrics.ts";
-import { openListenerSession } from "../../src/store/listeners.ts";
-import { addMetricSamples } from "../../src/store/metric-minutes.ts";
+import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
+import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

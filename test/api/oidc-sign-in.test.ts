@@ -4,8 +4,8 @@ import { after, test } from "node:test";
 import { sql } from "kysely";
 import { createProviderFetch } from "../../src/auth/oauth/outbound.ts";
 import { Oidc } from "../../src/auth/oidc.ts";
-import { createWorkspace } from "../../src/store/tenants.ts";
-import { startIdentityProvider, type Told } from "../identity-provider.ts";
+import { createWorkspace } from "../../src/store/tenants/tenants.ts";
+import { startIdentityProvider, type Told } from "../support/identity-provider.ts";
 import { startApi } from "./harness.ts";
 
 const provider = await startIdentityProvider();

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
-import { openapiDocument } from "../../src/api/openapi.ts";
+import { openapiDocument } from "../../src/api/documents/openapi.ts";
 import { operations } from "../../src/contract/operations.ts";
 
 /** The OpenAPI Initiative's own description of 3.1 documents (spec.openapis.org/oas/3.1/schema, Apache-2.0). */

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { findFault, parseJsonBody } from "../../src/api/json-body.ts";
-import { parseQuery } from "../../src/api/request-parts.ts";
-import { readTimestamp } from "../../src/api/timestamp-text.ts";
-import { readUuid } from "../../src/api/uuid-text.ts";
-import { compileValidator, type Validated } from "../../src/api/validate.ts";
-import { CreateDeployment, ListDeploymentsQuery, PatchDeployment } from "../../src/contract/deployment.ts";
+import { findFault, parseJsonBody } from "../../src/api/http/json-body.ts";
+import { parseQuery } from "../../src/api/http/request-parts.ts";
+import { readTimestamp } from "../../src/api/validation/timestamp-text.ts";
+import { readUuid } from "../../src/api/validation/uuid-text.ts";
+import { compileValidator, type Validated } from "../../src/api/validation/validate.ts";
+import { CreateDeployment, ListDeploymentsQuery, PatchDeployment } from "../../src/contract/deployments/deployment.ts";
 import { operations } from "../../src/contract/operations.ts";
 
 const validators = [CreateDeployment, PatchDeployment].map((schema) => compileValidator(schema, "body"));

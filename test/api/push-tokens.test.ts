@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { accessTokenLifeMs, readAccess } from "../../src/registry/access-token.ts";
-import { textSigner } from "../../src/store/signature.ts";
+import { textSigner } from "../../src/store/secrets/signature.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

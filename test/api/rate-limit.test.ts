@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RateLimiter } from "../../src/api/rate-limit.ts";
+import { RateLimiter } from "../../src/api/http/rate-limit.ts";
 import { mintApiKey } from "../../src/auth/api-key.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 
 /** One in 10 s: none comes back while a test runs on a machine that is busy, unless it waits for it. */

@@ -6,9 +6,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { gitBackend } from "../git-backend.ts";
 import { gitHttpServer } from "../integrations/git-http-server.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { gitBackend } from "../support/git-backend.ts";
 import { type Answer, startApi } from "./harness.ts";
 
 const t = await startApi();

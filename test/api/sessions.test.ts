@@ -5,8 +5,8 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { sql } from "kysely";
-import { revokeApiKey } from "../../src/store/api-keys.ts";
-import { eventually } from "../eventually.ts";
+import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
+import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 
 const consoleDir = await mkdtemp(path.join(tmpdir(), "pierhead-console-"));

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { sql } from "kysely";
-import { langsmithProjects } from "../../src/integrations/tracing-projects.ts";
-import { startTracingServer } from "../tracing-server.ts";
+import { langsmithProjects } from "../../src/integrations/langsmith-projects.ts";
+import { startTracingServer } from "../support/tracing-server.ts";
 import { startApi } from "./harness.ts";
 
 const tracing = await startTracingServer();

@@ -9,8 +9,8 @@ import { Readable } from "node:stream";
 import { after, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { sql } from "kysely";
-import { receiveFile } from "../../src/api/receive-upload.ts";
-import { eventually } from "../eventually.ts";
+import { receiveFile } from "../../src/api/uploads/receive-upload.ts";
+import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();

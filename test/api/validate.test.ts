@@ -3,18 +3,18 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { Type } from "typebox";
-import { parseJsonBody } from "../../src/api/json-body.ts";
-import { parseQuery } from "../../src/api/request-parts.ts";
-import { compileValidator } from "../../src/api/validate.ts";
+import { parseJsonBody } from "../../src/api/http/json-body.ts";
+import { parseQuery } from "../../src/api/http/request-parts.ts";
+import { compileValidator } from "../../src/api/validation/validate.ts";
 import {
   CreateDeployment,
   DeploymentPath,
   ListDeploymentsQuery,
   PatchDeployment,
-} from "../../src/contract/deployment.ts";
+} from "../../src/contract/deployments/deployment.ts";
 import type { ValidationItem } from "../../src/contract/error.ts";
-import { DeploymentLogsQuery, ReadLogsBody } from "../../src/contract/log.ts";
-import { CreateRevision } from "../../src/contract/revision.ts";
+import { DeploymentLogsQuery, ReadLogsBody } from "../../src/contract/logs/log.ts";
+import { CreateRevision } from "../../src/contract/revisions/revision.ts";
 
 /** Measured with pydantic 2.13.4 and the JSON decoder of CPython 3.11, which the original API answers with. */
 const vectors = readFileSync(path.join(import.meta.dirname, "pydantic-vectors.jsonl"), "utf8")

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import path from "node:path";
-import { findChromium, installPackages } from "../own-packages.ts";
+import { findChromium, installPackages } from "../support/own-packages.ts";
 
 /**
  * npm run test:auth: the OAuth service against a certified OpenID provider and an official MCP server, through a real

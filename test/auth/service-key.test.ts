@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readServiceKey } from "../../src/auth/service-key.ts";
-import { signServiceKey } from "../service-key.ts";
+import { signServiceKey } from "../support/service-key.ts";
 
 const secret = "shared with a service: 32 characters";
 const tenantId = "0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22";

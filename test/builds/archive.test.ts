@@ -6,9 +6,9 @@ import { test } from "node:test";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { create } from "tar";
-import { unpackArchive } from "../../src/builds/archive.ts";
-import { directorySize } from "../../src/builds/artifact.ts";
+import { directorySize } from "../../src/builds/cache/artifact.ts";
 import { BuildFailure } from "../../src/builds/failure.ts";
+import { unpackArchive } from "../../src/builds/sources/archive.ts";
 import { scratch } from "./fixtures.ts";
 import { gzippedTar, pax, type RawEntry, rawTar, writeArchive } from "./tar-fixture.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { artifactKey } from "../../src/builds/artifact.ts";
 import type { BuildSource } from "../../src/builds/build.ts";
+import { artifactKey } from "../../src/builds/cache/artifact.ts";
 
 test("keys are equal for equal content only", () => {
   const sizes = { memoryMib: 512, cpuCores: 1 };

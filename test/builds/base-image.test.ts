@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { BuildLog } from "../../src/builds/build-log.ts";
 import { baseImage } from "../../src/builds/image/base-image.ts";
-import { answeringEngine } from "../compute/answering-engine.ts";
+import { BuildLog } from "../../src/builds/worker/build-log.ts";
+import { answeringEngine } from "../compute/docker/answering-engine.ts";
 
 const nodeImage = "registry.example.com/team/node:24";
 

@@ -5,9 +5,9 @@ import { readdir, stat } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
-import { startedAtTicks } from "../../src/builds/processes.ts";
-import { killBuild, workDirOf } from "../../src/builds/start-build.ts";
-import { eventually } from "../eventually.ts";
+import { startedAtTicks } from "../../src/builds/worker/processes.ts";
+import { killBuild, workDirOf } from "../../src/builds/worker/start-build.ts";
+import { eventually } from "../support/eventually.ts";
 import { begin, filesSource, processesWith, scratch } from "./fixtures.ts";
 
 const isLinux = process.platform === "linux" || "needs /proc";

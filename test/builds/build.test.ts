@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { builderVersion, listArtifacts, readArtifact, removeArtifact } from "../../src/builds/artifact.ts";
 import type { BuildSource } from "../../src/builds/build.ts";
-import { removeWorkDirs, sweepWorkDirs } from "../../src/builds/start-build.ts";
+import { builderVersion, listArtifacts, readArtifact, removeArtifact } from "../../src/builds/cache/artifact.ts";
+import { removeWorkDirs, sweepWorkDirs } from "../../src/builds/worker/start-build.ts";
 import { begin, filesSource, gitRepository, gitSource, scratch } from "./fixtures.ts";
 import { gzippedTar, writeArchive } from "./tar-fixture.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { parseCommandLine, showCommand } from "../../src/builds/command-line.ts";
+import { parseCommandLine, showCommand } from "../../src/builds/detect/command-line.ts";
 
 const parse = (text: string, cwd = ".") => parseCommandLine(text, { cwd, what: "install command" });
 

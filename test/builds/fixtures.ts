@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { execa } from "execa";
 import type { BuildLine, BuildRequest, BuildSource, RunningBuild } from "../../src/builds/build.ts";
-import { startBuild, workDirOf } from "../../src/builds/start-build.ts";
+import { startBuild, workDirOf } from "../../src/builds/worker/start-build.ts";
 
 /** A directory of its own for one test, removed at the end of its scope. */
 export async function scratch(): Promise<{ dir: string } & AsyncDisposable> {

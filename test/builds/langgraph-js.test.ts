@@ -8,7 +8,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { type TestContext, test } from "node:test";
 import type { BuildResult } from "../../src/builds/build.ts";
-import { findTemplate, templateIgnored, templatesDirectory } from "../../src/builds/templates.ts";
+import { findTemplate, templateIgnored, templatesDirectory } from "../../src/builds/sources/templates.ts";
 import { begin, gitRepository, gitSource, scratch } from "./fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../..");

@@ -4,7 +4,7 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { execa } from "execa";
 import type { BuildResult } from "../../src/builds/build.ts";
-import { templateIgnored, templatesDirectory } from "../../src/builds/templates.ts";
+import { templateIgnored, templatesDirectory } from "../../src/builds/sources/templates.ts";
 import { begin, filesSource, gitRepository, gitSource, scratch, writeFiles } from "./fixtures.ts";
 
 /** Kept between runs: the packages are asked of the index once. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { chmod, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { moveWhole } from "../../src/builds/move-whole.ts";
+import { moveWhole } from "../../src/builds/cache/move-atomically.ts";
 import { begin, filesSource, scratch, writeFiles } from "./fixtures.ts";
 
 const isLinux = process.platform === "linux" || "needs sync(1) of Linux";

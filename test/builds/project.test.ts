@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { chmod, readFile, symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
+import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
+import { readProject } from "../../src/builds/detect/project.ts";
 import { buildFailureReasons } from "../../src/builds/failure.ts";
-import { installCommand } from "../../src/builds/install.ts";
-import type { PythonProject } from "../../src/builds/langgraph-config.ts";
-import { readProject } from "../../src/builds/project.ts";
+import { installCommand } from "../../src/builds/node/install-command.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
 async function read(files: Files, configPath: string | null = null) {

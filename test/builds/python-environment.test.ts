@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { chmod, mkdir, readdir, readFile, rm, utimes } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { BuildLog } from "../../src/builds/build-log.ts";
-import type { PythonProject } from "../../src/builds/langgraph-config.ts";
-import { readProject } from "../../src/builds/project.ts";
+import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
+import { readProject } from "../../src/builds/detect/project.ts";
 import { noteUser, virtualEnvironment } from "../../src/builds/python/virtual-environment.ts";
+import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
 /** A uv that makes empty environments, writes down what it is asked to install, and fails as told. */

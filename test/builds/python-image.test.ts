@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { BuildLog } from "../../src/builds/build-log.ts";
+import { readProject } from "../../src/builds/detect/project.ts";
 import { pythonInstructions } from "../../src/builds/image/python-image.ts";
-import { readProject } from "../../src/builds/project.ts";
-import { answeringEngine } from "../compute/answering-engine.ts";
+import { BuildLog } from "../../src/builds/worker/build-log.ts";
+import { answeringEngine } from "../compute/docker/answering-engine.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
 const config = { graphs: { agent: "./agent.py:graph" }, source: { kind: "uv", root: "." } };

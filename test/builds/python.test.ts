@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { chmod, mkdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { BuildLog } from "../../src/builds/build-log.ts";
+import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
+import { readProject } from "../../src/builds/detect/project.ts";
 import type { BuildFailure } from "../../src/builds/failure.ts";
-import type { PythonProject } from "../../src/builds/langgraph-config.ts";
-import { readProject } from "../../src/builds/project.ts";
 import { findPython } from "../../src/builds/python/interpreter.ts";
 import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
 import { collectRequirements } from "../../src/builds/python/requirements.ts";
-import type { BuildContext } from "../../src/builds/run-command.ts";
+import { BuildLog } from "../../src/builds/worker/build-log.ts";
+import type { BuildContext } from "../../src/builds/worker/run-command.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
 function contextOf(dir: string, searchPath = ""): BuildContext {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { cp, readFile, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { readProject } from "../../src/builds/project.ts";
-import { findTemplate, listTemplates, templatesDirectory } from "../../src/builds/templates.ts";
+import { readProject } from "../../src/builds/detect/project.ts";
+import { findTemplate, listTemplates, templatesDirectory } from "../../src/builds/sources/templates.ts";
 import { begin, scratch, writeFiles } from "./fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../..");

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { ApiKey, CreatedApiKey } from "../../src/contract/api-key.ts";
-import type { AuditEntry } from "../../src/contract/audit.ts";
-import type { Workspace } from "../../src/contract/organization.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { ApiKey, CreatedApiKey } from "../../src/contract/administration/api-key.ts";
+import type { AuditEntry } from "../../src/contract/administration/audit.ts";
+import type { Workspace } from "../../src/contract/administration/organization.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { type RunOptions, runCli } from "./run-cli.ts";
 
 /** `pierhead admin` as the operator of a whole server, whose replicas are simulated. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
-import type { OAuthProvider } from "../../src/contract/oauth-provider.ts";
-import type { OAuthToken, TokenEvent } from "../../src/contract/oauth-token.ts";
-import { type OAuthServer, startOAuthServer } from "../oauth-server.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { OAuthProvider } from "../../src/contract/oauth/oauth-provider.ts";
+import type { OAuthToken, TokenEvent } from "../../src/contract/oauth/oauth-token.ts";
+import { type OAuthServer, startOAuthServer } from "../support/oauth-server.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { type RunOptions, runCli } from "./run-cli.ts";
 
 let server: TestServer;

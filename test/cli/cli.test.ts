@@ -6,8 +6,8 @@ import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { type CommandSpec, commandTable } from "../../src/cli/command-table.ts";
-import { harmless } from "../../src/cli/terminal.ts";
-import { columns, duration, nearest, parseDuration, parseMoment } from "../../src/cli/text.ts";
+import { harmless } from "../../src/cli/terminal/terminal.ts";
+import { columns, duration, nearest, parseDuration, parseMoment } from "../../src/cli/terminal/text.ts";
 import { startAnswering } from "../client/answering.ts";
 import { createDirectory, runCli } from "./run-cli.ts";
 

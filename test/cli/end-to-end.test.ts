@@ -4,11 +4,11 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import type { Deployment } from "../../src/contract/deployment.ts";
-import type { Revision } from "../../src/contract/revision.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { templateDirectory } from "../database-template.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
+import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { templateDirectory } from "../support/database-template.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { createDirectory, type RunOptions, runCli } from "./run-cli.ts";
 
 const run = promisify(execFile);

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import type { GitSettings } from "../../src/contract/git-settings.ts";
-import type { AgentProjectList, Integration, NewIntegration } from "../../src/contract/integration.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { GitSettings } from "../../src/contract/integrations/git-settings.ts";
+import type { AgentProjectList, Integration, NewIntegration } from "../../src/contract/integrations/integration.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { runCli } from "./run-cli.ts";
 
 let server: TestServer;

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { lightSend } from "../../src/cli/light-send.ts";
 import { ApiFailure, createClient, ServerUnreachable } from "../../src/client/client.ts";
 import { startAnswering } from "../client/answering.ts";
-import { startTlsDoor } from "../tls-door.ts";
+import { startTlsDoor } from "../support/tls-proxy.ts";
 import { runCli } from "./run-cli.ts";
 
 const deployment_id = "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startTestServer } from "../server.ts";
+import { startTestServer } from "../support/server.ts";
 import { runCli } from "./run-cli.ts";
 
 test("`listener install --print` exchanges a token for the key that it prints, once, and says what to do then", async () => {

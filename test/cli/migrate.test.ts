@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { emptyTemplateDirectory } from "../database-template.ts";
+import { emptyTemplateDirectory } from "../support/database-template.ts";
 
 test("migrate brings up to date what lies in the given data directory, and touches no other", async () => {
   const home = await mkdtemp(path.join(tmpdir(), "pierhead-migrate-"));

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import type { Input, Output } from "../../src/cli/context.ts";
-import { createSteps } from "../../src/cli/steps.ts";
-import { createTerminal } from "../../src/cli/terminal.ts";
+import { createSteps } from "../../src/cli/terminal/steps.ts";
+import { createTerminal } from "../../src/cli/terminal/terminal.ts";
 
 function open(isTTY: boolean, columns?: number) {
   const stderr: Output = new PassThrough().setEncoding("utf8");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readVariables } from "../../src/cli/deployments/variables.ts";
 import type { Session } from "../../src/cli/session.ts";
-import { readVariables } from "../../src/cli/variables.ts";
 import { createDirectory } from "./run-cli.ts";
 
 test("a dotenv file that an editor of Windows wrote has the names and values that are seen in it", async () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Event } from "../../src/contract/event.ts";
-import type { NewWebhook, Webhook, WebhookDelivery } from "../../src/contract/webhook.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Event } from "../../src/contract/logs/event.ts";
+import type { NewWebhook, Webhook, WebhookDelivery } from "../../src/contract/webhooks/webhook.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { startReceiver } from "../webhooks/receiver.ts";
 import { runCli } from "./run-cli.ts";
 

@@ -4,12 +4,12 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
-import { startTestServer } from "../server.ts";
+import { startTestServer } from "../support/server.ts";
 
-/** The examples of docs/client.md as files beside this one, so that their import can be the client in this tree. */
+/** The examples of docs/reference/typescript-client.md as files beside this one, so that their import can be the client in this tree. */
 const directory = await mkdtemp(path.join(import.meta.dirname, "documented-"));
 after(() => rm(directory, { recursive: true, force: true }));
-const page = await readFile(path.join(import.meta.dirname, "../../docs/client.md"), "utf8");
+const page = await readFile(path.join(import.meta.dirname, "../../docs/reference/typescript-client.md"), "utf8");
 const examples = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = ""]) => code);
 
 before(async () => {

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ListId } from "../../src/client/calls.ts";
 import { createClient } from "../../src/client/client.ts";
+import type { listenerProtocolOperations } from "../../src/contract/listeners/operations-listener-protocol.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
-import type { listenerProtocolOperations } from "../../src/contract/operations-listener-protocol.ts";
 
 /** Fails to compile unless it is given exactly `true`. */
 function holds<T extends true>(..._types: T[]): void {}

@@ -1,7 +1,7 @@
 import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { startTestServer, type TestServer } from "../server.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { type Ended, type PublicClient, placesIn, type RunningClient, startClient } from "./program.ts";
 
 /** A server, and someone at another desk with a public client and a project. */

@@ -7,8 +7,8 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
-import { startOAuthServer } from "../oauth-server.ts";
-import { startTestServer } from "../server.ts";
+import { startOAuthServer } from "../support/oauth-server.ts";
+import { startTestServer } from "../support/server.ts";
 import { langgraphCliPython } from "./install.ts";
 import { placesIn } from "./program.ts";
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Desk, openDesk } from "./desk.ts";
 import type { Ended, PublicClient } from "./program.ts";
 import { mintKey, strangersDeployment, switchDeploymentsOff } from "./tenants.ts";

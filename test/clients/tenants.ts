@@ -1,5 +1,5 @@
 import { createClient } from "../../src/client/client.ts";
-import type { TestServer } from "../server.ts";
+import type { TestServer } from "../support/server.ts";
 
 /** A key of the server's first workspace, or of the organization that workspace belongs to. */
 export async function mintKey(pierhead: TestServer, scope: "workspace" | "organization"): Promise<string> {

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { Artifact } from "../../src/contract/assignment.ts";
+import type { Artifact } from "../../src/contract/listeners/assignment.ts";
 import { brokenCause } from "./conformance.ts";
 
 /** Writes a directory artifact whose start command is `node agent.mjs`. */

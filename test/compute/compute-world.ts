@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Compute, ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 
 export const soon = () => AbortSignal.timeout(60_000);
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import type { Compute, ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 
 export interface ComputeUnderTest {
   /** Opens the driver. Called again after `close`, it must see what the earlier one left. */

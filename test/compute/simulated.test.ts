@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReplicaSpec } from "../../src/compute/compute.ts";
 import { type Clock, openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
-import type { Artifact } from "../../src/contract/assignment.ts";
+import type { Artifact } from "../../src/contract/listeners/assignment.ts";
 import { anySpec, brokenCause, computeConformance } from "./conformance.ts";
 
 const artifact: Artifact = {

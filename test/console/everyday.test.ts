@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 import type { Locator } from "playwright-core";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();

@@ -5,8 +5,8 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import { addressOf, assertQuiet, dropFolder, goTo, goToPart, setShown, startWorld } from "./world.ts";
 
 const world = await startWorld();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { latencyBoundsMs } from "../../src/contract/metrics.ts";
-import { addMetricSamples } from "../../src/store/metric-minutes.ts";
-import type { TestServer } from "../server.ts";
+import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
+import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
+import type { TestServer } from "../support/server.ts";
 
 /** What a minute was like. `slow`: how many of the answers took a second, and not 50 to 100 ms. */
 interface Minute {

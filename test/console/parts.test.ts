@@ -6,9 +6,9 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 import type { Page } from "playwright-core";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
-import { startOAuthServer } from "../oauth-server.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { startOAuthServer } from "../support/oauth-server.ts";
 import { measure } from "./measured.ts";
 import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
 

@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
 import path from "node:path";
-import { findChromium, installPackages } from "../own-packages.ts";
+import { findChromium, installPackages } from "../support/own-packages.ts";
 
 /**
  * npm run test:console: the console in a real browser, on a real server with real agents. Its figures (G16) are printed.
- * `--screenshots DIRECTORY` writes the pictures of docs/console.md there instead. What is not there is said, and the suite
+ * `--screenshots DIRECTORY` writes the pictures of docs/guides/console.md there instead. What is not there is said, and the suite
  * skipped.
  */
 const here = import.meta.dirname;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { operations } from "../../src/contract/operations.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { addressOf, assertQuiet, goTo, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();

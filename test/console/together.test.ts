@@ -6,8 +6,8 @@ import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page, Route } from "playwright-core";
 import { createClient } from "../../src/client/client.ts";
-import { eventually } from "../eventually.ts";
-import { startTcpProxy } from "../tcp-proxy.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { addressOf, assertQuiet, goTo, goToPart, setShown, signIn, startWorld } from "./world.ts";
 
 /** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after } from "node:test";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-import { startTestServer, type TestServer } from "../server.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { seriousFindings } from "./axe.ts";
 
 export interface World {

@@ -10,13 +10,13 @@ import {
   SourceConfig,
   SourceConfigInput,
   SourceKind,
-} from "../../src/contract/deployment.ts";
+} from "../../src/contract/deployments/deployment.ts";
+import { ResourceSpec, withoutCpuBounds } from "../../src/contract/deployments/resource-spec.ts";
 import { type ApiError, errors } from "../../src/contract/error.ts";
-import { EventType } from "../../src/contract/event.ts";
+import { EventType } from "../../src/contract/logs/event.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations, refusalsOf } from "../../src/contract/operations.ts";
-import { ResourceSpec, withoutCpuBounds } from "../../src/contract/resource-spec.ts";
-import { CreateRevision, Revision } from "../../src/contract/revision.ts";
+import { CreateRevision, Revision } from "../../src/contract/revisions/revision.ts";
 
 type Json = Record<string, unknown>;
 const table: Operation[] = Object.values(operations);
@@ -185,7 +185,9 @@ test("texts and keys that clients match on", () => {
 
 test("every event that the store writes is of a type that the API knows, and every type is written", () => {
   const written = new Set<string>();
-  for (const name of readdirSync("src/store").filter((file) => file.endsWith(".ts"))) {
+  for (const name of readdirSync("src/store", { recursive: true, encoding: "utf8" }).filter((file) =>
+    file.endsWith(".ts"),
+  )) {
     const text = readFileSync(`src/store/${name}`, "utf8");
     for (const [, insert = ""] of text.matchAll(/insert into events([^`]*)/g)) {
       for (const [, type = ""] of insert.matchAll(/['"]((?:deployment|revision|tracing|webhook)\.[a-z_]+)['"]/g))

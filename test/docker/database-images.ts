@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { findBinaries } from "../postgres-server.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { redisProgram } from "../provision/redis-server.ts";
+import { findBinaries } from "../support/postgres-server.ts";
 import { buildImage, copyPrograms, importRoot } from "./base-image.ts";
 
 export const postgresImage = "pierhead-test/postgres:1";

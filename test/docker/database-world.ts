@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import pg from "pg";
 import { ApiFailure, type Client } from "../../src/client/client.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer } from "../server.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer } from "../support/server.ts";
 import { postgresImage, redisImage } from "./database-images.ts";
 
 /** Of a prober. */

@@ -7,12 +7,12 @@ import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { type Client, createClient } from "../../src/client/client.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { runInContainer } from "../../src/compute/docker/exec.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { runInContainer } from "../../src/compute/docker/engine/exec.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { mintStrangersKey } from "../clients/tenants.ts";
-import { eventually } from "../eventually.ts";
-import type { TestServer } from "../server.ts";
+import { eventually } from "../support/eventually.ts";
+import type { TestServer } from "../support/server.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { databaseImagesSkipped, makeDatabaseImages, postgresImage } from "./database-images.ts";
 import {

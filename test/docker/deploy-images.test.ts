@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import type { DeploymentReport } from "../../src/contract/assignment.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

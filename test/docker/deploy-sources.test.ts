@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { nodeImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

@@ -9,8 +9,8 @@ import {
   type DockerComputeOptions,
   openDockerCompute,
 } from "../../src/compute/docker/docker-compute.ts";
-import { Engine } from "../../src/compute/docker/engine.ts";
-import type { Artifact } from "../../src/contract/assignment.ts";
+import { Engine } from "../../src/compute/docker/engine/engine.ts";
+import type { Artifact } from "../../src/contract/listeners/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents } from "../compute/agents.ts";
 import { ComputeWorld } from "../compute/compute-world.ts";

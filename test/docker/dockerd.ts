@@ -3,8 +3,8 @@ import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { Engine } from "../../src/compute/docker/engine.ts";
-import { eventually } from "../eventually.ts";
+import { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { eventually } from "../support/eventually.ts";
 import { importNodeImage } from "./base-image.ts";
 
 export interface Dockerd {

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaState } from "../../src/compute/compute.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { anySpec } from "../compute/conformance.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { DockerWorld } from "./docker-world.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec, ReplicaState } from "../../src/compute/compute.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { DockerWorld, type Inspected } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";

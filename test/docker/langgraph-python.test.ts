@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer } from "../server.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer } from "../support/server.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 import { importPythonImage, pythonImage } from "./python-base-image.ts";
 

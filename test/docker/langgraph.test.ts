@@ -3,12 +3,12 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { publicBaseName } from "../../src/builds/image/base-image.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { findRegistryProgram } from "../../src/registry/registry-process.ts";
-import { createAgentRepository } from "../agent-repository.ts";
 import { type Desk, openDesk } from "../clients/desk.ts";
 import { installNpmPackages, langgraphCliJs } from "../clients/install.ts";
-import { eventually } from "../eventually.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import { nodeImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaLogChunk, ReplicaSpec } from "../../src/compute/compute.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { soon } from "../compute/compute-world.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { ask, DockerWorld } from "./docker-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

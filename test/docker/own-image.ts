@@ -5,9 +5,9 @@ import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSyn
 import { homedir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { copyPrograms, importRoot } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { copyPrograms, importRoot } from "./base-image.ts";
 
 /** Python and pip, made of this machine's own files: 150 MB. */

@@ -13,8 +13,8 @@ import { Registry } from "../../src/registry/registry.ts";
 import { RegistryLogin } from "../../src/registry/registry-login.ts";
 import { findRegistryProgram, RegistryProcess } from "../../src/registry/registry-process.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 
 const program = findRegistryProgram();
 const skip = program === null ? "docker-registry (Debian: apt-get install docker-registry)" : false;

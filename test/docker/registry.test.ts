@@ -5,10 +5,10 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { createClient } from "../../src/client/client.ts";
-import type { Engine } from "../../src/compute/docker/engine.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { findRegistryProgram } from "../../src/registry/registry-process.ts";
 import { mintStrangersKey } from "../clients/tenants.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { buildAgentImage, buildTinyImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { databaseImagesSkipped, makeDatabaseImages } from "./database-images.ts";
 import { agentImage, containerOf, deploy, environmentOf, gone, query, startServer } from "./database-world.ts";

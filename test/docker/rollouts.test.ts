@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Agent, get } from "node:http";
 import { after, before, describe, test } from "node:test";
-import type { Engine } from "../../src/compute/docker/engine.ts";
-import { startTestServer } from "../server.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { startTestServer } from "../support/server.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync } from "node:fs";
-import { Engine } from "../../src/compute/docker/engine.ts";
+import { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { importNodeImage } from "./base-image.ts";
 import { missingForDockerd, startDockerd } from "./dockerd.ts";
 

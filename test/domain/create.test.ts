@@ -5,7 +5,7 @@ import type {
   SourceConfigInput,
   SourceKind,
   SourceRevisionConfigInput,
-} from "../../src/contract/deployment.ts";
+} from "../../src/contract/deployments/deployment.ts";
 import { normaliseCreate } from "../../src/domain/create.ts";
 import { type FieldRule, revisionConfigRules, sourceConfigRules } from "../../src/domain/source-rules.ts";
 import { context, minimal, refusal, sources } from "./fixtures.ts";

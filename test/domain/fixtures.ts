@@ -1,4 +1,4 @@
-import type { CreateDeployment, SourceKind } from "../../src/contract/deployment.ts";
+import type { CreateDeployment, SourceKind } from "../../src/contract/deployments/deployment.ts";
 import { ApiError } from "../../src/contract/error.ts";
 import { normaliseCreate } from "../../src/domain/create.ts";
 import type { CurrentDeployment, RuleContext } from "../../src/domain/settings.ts";

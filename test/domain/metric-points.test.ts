@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
 import { type MetricMinute, metricPoints, quantileMs } from "../../src/domain/metric-points.ts";
 
 const histogram = (counts: Record<number, number>) =>

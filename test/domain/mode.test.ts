@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SourceKind } from "../../src/contract/deployment.ts";
-import { Mode } from "../../src/contract/info.ts";
+import { Mode } from "../../src/contract/administration/info.ts";
+import { SourceKind } from "../../src/contract/deployments/deployment.ts";
 import { mayHaveListeners, modes, shownRegions } from "../../src/domain/mode.ts";
 
 test("every mode of the contract has its rules, and standalone offers every source", () => {

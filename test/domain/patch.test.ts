@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { PatchDeployment, SourceKind } from "../../src/contract/deployment.ts";
+import type { PatchDeployment, SourceKind } from "../../src/contract/deployments/deployment.ts";
 import { applyNewRevision, applyPatch, applyPush } from "../../src/domain/patch.ts";
 import { redeploySettings } from "../../src/domain/redeploy.ts";
 import { context, current, refusal, sources, uploadedPath } from "./fixtures.ts";

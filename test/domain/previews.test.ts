@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { previewDefaults } from "../../src/contract/git-settings.ts";
+import { previewDefaults } from "../../src/contract/integrations/git-settings.ts";
 import { newsOf } from "../../src/domain/commit-report.ts";
 import { checkPatterns, isRelevantChange } from "../../src/domain/path-filter.ts";
 import { type KnownPreview, type OpenPull, planPreviews } from "../../src/domain/preview-plan.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { DeploymentType, Size } from "../../src/contract/deployment.ts";
-import type { ResourceSpec } from "../../src/contract/resource-spec.ts";
+import type { DeploymentType, Size } from "../../src/contract/deployments/deployment.ts";
+import type { ResourceSpec } from "../../src/contract/deployments/resource-spec.ts";
 import { normaliseResourceSpec, roundToTenth } from "../../src/domain/resource-rules.ts";
 import { effectiveSizes, scalesToZero, shownDeploymentType } from "../../src/domain/sizes.ts";
 import { refusal } from "./fixtures.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DeploymentStatus } from "../../src/contract/deployment.ts";
-import { RevisionStatus } from "../../src/contract/revision.ts";
+import { DeploymentStatus } from "../../src/contract/deployments/deployment.ts";
+import { RevisionStatus } from "../../src/contract/revisions/revision.ts";
 import { canMoveDeployment, isBeingDeleted } from "../../src/domain/deployment-status.ts";
 import { canMoveRevision, holdsSlot, isFailed, isFinal } from "../../src/domain/revision-status.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { DeploymentTier, Size } from "../../src/contract/deployment.ts";
+import type { DeploymentTier, Size } from "../../src/contract/deployments/deployment.ts";
 import { applyPatch, applyResourceTiers } from "../../src/domain/patch.ts";
 import { context, current, refusal } from "./fixtures.ts";
 

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { type Client, createClient } from "../../src/client/client.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
-import { startOAuthServer } from "../oauth-server.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
+import { startOAuthServer } from "../support/oauth-server.ts";
 
 /** A whole server that is killed or stopped while a provider holds its answer back, and started again. */
 const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-auth-restart-"));

@@ -9,19 +9,19 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { sql } from "kysely";
 import pg from "pg";
 import { createClient } from "../../src/client/client.ts";
-import type { Deployment } from "../../src/contract/deployment.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
 import { readConfig } from "../../src/server/config.ts";
 import { restoreBackup } from "../../src/server/restore.ts";
 import { startServer } from "../../src/server/start.ts";
-import { migrate } from "../../src/store/migrate.ts";
+import { migrate } from "../../src/store/engine/migrate.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { createAgentRepository } from "../agent-repository.ts";
 import { runCli } from "../cli/run-cli.ts";
-import { openTestDatabase } from "../database.ts";
-import { emptyTemplateDirectory } from "../database-template.ts";
-import { eventually } from "../eventually.ts";
-import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
-import { sharedCacheDir, startTestServer, type TestServer } from "../server.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { openTestDatabase } from "../support/database.ts";
+import { emptyTemplateDirectory } from "../support/database-template.ts";
+import { eventually } from "../support/eventually.ts";
+import { postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
+import { sharedCacheDir, startTestServer, type TestServer } from "../support/server.ts";
 
 const canary = "canary-4f1c-value-of-a-secret";
 
@@ -89,9 +89,9 @@ async function backUp(pierhead: TestServer, directory: string): Promise<{ file: 
   return { file, masterKey: path.join(pierhead.dataDir, "master.key") };
 }
 
-/** What lies in a data directory without a row in the table of docs/operations.md. */
+/** What lies in a data directory without a row in the table of docs/guides/operations.md. */
 async function undocumented(dataDir: string): Promise<string[]> {
-  const page = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
+  const page = await readFile(new URL("../../docs/guides/operations.md", import.meta.url), "utf8");
   const table = page.split("## The data directory")[1]?.split("\n## ")[0] ?? "";
   const names = await readdir(dataDir);
   return names.filter((name) => !table.includes(`\`${name}\``) && !table.includes(`\`${name}/\``));
@@ -113,7 +113,7 @@ for (const kind of ["embedded", "postgres"] as const) {
         await cp(masterKey, path.join(dataDir, "master.key"));
         const { items: noted } = await pierhead.client.listAuditLog({ action: "installation.backup" });
         assert.deepEqual([noted.length, noted[0]?.actor.startsWith("key:")], [1, true]);
-        // What an agent keeps is copied by hand, as docs/operations.md says.
+        // What an agent keeps is copied by hand, as docs/guides/operations.md says.
         await writeFile(path.join(pierhead.dataDir, "state", filled.built.id, "kept.txt"), "kept");
         await cp(path.join(pierhead.dataDir, "state"), path.join(dataDir, "state"), { recursive: true });
         assert.deepEqual(await undocumented(pierhead.dataDir), []);
@@ -237,7 +237,7 @@ test("a version that was put back after an upgrade restores the backups that it 
     await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
     const { db } = pierhead.server;
     const migrations = path.join(dataDir, "migrations");
-    await cp("src/store/migrations", migrations, { recursive: true });
+    await cp("src/store/engine/migrations", migrations, { recursive: true });
     const added =
       "create table later (id int); insert into later values (1); alter table deployments add column later int";
     await writeFile(path.join(migrations, "9998_later.sql"), `-- additive\n${added};`);

@@ -9,13 +9,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { createClient } from "../../src/client/client.ts";
 import { operations } from "../../src/contract/operations.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { Canaries } from "../canary.ts";
 import { runCli } from "../cli/run-cli.ts";
-import { startCollector } from "../collector.ts";
-import { findBinaries, startPostgresServer } from "../postgres-server.ts";
-import { sharedCacheDir } from "../server.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { Canaries } from "../support/canary.ts";
+import { findBinaries, startPostgresServer } from "../support/postgres-server.ts";
+import { sharedCacheDir } from "../support/server.ts";
+import { startCollector } from "../support/trace-collector.ts";
 import {
   type AskOptions,
   credentialFlows,

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { type AgentRepository, nodeAgent } from "../agent-repository.ts";
-import type { Canaries } from "../canary.ts";
-import { eventually } from "../eventually.ts";
-import { userHeaders } from "../things.ts";
+import { type AgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { userHeaders } from "../support/call-api.ts";
+import type { Canaries } from "../support/canary.ts";
+import { eventually } from "../support/eventually.ts";
 
 /** An answer as it came, for those who look what it tells. */
 export interface Answer {

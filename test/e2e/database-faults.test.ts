@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Deployment } from "../../src/contract/deployment.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
-import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
 import { startServerProcess } from "../storm/server-process.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 
 const create = ({ client }: TestServer): Promise<Deployment> =>
   client.createDeployment({

@@ -4,13 +4,13 @@ import { after, before, test } from "node:test";
 import pg from "pg";
 import { ApiFailure, type Client } from "../../src/client/client.ts";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
-import { createAgentRepository } from "../agent-repository.ts";
 import { runCli } from "../cli/run-cli.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
-import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
 import { type RedisServer, redisSkipped, startRedisServer } from "../provision/redis-server.ts";
-import { startTestServer } from "../server.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
+import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
+import { startTestServer } from "../support/server.ts";
 
 let port: number;
 let postgres: PostgresServer | undefined;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 
 let pierhead: TestServer;
 before(async () => {

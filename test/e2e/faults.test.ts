@@ -5,10 +5,10 @@ import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { sql } from "kysely";
-import type { Revision } from "../../src/contract/revision.ts";
-import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { type AgentRepository, createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 
 /** Deadlines short enough for a test, of what would hang for ever. All else has the time that a busy machine may need. */
 const hastyBuild = { PIERHEAD_BUILD_TIMEOUT_MS: "4000" };

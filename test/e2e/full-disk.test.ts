@@ -8,11 +8,17 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { ApiFailure, type Client, createClient } from "../../src/client/client.ts";
 import { isFinal } from "../../src/domain/revision-status.ts";
-import { type AgentRepository, createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { canContain, containedDirectory, containedSkipped, fillDisk, runContained } from "../contained.ts";
-import { templateDirectory } from "../database-template.ts";
-import { eventually } from "../eventually.ts";
-import { findBinaries, postgresSkipped } from "../postgres-server.ts";
+import { type AgentRepository, createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import {
+  canContain,
+  containedDirectory,
+  containedSkipped,
+  fillDisk,
+  runContained,
+} from "../support/contained-process.ts";
+import { templateDirectory } from "../support/database-template.ts";
+import { eventually } from "../support/eventually.ts";
+import { findBinaries, postgresSkipped } from "../support/postgres-server.ts";
 
 /** A server whose disk is a small one of its own. */
 interface SmallServer extends AsyncDisposable {
@@ -34,7 +40,7 @@ async function startSmallServer(args: string[]): Promise<SmallServer> {
     PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory(),
     PIERHEAD_CACHE_DIR: path.join(dataDir, "cache"),
   };
-  const world = runContained(path.resolve("test/contained-server.ts"), args, { environment });
+  const world = runContained(path.resolve("test/support/contained-server.ts"), args, { environment });
   let output = "";
   for (const stream of [world.child.stdout, world.child.stderr]) {
     stream?.on("data", (chunk: Buffer) => {

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import type { Deployment } from "../../src/contract/deployment.ts";
-import type { FaultPoint } from "../../src/store/fault-points.ts";
-import { templateDirectory } from "../database-template.ts";
-import { sharedCacheDir } from "../server.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
+import type { FaultPoint } from "../../src/store/engine/fault-points.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
+import { templateDirectory } from "../support/database-template.ts";
+import { sharedCacheDir } from "../support/server.ts";
 
 interface Sent {
   method: string;

@@ -4,9 +4,9 @@ import path from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../src/client/client.ts";
-import type { Revision } from "../../src/contract/revision.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer } from "../server.ts";
+import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer } from "../support/server.ts";
 
 /** Above the slowest step here, a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
 const timeoutMs = 400_000;

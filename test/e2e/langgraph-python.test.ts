@@ -3,9 +3,9 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import type { Client } from "../../src/client/client.ts";
-import type { Revision } from "../../src/contract/revision.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer } from "../server.ts";
+import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer } from "../support/server.ts";
 
 /** Above the slowest step here, a cold install of 77 packages on a loaded machine; it measures nothing. */
 const timeoutMs = 550_000;

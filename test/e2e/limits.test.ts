@@ -4,9 +4,9 @@ import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { errorHeader } from "../../src/contract/error.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer } from "../server.ts";
-import { deploymentNowhere } from "../things.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { deploymentNowhere } from "../support/call-api.ts";
+import { startTestServer } from "../support/server.ts";
 
 interface Limit {
   what: string;
@@ -18,9 +18,9 @@ interface Limit {
 
 const units: Record<string, number> = { KiB: 2 ** 10, MiB: 2 ** 20 };
 
-/** The table of docs/limits.md. */
+/** The table of docs/reference/limits.md. */
 async function readTable(): Promise<Limit[]> {
-  const rows = (await readFile("docs/limits.md", "utf8")).matchAll(
+  const rows = (await readFile("docs/reference/limits.md", "utf8")).matchAll(
     /^\| (.+?) \| (\d+) ?(\S*) \| (\d+) ?(?:`(\w+)`)? \|$/gm,
   );
   return [...rows].map(([, what = "", number, unit = "", status, code]) => ({

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { DeploymentReport } from "../../src/contract/assignment.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer } from "../server.ts";
+import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer } from "../support/server.ts";
 
 /** Two looks of the listener, and the starts or ends after them, on a machine that is busy. */
 const timeoutMs = 120_000;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import type { RevisionRun } from "../../src/contract/assignment.ts";
-import { startTestServer } from "../server.ts";
+import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import { startTestServer } from "../support/server.ts";
 
 test("a resized deployment runs the same artifact with the limits of its new size, without another build", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });

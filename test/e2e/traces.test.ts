@@ -6,12 +6,12 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { openProcessCompute } from "../../src/compute/process/process-compute.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { type CollectedSpan, type Collector, startCollector } from "../collector.ts";
-import { eventually } from "../eventually.ts";
 import { startListenerProgram } from "../server/listener-program.ts";
-import { startTestServer, type TestServer } from "../server.ts";
-import { startTlsDoor } from "../tls-door.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
+import { startTlsDoor } from "../support/tls-proxy.ts";
+import { type CollectedSpan, type Collector, startCollector } from "../support/trace-collector.ts";
 
 const canary = `canary-${randomBytes(12).toString("hex")}`;
 

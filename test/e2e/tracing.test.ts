@@ -3,11 +3,11 @@ import { test } from "node:test";
 import { sql } from "kysely";
 import { ApiFailure } from "../../src/client/client.ts";
 import { readConfig } from "../../src/server/config.ts";
-import { openTracing } from "../../src/server/tracing.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
-import { startTracingServer } from "../tracing-server.ts";
+import { openTracing } from "../../src/server/langsmith-projects.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
+import { startTracingServer } from "../support/tracing-server.ts";
 
 const config = (url: string) => ({
   PIERHEAD_TRACING: "langsmith",

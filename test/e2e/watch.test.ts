@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { createClient } from "../../src/client/client.ts";
-import type { Deployment } from "../../src/contract/deployment.ts";
-import { appendLogEntries } from "../../src/store/log-entries.ts";
-import { moveRevision } from "../../src/store/revisions.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
+import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
+import { moveRevision } from "../../src/store/revisions/revisions.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 
 /** Nothing runs here: what happens is written by the tests. */
 const start = () => startTestServer({ PIERHEAD_COMPUTE: "none" });

@@ -5,10 +5,10 @@ import path from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "../../src/client/client.ts";
-import { templateDirectory } from "../database-template.ts";
-import { eventually } from "../eventually.ts";
-import { sharedCacheDir } from "../server.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
+import { templateDirectory } from "../support/database-template.ts";
+import { eventually } from "../support/eventually.ts";
+import { sharedCacheDir } from "../support/server.ts";
 import { startReceiver } from "../webhooks/receiver.ts";
 
 const rounds = 4;

@@ -1,5 +1,5 @@
 import { Compile, type Validator } from "typebox/compile";
-import { exampleRefusal } from "../../src/api/openapi-refusals.ts";
+import { exampleRefusal } from "../../src/api/documents/openapi-errors.ts";
 import { errorHeader } from "../../src/contract/error.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { refusalsOf } from "../../src/contract/operations.ts";

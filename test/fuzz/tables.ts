@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { openDatabase } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 /** What must never be found in the tables, whatever was sent. Each finds the rows that break it. */

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { epochHeader } from "../../src/contract/assignment.ts";
-import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
+import { epochHeader } from "../../src/contract/listeners/assignment.ts";
+import { ensureTemplate } from "../../src/store/engine/embedded/prepare-directory.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
-import { type Call, makeListener, thingMakers } from "../things.ts";
+import { type Call, makeListener, thingMakers } from "../support/call-api.ts";
 import type { KeyName, Wanted } from "./requests.ts";
 
 /** A server to send anything to: on a directory of its own, with agents that only seem to run, and nothing it could reach outside. */
@@ -120,7 +120,7 @@ class Things {
       return pathname + search;
     }
     const make = thingMakers[name];
-    if (make === undefined) throw new RangeError(`say in test/things.ts how to make what ${name} names`);
+    if (make === undefined) throw new RangeError(`say in test/support/call-api.ts how to make what ${name} names`);
     return make({ call: this.#call, mark: "fuzz", ids });
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { latencyBoundsMs } from "../../src/contract/metrics.ts";
+import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
 import { eventually, route, startGateway, startTarget } from "./harness.ts";
 
 test("requests, answers, bytes and latencies are counted per deployment, as data nobody can change", async () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { operations } from "../../src/contract/operations.ts";
-import { auditedCalls, notCalled } from "../audited-calls.ts";
+import { auditedCalls, notCalled } from "../support/audited-calls.ts";
 
-test("every operation that changes something is in test/audited-calls.ts, which shows that it is audited", () => {
+test("every operation that changes something is in test/support/audited-calls.ts, which shows that it is audited", () => {
   const changing = Object.values(operations).filter(
     ({ verb, role }) => verb !== "GET" && (role === "deployer" || role === "admin"),
   );

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { doctorChecks } from "../../src/cli/commands/doctor.ts";
+import { doctorChecks } from "../../src/cli/server/doctor.ts";
 import { listenerRules } from "../../src/compute/kubernetes/role.ts";
 import { configurationReference } from "../../src/server/config-reference.ts";
 import { deploymentMetrics } from "../../src/server/deployment-metrics.ts";
@@ -46,7 +46,7 @@ test("the dashboard counts nothing twice: what each server tells of all is not a
 });
 
 test("the runbook has a row for every check of doctor, in its order", () => {
-  const page = readFileSync("docs/operations.md", "utf8");
+  const page = readFileSync("docs/guides/operations.md", "utf8");
   const rows = [...page.slice(page.indexOf("## Runbook")).matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name);
   assert.deepEqual(rows, [...doctorChecks]);
 });

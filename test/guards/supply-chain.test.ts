@@ -71,7 +71,7 @@ test("npm run sbom names every run-time package with its version and digest", ()
 });
 
 test("every row of the threat model names tests that are there", () => {
-  const rows = readFileSync("docs/threat-model.md", "utf8")
+  const rows = readFileSync("docs/explanation/threat-model.md", "utf8")
     .split("\n")
     .filter((line) => line.startsWith("| "));
   assert.ok(rows.length > 20);

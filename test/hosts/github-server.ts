@@ -2,7 +2,7 @@ import { createVerify, generateKeyPairSync, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { gitBackend } from "../git-backend.ts";
+import { gitBackend } from "../support/git-backend.ts";
 
 /** The App's own key, made for this run. */
 export const appKey = generateKeyPairSync("rsa", { modulusLength: 2048 });

@@ -1,6 +1,6 @@
 import { after } from "node:test";
-import { createAgentRepository } from "../agent-repository.ts";
-import { startTestServer } from "../server.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer } from "../support/server.ts";
 import { startGithub } from "./github-server.ts";
 
 /** A repository `acme/bot`, a GitHub that has it, a server with its App installed there. Ends with the test file. */

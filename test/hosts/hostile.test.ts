@@ -11,8 +11,8 @@ import { defaultBranch, fetchCommit, resolveRef } from "../../src/integrations/g
 import { GitFailure, type GitRemote } from "../../src/integrations/git-failure.ts";
 import { changedPaths, listFiles } from "../../src/integrations/git-tree.ts";
 import { HostFailure } from "../../src/integrations/host-failure.ts";
-import { createAgentRepository } from "../agent-repository.ts";
 import { startApi } from "../api/harness.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
 
 const read = async (name: string): Promise<string[]> =>
   JSON.parse(await readFile(path.join(import.meta.dirname, name), "utf8"));

@@ -3,7 +3,7 @@ import { after, test } from "node:test";
 import { sql } from "kysely";
 import { digestOf } from "../../src/auth/api-key.ts";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
-import { createMemberSession, findMemberships } from "../../src/store/sessions.ts";
+import { createMemberSession, findMemberships } from "../../src/store/tenants/sessions.ts";
 import { startApi } from "../api/harness.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
 

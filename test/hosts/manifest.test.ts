@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { ApiFailure, createClient } from "../../src/client/client.ts";
 import { appManifest, isReachable, manifestTarget } from "../../src/integrations/github-manifest.ts";
 import { runCli } from "../cli/run-cli.ts";
-import { startTestServer } from "../server.ts";
+import { startTestServer } from "../support/server.ts";
 import { appId, clientSecret, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
 import { pushOf } from "./recorded-messages.ts";
 

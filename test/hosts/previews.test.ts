@@ -4,9 +4,9 @@ import { createHmac, randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { sql } from "kysely";
-import type { Deployment } from "../../src/contract/deployment.ts";
-import { nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
+import { nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import { webhookSecret } from "./github-server.ts";
 import { openGithubWorld } from "./github-world.ts";
 

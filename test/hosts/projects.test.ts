@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, test } from "node:test";
 import { agentProjectsIn } from "../../src/domain/agent-projects.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
 import { startApi } from "../api/harness.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 
 const repository = await createAgentRepository({
   ...nodeAgent("root"),

@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { putCommitStatus } from "../../src/integrations/commit-status.ts";
-import { nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
+import { nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import { openGithubWorld } from "./github-world.ts";
 
 const { repository, github, t, integration } = await openGithubWorld();

@@ -10,9 +10,9 @@ import { fetchCommit, resolveRef } from "../../src/integrations/git.ts";
 import { gitAccess, type OpenIntegration } from "../../src/integrations/git-access.ts";
 import { GitFailure } from "../../src/integrations/git-failure.ts";
 import { openSsh } from "../../src/integrations/ssh.ts";
-import { createAgentRepository } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 
 const run = promisify(execFile);
 const sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].find((file) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac, randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
-import type { CodeHost } from "../../src/contract/integration.ts";
+import type { CodeHost } from "../../src/contract/integrations/integration.ts";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
 import { readHostEvents } from "../../src/integrations/webhook-event.ts";
 import { isSigned } from "../../src/integrations/webhook-signature.ts";

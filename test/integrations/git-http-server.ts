@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import { gitBackend } from "../git-backend.ts";
+import { gitBackend } from "../support/git-backend.ts";
 
 /**
  * Real git over HTTP: `git http-backend` behind node:http, with basic authentication when a credential is given.

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { langsmithProjects, TracingFailure } from "../../src/integrations/tracing-projects.ts";
-import { startTracingServer, type TracingServer } from "../tracing-server.ts";
+import { langsmithProjects, TracingFailure } from "../../src/integrations/langsmith-projects.ts";
+import { startTracingServer, type TracingServer } from "../support/tracing-server.ts";
 
 const signal = new AbortController().signal;
 const open = ({ url }: Pick<TracingServer, "url">, timeoutMs = 5_000) =>

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Living } from "../../src/compute/kubernetes/apply.ts";
-import { eventually } from "../eventually.ts";
+import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import { eventually } from "../support/eventually.ts";
 import { addDisk, define } from "./furniture.ts";
 import { newRun, openPlace, type Place, startWorld } from "./harness.ts";
 import { make } from "./plane.ts";

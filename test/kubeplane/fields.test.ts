@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
 import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
-import { checkWorkload } from "../../src/compute/kubernetes/check-workload.ts";
-import { render } from "../../src/compute/kubernetes/render.ts";
+import { checkWorkload } from "../../src/compute/kubernetes/apply/check-workload.ts";
+import { render } from "../../src/compute/kubernetes/render/render.ts";
 import type { ClusterTraits, Manifest, Workload } from "../../src/compute/kubernetes/workload.ts";
-import { ResourceSpec } from "../../src/contract/resource-spec.ts";
+import { ResourceSpec } from "../../src/contract/deployments/resource-spec.ts";
 import { effectiveSizes } from "../../src/domain/sizes.ts";
 import { policy, startWorld } from "./harness.ts";
 

@@ -1,6 +1,6 @@
 import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
-import type { Living } from "../../src/compute/kubernetes/apply.ts";
-import { eventually } from "../eventually.ts";
+import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import { eventually } from "../support/eventually.ts";
 
 /** The API server, where a change of what is just going away is refused a moment before that is gone. */
 export class LateRefusals extends ApiServer {

@@ -8,7 +8,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api-server.ts";
 import type { Manifest } from "../../src/compute/kubernetes/workload.ts";
-import { freePort } from "../free-port.ts";
+import { freePort } from "../support/free-port.ts";
 
 /** Groups of the users that the API server knows by token. */
 const users = { admin: "system:masters", listener: "", node: "system:nodes" } as const;

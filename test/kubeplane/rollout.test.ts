@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
-import type { Living } from "../../src/compute/kubernetes/apply.ts";
-import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
-import type { RevisionRun } from "../../src/contract/assignment.ts";
-import { eventually } from "../eventually.ts";
+import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
+import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import { eventually } from "../support/eventually.ts";
 import { grant, newRun, openPlace, type Place, startWorld } from "./harness.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;

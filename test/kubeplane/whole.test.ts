@@ -4,12 +4,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import type { Living } from "../../src/compute/kubernetes/apply.ts";
-import type { DeploymentView } from "../../src/compute/kubernetes/rollout.ts";
-import { eventually } from "../eventually.ts";
-import { postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import { type ListenerProgram, startListenerProgram } from "../server/listener-program.ts";
-import { startTestServer } from "../server.ts";
+import { eventually } from "../support/eventually.ts";
+import { postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
+import { startTestServer } from "../support/server.ts";
 import { grant, startWorld } from "./harness.ts";
 import { make, type Plane, startPlane } from "./plane.ts";
 

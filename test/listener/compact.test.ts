@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { Assignment } from "../../src/contract/assignment.ts";
-import { compact } from "../../src/listener/compact.ts";
+import type { Assignment } from "../../src/contract/listeners/assignment.ts";
+import { compact } from "../../src/listener/session/compact-assignments.ts";
 
 const name = "an-agent-with-a-name-of-some-length";
 

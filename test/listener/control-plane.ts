@@ -13,8 +13,8 @@ import {
   type LogBatch,
   type ReplicaLogLine,
   type StatusBatch,
-} from "../../src/contract/assignment.ts";
-import type { MetricBatch, MetricSample } from "../../src/contract/metrics.ts";
+} from "../../src/contract/listeners/assignment.ts";
+import type { MetricBatch, MetricSample } from "../../src/contract/logs/metrics.ts";
 import { type Clock, systemClock } from "../../src/listener/clock.ts";
 
 type Answer = Awaited<ReturnType<Send>>;

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
 import type { Compute } from "../../src/compute/compute.ts";
 import { type Faults, openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
-import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
+import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { createGateway, type Gateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
 import { createListener, type Listener, type ListenerOptions } from "../../src/listener/listener.ts";
 import { createLogger } from "../../src/telemetry/log.ts";

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { pino } from "pino";
 import { createListenerClient, type ListenerSession } from "../../src/client/listener-client.ts";
 import { SimulatedWorld } from "../../src/compute/simulated.ts";
-import { Leadership } from "../../src/listener/leadership.ts";
+import { Leadership } from "../../src/listener/session/leadership.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { newRun } from "./harness.ts";
 import { startVirtualProcess, VirtualClock } from "./virtual-world.ts";

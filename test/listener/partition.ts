@@ -8,10 +8,10 @@ import { createGateway } from "../../src/gateway/gateway.ts";
 import type { Clock } from "../../src/listener/clock.ts";
 import { createListener } from "../../src/listener/listener.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
-import { startTcpProxy, type TcpProxy } from "../tcp-proxy.ts";
-import { startTlsDoor, type TlsDoor } from "../tls-door.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { startTlsDoor, type TlsDoor } from "../support/tls-proxy.ts";
 import { VirtualClock } from "./virtual-world.ts";
 
 /** A listener's minute is 0.6 s here: 10 minutes of partition pass in 6 s, and a call has 0.3 s. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { RevisionRun } from "../../src/contract/assignment.ts";
-import type { Preparation } from "../../src/listener/plan-state.ts";
+import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import type { Preparation } from "../../src/listener/replicas/plan-state.ts";
 import { drainTimeoutMs, PlanWorld, revisionRun } from "./plan-world.ts";
 
 const runsMax = Number(process.env["PIERHEAD_PLAN_RUNS"] ?? 20_000);

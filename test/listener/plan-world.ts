@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
-import type { Assignment, DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
+import type { Assignment, DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import type { Route } from "../../src/gateway/route.ts";
-import type { Action } from "../../src/listener/pass.ts";
-import { type Plan, planReplicas } from "../../src/listener/plan.ts";
-import { emptyMemory, type Facts, type Memory, type Preparation, wake } from "../../src/listener/plan-state.ts";
+import type { Action } from "../../src/listener/replicas/pass.ts";
+import { type Plan, planReplicas } from "../../src/listener/replicas/plan.ts";
+import {
+  emptyMemory,
+  type Facts,
+  type Memory,
+  type Preparation,
+  wake,
+} from "../../src/listener/replicas/plan-state.ts";
 
 export const drainTimeoutMs = 20_000;
 export const startTimeoutMs = 60_000;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { compileValidator } from "../../src/api/validate.ts";
+import { compileValidator } from "../../src/api/validation/validate.ts";
 import { CallRefused, type ListenerSession } from "../../src/client/listener-client.ts";
-import { type DeploymentReport, StatusBatch } from "../../src/contract/assignment.ts";
+import { type DeploymentReport, StatusBatch } from "../../src/contract/listeners/assignment.ts";
 import { bodyBytesMax } from "../../src/domain/limits.ts";
-import { Reporter, type Snapshot } from "../../src/listener/report.ts";
+import { Reporter, type Snapshot } from "../../src/listener/session/report.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { VirtualClock } from "./virtual-world.ts";
 

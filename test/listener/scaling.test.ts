@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReplicaUsage } from "../../src/compute/compute.ts";
 import { SimulatedWorld } from "../../src/compute/simulated.ts";
-import type { Assignment, RevisionRun } from "../../src/contract/assignment.ts";
+import type { Assignment, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { newRun } from "./harness.ts";
 import { startVirtualProcess, VirtualClock } from "./virtual-world.ts";

@@ -3,10 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { compileValidator } from "../../src/api/validate.ts";
+import { compileValidator } from "../../src/api/validation/validate.ts";
 import type { Compute, ReplicaLogs } from "../../src/compute/compute.ts";
 import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
-import { LogBatch } from "../../src/contract/assignment.ts";
+import { LogBatch } from "../../src/contract/listeners/assignment.ts";
 import { deployed, eventually, newRun, startSite } from "./harness.ts";
 
 test("lines reach the control plane in order, each once, also those of a replica that died at its start", async () => {

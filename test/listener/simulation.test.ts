@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimulatedWorld } from "../../src/compute/simulated.ts";
-import type { RevisionRun } from "../../src/contract/assignment.ts";
+import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { newRun } from "./harness.ts";
 import { hostile, startVirtualProcess, VirtualClock, type VirtualProcess } from "./virtual-world.ts";

@@ -11,7 +11,7 @@ import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { backUpDatabase, restoreDatabase } from "../../src/provision/postgres-backup.ts";
 import { programsHere } from "../../src/provision/postgres-programs.ts";
 import { sharedPostgres } from "../../src/provision/shared-postgres.ts";
-import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 
 const never = new AbortController().signal;
 

@@ -4,7 +4,7 @@ import { accessSync, constants } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { freePort } from "../free-port.ts";
+import { freePort } from "../support/free-port.ts";
 
 /** Where the program is; undefined: nowhere. */
 export const redisProgram = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((file) => {

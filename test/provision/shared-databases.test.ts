@@ -6,8 +6,8 @@ import pg from "pg";
 import { type DatabaseServer, DatabaseServerError, databaseNameOf } from "../../src/provision/database-server.ts";
 import { sharedPostgres } from "../../src/provision/shared-postgres.ts";
 import { sharedRedis } from "../../src/provision/shared-redis.ts";
-import { freePort } from "../free-port.ts";
-import { type PostgresServer, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { freePort } from "../support/free-port.ts";
+import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 import { type RedisServer, redisSkipped, startRedisServer } from "./redis-server.ts";
 
 const limits = { tenantId: randomUUID(), connectionsMax: 3, cpuLimitCores: 1, memoryLimitMib: 512 };

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
-import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
-import { saveArtifact } from "../../src/store/artifacts.ts";
-import { readDesired } from "../../src/store/assignments.ts";
-import type { Db } from "../../src/store/database.ts";
-import { requestDelete } from "../../src/store/deployments.ts";
-import { openListenerSession } from "../../src/store/listeners.ts";
-import { storeReports } from "../../src/store/observations.ts";
-import { claim, settlePass } from "../../src/store/reconcile-queue.ts";
-import { eachDatabase } from "../database.ts";
+import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
+import { saveArtifact } from "../../src/store/builds/artifacts.ts";
+import { readDesired } from "../../src/store/data-plane/assignments.ts";
+import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import { storeReports } from "../../src/store/data-plane/observations.ts";
+import { requestDelete } from "../../src/store/deployments/deployments.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { claim, settlePass } from "../../src/store/queue/reconcile-queue.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const settings = {

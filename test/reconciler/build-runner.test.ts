@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { sql } from "kysely";
-import { workDirOf } from "../../src/builds/start-build.ts";
-import { BuildRunner } from "../../src/reconciler/build-runner.ts";
-import type { Db } from "../../src/store/database.ts";
-import { interruptRevision, moveRevision } from "../../src/store/revisions.ts";
+import { workDirOf } from "../../src/builds/worker/start-build.ts";
+import { BuildRunner } from "../../src/reconciler/steps/build-runner.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { interruptRevision, moveRevision } from "../../src/store/revisions/revisions.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { filesSource, processesWith, scratch } from "../builds/fixtures.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 /** A revision that is to be built, and the request that runs its only file. */
 async function makeBuild(db: Db, directory: string, files: Record<string, string>) {

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { finalizeDeployment } from "../../src/reconciler/finalize.ts";
-import { readState } from "../../src/reconciler/read-state.ts";
-import type { DeploymentState } from "../../src/reconciler/state.ts";
-import { saveArtifact } from "../../src/store/artifacts.ts";
-import { createDeployment } from "../../src/store/create-deployment.ts";
-import type { Db } from "../../src/store/database.ts";
-import { findDeployment } from "../../src/store/deployments.ts";
-import { eachDatabase } from "../database.ts";
+import { readState } from "../../src/reconciler/plan/read-state.ts";
+import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
+import { finalizeDeployment } from "../../src/reconciler/steps/finalize.ts";
+import { saveArtifact } from "../../src/store/builds/artifacts.ts";
+import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
+import { findDeployment } from "../../src/store/deployments/deployments.ts";
+import type { Db } from "../../src/store/engine/database.ts";
 import { makeDeployment, makeWorld, newDeployment } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const never = new AbortController().signal;

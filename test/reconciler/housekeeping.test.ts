@@ -6,24 +6,29 @@ import path from "node:path";
 import { mock } from "node:test";
 import { sql } from "kysely";
 import pg from "pg";
-import { artifactManifestName } from "../../src/builds/artifact.ts";
-import { dropArtifact } from "../../src/builds/image/kept-image.ts";
-import { forgetDeployment } from "../../src/reconciler/finalize.ts";
-import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/housekeeping.ts";
-import { readState } from "../../src/reconciler/read-state.ts";
-import type { DeploymentState } from "../../src/reconciler/state.ts";
-import { saveArtifact } from "../../src/store/artifacts.ts";
-import type { Db } from "../../src/store/database.ts";
-import { acquireLease } from "../../src/store/leases.ts";
-import { appendLogEntries } from "../../src/store/log-entries.ts";
-import { storeReports } from "../../src/store/observations.ts";
-import { dropSupersededArtifacts, trimAuditLog, trimLogEntries, trimOlder } from "../../src/store/retention.ts";
-import { openSealer } from "../../src/store/seal.ts";
-import { beginUpload, findFinishedUpload } from "../../src/store/uploads.ts";
+import { artifactManifestName } from "../../src/builds/cache/artifact.ts";
+import { dropArtifact } from "../../src/builds/image/saved-image.ts";
+import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/loop/housekeeping.ts";
+import { readState } from "../../src/reconciler/plan/read-state.ts";
+import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
+import { forgetDeployment } from "../../src/reconciler/steps/finalize.ts";
+import { saveArtifact } from "../../src/store/builds/artifacts.ts";
+import { beginUpload, findFinishedUpload } from "../../src/store/builds/uploads.ts";
+import { storeReports } from "../../src/store/data-plane/observations.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
+import {
+  dropSupersededArtifacts,
+  trimAuditLog,
+  trimLogEntries,
+  trimOlder,
+} from "../../src/store/maintenance/retention.ts";
+import { acquireLease } from "../../src/store/queue/leases.ts";
+import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld, type World } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const never = new AbortController().signal;

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { blankSourceConfig, blankSourceRevisionConfig } from "../../src/domain/settings.ts";
 import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
-import { reconcileDeployment } from "../../src/reconciler/reconcile.ts";
-import { readDesired } from "../../src/store/assignments.ts";
-import { createDeployment } from "../../src/store/create-deployment.ts";
-import type { Db } from "../../src/store/database.ts";
-import { findDeployment } from "../../src/store/deployments.ts";
-import { openListenerSession } from "../../src/store/listeners.ts";
-import { storeReports } from "../../src/store/observations.ts";
-import { eachDatabase } from "../database.ts";
+import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
+import { readDesired } from "../../src/store/data-plane/assignments.ts";
+import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import { storeReports } from "../../src/store/data-plane/observations.ts";
+import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
+import { findDeployment } from "../../src/store/deployments/deployments.ts";
+import type { Db } from "../../src/store/engine/database.ts";
 import { makeWorld, newDeployment, newRevision, type World } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const settings = {

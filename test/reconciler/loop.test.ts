@@ -3,13 +3,13 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
-import { ReconcilerLoop } from "../../src/reconciler/loop.ts";
-import { Stagger } from "../../src/reconciler/places.ts";
-import { openSealer } from "../../src/store/seal.ts";
+import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
+import { Stagger } from "../../src/reconciler/steps/slots.ts";
+import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { passDeps } from "./pass-deps.ts";
 
 eachDatabase(

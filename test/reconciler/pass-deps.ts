@@ -1,6 +1,6 @@
 import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
-import { Places } from "../../src/reconciler/places.ts";
-import type { Db } from "../../src/store/database.ts";
+import { Places } from "../../src/reconciler/steps/slots.ts";
+import type { Db } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 /** What a reconciler is handed, as far as a test says; whatever else a step asks for is not there. */

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { DeploymentReport } from "../../src/contract/assignment.ts";
-import type { DeploymentStatus } from "../../src/contract/deployment.ts";
-import type { RevisionStatus } from "../../src/contract/revision.ts";
+import type { DeploymentStatus } from "../../src/contract/deployments/deployment.ts";
+import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import type { RevisionStatus } from "../../src/contract/revisions/revision.ts";
 import { canMoveRevision, holdsSlot } from "../../src/domain/revision-status.ts";
-import { planDeployment, type Step } from "../../src/reconciler/plan.ts";
-import type { BuildFacts, DeploymentState, RevisionFacts } from "../../src/reconciler/state.ts";
+import { planDeployment, type Step } from "../../src/reconciler/plan/plan.ts";
+import type { BuildFacts, DeploymentState, RevisionFacts } from "../../src/reconciler/plan/state.ts";
 
 const now = new Date("2026-01-01T12:00:00Z");
 const later = new Date("2026-01-01T12:10:00Z");

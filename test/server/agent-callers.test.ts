@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from "node:http";
 import { test } from "node:test";
 import { mintApiKey } from "../../src/auth/api-key.ts";
 import { route, startTarget } from "../gateway/harness.ts";
-import { startTestServer } from "../server.ts";
+import { startTestServer } from "../support/server.ts";
 
 test("guesses at keys of callers of an agent are held against the address that they come from", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });

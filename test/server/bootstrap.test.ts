@@ -7,10 +7,10 @@ import { sql } from "kysely";
 import { mintApiKey } from "../../src/auth/api-key.ts";
 import { bootstrap, writeCredentials } from "../../src/server/bootstrap.ts";
 import { readConfig } from "../../src/server/config.ts";
-import { insertApiKey } from "../../src/store/api-keys.ts";
-import type { Db } from "../../src/store/database.ts";
-import { createOrganization, createWorkspace, deleteWorkspace } from "../../src/store/tenants.ts";
-import { eachDatabase } from "../database.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { insertApiKey } from "../../src/store/tenants/api-keys.ts";
+import { createOrganization, createWorkspace, deleteWorkspace } from "../../src/store/tenants/tenants.ts";
+import { eachDatabase } from "../support/database.ts";
 
 const parent = await mkdtemp(path.join(tmpdir(), "pierhead-bootstrap-"));
 after(() => rm(parent, { recursive: true, force: true }));

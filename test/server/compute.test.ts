@@ -4,17 +4,17 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import type { Compute } from "../../src/compute/compute.ts";
-import { labelsOf, recordOf } from "../../src/compute/docker/container.ts";
-import { Notes } from "../../src/compute/docker/notes.ts";
-import { isRunning } from "../../src/compute/process/processes.ts";
+import { labelsOf, recordOf } from "../../src/compute/docker/replicas/container.ts";
+import { Notes } from "../../src/compute/docker/replicas/replica-journal.ts";
+import { isRunning } from "../../src/compute/process/replicas/processes.ts";
 import { openCompute } from "../../src/server/compute.ts";
 import { readListenerConfig } from "../../src/server/listener-config.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { agents, writeAgent } from "../compute/agents.ts";
-import { answeringEngine } from "../compute/answering-engine.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { eventually } from "../eventually.ts";
+import { answeringEngine } from "../compute/docker/answering-engine.ts";
+import { eventually } from "../support/eventually.ts";
 
 test("a listener on a host of its own pulls images with the operator's credentials for their registry", async (context) => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-listener-"));

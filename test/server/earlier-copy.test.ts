@@ -6,10 +6,10 @@ import { createListenerClient, httpSend, httpStreams } from "../../src/client/li
 import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createListener } from "../../src/listener/listener.ts";
-import type { Db } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer } from "../server.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer } from "../support/server.ts";
 
 /**
  * Keeps all rows and numbers as they are now.

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import fastify from "fastify";
-import { epochHeader } from "../../src/contract/assignment.ts";
-import { callInProcess, type InProcessCall } from "../../src/server/in-process-call.ts";
+import { epochHeader } from "../../src/contract/listeners/assignment.ts";
+import { callInProcess, type InProcessCall } from "../../src/server/tuning/in-process-call.ts";
 import { startApi } from "../api/harness.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 
 const t = await startApi();
 const url = await t.api.listen({ host: "127.0.0.1", port: 0 });

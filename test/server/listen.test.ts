@@ -9,13 +9,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fastify } from "fastify";
 import { createGateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
 import { repositoryPrefix, signAccess, tokenUser } from "../../src/registry/access-token.ts";
-import { RegistryDoor } from "../../src/registry/door.ts";
+import { RegistryDoor } from "../../src/registry/registry-proxy.ts";
 import { listen } from "../../src/server/listen.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
 import { exchangeRaw, openRaw, route } from "../gateway/harness.ts";
-import { resetSocket } from "../reset-socket.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
+import { resetSocket } from "../support/reset-socket.ts";
 
 test("a call that asks for HTTP/2 besides, as Java's client does, is answered by the API as any other", async () => {
   const logger = createLogger("silent");

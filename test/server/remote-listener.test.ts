@@ -6,9 +6,9 @@ import path from "node:path";
 import { test } from "node:test";
 import { openProcessCompute } from "../../src/compute/process/process-compute.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { createAgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { startListenerProgram } from "./listener-program.ts";
 
 const newKey = () => `ph_${randomBytes(6).toString("hex")}_${randomBytes(32).toString("base64url")}`;

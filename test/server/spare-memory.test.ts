@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SpareMemory } from "../../src/server/spare-memory.ts";
-import { eventually } from "../eventually.ts";
+import { SpareMemory } from "../../src/server/tuning/spare-memory.ts";
+import { eventually } from "../support/eventually.ts";
 
 const rssMb = () => process.memoryUsage.rss() / 1e6;
 

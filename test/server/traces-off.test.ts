@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { registerHooks } from "node:module";
 import { test } from "node:test";
-import { startCollector } from "../collector.ts";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
+import { startCollector } from "../support/trace-collector.ts";
 
 /** Modules of OpenTelemetry that anything in this process asked for. */
 const loaded = new Set<string>();
@@ -17,7 +17,7 @@ registerHooks({
 const isMore = (url: string) => !url.includes("@opentelemetry/api/");
 
 test("without a collector nothing of OpenTelemetry is loaded and no revision has a trace; with one it is", async () => {
-  const { startTestServer } = await import("../server.ts");
+  const { startTestServer } = await import("../support/server.ts");
   await using collector = await startCollector();
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
   const create = async (name: string) => {

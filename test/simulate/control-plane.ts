@@ -1,5 +1,5 @@
 import type { Send } from "../../src/client/listener-client.ts";
-import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
+import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { isBeingDeleted } from "../../src/domain/deployment-status.ts";
 import {
   awaitingBuildTimeoutMs,
@@ -10,8 +10,8 @@ import {
   overrunMs,
 } from "../../src/domain/limits.ts";
 import { canMoveRevision } from "../../src/domain/revision-status.ts";
-import { planDeployment, type Step } from "../../src/reconciler/plan.ts";
-import type { DeploymentState } from "../../src/reconciler/state.ts";
+import { planDeployment, type Step } from "../../src/reconciler/plan/plan.ts";
+import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
 import type { VirtualClock } from "../listener/virtual-world.ts";
 import { VirtualQueue } from "./queue.ts";
@@ -25,7 +25,7 @@ interface Server {
   wake: () => void;
 }
 
-/** Steps of one pass, as in src/reconciler/reconcile.ts. */
+/** Steps of one pass, as in src/reconciler/loop/reconcile.ts. */
 const stepsMax = 8;
 const lookDelayMs = 500;
 

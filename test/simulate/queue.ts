@@ -7,7 +7,7 @@ interface Entry {
   generation: number;
 }
 
-/** The keyed queue as the store keeps it (src/store/reconcile-queue.ts), on virtual time. */
+/** The keyed queue as the store keeps it (src/store/queue/reconcile-queue.ts), on virtual time. */
 export class VirtualQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #now: () => number;

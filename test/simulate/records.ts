@@ -1,9 +1,9 @@
-import type { DeploymentReport, RevisionRun } from "../../src/contract/assignment.ts";
-import type { DeploymentStatus } from "../../src/contract/deployment.ts";
-import type { RevisionStatus } from "../../src/contract/revision.ts";
+import type { DeploymentStatus } from "../../src/contract/deployments/deployment.ts";
+import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import type { RevisionStatus } from "../../src/contract/revisions/revision.ts";
 import { canMoveDeployment } from "../../src/domain/deployment-status.ts";
 import { canMoveRevision, isFinal } from "../../src/domain/revision-status.ts";
-import type { BuildFacts, DeploymentState } from "../../src/reconciler/state.ts";
+import type { BuildFacts, DeploymentState } from "../../src/reconciler/plan/state.ts";
 
 /** The row of a revision, and what is going to become of it: its seed decided that when it was made. */
 export interface RevisionRecord {

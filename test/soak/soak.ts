@@ -6,8 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import pg from "pg";
 import { type Client, createClient } from "../../src/client/client.ts";
-import { startPostgresServer } from "../postgres-server.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
+import { startPostgresServer } from "../support/postgres-server.ts";
 
 /**
  * npm run soak [-- --minutes 20] [--per-minute 20] [--postgres]: one server under steady deploys, updates, rollbacks, reads

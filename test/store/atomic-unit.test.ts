@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import type { Db } from "../../src/store/database.ts";
-import { makeDue } from "../../src/store/due.ts";
-import { eachDatabase } from "../database.ts";
-import { isListening } from "./listening.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { makeDue } from "../../src/store/queue/enqueue.ts";
+import { eachDatabase } from "../support/database.ts";
+import { isListening } from "./change-subscriber.ts";
 
 const announce = (db: Db) => makeDue(db, randomUUID());
 

@@ -5,14 +5,14 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { sql } from "kysely";
 import { secretsBytesMax } from "../../src/domain/limits.ts";
-import { loadBackup, reviveRestored, writeBackup } from "../../src/store/backup.ts";
-import { type Db, openDatabase } from "../../src/store/database.ts";
-import { findEventBounds } from "../../src/store/events.ts";
-import { openSealer } from "../../src/store/seal.ts";
-import { makeDeliveries } from "../../src/store/webhook-deliveries.ts";
-import { createWebhook } from "../../src/store/webhooks.ts";
+import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { findEventBounds } from "../../src/store/events/events.ts";
+import { loadBackup, reviveRestored, writeBackup } from "../../src/store/maintenance/backup.ts";
+import { openSealer } from "../../src/store/secrets/seal.ts";
+import { makeDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
+import { createWebhook } from "../../src/store/webhooks/webhooks.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
 eachDatabase("texts with any character come back from a backup as they were", async (db) => {

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
 import { sql } from "kysely";
 import pg from "pg";
-import { openDatabase } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
-import { isListening } from "./listening.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { isListening } from "./change-subscriber.ts";
 
 const logger = createLogger("silent");
 

@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { type Db, openDatabase } from "../../src/store/database.ts";
-import { acquireLease } from "../../src/store/leases.ts";
-import { migrate } from "../../src/store/migrate.ts";
-import { moveSpansOnce, spans } from "../../src/store/spans.ts";
+import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { migrate } from "../../src/store/engine/migrate.ts";
+import { moveSpansOnce, spans } from "../../src/store/engine/relative-times.ts";
+import { acquireLease } from "../../src/store/queue/leases.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
-import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../fake-time.ts";
-import { findBinaries, postgresSkipped, startPostgresServer } from "../postgres-server.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../support/fake-time.ts";
+import { findBinaries, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 
 eachDatabase("the database's time is known without asking, to within a second", async (db) => {
   const before = db.now().getTime();

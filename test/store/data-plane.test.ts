@@ -1,16 +1,22 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { DeploymentReport } from "../../src/contract/assignment.ts";
 import { ApiError } from "../../src/contract/error.ts";
-import { readDesired, writeAssignment } from "../../src/store/assignments.ts";
-import { claimBuild, finishBuild, releaseBuilds, renewBuilds, takeAbandonedBuild } from "../../src/store/builds.ts";
-import type { Db } from "../../src/store/database.ts";
-import { findForgottenDeployments, readDeploymentState } from "../../src/store/deployment-state.ts";
-import { checkEpoch, openListenerSession } from "../../src/store/listeners.ts";
-import { appendLogEntries, appendReplicaLog, readLogEntries } from "../../src/store/log-entries.ts";
-import { storeReports } from "../../src/store/observations.ts";
-import { moveRevision } from "../../src/store/revisions.ts";
-import { eachDatabase } from "../database.ts";
+import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import {
+  claimBuild,
+  finishBuild,
+  releaseBuilds,
+  renewBuilds,
+  takeAbandonedBuild,
+} from "../../src/store/builds/builds.ts";
+import { readDesired, writeAssignment } from "../../src/store/data-plane/assignments.ts";
+import { checkEpoch, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import { storeReports } from "../../src/store/data-plane/observations.ts";
+import { findForgottenDeployments, readDeploymentState } from "../../src/store/deployments/deployment-state.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { appendLogEntries, appendReplicaLog, readLogEntries } from "../../src/store/logs/log-entries.ts";
+import { moveRevision } from "../../src/store/revisions/revisions.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
 eachDatabase(

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { test } from "node:test";
 import { sql } from "kysely";
 import pg from "pg";
-import { isUniqueViolation, openDatabase } from "../../src/store/database.ts";
+import { isUniqueViolation, openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 eachDatabase("values arrive as numbers, dates, buffers and parsed JSON", async (db) => {
   const at = new Date("2026-01-02T03:04:05.678Z");

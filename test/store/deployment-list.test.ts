@@ -1,18 +1,18 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
-import { DeploymentSort } from "../../src/contract/deployment.ts";
+import { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import { SortOrder } from "../../src/contract/page.ts";
-import { createDeployment } from "../../src/store/create-deployment.ts";
-import type { Db } from "../../src/store/database.ts";
+import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
 import {
   type DeploymentFilter,
   type DeploymentOrder,
   deploymentKeys,
   listDeployments,
-} from "../../src/store/deployment-list.ts";
-import { taggedWith } from "../../src/store/deployment-tags.ts";
-import { eachDatabase } from "../database.ts";
+} from "../../src/store/deployments/deployment-list.ts";
+import { taggedWith } from "../../src/store/deployments/deployment-tags.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeWorld, newDeployment, type World } from "./fixtures.ts";
 
 const deployments = 12_000;

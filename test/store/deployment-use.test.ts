@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Db } from "../../src/store/database.ts";
-import { noteUnusedDeployments } from "../../src/store/deployment-use.ts";
-import { openListenerSession } from "../../src/store/listeners.ts";
-import { addMetricSamples } from "../../src/store/metric-minutes.ts";
-import { eachDatabase } from "../database.ts";
+import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
+import { noteUnusedDeployments } from "../../src/store/deployments/unused-deployments.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const statusOf = async (db: Db, id: string) => {

@@ -2,16 +2,21 @@ import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { ApiError } from "../../src/contract/error.ts";
-import { readFollowed, settleLook } from "../../src/store/branch-watches.ts";
-import { createDeployment } from "../../src/store/create-deployment.ts";
-import type { Db } from "../../src/store/database.ts";
-import { deleteDeploymentRow, findDeployment, moveDeployment, requestDelete } from "../../src/store/deployments.ts";
-import { claim, failPass } from "../../src/store/reconcile-queue.ts";
-import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions.ts";
-import { openSealer } from "../../src/store/seal.ts";
-import { findSecretSet, openSecrets, sealSecrets } from "../../src/store/secrets.ts";
-import { leaveTracingProject, noteTracingFailure } from "../../src/store/tracing-projects.ts";
-import { eachDatabase } from "../database.ts";
+import { readFollowed, settleLook } from "../../src/store/code-hosts/branch-watches.ts";
+import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
+import {
+  deleteDeploymentRow,
+  findDeployment,
+  moveDeployment,
+  requestDelete,
+} from "../../src/store/deployments/deployments.ts";
+import { leaveTracingProject, noteTracingFailure } from "../../src/store/deployments/tracing-projects.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { claim, failPass } from "../../src/store/queue/reconcile-queue.ts";
+import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions/revisions.ts";
+import { openSealer } from "../../src/store/secrets/seal.ts";
+import { findSecretSet, openSecrets, sealSecrets } from "../../src/store/secrets/secrets.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld, newDeployment, newRevision } from "./fixtures.ts";
 
 eachDatabase("a deployment, its revision, event, audit row and place in the queue are written together", async (db) => {

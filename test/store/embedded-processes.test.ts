@@ -7,12 +7,12 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { sql } from "kysely";
-import { openDatabase } from "../../src/store/database.ts";
-import { DatabaseUnusable } from "../../src/store/database-errors.ts";
-import { lockDirectory } from "../../src/store/embedded/directory-lock.ts";
+import { openDatabase } from "../../src/store/engine/database.ts";
+import { DatabaseUnusable } from "../../src/store/engine/database-errors.ts";
+import { lockDirectory } from "../../src/store/engine/embedded/directory-lock.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { templateDirectory } from "../database-template.ts";
-import { eventually } from "../eventually.ts";
+import { templateDirectory } from "../support/database-template.ts";
+import { eventually } from "../support/eventually.ts";
 
 const logger = createLogger("silent");
 const template = await templateDirectory();

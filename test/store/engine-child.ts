@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { openDatabase } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 /**

@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { sql } from "kysely";
 import pg from "pg";
-import { type Db, openDatabase } from "../../src/store/database.ts";
-import { EventFeed } from "../../src/store/event-feed.ts";
-import { gapPatienceMs } from "../../src/store/event-order.ts";
+import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { EventFeed } from "../../src/store/events/event-feed.ts";
+import { gapPatienceMs } from "../../src/store/events/event-order.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 const logger = createLogger("silent");
 const tenantId = randomUUID();

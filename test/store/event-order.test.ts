@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { EventOrder, gapPatienceMs } from "../../src/store/event-order.ts";
+import { EventOrder, gapPatienceMs } from "../../src/store/events/event-order.ts";
 
 const row = (id: number) => ({ id });
 const ids = (rows: { id: number }[]) => rows.map(({ id }) => id);

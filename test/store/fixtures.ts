@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { blankSourceConfig, blankSourceRevisionConfig } from "../../src/domain/settings.ts";
-import { createDeployment, type NewDeployment } from "../../src/store/create-deployment.ts";
-import type { Db } from "../../src/store/database.ts";
-import { ensureBuiltinListener } from "../../src/store/listeners.ts";
-import type { NewRevision } from "../../src/store/revisions.ts";
-import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
+import { ensureBuiltinListener } from "../../src/store/data-plane/listener-sessions.ts";
+import { createDeployment, type NewDeployment } from "../../src/store/deployments/create-deployment.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import type { NewRevision } from "../../src/store/revisions/revisions.ts";
+import { createOrganization, createWorkspace } from "../../src/store/tenants/tenants.ts";
 
 export interface World {
   tenantId: string;

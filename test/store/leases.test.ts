@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { claimBuild } from "../../src/store/builds.ts";
-import { takeOverLeases } from "../../src/store/installation.ts";
-import { acquireLease, releaseLease, renewLease } from "../../src/store/leases.ts";
-import { claim, enqueue, settlePass } from "../../src/store/reconcile-queue.ts";
-import { eachDatabase } from "../database.ts";
+import { claimBuild } from "../../src/store/builds/builds.ts";
+import { acquireLease, releaseLease, renewLease } from "../../src/store/queue/leases.ts";
+import { claim, enqueue, settlePass } from "../../src/store/queue/reconcile-queue.ts";
+import { takeOverLeases } from "../../src/store/queue/release-leases.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const leaseMs = 60_000;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Db } from "../../src/store/database.ts";
-import { findForgottenDeployments } from "../../src/store/deployment-state.ts";
-import { noteSilentListeners } from "../../src/store/listener-silence.ts";
-import { noteWork } from "../../src/store/time-worked.ts";
-import { eachDatabase } from "../database.ts";
+import { noteSilentListeners } from "../../src/store/data-plane/silent-listeners.ts";
+import { findForgottenDeployments } from "../../src/store/deployments/deployment-state.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { noteWork } from "../../src/store/queue/time-worked.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const silentMs = 300_000;

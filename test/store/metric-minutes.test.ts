@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { ApiError } from "../../src/contract/error.ts";
-import { latencyBoundsMs, type MetricSample } from "../../src/contract/metrics.ts";
-import type { Db } from "../../src/store/database.ts";
-import { openListenerSession } from "../../src/store/listeners.ts";
-import { addMetricSamples, readMetricMinutes } from "../../src/store/metric-minutes.ts";
-import { trimOlder } from "../../src/store/retention.ts";
-import { eachDatabase } from "../database.ts";
+import { latencyBoundsMs, type MetricSample } from "../../src/contract/logs/metrics.ts";
+import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import { addMetricSamples, readMetricMinutes } from "../../src/store/data-plane/metric-minutes.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { trimOlder } from "../../src/store/maintenance/retention.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const counts = (fast: number, slow: number) => [fast, ...new Array(latencyBoundsMs.length - 1).fill(0), slow];

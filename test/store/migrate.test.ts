@@ -5,12 +5,12 @@ import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
 import pg from "pg";
-import { openDatabase } from "../../src/store/database.ts";
-import { DatabaseUnusable } from "../../src/store/database-errors.ts";
-import { migrate } from "../../src/store/migrate.ts";
+import { openDatabase } from "../../src/store/engine/database.ts";
+import { DatabaseUnusable } from "../../src/store/engine/database-errors.ts";
+import { migrate } from "../../src/store/engine/migrate.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 
 eachDatabase("migrations applied again change nothing", async (db) => {
   const before = await columnsOf(db);
@@ -39,7 +39,7 @@ eachDatabase("a database that is newer than the program is refused, by name", as
 eachDatabase("a program that was put back works with tables of a newer one that were only added to", async (db) => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
   try {
-    await cp("src/store/migrations", directory, { recursive: true });
+    await cp("src/store/engine/migrations", directory, { recursive: true });
     await writeFile(path.join(directory, "9998_later.sql"), "-- additive\ncreate table later (id int);");
     assert.deepEqual(await migrate(db, { directory }), ["9998_later.sql"]);
     assert.deepEqual(await migrate(db), []);
@@ -56,7 +56,7 @@ eachDatabase("a program that was put back works with tables of a newer one that 
 eachDatabase("a migration that fails leaves nothing behind, and one that was changed is refused", async (db) => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
   try {
-    await cp("src/store/migrations", directory, { recursive: true });
+    await cp("src/store/engine/migrations", directory, { recursive: true });
     const broken = path.join(directory, "9000_broken.sql");
     await writeFile(broken, "create table half_done (id int); select no_such_column;");
     await assert.rejects(migrate(db, { directory }), /migration 9000_broken.sql/);
@@ -92,7 +92,7 @@ eachDatabase(
     const backup = new pg.Client({ connectionString: databaseUrl });
     await backup.connect();
     try {
-      await cp("src/store/migrations", directory, { recursive: true });
+      await cp("src/store/engine/migrations", directory, { recursive: true });
       await writeFile(
         path.join(directory, "9998_later.sql"),
         "-- additive\nalter table deployments add column later int;",
@@ -116,7 +116,7 @@ eachDatabase(
 );
 
 test("every migration has a number of its own", async () => {
-  const names = await readdir("src/store/migrations");
+  const names = await readdir("src/store/engine/migrations");
   assert.ok(names.every((name) => /^\d{4}_[a-z_]+\.sql$/.test(name)));
   assert.equal(new Set(names.map((name) => name.slice(0, 4))).size, names.length);
 });
@@ -131,7 +131,7 @@ async function columnsOf(db: Parameters<typeof migrate>[0]): Promise<string[]> {
 /** Reads `schema.ts` as text: types leave nothing behind at run time. */
 async function declaredColumns(): Promise<string[]> {
   const files = ["schema", "schema-oauth", "schema-webhooks", "schema-integrations"].map(
-    (name) => `src/store/${name}.ts`,
+    (name) => `src/store/engine/${name}.ts`,
   );
   const text = (await Promise.all(files.map((file) => readFile(file, "utf8")))).join("\n");
   const tables = [...text.matchAll(/interface (?:Database|OAuthTables|IntegrationTables)\b.*? \{\n(.*?)\n\}/gs)]

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { createPickerSession } from "../../src/store/picker-sessions.ts";
-import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
-import { eachDatabase } from "../database.ts";
+import { createPickerSession } from "../../src/store/code-hosts/picker-sessions.ts";
+import { createOrganization, createWorkspace } from "../../src/store/tenants/tenants.ts";
+import { eachDatabase } from "../support/database.ts";
 
 eachDatabase(
   "the id of a choice is no option of a command line, which it is typed on",

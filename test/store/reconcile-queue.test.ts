@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
-import type { Db } from "../../src/store/database.ts";
+import type { Db } from "../../src/store/engine/database.ts";
 import {
   type Claim,
   claim,
@@ -12,8 +12,8 @@ import {
   heartbeat,
   nextRunAt,
   settlePass,
-} from "../../src/store/reconcile-queue.ts";
-import { eachDatabase } from "../database.ts";
+} from "../../src/store/queue/reconcile-queue.ts";
+import { eachDatabase } from "../support/database.ts";
 
 const done = { kind: "converged", because: "all is well", durationMs: 12.4 };
 const leaseMs = 60_000;

@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { createDeployment } from "../../src/store/create-deployment.ts";
-import type { Db } from "../../src/store/database.ts";
-import { findDeploymentDatabase, planDeploymentDatabase } from "../../src/store/deployment-databases.ts";
-import { createGithubApp, findGithubApp } from "../../src/store/github-app.ts";
-import { createIntegration, noSecrets, openIntegration } from "../../src/store/integrations.ts";
-import { draftProvider, findProvider, insertProvider, openProviderSecret } from "../../src/store/oauth-providers.ts";
+import { createGithubApp, findGithubApp } from "../../src/store/code-hosts/github-app.ts";
+import { createIntegration, noSecrets, openIntegration } from "../../src/store/code-hosts/integrations.ts";
+import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
+import { findDeploymentDatabase, planDeploymentDatabase } from "../../src/store/deployments/deployment-databases.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import {
+  draftProvider,
+  findProvider,
+  insertProvider,
+  openProviderSecret,
+} from "../../src/store/oauth/oauth-providers.ts";
 import {
   claimRefresh,
   findToken,
@@ -14,12 +19,18 @@ import {
   openToken,
   storeRefreshed,
   type TokenRow,
-} from "../../src/store/oauth-tokens.ts";
-import { renewDataKey, resealValues, sealedPlaces } from "../../src/store/reseal.ts";
-import { openSealer, SealError, type Sealer } from "../../src/store/seal.ts";
-import { findSecretSet, sealSecrets } from "../../src/store/secrets.ts";
-import { createWebhook, lockWebhook, openWebhook, readWebhook, sealAddresses } from "../../src/store/webhooks.ts";
-import { eachDatabase } from "../database.ts";
+} from "../../src/store/oauth/oauth-tokens.ts";
+import { renewDataKey, resealValues, sealedPlaces } from "../../src/store/secrets/reseal.ts";
+import { openSealer, SealError, type Sealer } from "../../src/store/secrets/seal.ts";
+import { findSecretSet, sealSecrets } from "../../src/store/secrets/secrets.ts";
+import {
+  createWebhook,
+  lockWebhook,
+  openWebhook,
+  readWebhook,
+  sealAddresses,
+} from "../../src/store/webhooks/webhooks.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeWorld, newDeployment, newRevision } from "./fixtures.ts";
 
 const never = new AbortController().signal;

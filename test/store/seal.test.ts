@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { sql } from "kysely";
-import { openDatabase } from "../../src/store/database.ts";
-import { parseMasterKey, readOrCreateMasterKey } from "../../src/store/master-key.ts";
-import { openSealer, SealError } from "../../src/store/seal.ts";
+import { openDatabase } from "../../src/store/engine/database.ts";
+import { parseMasterKey, readOrCreateMasterKey } from "../../src/store/secrets/master-key.ts";
+import { openSealer, SealError } from "../../src/store/secrets/seal.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { eachDatabase } from "../database.ts";
+import { eachDatabase } from "../support/database.ts";
 
 const secret = Buffer.from("correct horse battery staple");
 const boundTo = "secrets/tenant/deployment";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Db } from "../../src/store/database.ts";
-import { noteWork } from "../../src/store/time-worked.ts";
-import { eachDatabase } from "../database.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { noteWork } from "../../src/store/queue/time-worked.ts";
+import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const pauseMs = 600_000;

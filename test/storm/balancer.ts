@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { resetSocket } from "../reset-socket.ts";
+import { resetSocket } from "../support/reset-socket.ts";
 
 /** One address in front of several servers: each connection goes to the next one that is ready. */
 export interface Balancer extends AsyncDisposable {

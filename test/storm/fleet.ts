@@ -4,8 +4,8 @@ import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { mintApiKey } from "../../src/auth/api-key.ts";
-import { eventually } from "../eventually.ts";
-import { freePort } from "../free-port.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 import type { Clocks } from "./skewed-clocks.ts";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { createHmac, randomUUID } from "node:crypto";
 import { ServerUnreachable } from "../../src/client/client.ts";
-import type { FaultPoint } from "../../src/store/fault-points.ts";
-import { type AgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
+import type { FaultPoint } from "../../src/store/engine/fault-points.ts";
 import { type Github, webhookSecret } from "../hosts/github-server.ts";
 import { pushOf } from "../hosts/recorded-messages.ts";
+import { type AgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   callOf,
   createOnce,

@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import type pg from "pg";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 
 /** A build whose server died twice, and passes that failed and are made again after minutes: settling measures nothing. */
 const settleTimeoutMs = 1_200_000;

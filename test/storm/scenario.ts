@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { ApiFailure, type Client, createClient, ServerUnreachable } from "../../src/client/client.ts";
-import type { Deployment } from "../../src/contract/deployment.ts";
-import type { Revision } from "../../src/contract/revision.ts";
-import { type AgentRepository, nodeAgent } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
+import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { type AgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Received, startReceiver } from "../webhooks/receiver.ts";
 import type { ServerProcess } from "./server-process.ts";
 

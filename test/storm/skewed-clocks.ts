@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { fakeTimeEnvironment } from "../fake-time.ts";
+import { fakeTimeEnvironment } from "../support/fake-time.ts";
 
 /** Clocks that differ from each other: so far ahead, so far behind, right, and so on. */
 export class Clocks {

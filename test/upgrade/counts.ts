@@ -1,6 +1,6 @@
-import type { Revision } from "../../src/contract/revision.ts";
-import { eventually } from "../eventually.ts";
+import type { Revision } from "../../src/contract/revisions/revision.ts";
 import { inLanes, surely } from "../storm/surely.ts";
+import { eventually } from "../support/eventually.ts";
 import { findPid, settleTimeoutMs, type World } from "./world.ts";
 
 /** What anybody can see of a deployment's revisions, by their id. */

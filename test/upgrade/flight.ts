@@ -1,5 +1,5 @@
-import { eventually } from "../eventually.ts";
 import { inLanes, surely } from "../storm/surely.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Agent, settleTimeoutMs, update, type World, waitForStatus } from "./world.ts";
 
 /**

@@ -1,9 +1,9 @@
 import path from "node:path";
-import { ensureTemplate } from "../../src/store/embedded/prepare-directory.ts";
-import { freePort } from "../free-port.ts";
-import { startPostgresServer } from "../postgres-server.ts";
+import { ensureTemplate } from "../../src/store/engine/embedded/prepare-directory.ts";
 import { startBalancer } from "../storm/balancer.ts";
 import { keys, ListenerProcess, Replica, startReplicas } from "../storm/fleet.ts";
+import { freePort } from "../support/free-port.ts";
+import { startPostgresServer } from "../support/postgres-server.ts";
 import type { Program } from "./programs.ts";
 
 /** A Pierhead whose program is replaced. */

@@ -45,17 +45,17 @@ export async function laterProgram(directory: string): Promise<Program> {
   const description = JSON.parse(await readFile(file, "utf8")) as { version: string };
   const version = description.version.replace(/\d+$/, (patch) => String(Number(patch) + 1));
   await writeFile(file, JSON.stringify({ ...description, version }));
-  await writeFile(path.join(directory, "src/store/migrations/9000_later.sql"), migration);
+  await writeFile(path.join(directory, "src/store/engine/migrations/9000_later.sql"), migration);
   return { directory, version };
 }
 
 /** Names of migrations that the later program has and the earlier one could not work with. */
 export async function findUnknowable(earlier: Program, later: Program): Promise<string[]> {
-  const namesOf = ({ directory }: Program) => readdir(path.join(directory, "src/store/migrations"));
+  const namesOf = ({ directory }: Program) => readdir(path.join(directory, "src/store/engine/migrations"));
   const known = new Set(await namesOf(earlier));
   const unknown = (await namesOf(later)).filter((name) => !known.has(name));
   const texts = await Promise.all(
-    unknown.map((name) => readFile(path.join(later.directory, "src/store/migrations", name), "utf8")),
+    unknown.map((name) => readFile(path.join(later.directory, "src/store/engine/migrations", name), "utf8")),
   );
   return unknown.filter((_, index) => !texts[index]?.startsWith("-- additive\n"));
 }

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../src/client/client.ts";
-import type { AgentRepository } from "../agent-repository.ts";
-import { eventually } from "../eventually.ts";
 import { inLanes, surely } from "../storm/surely.ts";
+import type { AgentRepository } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
 import type { Gates } from "./held-agent.ts";
 import type { HeldCompute } from "./held-compute.ts";
 import type { Installation } from "./installation.ts";

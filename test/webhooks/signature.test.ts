@@ -17,8 +17,8 @@ test("the signature is that of the Standard Webhooks specification", () => {
   });
 });
 
-test("the receiver in docs/events.md takes what we sign, and nothing that was changed, is old or has another secret", async () => {
-  const code = /```ts\n(import \{ createHmac[\s\S]*?)```/.exec(await readFile("docs/events.md", "utf8"))?.[1];
+test("the receiver in docs/guides/events.md takes what we sign, and nothing that was changed, is old or has another secret", async () => {
+  const code = /```ts\n(import \{ createHmac[\s\S]*?)```/.exec(await readFile("docs/guides/events.md", "utf8"))?.[1];
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-verify-"));
   try {
     const file = path.join(directory, "verify.mts");

@@ -2,25 +2,25 @@ import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { sql } from "kysely";
-import type { EventType } from "../../src/contract/event.ts";
+import type { EventType } from "../../src/contract/logs/event.ts";
 import { deliveryAttemptsMax } from "../../src/domain/webhook-schedule.ts";
-import { type Db, openDatabase } from "../../src/store/database.ts";
-import { EventFeed } from "../../src/store/event-feed.ts";
-import { openSealer, type Sealer } from "../../src/store/seal.ts";
-import { createOrganization, createWorkspace } from "../../src/store/tenants.ts";
-import { type DeliveryRow, listDeliveries, makeDeliveries } from "../../src/store/webhook-deliveries.ts";
+import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { EventFeed } from "../../src/store/events/event-feed.ts";
+import { openSealer, type Sealer } from "../../src/store/secrets/seal.ts";
+import { createOrganization, createWorkspace } from "../../src/store/tenants/tenants.ts";
+import { type DeliveryRow, listDeliveries, makeDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
 import {
   changeWebhook,
   createWebhook,
   readWebhook,
   replaceWebhookSecret,
   type WebhookSettings,
-} from "../../src/store/webhooks.ts";
+} from "../../src/store/webhooks/webhooks.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { WebhookWorker } from "../../src/webhooks/worker.ts";
-import { eachDatabase } from "../database.ts";
-import { eventually } from "../eventually.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "./receiver.ts";
 
 const logger = createLogger("silent");

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { AuditEntry } from "../../../src/contract/audit.ts";
+import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { Failure, Loading } from "../parts/notes.tsx";
 import { Ago } from "../parts/time.tsx";

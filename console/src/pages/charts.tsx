@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Deployment } from "../../../src/contract/deployment.ts";
-import type { MetricPoint } from "../../../src/contract/metrics.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
 import { Chart, type Line } from "../parts/chart.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs } from "../parts/fields.tsx";

@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Deployment, DeploymentTier, PatchDeployment } from "../../../src/contract/deployment.ts";
+import type { Deployment, DeploymentTier, PatchDeployment } from "../../../src/contract/deployments/deployment.ts";
 import { checkCustomUrl } from "../../../src/domain/custom-url.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { ConfirmByName } from "../parts/dialog.tsx";

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { Suspense, useEffect } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
-import type { Deployment } from "../../../src/contract/deployment.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";

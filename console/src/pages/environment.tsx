@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployment.ts";
+import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
 import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
 import { type Environment, rebased } from "../environment.ts";
 import { CopyAs } from "../parts/copy-as.tsx";

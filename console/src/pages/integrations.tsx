@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { CodeHost, Integration } from "../../../src/contract/integration.ts";
+import type { CodeHost, Integration } from "../../../src/contract/integrations/integration.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";

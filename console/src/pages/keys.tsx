@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { KeyRole } from "../../../src/contract/api-key.ts";
+import type { KeyRole } from "../../../src/contract/administration/api-key.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { shellWord } from "../parts/copy-as.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { Listener } from "../../../src/contract/listener.ts";
+import type { Listener } from "../../../src/contract/listeners/listener.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { TextField } from "../parts/fields.tsx";
 import { Note } from "../parts/notes.tsx";

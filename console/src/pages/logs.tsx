@@ -1,6 +1,6 @@
 import { useState } from "react";
-import type { Deployment } from "../../../src/contract/deployment.ts";
-import type { LogLevel } from "../../../src/contract/log.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import type { LogLevel } from "../../../src/contract/logs/log.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { RuntimeLog } from "../parts/log-view.tsx";
 

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { MemberRole } from "../../../src/contract/member.ts";
+import type { MemberRole } from "../../../src/contract/administration/member.ts";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Ago } from "../parts/time.tsx";

@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
-import type { Deployment, DeploymentType } from "../../../src/contract/deployment.ts";
+import type { Deployment, DeploymentType } from "../../../src/contract/deployments/deployment.ts";
 import { archiveOf } from "../archive.ts";
 import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Authenticated } from "../../../src/contract/oauth-token.ts";
+import type { Authenticated } from "../../../src/contract/oauth/oauth-token.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";

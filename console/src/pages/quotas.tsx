@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { PatchQuotas, Quotas } from "../../../src/contract/organization.ts";
+import type { PatchQuotas, Quotas } from "../../../src/contract/administration/organization.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { TextField } from "../parts/fields.tsx";
 import { Failure, Loading } from "../parts/notes.tsx";

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Deployment } from "../../../src/contract/deployment.ts";
-import type { Event } from "../../../src/contract/event.ts";
-import type { Revision } from "../../../src/contract/revision.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import type { Event } from "../../../src/contract/logs/event.ts";
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Note } from "../parts/notes.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";

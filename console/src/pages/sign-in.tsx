@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Session } from "../../../src/contract/session.ts";
+import type { Session } from "../../../src/contract/administration/session.ts";
 import { leaveForSignIn } from "../return-to.ts";
 import { clientOf, textOf } from "../server.ts";
 

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { readMessages } from "../../../src/client/event-stream.ts";
-import type { Deployment } from "../../../src/contract/deployment.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
 import { Loading, Note } from "../parts/notes.tsx";
 import { textOf } from "../server.ts";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Webhook } from "../../../src/contract/webhook.ts";
+import type { Webhook } from "../../../src/contract/webhooks/webhook.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { shellWord } from "../parts/copy-as.tsx";
 import { Dialog } from "../parts/dialog.tsx";

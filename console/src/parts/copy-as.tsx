@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { routes } from "../../../src/client/routes.ts";
+import { routes } from "../../../src/client/routes/routes.ts";
 import { baseUrl } from "../server.ts";
 import { useToasts } from "./toasts.tsx";
 

@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
-import type { DeploymentSort } from "../../../src/contract/deployment.ts";
+import type { DeploymentSort } from "../../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../../src/contract/page.ts";
 import type { ListSearch } from "../router.tsx";
 import { queries } from "../server.ts";

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import type { FollowLogs } from "../../../src/client/client.ts";
 import { isPassing } from "../../../src/client/failure.ts";
-import type { LogEntry } from "../../../src/contract/log.ts";
+import type { LogEntry } from "../../../src/contract/logs/log.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { useIsShown } from "../shown.ts";

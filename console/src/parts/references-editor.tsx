@@ -1,4 +1,4 @@
-import type { SecretReference } from "../../../src/contract/deployment.ts";
+import type { SecretReference } from "../../../src/contract/deployments/deployment.ts";
 
 const columns = { name: "Variable", secret_name: "Secret", secret_key: "Key" } as const;
 type Column = keyof typeof columns;

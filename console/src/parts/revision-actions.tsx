@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
-import type { Deployment } from "../../../src/contract/deployment.ts";
-import type { Revision } from "../../../src/contract/revision.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { CopyAs } from "./copy-as.tsx";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import type { Deployment } from "../../../src/contract/deployment.ts";
-import type { Revision } from "../../../src/contract/revision.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { useSession } from "../session.tsx";
 
 interface Change {

@@ -1,5 +1,5 @@
-import type { DeploymentStatus } from "../../../src/contract/deployment.ts";
-import type { RevisionStatus } from "../../../src/contract/revision.ts";
+import type { DeploymentStatus } from "../../../src/contract/deployments/deployment.ts";
+import type { RevisionStatus } from "../../../src/contract/revisions/revision.ts";
 
 type Tone = "good" | "bad" | "busy" | "idle";
 

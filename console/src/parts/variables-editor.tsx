@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { Secret, SourceKind } from "../../../src/contract/deployment.ts";
+import type { Secret, SourceKind } from "../../../src/contract/deployments/deployment.ts";
 import { parseDotenv } from "../../../src/domain/dotenv.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { textOf } from "../server.ts";

@@ -1,7 +1,7 @@
-import type { Deployment, DeploymentType, SourceKind } from "../../../src/contract/deployment.ts";
-import { deploymentStatuses } from "../../../src/contract/deployment-statuses.ts";
+import type { Deployment, DeploymentType, SourceKind } from "../../../src/contract/deployments/deployment.ts";
+import { deploymentStatuses } from "../../../src/contract/deployments/deployment-statuses.ts";
 
-export type { Deployment } from "../../../src/contract/deployment.ts";
+export type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 
 export const DeploymentStatusNames: readonly string[] = deploymentStatuses;
 

@@ -1,8 +1,8 @@
 import { errors } from "../../contract/error.ts";
-import type { Authenticate, Authenticated } from "../../contract/oauth-token.ts";
+import type { Authenticate, Authenticated } from "../../contract/oauth/oauth-token.ts";
 import { coversScopes, oauthQuirksOf } from "../../domain/oauth-quirks.ts";
-import { findProvider, type ProviderRow } from "../../store/oauth-providers.ts";
-import { findUsableTokens, type Subject, type TokenRow } from "../../store/oauth-tokens.ts";
+import { findProvider, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
+import { findUsableTokens, type Subject, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import { type OAuthCaller, type OAuthDeps, ownUserId } from "./deps.ts";
 import { type Fresh, freshToken } from "./refresh.ts";
 import { startRequest } from "./start-request.ts";

@@ -1,6 +1,6 @@
-import type { Db } from "../../store/database.ts";
-import { openProviderSecret, type ProviderRow } from "../../store/oauth-providers.ts";
-import type { Sealer } from "../../store/seal.ts";
+import type { Db } from "../../store/engine/database.ts";
+import { openProviderSecret, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
+import type { Sealer } from "../../store/secrets/seal.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ProviderFetch } from "./outbound.ts";
 import type { Dialogue } from "./token-endpoint.ts";

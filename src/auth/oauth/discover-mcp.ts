@@ -11,8 +11,8 @@ import {
   resourceDiscoveryRequest,
 } from "oauth4webapi";
 import { ApiError, errors } from "../../contract/error.ts";
-import type { TokenEndpointAuthMethod } from "../../contract/oauth-provider.ts";
-import type { ProviderFields } from "../../store/oauth-providers.ts";
+import type { TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
+import type { ProviderFields } from "../../store/oauth/oauth-providers.ts";
 import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
 import { checkProviderSettings, readUrl } from "./provider-settings.ts";

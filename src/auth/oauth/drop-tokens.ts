@@ -1,8 +1,8 @@
-import { audited } from "../../store/audit.ts";
-import { insertedAnswer, type KeptAnswer } from "../../store/idempotency-keys.ts";
-import { noteTokenEvent } from "../../store/oauth-events.ts";
-import { findProviderRow } from "../../store/oauth-providers.ts";
-import { deleteToken, openToken, type TokenRow } from "../../store/oauth-tokens.ts";
+import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
+import { findProviderRow } from "../../store/oauth/oauth-providers.ts";
+import { deleteToken, openToken, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
+import { audited } from "../../store/tenants/audit.ts";
+import { insertedAnswer, type KeptAnswer } from "../../store/tenants/idempotency-keys.ts";
 import { dialogueWith, type OAuthDeps } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
 import { revokeToken } from "./token-endpoint.ts";

@@ -1,6 +1,6 @@
-import { connectToken } from "../../store/agent-connections.ts";
-import { noteTokenEvent, type TokenNote } from "../../store/oauth-events.ts";
-import { findProviderRow, type ProviderRow } from "../../store/oauth-providers.ts";
+import { connectToken } from "../../store/oauth/agent-connections.ts";
+import { noteTokenEvent, type TokenNote } from "../../store/oauth/oauth-events.ts";
+import { findProviderRow, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import {
   type AuthRequestRow,
   claimAuthRequest,
@@ -8,8 +8,8 @@ import {
   failAuthRequest,
   findRequestByState,
   openRequest,
-} from "../../store/oauth-requests.ts";
-import { keepToken, type Subject } from "../../store/oauth-tokens.ts";
+} from "../../store/oauth/oauth-requests.ts";
+import { keepToken, type Subject } from "../../store/oauth/oauth-tokens.ts";
 import { dialogueWith, type OAuthCaller, type OAuthDeps } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
 import { announceEnd } from "./request-ends.ts";

@@ -1,11 +1,11 @@
 import { errors } from "../../contract/error.ts";
-import type { ImportOAuthToken } from "../../contract/oauth-token.ts";
-import { type AgentConnectionRow, connectToken, deleteLooseAgentTokens } from "../../store/agent-connections.ts";
-import { audited } from "../../store/audit.ts";
-import type { Trx } from "../../store/database.ts";
-import { noteTokenEvent } from "../../store/oauth-events.ts";
-import { findProvider, type ProviderRow } from "../../store/oauth-providers.ts";
-import { type IssuedToken, keepToken, type Subject } from "../../store/oauth-tokens.ts";
+import type { ImportOAuthToken } from "../../contract/oauth/oauth-token.ts";
+import type { Trx } from "../../store/engine/database.ts";
+import { type AgentConnectionRow, connectToken, deleteLooseAgentTokens } from "../../store/oauth/agent-connections.ts";
+import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
+import { findProvider, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
+import { type IssuedToken, keepToken, type Subject } from "../../store/oauth/oauth-tokens.ts";
+import { audited } from "../../store/tenants/audit.ts";
 import type { OAuthDeps } from "./deps.ts";
 
 /** A token that somebody obtained elsewhere. */

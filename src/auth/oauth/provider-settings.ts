@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import { errors } from "../../contract/error.ts";
-import type { CreateOAuthProvider, PatchOAuthProvider } from "../../contract/oauth-provider.ts";
+import type { CreateOAuthProvider, PatchOAuthProvider } from "../../contract/oauth/oauth-provider.ts";
 import { findOAuthPreset, oauthPresets } from "../../domain/oauth-presets.ts";
 import { oauthQuirksOf } from "../../domain/oauth-quirks.ts";
 import { isLoopbackAddress, isPublicAddress } from "../../integrations/outbound-address.ts";
-import type { ProviderFields } from "../../store/oauth-providers.ts";
+import type { ProviderFields } from "../../store/oauth/oauth-providers.ts";
 
 interface Rules {
   allowPrivateNetwork: boolean;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../contract/error.ts";
-import { noteTokenEvent } from "../../store/oauth-events.ts";
-import type { ProviderRow } from "../../store/oauth-providers.ts";
+import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
+import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import {
   claimRefresh,
   findToken,
@@ -12,7 +12,7 @@ import {
   storeRefreshed,
   type TokenRow,
   type TokenSecrets,
-} from "../../store/oauth-tokens.ts";
+} from "../../store/oauth/oauth-tokens.ts";
 import { dialogueWith, type OAuthDeps } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
 import { providerTimeoutMs } from "./outbound.ts";

@@ -1,11 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { calculatePKCECodeChallenge, generateRandomCodeVerifier, generateRandomState } from "oauth4webapi";
 import { errors } from "../../contract/error.ts";
-import type { Authenticate } from "../../contract/oauth-token.ts";
+import type { Authenticate } from "../../contract/oauth/oauth-token.ts";
 import { oauthQuirksOf } from "../../domain/oauth-quirks.ts";
-import type { ProviderRow } from "../../store/oauth-providers.ts";
-import { findSameRequest, insertAuthRequest, openRequest, type RequestSecrets } from "../../store/oauth-requests.ts";
-import type { Subject, TokenRow } from "../../store/oauth-tokens.ts";
+import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
+import {
+  findSameRequest,
+  insertAuthRequest,
+  openRequest,
+  type RequestSecrets,
+} from "../../store/oauth/oauth-requests.ts";
+import type { Subject, TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
 
 /** How long a user may take to consent. */

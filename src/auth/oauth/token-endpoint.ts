@@ -18,8 +18,8 @@ import {
   validateAuthResponse,
 } from "oauth4webapi";
 import { type OAuthQuirks, oauthQuirksOf } from "../../domain/oauth-quirks.ts";
-import type { ProviderRow } from "../../store/oauth-providers.ts";
-import type { IssuedToken } from "../../store/oauth-tokens.ts";
+import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
+import type { IssuedToken } from "../../store/oauth/oauth-tokens.ts";
 import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
 import { readTokenAnswer, type TokenAnswer } from "./token-answer.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { SealError } from "../../store/seal.ts";
+import { SealError } from "../../store/secrets/seal.ts";
 import { OAuthFailure } from "./failure.ts";
 
 /** How long a token that a provider gave out is tried to be written: a database that restarts is back by then. */

@@ -1,7 +1,7 @@
-import { type Waited, waitSecondsMax } from "../../contract/oauth-token.ts";
+import { type Waited, waitSecondsMax } from "../../contract/oauth/oauth-token.ts";
 import { signInFinishTimeoutMs } from "../../domain/limits.ts";
-import { type AuthRequestRow, findAuthRequest } from "../../store/oauth-requests.ts";
-import { findToken, openToken } from "../../store/oauth-tokens.ts";
+import { type AuthRequestRow, findAuthRequest } from "../../store/oauth/oauth-requests.ts";
+import { findToken, openToken } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
 import { nextEnd } from "./request-ends.ts";
 

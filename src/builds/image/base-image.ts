@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { labels, stateMount } from "../../compute/docker/container.ts";
-import type { Engine } from "../../compute/docker/engine.ts";
+import type { Engine } from "../../compute/docker/engine/engine.ts";
+import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import type { ImageTarget } from "../build.ts";
-import type { BuildContext } from "../run-command.ts";
 import manifest from "../toolchains/langgraph-js.package.json" with { type: "json" };
 import lock from "../toolchains/langgraph-js.package-lock.json" with { type: "json" };
+import type { BuildContext } from "../worker/run-command.ts";
 import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
 import { makeBase, readCertificates } from "./make-base.ts";
 
@@ -13,7 +13,7 @@ import { makeBase, readCertificates } from "./make-base.ts";
 export const toolchainDir = `${ownDir}/toolchain`;
 
 /** The program that starts a LangGraph.js agent. */
-export const startProgram = "compute/docker/langgraph-js-start";
+export const startProgram = "compute/docker/replicas/langgraph-js-start";
 
 /** Our programs with everything they import, from the root of `src`. */
 const programsOf = {
@@ -21,9 +21,9 @@ const programsOf = {
   "langgraph-js": [
     tidyProgram,
     startProgram,
-    ...["shim", "options", "persistence", "state"].map((name) => `compute/process/langgraph-js-${name}`),
-    "compute/process/langgraph-config",
-    "compute/process/processes",
+    ...["shim", "options", "persistence", "state"].map((name) => `compute/process/langgraph/langgraph-js-${name}`),
+    "compute/process/langgraph/langgraph-config",
+    "compute/process/replicas/processes",
   ],
 };
 export type BaseKind = keyof typeof programsOf;

@@ -1,4 +1,4 @@
-import { isReservedImage } from "../../compute/docker/images.ts";
+import { isReservedImage } from "../../compute/docker/images/images.ts";
 import { BuildFailure } from "../failure.ts";
 
 /** An image that a stage begins with, as a Dockerfile names it. */

@@ -1,4 +1,4 @@
-import { type Engine, EngineError } from "../../compute/docker/engine.ts";
+import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BaseName, checkBaseNames } from "./base-names.ts";
 

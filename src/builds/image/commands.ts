@@ -1,10 +1,10 @@
 import path from "node:path";
 import type { BuildRequest } from "../build.ts";
-import { type Command, parseCommandLine } from "../command-line.ts";
+import { type Command, parseCommandLine } from "../detect/command-line.ts";
+import type { Project } from "../detect/project.ts";
 import type { BuildFailureReason } from "../failure.ts";
-import { installCommand } from "../install.ts";
-import { readManifests } from "../npm-ci.ts";
-import type { Project } from "../project.ts";
+import { installCommand } from "../node/install-command.ts";
+import { readManifests } from "../node/npm-ci.ts";
 
 /** A program that runs while an image is made, and what its failure is called. */
 export interface ImageCommand extends Command {

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { create } from "tar";
 import { createIgnoreRules } from "../../domain/ignore-rules.ts";
 import { BuildFailure } from "../failure.ts";
-import { isFileInside } from "../inside.ts";
+import { isFileInside } from "../sources/inside.ts";
 
 /** Nothing of these belongs into an image: history, and packages of another machine. */
 const neverSent = new Set([".git", "node_modules", ".venv", "venv", "__pycache__"]);

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { stateMount } from "../../compute/docker/container.ts";
-import { showCommand } from "../command-line.ts";
+import { stateMount } from "../../compute/docker/replicas/container.ts";
+import { showCommand } from "../detect/command-line.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import type { ImageCommand, InstallPlan } from "./commands.ts";
 

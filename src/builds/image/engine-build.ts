@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
-import { type Engine, EngineError } from "../../compute/docker/engine.ts";
-import { LineSplitter } from "../build-log.ts";
+import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
-import type { BuildContext } from "../run-command.ts";
+import { LineSplitter } from "../worker/build-log.ts";
+import type { BuildContext } from "../worker/run-command.ts";
 import type { Instruction } from "./dockerfile.ts";
 
 export interface EngineBuild {

@@ -1,5 +1,10 @@
-import { Engine, EngineError } from "../../compute/docker/engine.ts";
-import { authHeader, type ImageDetails, keepsState, type RegistryCredential } from "../../compute/docker/images.ts";
+import { Engine, EngineError } from "../../compute/docker/engine/engine.ts";
+import {
+  authHeader,
+  type ImageDetails,
+  keepsState,
+  type RegistryCredential,
+} from "../../compute/docker/images/images.ts";
 
 /** An image that never means another one. */
 export interface PinnedImage {

@@ -2,24 +2,24 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
-import { labels, stateMount } from "../../compute/docker/container.ts";
-import type { Engine } from "../../compute/docker/engine.ts";
-import { pythonLaunch } from "../../compute/process/langgraph-python-launch.ts";
+import type { Engine } from "../../compute/docker/engine/engine.ts";
+import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
+import { pythonLaunch } from "../../compute/process/langgraph/langgraph-python-launch.ts";
 import type { ImageTarget } from "../build.ts";
-import { showCommand } from "../command-line.ts";
+import { showCommand } from "../detect/command-line.ts";
+import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
-import { isOutside } from "../inside.ts";
-import type { PythonProject } from "../langgraph-config.ts";
 import { collectRequirements } from "../python/requirements.ts";
 import { serverPackages, serverPins } from "../python/server.ts";
-import type { BuildContext } from "../run-command.ts";
+import { isOutside } from "../sources/inside.ts";
+import type { BuildContext } from "../worker/run-command.ts";
 import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
 import { makeBase, readCertificates } from "./make-base.ts";
 
 /** Our programs, from the root of `src`; all lie in `ownDir` by their last name. */
 const programs = [
-  "compute/process/langgraph-python-shim.py",
-  "compute/docker/langgraph-python-start.py",
+  "compute/process/langgraph/langgraph-python-shim.py",
+  "compute/docker/replicas/langgraph-python-start.py",
   "builds/image/pip-install.py",
 ];
 

@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
-import { findProgram } from "../environment.ts";
 import { BuildFailure } from "../failure.ts";
-import type { BuildContext } from "../run-command.ts";
+import { findProgram } from "../worker/environment.ts";
+import type { BuildContext } from "../worker/run-command.ts";
 import { pythonMinorMin } from "./settings.ts";
 
 /** A Python that environments can be made of. */

@@ -1,9 +1,9 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
-import { isDirectoryInside, isFileInside } from "../inside.ts";
-import type { PythonProject } from "../langgraph-config.ts";
-import { type BuildContext, runCommand } from "../run-command.ts";
+import { isDirectoryInside, isFileInside } from "../sources/inside.ts";
+import { type BuildContext, runCommand } from "../worker/run-command.ts";
 
 /** What is to be installed for one project. */
 export interface Requirements {

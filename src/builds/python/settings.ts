@@ -1,4 +1,4 @@
-import type { ConfigValue } from "../config-reader.ts";
+import type { ConfigValue } from "../detect/config-reader.ts";
 
 /** What a `langgraph.json` says about the Python environment of its graphs (contract 7.5). */
 export interface PythonSettings {

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { Environment } from "../context.ts";
 import { usageFailure } from "../failure.ts";
-import { harmless } from "../terminal.ts";
+import { harmless } from "../terminal/terminal.ts";
 
 /** `https://...`, `ssh://...`, `file:///...`, `git@host:owner/repository`. */
 export function isGitUrl(source: string): boolean {

@@ -4,17 +4,25 @@ import { unlessAborted } from "../abort.ts";
 import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
 import { readRunCount } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
-import { containerBody, type EngineInfo, labels, labelsOf, limitsOf, readRecord, recordOf } from "./container.ts";
-import { ContainerLog } from "./container-log.ts";
-import { Engine, EngineError } from "./engine.ts";
-import { followEvents } from "./events.ts";
-import { collectGarbage } from "./garbage.ts";
-import { Images, type RegistryCredential, UnusableSpec } from "./images.ts";
-import { Networks } from "./networks.ts";
-import { Notes } from "./notes.ts";
-import { hasEnded, type ListedContainer, Replica, type ReplicaGround, removeContainer } from "./replica.ts";
-import { isImageAtFault } from "./start-failure.ts";
-import { readUsage } from "./usage.ts";
+import { Engine, EngineError } from "./engine/engine.ts";
+import { followEvents } from "./engine/events.ts";
+import { collectGarbage } from "./garbage/garbage.ts";
+import { Images, type RegistryCredential, UnusableSpec } from "./images/images.ts";
+import { Networks } from "./networks/networks.ts";
+import {
+  containerBody,
+  type EngineInfo,
+  labels,
+  labelsOf,
+  limitsOf,
+  readRecord,
+  recordOf,
+} from "./replicas/container.ts";
+import { ContainerLog } from "./replicas/container-log.ts";
+import { hasEnded, type ListedContainer, Replica, type ReplicaGround, removeContainer } from "./replicas/replica.ts";
+import { Notes } from "./replicas/replica-journal.ts";
+import { isImageAtFault } from "./replicas/start-failure.ts";
+import { readUsage } from "./replicas/usage.ts";
 
 export interface DockerComputeOptions {
   /** `unix:///path/to/socket` or `tcp://host:port` of an engine on this machine. */

@@ -1,19 +1,19 @@
-import type { ReplicaReport } from "../../contract/assignment.ts";
+import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
 import { explain, type Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
 import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
 import { type ApiServer, KubeError } from "./api-server.ts";
-import { type Applied, applyWorkload, childKinds, readAnchor } from "./apply.ts";
-import { capabilitiesOf, discover } from "./discover.ts";
-import { WrittenObjects } from "./drift.ts";
-import { findAnchors } from "./find-anchors.ts";
-import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./names.ts";
-import { readPodLog } from "./pod-logs.ts";
-import { type Removal, removeDeployment } from "./remove.ts";
-import { managedText, selectorText } from "./render.ts";
-import { type ClusterView, type PodView, readRollout } from "./rollout.ts";
-import { UsageReader } from "./usage.ts";
-import { type WatchEvent, watchKind } from "./watch.ts";
+import { type Applied, applyWorkload, childKinds, readAnchor } from "./apply/apply.ts";
+import { WrittenObjects } from "./apply/drift.ts";
+import { findAnchors } from "./apply/find-anchors.ts";
+import { type Removal, removeDeployment } from "./apply/remove.ts";
+import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
+import { managedText, selectorText } from "./render/render.ts";
+import { capabilitiesOf, discover } from "./watch/discover.ts";
+import { readPodLog } from "./watch/pod-logs.ts";
+import { type ClusterView, type PodView, readRollout } from "./watch/rollout.ts";
+import { UsageReader } from "./watch/usage.ts";
+import { type WatchEvent, watchKind } from "./watch/watch.ts";
 import { type ClusterPolicy, type ClusterTraits, ForbiddenWorkload, type Workload } from "./workload.ts";
 
 export interface KubernetesOptions {

@@ -1,4 +1,4 @@
-import type { ClusterRun } from "../../contract/cluster.ts";
+import type { ClusterRun } from "../../contract/listeners/cluster.ts";
 
 /** One revision of one deployment, as a cluster is to run it. */
 export interface Workload {

@@ -15,12 +15,12 @@ import type {
 import { readRunCount } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { removeEach } from "../remove-each.ts";
-import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./cgroup.ts";
-import { checkSpec, UnusableSpec } from "./launch.ts";
-import { segmentBytesMax } from "./log-files.ts";
-import { Ports } from "./ports.ts";
-import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./processes.ts";
-import { cgroupPrefix, Replica, type ReplicaGround } from "./replica.ts";
+import { segmentBytesMax } from "./logs/log-files.ts";
+import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./replicas/cgroup.ts";
+import { checkSpec, UnusableSpec } from "./replicas/launch.ts";
+import { Ports } from "./replicas/ports.ts";
+import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./replicas/processes.ts";
+import { cgroupPrefix, Replica, type ReplicaGround } from "./replicas/replica.ts";
 import {
   checkId,
   dataDirIdOf,
@@ -30,8 +30,8 @@ import {
   replicaFiles,
   replicasDirectory,
   stateDirectory,
-} from "./replica-files.ts";
-import { readSessionUsage } from "./usage.ts";
+} from "./replicas/replica-files.ts";
+import { readSessionUsage } from "./replicas/usage.ts";
 
 export interface ProcessComputeOptions {
   /** Replicas, their logs and their state live below it. One driver at a time: the caller holds the lock. */

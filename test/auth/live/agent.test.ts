@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, test } from "node:test";
-import type { CreatedApiKey } from "../../../src/contract/api-key.ts";
-import { createAgentRepository } from "../../agent-repository.ts";
+import type { CreatedApiKey } from "../../../src/contract/administration/api-key.ts";
+import { createAgentRepository } from "../../support/agent-repository.ts";
 import { clientSecret, startLiveWorld } from "./world.ts";
 
 /** Above the slowest step here, a cold `npm install` of the agent server on a loaded machine; it measures nothing. */

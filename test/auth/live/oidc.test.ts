@@ -3,7 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, test } from "node:test";
 import { createClient } from "../../../src/client/client.ts";
-import { eventually } from "../../eventually.ts";
+import { eventually } from "../../support/eventually.ts";
 import { clientSecret, startLiveWorld } from "./world.ts";
 
 // 10 s after it was given out, a token has less than the minute that is left to agents: it is refreshed when asked for.

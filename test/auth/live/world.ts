@@ -8,10 +8,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { type Client, createClient } from "../../../src/client/client.ts";
-import { eventually } from "../../eventually.ts";
-import { freePort } from "../../free-port.ts";
-import { sharedCacheDir } from "../../server.ts";
 import { startServerProcess } from "../../storm/server-process.ts";
+import { eventually } from "../../support/eventually.ts";
+import { freePort } from "../../support/free-port.ts";
+import { sharedCacheDir } from "../../support/server.ts";
 
 /** What the identity server says of itself; see identity-server.mjs. */
 export interface IdentityLine {

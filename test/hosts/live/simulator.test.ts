@@ -10,7 +10,7 @@ import { listOpenPulls, putComment } from "../../../src/integrations/github-pull
 import { callHost } from "../../../src/integrations/host-call.ts";
 import { HostFailure } from "../../../src/integrations/host-failure.ts";
 import { startApi } from "../../api/harness.ts";
-import { freePort } from "../../free-port.ts";
+import { freePort } from "../../support/free-port.ts";
 import { appId, privateKeyPem } from "../github-server.ts";
 
 const simulator = fork(path.join(import.meta.dirname, "simulator.mjs"), [String(await freePort())], {

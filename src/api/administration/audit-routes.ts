@@ -1,0 +1,56 @@
+import type { AuditEntry } from "../../contract/administration/audit.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { type AuditRow, listAuditRows } from "../../store/tenants/audit-list.ts";
+import { type Api, adminRoute } from "../http/route.ts";
+
+/** Who changed what. */
+export function addAuditRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  adminRoute(api, operations.listAuditLog, async ({ principal, query }) => {
+    const filter = {
+      organizationId: query.organization_id ?? null,
+      workspaceId: query.workspace_id ?? null,
+      deploymentId: query.deployment_id ?? null,
+      actor: query.actor || null,
+      action: query.action || null,
+      since: timeOf(query.since),
+      until: timeOf(query.until),
+    };
+    // One more than asked for tells whether there is a next page.
+    const page = { limit: query.page_size + 1, beforeId: idOf(query.cursor) };
+    const rows = await listAuditRows(db, principal.reach, filter, page);
+    const shown = rows.slice(0, query.page_size);
+    const last = rows.length > shown.length ? shown.at(-1) : undefined;
+    return { items: shown.map(auditEntryOf), next_cursor: last === undefined ? null : String(last.id) };
+  });
+}
+
+const timeOf = (text: string | undefined) => (text === undefined ? null : new Date(text));
+
+function idOf(cursor: string | undefined): number | null {
+  if (!cursor) return null;
+  // Ids stay far below 2^53; a longer number was never given out.
+  if (!/^\d{1,15}$/.test(cursor)) throw errors.invalidSetting("cursor", "is not one that an earlier answer gave out.");
+  return Number(cursor);
+}
+
+function auditEntryOf(row: AuditRow): AuditEntry {
+  const { changes = {}, secrets = null, details = {} } = row.data;
+  return {
+    id: String(row.id),
+    created_at: row.created_at.toISOString(),
+    actor: row.actor,
+    actor_name: row.actor_name,
+    action: row.action,
+    organization_id: row.organization_id,
+    workspace_id: row.tenant_id,
+    deployment_id: row.deployment_id,
+    subject_id: row.subject_id,
+    subject_name: row.subject_name,
+    changes,
+    secrets,
+    details,
+  };
+}

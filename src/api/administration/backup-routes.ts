@@ -1,0 +1,74 @@
+import { copyFile, link, mkdir, mkdtemp, rm } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { gzipSync } from "node:zlib";
+import { create } from "tar";
+import { operations } from "../../contract/operations.ts";
+import { noteBackup, writeBackup } from "../../store/maintenance/backup.ts";
+import { explain } from "../../telemetry/log.ts";
+import { type Api, adminRoute } from "../http/route.ts";
+
+/** Everything as of one moment, for whoever runs the installation. */
+export function addBackupRoute(api: Api): void {
+  const { db, logger, settings } = api.deps;
+  // Beside the uploads, so that linking them costs nothing.
+  const drafts = path.join(settings.dataDir, "backup-drafts");
+  // A server that died left its own: as large as the database, and of no use.
+  api.server.addHook("onReady", () => rm(drafts, { recursive: true, force: true }));
+
+  adminRoute(api, operations.getBackup, async ({ principal, signal, takeOver }) => {
+    const name = `pierhead-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "")}.tar.gz`;
+    const headers = { "content-type": "application/gzip", "content-disposition": `attachment; filename="${name}"` };
+    let begun: ServerResponse | undefined;
+    const answer = () => {
+      begun ??= takeOver({ ...headers, "cache-control": "no-store" });
+      return begun;
+    };
+    await mkdir(drafts, { recursive: true, mode: 0o700 });
+    const directory = await mkdtemp(path.join(drafts, "draft-"));
+    const pulse = setInterval(() => {
+      if (!signal.aborted) answer().write(nothing);
+    }, quietMs);
+    try {
+      const { manifest, uploads } = await writeBackup(db, directory, { version: settings.version, signal });
+      for (const upload of uploads) await linkUpload(settings.dataDir, directory, upload);
+      await noteBackup(db, principal.actor, manifest);
+      logger.info({ actor: principal.actor, rows: manifest.rows["deployments"] }, "backup written");
+      clearInterval(pulse);
+      const archive = create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable;
+      await pipeline(archive, answer(), { signal });
+    } catch (error) {
+      // Of an answer that has begun only the end is left to say it with.
+      if (begun !== undefined && !signal.aborted) logger.error({ error: explain(error) }, "backup failed");
+      begun?.destroy();
+      throw error;
+    } finally {
+      clearInterval(pulse);
+      await rm(directory, { recursive: true, force: true });
+    }
+  });
+}
+
+/** Proxies give up an answer that says nothing for a minute, and Node's `fetch` for five. */
+const quietMs = 10_000;
+
+/** An archive in gzip may begin with any number of these. */
+const nothing = gzipSync("");
+
+/** A row whose file is gone, as of a deployment that is being deleted, is one without it. */
+async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {
+  const target = path.join(directory, objectPath);
+  await mkdir(path.dirname(target), { recursive: true });
+  const source = path.join(dataDir, objectPath);
+  try {
+    // They may lie on a disk of their own.
+    await link(source, target).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EXDEV") throw error;
+      return copyFile(source, target);
+    });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+}

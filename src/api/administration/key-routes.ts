@@ -1,0 +1,116 @@
+import { mintApiKey } from "../../auth/api-key.ts";
+import { reaches } from "../../auth/permissions.ts";
+import type { Administrator } from "../../auth/principal.ts";
+import type { ApiKey, CreateApiKey } from "../../contract/administration/api-key.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { findListener } from "../../store/data-plane/workspace-listeners.ts";
+import type { Db } from "../../store/engine/database.ts";
+import {
+  type ApiKeyRow,
+  createApiKey,
+  findApiKey,
+  listApiKeys,
+  type NewApiKey,
+  revokeApiKey,
+  scopeOf,
+} from "../../store/tenants/api-keys.ts";
+import { type Api, adminRoute } from "../http/route.ts";
+import { readOrganization, readWorkspace } from "./tenant-routes.ts";
+
+/** API keys. A key can make none that reaches further than itself. */
+export function addApiKeyRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  adminRoute(api, operations.listApiKeys, async ({ principal, query }) => {
+    const filter = {
+      organizationId: query.organization_id ?? null,
+      workspaceId: query.workspace_id ?? null,
+      role: query.role ?? null,
+      inactive: query.include_inactive,
+    };
+    const rows = await listApiKeys(db, principal.reach, filter, query);
+    return { resources: rows.map((row) => apiKeyOf(row, db.now())), offset: query.offset + rows.length };
+  });
+
+  adminRoute(api, operations.createApiKey, async ({ principal, body }) => {
+    const { key, ...minted } = mintApiKey();
+    const row = await createApiKey(db, { ...minted, ...(await wantedKey(db, principal, body)) }, principal.actor);
+    return { ...apiKeyOf(row, db.now()), key };
+  });
+
+  adminRoute(api, operations.getApiKey, async ({ principal, params }) => {
+    const row = await findApiKey(db, principal.reach, params.api_key_id);
+    if (row === undefined) throw errors.apiKeyNotFound(params.api_key_id);
+    return apiKeyOf(row, db.now());
+  });
+
+  adminRoute(api, operations.revokeApiKey, async ({ principal, params }) => {
+    const id = params.api_key_id;
+    if (!(await revokeApiKey(db, principal.reach, id, principal.actor))) throw errors.apiKeyNotFound(id);
+    db.afterCommit(api.keyring.forget);
+  });
+}
+
+type Wanted = Omit<NewApiKey, "prefix" | "hash">;
+
+/** @throws ApiError 400 for settings that do not fit together, 403 for too wide a scope, 404 for what is out of reach. */
+async function wantedKey(db: Db, principal: Administrator, body: CreateApiKey): Promise<Wanted> {
+  const scope = body.scope ?? "workspace";
+  if (!reaches(principal.scope, scope)) throw errors.scopeMissing(scope);
+  if ((body.role === "listener") !== (typeof body.listener_id === "string")) {
+    throw errors.invalidSetting("listener_id", "is needed by the role 'listener', and by no other.");
+  }
+  const common = { name: body.name, role: body.role, listenerId: null, expiresAt: expiryOf(body, db.now()) };
+  if (scope === "workspace") return { ...common, ...(await inWorkspace(db, principal, body)) };
+  if (typeof body.workspace_id === "string") {
+    throw errors.invalidSetting("workspace_id", `does not go with the scope '${scope}'.`);
+  }
+  if (body.role === "listener") throw errors.invalidSetting("scope", "of a listener's key is its workspace.");
+  if (scope === "installation" && body.role !== "admin") {
+    throw errors.invalidSetting("role", "of a key of the installation can only be 'admin'.");
+  }
+  const { id } = await readOrganization(db, principal, body.organization_id ?? principal.organizationId);
+  return { ...common, organizationId: id, workspaceId: null, isOperator: scope === "installation" };
+}
+
+async function inWorkspace(db: Db, principal: Administrator, body: CreateApiKey) {
+  const named = body.workspace_id ?? principal.workspaceId;
+  if (named === null) throw errors.invalidSetting("workspace_id", "is needed: this key has no workspace of its own.");
+  const workspace = await readWorkspace(db, principal, named);
+  if (typeof body.organization_id === "string" && body.organization_id !== workspace.organization_id) {
+    throw errors.invalidSetting("organization_id", "is not the organization of the workspace; leave it out.");
+  }
+  const place = { organizationId: workspace.organization_id, workspaceId: workspace.id };
+  if (typeof body.listener_id !== "string") return place;
+  const listener = await findListener(db, workspace.id, body.listener_id);
+  if (listener === undefined) throw errors.listenerNotFound(body.listener_id);
+  return { ...place, listenerId: listener.id };
+}
+
+function expiryOf({ expires_at: text }: CreateApiKey, now: Date): Date | null {
+  if (typeof text !== "string") return null;
+  const expiresAt = new Date(text);
+  if (expiresAt <= now) throw errors.invalidSetting("expires_at", "must be a moment to come.");
+  return expiresAt;
+}
+
+/** Never the key, nor its digest. */
+function apiKeyOf(row: ApiKeyRow, now: Date): ApiKey {
+  const hasExpired = row.expires_at !== null && row.expires_at <= now;
+  return {
+    id: row.id,
+    name: row.name,
+    prefix: row.prefix.includes(":") ? row.prefix : `ph_${row.prefix}`,
+    role: row.role,
+    scope: scopeOf(row),
+    organization_id: row.organization_id,
+    workspace_id: row.workspace_id,
+    listener_id: row.listener_id,
+    status: row.revoked_at !== null ? "revoked" : hasExpired ? "expired" : "active",
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,104 @@
+import type { FastifyRequest } from "fastify";
+import { digestOf, mintSessionToken } from "../../auth/api-key.ts";
+import { type Holder, isMember } from "../../auth/keyring.ts";
+import { findAdministrator } from "../../auth/principal.ts";
+import { type Session, sessionCookie, sessionDays } from "../../contract/administration/session.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import type { Db } from "../../store/engine/database.ts";
+import { type ApiKeyRow, findApiKey, scopeOf } from "../../store/tenants/api-keys.ts";
+import { createSession, deleteSession, findSession, listMemberWorkspaces } from "../../store/tenants/sessions.ts";
+import { listWorkspaces } from "../../store/tenants/tenants.ts";
+import { isFromConsole, sessionTokenOf } from "../http/authenticate.ts";
+import { originOf } from "../http/path-prefixes.ts";
+import { type Api, adminRoute, openRoute } from "../http/route.ts";
+
+/** Signing in to the console, and out. */
+export function addSessionRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  openRoute(api, operations.createSession, async ({ body, request, setCookie }) => {
+    if (!isFromConsole(request.headers)) throw errors.forbidden();
+    const asked = {
+      key: body.api_key.trim(),
+      session: undefined,
+      serviceKey: undefined,
+      tenantId: undefined,
+      organizationId: undefined,
+    };
+    const reader = { role: "reader", administers: "workspace" } as const;
+    const { keyId, actor } = await api.limits.admit(
+      request,
+      (one) => findAdministrator(api.keyring, one, reader),
+      asked,
+    );
+    const key = (await findApiKey(db, everything, keyId)) as ApiKeyRow;
+    const token = mintSessionToken();
+    const expiresAt = new Date(
+      Math.min(db.now().getTime() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity),
+    );
+    await createSession(db, { tokenHash: digestOf(token), key, expiresAt }, actor);
+    setCookie(cookieOf(request, token, expiresAt));
+    return sessionOf(db, key, expiresAt);
+  });
+
+  adminRoute(api, operations.getSession, async ({ principal: { holder }, request }) => {
+    const token = sessionTokenOf(request.headers);
+    const session = token === undefined ? undefined : await findSession(db, digestOf(token));
+    const isBySession = session?.holders.some(({ id }) => id === holder.id) === true;
+    if (isMember(holder)) return sessionOf(db, holder, session?.expires_at ?? null);
+    const key = (await findApiKey(db, everything, holder.id)) as ApiKeyRow;
+    return sessionOf(db, key, isBySession ? session.expires_at : key.expires_at);
+  });
+
+  openRoute(api, operations.deleteSession, async ({ request, setCookie }) => {
+    const token = isFromConsole(request.headers) ? sessionTokenOf(request.headers) : undefined;
+    if (token === undefined) return;
+    await deleteSession(db, digestOf(token));
+    api.keyring.forget();
+    setCookie(cookieOf(request, "", new Date(0)));
+  });
+}
+
+const dayMs = 86_400_000;
+
+/** A key may see itself, wherever it reaches. */
+const everything = { organizationId: null, workspaceId: null };
+
+/** Workspaces shown of one key. */
+const workspacesMax = 100;
+
+async function sessionOf(db: Db, holder: Holder, expiresAt: Date | null): Promise<Session> {
+  const { id, role } = holder;
+  return {
+    api_key_id: isMember(holder) ? null : id,
+    member_id: isMember(holder) ? id : null,
+    name: isMember(holder) ? (holder.name ?? holder.email) : holder.name,
+    role,
+    scope: scopeOf(holder),
+    organization_id: holder.organization_id,
+    workspace_id: holder.workspace_id,
+    workspaces: isMember(holder)
+      ? await listMemberWorkspaces(db, holder.email, workspacesMax)
+      : await keyWorkspaces(db, holder),
+    expires_at: expiresAt?.toISOString() ?? null,
+  };
+}
+
+async function keyWorkspaces(db: Db, key: ApiKeyRow): Promise<Session["workspaces"]> {
+  const { role } = key;
+  const scope = scopeOf(key);
+  const reach = { organizationId: key.organization_id, workspaceId: scope === "workspace" ? key.workspace_id : null };
+  const page = { limit: workspacesMax, offset: 0 };
+  const found = await listWorkspaces(db, reach, { organizationId: null }, page);
+  return found.map(({ id, name }) => ({ id, name, role, scope }));
+}
+
+/** Strict: a link from elsewhere shows the page, which then calls by itself. @param isSecure wherever the page came over https. */
+export function sessionCookieText(token: string, expiresAt: Date, isSecure: boolean): string {
+  const secure = isSecure ? "; Secure" : "";
+  return `${sessionCookie}=${token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expiresAt.toUTCString()}${secure}`;
+}
+
+const cookieOf = (request: FastifyRequest, token: string, expiresAt: Date) =>
+  sessionCookieText(token, expiresAt, originOf(request.raw).startsWith("https:"));

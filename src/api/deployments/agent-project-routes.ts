@@ -1,0 +1,36 @@
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { agentProjectsIn } from "../../domain/agent-projects.ts";
+import { repoUrlProblem } from "../../domain/git-url.ts";
+import { isValidRef, normaliseRef } from "../../domain/refs.ts";
+import { defaultBranch, resolveRef } from "../../integrations/git.ts";
+import { gitAccess } from "../../integrations/git-access.ts";
+import { listFiles } from "../../integrations/git-tree.ts";
+import { type Api, route } from "../http/route.ts";
+import { askHost, integrationOf } from "../integrations/code-hosts.ts";
+
+/** Clients wait for 30 s: each step has its share. */
+const gitTimeoutMs = 8_000;
+
+/** Agents that a repository holds, for a console or command line to offer. */
+export function addProjectRoutes(api: Api): void {
+  const { github, settings } = api.deps;
+
+  route(api, operations.findAgentProjects, async ({ principal, query, signal }) => {
+    const { repo_url: repoUrl, ref: asked } = query;
+    const problem = repoUrlProblem(repoUrl, settings.allowLocalSources);
+    if (problem !== null) throw errors.invalidField("repo_url", problem);
+    const name = asked === undefined ? undefined : normaliseRef(asked);
+    if (name !== undefined && !isValidRef(name)) throw errors.invalidField("ref", "must be a branch, tag or commit.");
+    const { integration_id: integrationId = null } = query;
+    const integration = await integrationOf(api.deps, principal, integrationId);
+    if (integration === undefined) throw errors.integrationNotFound(integrationId ?? "");
+    return askHost(async () => {
+      const access = await gitAccess({ github, ...settings }, { integration, repoUrl }, signal);
+      const remote = { ...access, repoUrl, allowLocal: settings.allowLocalSources, signal, timeoutMs: gitTimeoutMs };
+      const ref = name ?? (await defaultBranch(remote));
+      const { commitSha } = await resolveRef({ ...remote, ref });
+      return { ref, commit_sha: commitSha, projects: agentProjectsIn(await listFiles({ ...remote, commitSha })) };
+    });
+  });
+}

@@ -1,0 +1,146 @@
+import { isDeepStrictEqual } from "node:util";
+import type { FastifyRequest } from "fastify";
+import type { Principal } from "../../auth/principal.ts";
+import type { PatchDeployment } from "../../contract/deployments/deployment.ts";
+import { errors } from "../../contract/error.ts";
+import type { RevisionTrigger } from "../../contract/revisions/revision.ts";
+import { changesBetween, secretChangesBetween } from "../../domain/audit.ts";
+import { servingUrl } from "../../domain/serving-url.ts";
+import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../../domain/settings.ts";
+import { findFinishedUpload } from "../../store/builds/uploads.ts";
+import { currentOf, newRevision } from "../../store/deployments/deployment-settings.ts";
+import {
+  changeDeployment,
+  type DeploymentChange,
+  type DeploymentRow,
+  findDeployment,
+  lockDeployment,
+} from "../../store/deployments/deployments.ts";
+import type { Trx } from "../../store/engine/database.ts";
+import { findRevision, type NewRevision, type RevisionRow } from "../../store/revisions/revisions.ts";
+import type { Sealer } from "../../store/secrets/seal.ts";
+import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
+import type { AuditNote } from "../../store/tenants/audit.ts";
+import { checkGrowth } from "../../store/tenants/quotas.ts";
+import type { ApiDeps } from "../http/app.ts";
+import { refuseIfChanged } from "../http/etag.ts";
+import { deploymentOf } from "./present.ts";
+import { ruleContext } from "./rule-context.ts";
+
+export interface ChangeRequest {
+  principal: Principal;
+  deploymentId: string;
+  deploymentsUrl: string;
+  /** Archive that the request names, if any. */
+  tarballPath?: string | null | undefined;
+  /** Name of the operation in the audit log. */
+  action: string;
+  /** Of the revision, if one is made; default `api`, or `redeploy` of an earlier one. */
+  trigger?: RevisionTrigger;
+  /** Settings that no rule looks at; written as they are. */
+  plain?: Partial<Pick<PatchDeployment, "display_name" | "shareable" | "route_through_gateway">>;
+  /** The request whose `If-Match` must still hold. */
+  ifMatch: FastifyRequest;
+  /** Applies the rules. What it reads beside the deployment goes through `trx`. */
+  decide(current: CurrentDeployment, context: RuleContext, trx: Trx): Promise<Decided> | Decided;
+}
+
+export interface Decided {
+  changed: ChangedDeployment;
+  /** The revision whose artifact runs again. */
+  again?: RevisionRow;
+}
+
+/**
+ * Changes a deployment under its row's lock: what the rules saw is what is changed. A request that changes nothing
+ * writes nothing.
+ *
+ * @returns the deployment afterwards, and the revision that was made.
+ * @throws ApiError 404, 412 when it is not as the request says, what the rules refuse, and 400 `quotaExceeded` when it
+ *   grows beyond the workspace's quota.
+ */
+export async function changeSettings(
+  { db, sealer, settings }: ApiDeps,
+  request: ChangeRequest,
+): Promise<{ row: DeploymentRow; revision: RevisionRow | undefined }> {
+  const { tenantId, actor } = request.principal;
+  const id = request.deploymentId;
+  // An upload that is finished stays so: looking before the lock is as good, and keeps the transaction short.
+  const path = request.tarballPath ?? undefined;
+  const upload = path === undefined ? undefined : await findFinishedUpload(db, id, path);
+  const context = ruleContext(settings, { uploadedPaths: upload === undefined ? [] : [upload.object_path] });
+
+  const done = await db.transaction(async (trx) => {
+    const row = await lockDeployment(trx, tenantId, id);
+    if (row === undefined) throw errors.deploymentNotFound(id);
+    refuseIfChanged(request.ifMatch, () => deploymentOf(row, { ...request, sealer }));
+    const latest = await findLatestRevision(trx, row);
+    const url = servingUrl(row, request.deploymentsUrl);
+    const facts = { latestRevisionSource: latest?.source ?? null, sealer, url };
+    const { changed, again } = await request.decide(currentOf(row, facts), context, trx);
+    await checkGrowth(trx, row, changed.sourceConfig);
+    const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
+    const secretSetId = secrets?.id ?? row.secret_set_id;
+    const awaitsDatabase = row.status === "AWAITING_DATABASE";
+    const { trigger } = request;
+    const made = { now: db.now(), secretSetId, awaitsDatabase, ...(again && { again }), ...(trigger && { trigger }) };
+    const revision = changed.revision === null ? null : newRevision(changed.revision, made);
+    const change = changeOf(row, changed, request.plain);
+    if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };
+    const audit = { actor, action: request.action, ...auditOf(row, { change, changed, revision, sealer }) };
+    await changeDeployment(trx, row, { change, secrets, revision, audit });
+    return {
+      row: (await findDeployment(trx, tenantId, id)) as DeploymentRow,
+      revision:
+        revision === null
+          ? undefined
+          : await findRevision(trx, tenantId, { deploymentId: id, revisionId: revision.id }),
+    };
+  });
+  db.reached("settings changed");
+  db.changes.wake();
+  return done;
+}
+
+function auditOf(
+  row: DeploymentRow,
+  made: { change: DeploymentChange; changed: ChangedDeployment; revision: NewRevision | null; sealer: Sealer },
+): Pick<AuditNote, "changes" | "secrets" | "details"> {
+  const { change, changed, revision, sealer } = made;
+  const before = Object.fromEntries(
+    Object.keys(change).map((column) => [column, row[column as keyof DeploymentChange]]),
+  );
+  return {
+    changes: changesBetween(before, change),
+    secrets: changed.secrets && secretChangesBetween(openSecrets(sealer, row, row), changed.secrets),
+    details: revision === null ? {} : { revision_id: revision.id, triggered_by: revision.triggered_by },
+  };
+}
+
+async function findLatestRevision(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {
+  if (row.latest_revision_id === null) return undefined;
+  return findRevision(trx, row.tenant_id, { deploymentId: row.id, revisionId: row.latest_revision_id });
+}
+
+/** The columns whose values change. */
+function changeOf(
+  row: DeploymentRow,
+  changed: ChangedDeployment,
+  plain: ChangeRequest["plain"] = {},
+): DeploymentChange {
+  const wanted: DeploymentChange = {
+    source_config: changed.sourceConfig,
+    source_revision_config: changed.sourceRevisionConfig,
+    tracked_ref: changed.trackedRef,
+    secret_references: changed.secretReferences,
+    deployment_tier: changed.tiers.deployment,
+    compute_tier: changed.tiers.compute,
+    database_tier: changed.tiers.database,
+    ...(changed.revision !== null && { tracked_packages: changed.revision.sourceRevisionConfig.tracked_packages }),
+    display_name: plain.display_name ?? row.display_name,
+    shareable: plain.shareable ?? row.shareable,
+    route_through_gateway: plain.route_through_gateway ?? row.route_through_gateway,
+  };
+  const entries = Object.entries(wanted) as [keyof DeploymentChange, unknown][];
+  return Object.fromEntries(entries.filter(([column, value]) => !isDeepStrictEqual(value, row[column])));
+}

@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import type { Principal } from "../../auth/principal.ts";
+import { listTemplates } from "../../builds/sources/templates.ts";
+import type { CreateDeployment } from "../../contract/deployments/deployment.ts";
+import { normaliseCreate } from "../../domain/create.ts";
+import { slugOf } from "../../domain/names.ts";
+import type { RuleContext } from "../../domain/settings.ts";
+import { readAgentsUrl } from "../../store/data-plane/listener-sessions.ts";
+import { listListenerPlaces } from "../../store/data-plane/workspace-listeners.ts";
+import { createDeployment } from "../../store/deployments/create-deployment.ts";
+import { newRevision } from "../../store/deployments/deployment-settings.ts";
+import type { DeploymentRow } from "../../store/deployments/deployments.ts";
+import { sealSecrets } from "../../store/secrets/secrets.ts";
+import type { KeptAnswer } from "../../store/tenants/idempotency-keys.ts";
+import type { ApiDeps } from "../http/app.ts";
+import { refuseTakenProject } from "./langsmith-projects.ts";
+import { ruleContext } from "./rule-context.ts";
+
+/**
+ * Creates a deployment with its first revision.
+ * @param request.keep makes the answer to the same request sent again.
+ * @returns the row as it was written.
+ * @throws ApiError 400 for a broken rule, 409 for a name, agent environment or tracing project that is taken.
+ */
+export async function createFromRequest(
+  deps: ApiDeps,
+  request: { principal: Principal; body: CreateDeployment; keep: (row: DeploymentRow) => KeptAnswer | null },
+): Promise<DeploymentRow> {
+  const { principal, body } = request;
+  const made = normaliseCreate(body, await contextOf(deps, principal, body));
+  await refuseTakenProject(deps, principal.tenantId, made.name);
+  const id = randomUUID();
+  const owner = { id, tenant_id: principal.tenantId };
+  const hasSecrets = Object.keys(made.secrets).length > 0;
+  const secrets = hasSecrets ? sealSecrets(deps.sealer, made.secrets, owner) : null;
+  const settings = {
+    ...owner,
+    listener_id: made.sourceConfig.listener_id ?? deps.listenerId,
+    agents_url: await agentsUrlOf(deps, made.sourceConfig.listener_id),
+    name: made.name,
+    slug: slugOf(made.name, id),
+    source: made.source,
+    source_config: made.sourceConfig,
+    source_revision_config: made.sourceRevisionConfig,
+    tracked_ref: made.trackedRef,
+    secret_references: made.secretReferences,
+    shareable: made.shareable,
+    route_through_gateway: made.routeThroughGateway,
+    agent_id: made.agent?.agent_id ?? null,
+    agent_environment: made.agent?.environment ?? null,
+    secrets,
+    revision: made.createsRevision
+      ? newRevision(made, { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true })
+      : null,
+    tracing: { otherName: slugOf(made.name, id), isWanted: deps.tracing !== null },
+    actor: principal.actor,
+  };
+  return createDeployment(deps.db, settings, request.keep);
+}
+
+/** Only a data plane of its own has an address of its own. */
+async function agentsUrlOf({ db, settings, listenerId }: ApiDeps, chosen: string | null): Promise<string | null> {
+  return chosen !== null || settings.isDataPlaneRemote ? readAgentsUrl(db, chosen ?? listenerId) : null;
+}
+
+/** Reads only what the source of the request needs. */
+async function contextOf(
+  { db, settings }: ApiDeps,
+  principal: Principal,
+  body: CreateDeployment,
+): Promise<RuleContext> {
+  const isTemplate = body.source === "internal_template";
+  const isExternal = body.source === "external_docker";
+  return ruleContext(settings, {
+    templateIds: isTemplate ? (await listTemplates(settings.templatesDir)).map(({ id }) => id) : [],
+    listeners: isExternal ? await listListenerPlaces(db, principal.tenantId) : [],
+  });
+}

@@ -1,0 +1,115 @@
+import type { Principal } from "../../auth/principal.ts";
+import type { ListDeploymentsQuery } from "../../contract/deployments/deployment.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { applyPatch } from "../../domain/patch.ts";
+import {
+  countFreeDeployments,
+  type DeploymentFilter,
+  listDeployments,
+} from "../../store/deployments/deployment-list.ts";
+import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
+import type { Db } from "../../store/engine/database.ts";
+import { type Api, type Handler, route } from "../http/route.ts";
+import { deploymentsUrlOf } from "../http/urls.ts";
+import { readUuid } from "../validation/uuid-text.ts";
+import { changeSettings } from "./change-deployment.ts";
+import { createFromRequest } from "./create-deployment.ts";
+import { deploymentOf } from "./present.ts";
+import { changeRepository } from "./repository-change.ts";
+
+/** Deployments: D1, D2, D4 to D6 (contract 3.2). */
+export function addDeploymentRoutes(api: Api): void {
+  const { db, sealer, settings } = api.deps;
+
+  route(api, operations.listDeployments, async ({ principal, query, request }) => {
+    const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
+    const { limit, offset, sort_by: by, sort_order: direction } = query;
+    const page = { limit, offset, order: { by, direction } };
+    const rows = await listDeployments(db, principal.tenantId, filterOf(query, deploymentsUrl), page);
+    return {
+      resources: rows.map((row) => deploymentOf(row, { sealer, principal, deploymentsUrl })),
+      offset: query.offset + rows.length,
+    };
+  });
+
+  const create: Handler<typeof operations.createDeployment, Principal> = async ({ principal, body, request, keep }) => {
+    const showing = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
+    const shown = (row: DeploymentRow) => deploymentOf(row, showing);
+    return shown(await createFromRequest(api.deps, { principal, body, keep: (row) => keep(shown(row)) }));
+  };
+  route(api, operations.createDeployment, create, { keepsItself: true });
+
+  route(api, operations.countFreeDeployments, async ({ principal }) => {
+    return { count: await countFreeDeployments(db, principal.organizationId) };
+  });
+
+  route(api, operations.getDeployment, async ({ principal, params, request }) => {
+    const row = await readDeployment(db, principal, params.deployment_id);
+    return deploymentOf(row, { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) });
+  });
+
+  const patch: Handler<typeof operations.patchDeployment, Principal> = (call) => {
+    const { principal, params, body, request } = call;
+    const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
+    return changeRepository(api.deps, call, async (check) => {
+      const { row } = await changeSettings(api.deps, {
+        principal,
+        deploymentId: params.deployment_id,
+        deploymentsUrl,
+        tarballPath: body.source_revision_config?.source_tarball_path,
+        action: "deployment.patch",
+        plain: body,
+        ifMatch: request,
+        decide: (current, context) => ({ changed: check(current, applyPatch(current, body, context)) }),
+      });
+      return deploymentOf(row, { sealer, principal, deploymentsUrl });
+    });
+  };
+  route(api, operations.patchDeployment, patch, { keepsItself: true });
+}
+
+/** @throws ApiError 404 for an unknown deployment, and in the same words for another workspace's. */
+export async function readDeployment(db: Db, principal: Principal, id: string): Promise<DeploymentRow> {
+  const row = await findDeployment(db, principal.tenantId, id);
+  if (row === undefined) throw errors.deploymentNotFound(id);
+  return row;
+}
+
+/** An empty text is no filter, as clients send `name_contains=`. */
+function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): DeploymentFilter {
+  return {
+    name: query.name || undefined,
+    nameContains: query.name_contains || undefined,
+    status: query.status || undefined,
+    isRemote: query.remote_reconciled,
+    imageVersion: query.image_version || undefined,
+    deploymentType: query.deployment_type,
+    ids: query.deployment_ids ? idsOf("deployment_ids", query.deployment_ids) : undefined,
+    tagValueIds: query.tag_value_ids ? idsOf("tag_value_ids", query.tag_value_ids) : undefined,
+    address: query.url ? { customUrl: query.url, slug: slugIn(query.url, deploymentsUrl) } : undefined,
+    agentId: query.agent_id,
+    agentEnvironment: query.agent_environment,
+  };
+}
+
+function idsOf(parameter: string, list: string): string[] {
+  return list.split(",").map((text) => {
+    const read = readUuid(text.trim());
+    if ("uuid" in read) return read.uuid;
+    const { error } = read;
+    throw errors.invalidRequest([
+      {
+        type: "uuid_parsing",
+        loc: ["query", parameter],
+        msg: `Input should be a valid UUID, ${error}`,
+        input: text.trim(),
+        ctx: { error },
+      },
+    ]);
+  });
+}
+
+function slugIn(url: string, deploymentsUrl: string): string | null {
+  return url.startsWith(deploymentsUrl) ? url.slice(deploymentsUrl.length) : null;
+}

@@ -1,0 +1,122 @@
+import { createHash } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { gzip as gzipNow } from "node:zlib";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { errors } from "../../contract/error.ts";
+import { mountOf } from "../http/path-prefixes.ts";
+import type { Api } from "../http/route.ts";
+import { htmlText, pagePolicy, pageStyle } from "./page-style.ts";
+
+/** A file of the console as it goes out. */
+interface ConsoleFile {
+  type: string;
+  bytes: Buffer;
+  gzipped: Buffer;
+  etag: string;
+}
+
+/**
+ * Its own files and its own server: nothing else may be loaded, called, framed or sent to, and no text becomes script.
+ * Styles are one file; what scripts set as style is not concerned.
+ */
+const consolePolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+  "manifest-src 'self'; form-action 'none'; base-uri 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+  "trusted-types 'none'";
+
+/**
+ * The console at `/`, and at the addresses that public clients print (contract 1.1): one page for all of them, which
+ * finds out by itself what to show. It holds nothing of anybody: everything comes by the API.
+ */
+export function addConsole({ server, deps: { settings } }: Api): void {
+  const files = createConsoleFiles(settings.consoleDir);
+  const config = { operation: "getConsole" };
+  const page = async (request: FastifyRequest, reply: FastifyReply) => {
+    const found = (await files()).get("index.html");
+    if (found === undefined) {
+      return reply.header("content-security-policy", pagePolicy).type("text/html; charset=utf-8").send(missingPage);
+    }
+    const base = `<base href="${htmlText(mountOf(request.raw))}/">`;
+    const bytes = Buffer.from(found.bytes.toString("utf8").replace('<base href="/">', base));
+    reply.headers({ "content-security-policy": consolePolicy, "cache-control": "no-cache" });
+    reply.headers({ "referrer-policy": "same-origin", "cross-origin-opener-policy": "same-origin" });
+    return send(request, reply, base === '<base href="/">' ? found : await consoleFile("index.html", bytes));
+  };
+  for (const url of pageUrls) server.get(url, { config }, page);
+  server.get<{ Params: { name: string } }>("/assets/:name", { config }, async (request, reply) => {
+    const found = (await files()).get(`assets/${request.params.name}`);
+    if (found === undefined) throw errors.routeNotFound();
+    // The build puts a digest into each name.
+    return send(request, reply.header("cache-control", "public, max-age=31536000, immutable"), found);
+  });
+}
+
+/** What it shows: a list or a thing of it, a part of that thing; the workspace stands before where a link has to name it. */
+const pageUrls = [
+  "/",
+  "/host/:page",
+  "/host/:page/:id",
+  "/o/:tenant_id/host/:page",
+  "/o/:tenant_id/host/:page/:id",
+  "/o/:tenant_id/host/:page/:id/:part",
+];
+
+/** Reads the files at the first request that finds them, and keeps them: what is asked for is looked up, never opened. */
+function createConsoleFiles(directory: string | null): () => Promise<ReadonlyMap<string, ConsoleFile>> {
+  let known: Promise<ReadonlyMap<string, ConsoleFile>> | undefined;
+  return async () => {
+    if (directory === null) return new Map();
+    known ??= readFiles(directory);
+    const files = await known;
+    // Not built yet: the build may be under way.
+    if (files.size === 0) known = undefined;
+    return files;
+  };
+}
+
+async function readFiles(directory: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+  try {
+    const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+    const names = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+    const read = names.map(async (name) => {
+      const key = path.relative(directory, name).replaceAll(path.sep, "/");
+      return [key, await consoleFile(key, await readFile(name))] as const;
+    });
+    return new Map(await Promise.all(read));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return new Map();
+    throw error;
+  }
+}
+
+const gzip = promisify(gzipNow);
+
+async function consoleFile(name: string, bytes: Buffer): Promise<ConsoleFile> {
+  const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
+  const type = types[path.extname(name)] ?? "application/octet-stream";
+  return { type, bytes, gzipped: await gzip(bytes), etag: `"${digest}"` };
+}
+
+const types: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+function send(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): FastifyReply {
+  reply.headers({ etag: file.etag, vary: "accept-encoding" }).type(file.type);
+  if (request.headers["if-none-match"] === file.etag) return reply.code(304).send();
+  if (!/\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""))) return reply.send(file.bytes);
+  return reply.header("content-encoding", "gzip").send(file.gzipped);
+}
+
+const missingPage = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Pierhead</title><style>${pageStyle}</style></head><body>
+<h1>Pierhead</h1><p>The console is not built here. In a clone of Pierhead:</p><pre><code>npm run build</code></pre>
+<p>Everything it shows can be asked for on the command line, too:</p><pre><code>npx pierhead list</code></pre>
+</body></html>
+`;

@@ -1,0 +1,206 @@
+import type { TSchema } from "typebox";
+import { requestHeadersOf } from "../../contract/headers.ts";
+import { eventExample } from "../../contract/logs/event.ts";
+import { keepsAnswer, type Operation } from "../../contract/operation.ts";
+import { type ExampleSchema, exampleOf } from "./example.ts";
+import { headersNamed, refusalComponents, responsesOfRefusals } from "./openapi-errors.ts";
+
+type Json = Record<string, unknown>;
+
+/** Version of the API that the document describes, as the original announces it; not that of the program. */
+const apiVersion = "0.1.0";
+
+/** What operations refer to by name. */
+interface Components {
+  schemas: Record<string, Json>;
+  examples: Record<string, Json>;
+}
+
+/**
+ * The OpenAPI 3.1 document of the public operations. Schemas with an `$id` become components, so that generated clients
+ * get types with names.
+ *
+ * @param prefix Path the API is served under, "" for none; becomes `servers[0].url`.
+ */
+export function openapiDocument(operations: readonly Operation[], prefix = ""): Json {
+  const made: Components = { schemas: {}, examples: {} };
+  const shown = operations.filter(({ audience }) => audience === "public");
+  const paths: Record<string, Json> = {};
+  for (const operation of shown) {
+    const described = describeOperation(operation, made);
+    paths[operation.path] = { ...paths[operation.path], [operation.verb.toLowerCase()]: described };
+  }
+  const refusals = refusalComponents(shown);
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Pierhead",
+      version: apiVersion,
+      description: "An open control plane for agent servers: builds, runs, updates and watches them.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: prefix === "" ? "/" : prefix }],
+    security: keyed,
+    tags: [...new Set(shown.map(({ tag }) => tag))].map((name) => ({ name })),
+    paths,
+    components: {
+      securitySchemes,
+      headers: refusals.headers,
+      responses: refusals.responses,
+      examples: { ...sorted(made.examples), ...refusals.examples },
+      schemas: { ...sorted(made.schemas), ...refusals.schemas },
+    },
+  };
+}
+
+const securitySchemes = {
+  ApiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "A key of a workspace or an organization." },
+  Bearer: { type: "http", scheme: "bearer", description: "The API key, as a bearer token." },
+  ServiceKey: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Service-Key",
+    description:
+      "A JSON Web Token (HS256) of a service that shares a secret with this server: `sub`, `exp`, `tenant_id`, `user_id`.",
+  },
+  TenantId: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Tenant-Id",
+    description: "Workspace to act in. Needed beside a key of an organization; any other key knows its own.",
+  },
+};
+
+/** Either form of the key, alone or with a workspace. */
+const keyed = [{ ApiKey: [] }, { ApiKey: [], TenantId: [] }, { Bearer: [] }, { Bearer: [], TenantId: [] }];
+
+function describeOperation(operation: Operation, made: Components): Json {
+  const { operationId, summary, tag, role } = operation;
+  const parameters = [
+    ...parametersOf(operation.params, "path", made),
+    ...parametersOf(operation.query, "query", made),
+    ...parametersOf(requestHeadersOf(operation), "header", made),
+  ];
+  const body = bodyOf(operation, made);
+  return {
+    operationId,
+    summary,
+    tags: [tag],
+    ...(role === "none" && { security: [] }),
+    ...((role === "agent" || role === "caller") && { security: [...keyed, { ServiceKey: [] }] }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && { requestBody: body }),
+    responses: { ...successesOf(operation, made), ...responsesOfRefusals(operation) },
+  };
+}
+
+function successesOf(operation: Operation, made: Components): Json {
+  const { response, hasEtag, canStream, verb } = operation;
+  const { status, partly, schema } = response;
+  const isKept = keepsAnswer(operation);
+  const names = ["X-Request-Id", ...(hasEtag ? ["ETag"] : []), ...(isKept ? ["Idempotency-Replayed"] : [])];
+  const headers = headersNamed(names);
+  const content = schema !== null && {
+    content: { ...jsonContent(schema, made), ...(canStream && { "text/event-stream": eventStream }) },
+  };
+  if (response.isPage === true) return pagesOf(status, headers);
+  if (response.file !== undefined) {
+    const bytes = { [response.file]: { schema: { type: "string", format: "binary" } } };
+    return { [status]: { description: "The file.", headers, content: bytes } };
+  }
+  const description = schema === null ? "Done; the body is empty." : "Done.";
+  return {
+    [status]: { description, headers, ...content },
+    ...(partly !== undefined && {
+      [partly]: { description: "Some of them failed; the body says which and why.", headers, ...content },
+    }),
+    ...(hasEtag && verb === "GET" && { 304: { description: "Still the answer before.", headers } }),
+  };
+}
+
+/** What people are shown says in words whether it went well; so does the status. */
+function pagesOf(status: number, headers: Json): Json {
+  const content = { "text/html": { schema: { type: "string" } } };
+  const location = { Location: { description: "Where the browser goes.", schema: { type: "string" } } };
+  const done =
+    status < 300
+      ? { description: "A page that says what was done.", headers, content }
+      : { description: "The browser is led on.", headers: { ...headers, ...location } };
+  return {
+    [status]: done,
+    400: { description: "A page that says why it was not done.", headers, content },
+  };
+}
+
+const eventStream = {
+  schema: {
+    type: "string",
+    description: "Server-sent events; `data` of each is an Event, of the type `log` a LogEntry.",
+  },
+  example: `id: ${eventExample.id}\nevent: ${eventExample.type}\ndata: ${JSON.stringify(eventExample)}\n\n`,
+};
+
+function parametersOf(schema: TSchema | null, place: "path" | "query" | "header", made: Components): Json[] {
+  const { properties = {}, required = [] } = (schema ?? {}) as {
+    properties?: Record<string, TSchema & { default?: unknown; description?: string; format?: string }>;
+    required?: string[];
+  };
+  return Object.entries(properties).map(([name, field]) => ({
+    name,
+    in: place,
+    required: required.includes(name) && field.default === undefined,
+    ...(field.description !== undefined && { description: field.description }),
+    schema: collect(field, made),
+    ...(required.includes(name) && { example: exampleOf(field as ExampleSchema) }),
+  }));
+}
+
+function bodyOf({ body, stream, bodyRequired: required }: Operation, made: Components): Json | undefined {
+  // How bytes are said in 3.1: a media type without a schema.
+  if (stream !== null) return { required, content: { [stream]: {} } };
+  return body === null ? undefined : { required, content: jsonContent(body, made) };
+}
+
+/** The schema, and an example of it: by name if the schema has one. */
+function jsonContent(schema: TSchema, made: Components): Json {
+  const { $id } = schema as { $id?: string };
+  const example = exampleOf(schema as ExampleSchema);
+  if ($id === undefined) return { "application/json": { schema: collect(schema, made), example } };
+  made.examples[$id] = { value: example };
+  const examples = { [$id]: { $ref: `#/components/examples/${$id}` } };
+  return { "application/json": { schema: collect(schema, made), examples } };
+}
+
+/** Plain JSON Schema of a contract schema; parts with an `$id` go to `components` and are referred to. */
+function collect(schema: TSchema, made: Components): Json {
+  return plainOf(JSON.parse(JSON.stringify(schema)), made) as Json;
+}
+
+/** Words of ours that mean something to the validator alone. */
+const ownKeywords: ReadonlySet<string> = new Set(["$id", "uncappable", "requiredUnless"]);
+
+/** Hold values, not schemas. */
+const valueKeywords: ReadonlySet<string> = new Set(["examples", "default", "enum", "const"]);
+
+function plainOf(node: unknown, made: Components): unknown {
+  if (Array.isArray(node)) return node.map((item) => plainOf(item, made));
+  if (typeof node !== "object" || node === null) return node;
+  const schema = node as Json;
+  const id = schema["$id"];
+  const isNamed = typeof id === "string";
+  const plain: Json = {};
+  for (const [key, value] of Object.entries(schema)) {
+    if (ownKeywords.has(key) && typeof value !== "object") continue;
+    // Examples of named schemas are components of their own.
+    if (key === "examples" && isNamed) continue;
+    plain[key] = valueKeywords.has(key) && Array.isArray(value) ? value : plainOf(value, made);
+  }
+  if (Array.isArray(schema["enum"]) && schema["type"] === undefined) plain["type"] = "string";
+  if (!isNamed) return plain;
+  made.schemas[id] = plain;
+  return { $ref: `#/components/schemas/${id}` };
+}
+
+function sorted(components: Record<string, Json>): Record<string, Json> {
+  return Object.fromEntries(Object.entries(components).sort(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,83 @@
+import { hash } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { errors } from "../../contract/error.ts";
+import { idempotencyHeader } from "../../contract/headers.ts";
+import type { Operation } from "../../contract/operation.ts";
+import type { Db } from "../../store/engine/database.ts";
+import type { Sealer } from "../../store/secrets/seal.ts";
+import {
+  type Answer,
+  type AnswerKey,
+  findAnswer,
+  type KeptAnswer,
+  keepAnswer,
+  sealAnswer,
+} from "../../store/tenants/idempotency-keys.ts";
+import { compileValidator } from "../validation/validate.ts";
+
+/** An answer as it goes out. */
+export type Answered = Omit<Answer, "requestDigest">;
+
+/** Makes the row that the answer is kept in. */
+export type Keep = (answer: Answered) => KeptAnswer;
+
+/** A request that its client may send again, to be answered again without being done again. */
+export interface OnceRequest extends AnswerKey {
+  /** Of the request as it was understood: blanks, the order of keys and unknown ones do not matter. */
+  digest: string;
+}
+
+/**
+ * Does what is asked unless it was done before under the same key, and answers as the first time, word for word: the
+ * effect and its answer are one commit. Of requests at the same time, the others wait for the first. A refusal had no
+ * effect and is not kept.
+ *
+ * Nothing is looked up beforehand, as nearly every request is the first of its key: a key in use makes the statement
+ * fail that keeps the answer, which undoes the rest.
+ *
+ * @param asked.keepsItself `act` writes what `keep` makes in the statement that has the effect: a round trip instead of
+ *   four. Otherwise `act` runs within a transaction.
+ * @throws ApiError 409 `idempotencyKeyReused` for another request; what `act` throws when nothing is kept.
+ */
+export async function answerOnce(
+  { db, sealer }: { db: Db; sealer: Sealer },
+  asked: { once: OnceRequest; keepsItself: boolean; act: (keep: Keep) => Promise<Answered> },
+): Promise<{ answer: Answered; isRepeated: boolean }> {
+  const { once, act } = asked;
+  const keep: Keep = (answer) => sealAnswer(sealer, once, { requestDigest: once.digest, ...answer });
+  const actAndKeep = async () => {
+    const answer = await act(keep);
+    await keepAnswer(db, keep(answer));
+    return answer;
+  };
+  try {
+    return { answer: await (asked.keepsItself ? act(keep) : db.atomically(actAndKeep)), isRepeated: false };
+  } catch (error) {
+    // Whatever failed: an equal request before this one may have taken the name, or moved what this one wanted to move.
+    const kept = await findAnswer(db, sealer, once);
+    if (kept === undefined) throw error;
+    if (kept.requestDigest !== once.digest) throw errors.idempotencyKeyReused();
+    return { answer: kept, isRepeated: true };
+  }
+}
+
+/**
+ * The key of a request, with what tells it from other requests; undefined when it has none.
+ * @param asked.parts Parameters, query and body as they were understood; the user too, where he counts.
+ * @throws ApiError 422 for a key that cannot be used: whoever sends one relies on it.
+ */
+export function onceRequestOf(
+  request: FastifyRequest,
+  asked: { scopeId: string; operation: Operation; parts: unknown },
+): OnceRequest | undefined {
+  const header = request.headers["idempotency-key"];
+  if (header === undefined) return undefined;
+  const { value, problems } = readHeader({ "idempotency-key": [String(header)] });
+  if (problems.length > 0) throw errors.invalidRequest(problems);
+  const { "idempotency-key": key } = value as { "idempotency-key": string };
+  const text = JSON.stringify([asked.operation.id, asked.parts]);
+  return { scopeId: asked.scopeId, key, digest: hash("sha256", text, "base64url") };
+}
+
+const readHeader = compileValidator(Type.Object({ "idempotency-key": idempotencyHeader }), "header");

@@ -1,0 +1,188 @@
+import type { ValidationItem } from "../../contract/error.ts";
+
+/**
+ * Parses a request body. What is no JSON is told as the original does: the place in characters and the words of Python's
+ * decoder. Duplicate keys: the last one wins. Empty bodies are undefined; whether that is a problem the operation knows.
+ */
+export function parseJsonBody(bytes: Buffer): { value: unknown } | { problem: ValidationItem } {
+  if (bytes.length === 0) return { value: undefined };
+  const text = decode(bytes);
+  if (text === undefined) return { problem: jsonInvalid({ reason: "Expecting value", at: 0 }, "") };
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return { problem: jsonInvalid(findFault(text), text) };
+  }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** A byte order mark is dropped; what is no UTF-8 is undefined. */
+function decode(bytes: Buffer): string | undefined {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+interface Fault {
+  reason: string;
+  at: number;
+}
+
+function jsonInvalid(fault: Fault, text: string): ValidationItem {
+  // Python counts code points.
+  const offset = [...text.slice(0, fault.at)].length;
+  return {
+    type: "json_invalid",
+    loc: ["body", offset],
+    msg: "JSON decode error",
+    input: {},
+    ctx: { error: fault.reason },
+  };
+}
+
+/** Reads a broken text once more, as Python's scanner does, to the place where it gives up. Without recursion: depth is up to the sender. */
+export function findFault(text: string): Fault {
+  const scanner = new Scanner(text);
+  const fault = scanner.document();
+  return fault ?? { reason: "Expecting value", at: 0 };
+}
+
+const blank = /[ \t\n\r]*/y;
+const number = /-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
+const constant = /null|true|false/y;
+/** Up to the quote, the backslash or the control character that ends it. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters JSON refuses inside a string.
+const plain = /[^"\\\u0000-\u001f]*/y;
+
+type Container = "{" | "[";
+const closing = { "{": "}", "[": "]" } as const;
+
+/** A position in a text that moves forward until something is wrong. */
+class Scanner {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  document(): Fault | undefined {
+    this.#match(blank);
+    const fault = this.#value();
+    if (fault !== undefined) return fault;
+    this.#match(blank);
+    return this.#at < this.#text.length ? this.#fault("Extra data") : undefined;
+  }
+
+  /** A value with everything in it; `open` holds the containers around the place we are at. */
+  #value(): Fault | undefined {
+    const open: Container[] = [];
+    for (;;) {
+      const next = this.#isContainer() ? this.#enter(open) : (this.#scalar() ?? "ended");
+      const after = next === "ended" ? this.#afterValue(open) : next;
+      if (after !== "value") return after;
+    }
+  }
+
+  #isContainer(): boolean {
+    return this.#text[this.#at] === "{" || this.#text[this.#at] === "[";
+  }
+
+  /** Steps into a container, to its first value; an empty one has ended at once. */
+  #enter(open: Container[]): Fault | "value" | "ended" {
+    const container = this.#text[this.#at] as Container;
+    this.#at += 1;
+    this.#match(blank);
+    if (this.#text[this.#at] === closing[container]) {
+      this.#at += 1;
+      return "ended";
+    }
+    open.push(container);
+    return this.#member(container);
+  }
+
+  /** To the value of the next member: over its key, if it has one. */
+  #member(container: Container): Fault | "value" {
+    return (container === "{" ? this.#key() : undefined) ?? "value";
+  }
+
+  /** Closes what ends here and moves to the next value; undefined when the outermost one has ended. */
+  #afterValue(open: Container[]): Fault | "value" | undefined {
+    for (;;) {
+      const container = open.at(-1);
+      if (container === undefined) return undefined;
+      this.#match(blank);
+      const next = this.#text[this.#at];
+      if (next !== closing[container]) {
+        if (next !== ",") return this.#fault("Expecting ',' delimiter");
+        this.#at += 1;
+        this.#match(blank);
+        return this.#member(container);
+      }
+      this.#at += 1;
+      open.pop();
+    }
+  }
+
+  #key(): Fault | undefined {
+    if (this.#text[this.#at] !== '"') return this.#fault("Expecting property name enclosed in double quotes");
+    const fault = this.#string();
+    if (fault !== undefined) return fault;
+    this.#match(blank);
+    if (this.#text[this.#at] !== ":") return this.#fault("Expecting ':' delimiter");
+    this.#at += 1;
+    this.#match(blank);
+    return undefined;
+  }
+
+  #scalar(): Fault | undefined {
+    if (this.#text[this.#at] === '"') return this.#string();
+    return this.#match(constant) || this.#match(number) ? undefined : this.#fault("Expecting value");
+  }
+
+  #string(): Fault | undefined {
+    const begin = this.#at;
+    this.#at += 1;
+    for (;;) {
+      this.#match(plain);
+      const next = this.#text[this.#at];
+      if (next === undefined) return { reason: "Unterminated string starting at", at: begin };
+      if (next === '"') {
+        this.#at += 1;
+        return undefined;
+      }
+      if (next !== "\\") return this.#fault("Invalid control character at");
+      const fault = this.#escape(begin);
+      if (fault !== undefined) return fault;
+    }
+  }
+
+  #escape(begin: number): Fault | undefined {
+    const kind = this.#text[this.#at + 1];
+    if (kind === undefined) return { reason: "Unterminated string starting at", at: begin };
+    if (kind !== "u") {
+      if (!'"\\/bfnrt'.includes(kind)) return this.#fault("Invalid \\escape");
+      this.#at += 2;
+      return undefined;
+    }
+    const isHex = /^[0-9a-fA-F]{4}$/.test(this.#text.slice(this.#at + 2, this.#at + 6));
+    // Python wants a character behind the digits: the closing quote at least.
+    if (!isHex || this.#at + 6 >= this.#text.length) return { reason: "Invalid \\uXXXX escape", at: this.#at + 1 };
+    this.#at += 6;
+    return undefined;
+  }
+
+  #match(pattern: RegExp): boolean {
+    pattern.lastIndex = this.#at;
+    const isFound = pattern.test(this.#text);
+    if (isFound) this.#at = pattern.lastIndex;
+    return isFound;
+  }
+
+  #fault(reason: string): Fault {
+    return { reason, at: this.#at };
+  }
+}

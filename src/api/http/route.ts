@@ -1,0 +1,266 @@
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Static, TSchema } from "typebox";
+import { createKeyring, type Keyring } from "../../auth/keyring.ts";
+import {
+  type Administrator,
+  type Credentials,
+  findAdministrator,
+  findListenerPrincipal,
+  findPrincipal,
+  type ListenerPrincipal,
+  type Principal,
+} from "../../auth/principal.ts";
+import { keepsAnswer, type Operation } from "../../contract/operation.ts";
+import type { KeptAnswer } from "../../store/tenants/idempotency-keys.ts";
+import { type Page, sendPage } from "../documents/browser-page.ts";
+import type { ApiDeps } from "./app.ts";
+import { etagOf, hasAnswer } from "./etag.ts";
+import { type Answered, answerOnce, type Keep, onceRequestOf } from "./idempotency.ts";
+import { RequestLimits } from "./rate-limit.ts";
+import { compileRequest } from "./request-parts.ts";
+import { inRequestSpan } from "./request-span.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Name of the operation in logs and metrics. */
+    operation?: string;
+  }
+  interface FastifyRequest {
+    /** Who was admitted, for the handler and for the log line at the end; null: nobody, or nobody is asked. */
+    principal: Caller | null;
+  }
+}
+
+/** What route files add their routes to. */
+export interface Api {
+  server: FastifyInstance;
+  deps: ApiDeps;
+  keyring: Keyring;
+  limits: RequestLimits;
+  /** Every operation that has a route; the OpenAPI document and the 405 answers are made of it. */
+  registered: Operation[];
+}
+
+export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
+  server.decorateRequest("principal", null);
+  const keyring = createKeyring(deps.db, deps.logger, deps.settings.serviceSecret);
+  return { server, deps, keyring, limits: new RequestLimits(deps.settings.rateLimit, keyring), registered: [] };
+}
+
+/** One request of one operation, checked and normalised. */
+export interface Call<O extends Operation, P> {
+  principal: P;
+  params: Part<O["params"]>;
+  query: Part<O["query"]>;
+  body: Part<O["body"]>;
+  request: FastifyRequest;
+  /** Answers with the operation's other status: some of many things failed. */
+  answerPartly(): void;
+  /** Aborts when the client goes away. */
+  readonly signal: AbortSignal;
+  setCookie(text: string): void;
+  /** Begins an answer that the handler writes by itself, and ends; what it returns is not sent. */
+  takeOver(headers: Record<string, string>): ServerResponse;
+  /**
+   * For an operation registered with `keepsItself`: the row that keeps this answer for when the request is sent again,
+   * to be written together with its effect; null when it has no `Idempotency-Key`.
+   */
+  keep(body: Answer<O>): KeptAnswer | null;
+}
+
+type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;
+
+/** The answer's body, or nothing when the operation answers with an empty one. */
+type Answer<O extends Operation> = O["response"]["schema"] extends TSchema
+  ? Static<O["response"]["schema"]>
+  : O["response"]["schema"] extends null
+    ? Nothing
+    : unknown;
+
+/** What a function gives back that returns nothing. */
+type Nothing = ReturnType<() => void>;
+
+export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O>> | Answer<O>;
+
+/**
+ * An operation on things of a workspace. One that changes something and comes with an `Idempotency-Key` is run within a
+ * transaction (`Db.atomically`) that keeps its answer too, unless `keepsItself` says that the handler sees to that.
+ * `userOf`: whose things it works on, where that is not said by parameters, query and body alone; one user's answer is none
+ * to another's request.
+ */
+export function route<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, Principal>,
+  { keepsItself = false, userOf }: { keepsItself?: boolean; userOf?: UserOf } = {},
+): void {
+  const once = { keepsItself, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
+  register(api, operation, handler, {
+    admit: counted(api, (asked) => findPrincipal(api.keyring, asked, operation.role)),
+    ...(keepsAnswer(operation) && { once }),
+  });
+}
+
+type UserOf = (principal: Principal, request: FastifyRequest) => string;
+
+/** An operation that administers: on what the key reaches, without a workspace of its own. */
+export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
+  register(api, operation, handler, {
+    admit: counted(api, (asked) => findAdministrator(api.keyring, asked, operation)),
+    // Two keys of one organization may see different things: what one was answered is not for the other.
+    ...(keepsAnswer(operation) && { once: { keepsItself: false, scopeOf: ({ keyId }) => keyId } }),
+  });
+}
+
+/** A key may ask so often and no more. */
+function counted<P extends { keyId: string }>(api: Api, find: (asked: Credentials) => Promise<P>) {
+  return async (request: FastifyRequest) => {
+    const principal = await api.limits.admit(request, find);
+    api.limits.count(principal.keyId);
+    return principal;
+  };
+}
+
+/** An operation of the listener protocol; a data plane may ask as often as it must. */
+export function listenerRoute<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, ListenerPrincipal>,
+): void {
+  register(api, operation, handler, {
+    admit: (request) => api.limits.admit(request, (asked) => findListenerPrincipal(api.keyring, asked)),
+  });
+}
+
+/** The one operation that a token is for which is exchanged for a listener's key. */
+export function enrollmentRoute<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, ListenerPrincipal>,
+): void {
+  const find = (asked: Credentials) => findListenerPrincipal(api.keyring, asked, { isEnrolling: true });
+  register(api, operation, handler, { admit: (request) => api.limits.admit(request, find) });
+}
+
+/** An operation that needs no key. */
+export function openRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, null>): void {
+  register(api, operation, handler, { admit: async () => null });
+}
+
+/** An operation that answers a browser with a page. */
+export function pageRoute<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: (call: Call<O, null>) => Promise<Page> | Page,
+): void {
+  register(api, operation, handler as unknown as Handler<O, null>, { admit: async () => null });
+}
+
+type Caller = Principal | Administrator | ListenerPrincipal;
+
+/** Fields of the log line that say who asked. */
+export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?: string } {
+  const { principal } = request;
+  if (!principal) return {};
+  return "tenantId" in principal
+    ? { tenant_id: principal.tenantId, key_id: principal.keyId }
+    : { key_id: principal.keyId };
+}
+
+interface Rules<P> {
+  admit(request: FastifyRequest): Promise<P>;
+  /** Present when the operation takes an `Idempotency-Key`: keys of different scopes know nothing of each other. */
+  once?: {
+    keepsItself: boolean;
+    scopeOf(principal: P): string;
+    userOf?(principal: P, request: FastifyRequest): string;
+  };
+}
+
+function register<O extends Operation, P extends Caller | null>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, P>,
+  { admit, once: rules }: Rules<P>,
+): void {
+  const read = compileRequest(operation, api.deps.settings);
+  const { status, partly = status, schema, isPage = false } = operation.response;
+  api.registered.push(operation);
+  api.server.route({
+    method: operation.verb,
+    url: operation.path.replaceAll(/\{(\w+)\}/g, ":$1"),
+    config: { operation: operation.id },
+    // Before the body is read: who may not ask is not listened to.
+    onRequest: async (request) => {
+      request.principal = await admit(request);
+    },
+    handler: inRequestSpan(api.deps.traces, async (request, reply) => {
+      const principal = request.principal as P;
+      const parts = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
+      reply.code(status);
+      const answerPartly = () => void reply.code(partly);
+      const shared = { principal, ...parts, request, answerPartly };
+      const answer = (keep: Call<O, P>["keep"]) => handler(callOf({ ...shared, keep }, reply));
+      const written = (body: unknown) => textOf(operation, body, reply.statusCode);
+      const said = rules?.userOf === undefined ? parts : { ...parts, user: rules.userOf(principal, request) };
+      const once = rules && onceRequestOf(request, { scopeId: rules.scopeOf(principal), operation, parts: said });
+      if (once !== undefined) {
+        const act = async (keep: Keep) => written(await answer((body) => keep(written(body))));
+        const done = await answerOnce(api.deps, { once, keepsItself: rules?.keepsItself === true, act });
+        if (done.isRepeated) reply.header("idempotency-replayed", "true");
+        return send(request, reply, done.answer);
+      }
+      const body = await answer(() => null);
+      if (reply.sent) return reply;
+      if (isPage) return sendPage(reply, body as unknown as Page);
+      if (operation.hasEtag) return send(request, reply, written(body));
+      return schema === null ? reply.send() : body;
+    }),
+  });
+}
+
+function callOf<O extends Operation, P>(
+  parts: Omit<Call<O, P>, "signal" | "takeOver" | "setCookie">,
+  reply: FastifyReply,
+): Call<O, P> {
+  let signal: AbortSignal | undefined;
+  return {
+    ...parts,
+    setCookie(text) {
+      reply.header("set-cookie", text);
+    },
+    takeOver(headers) {
+      reply.hijack();
+      const all = { ...reply.getHeaders(), ...headers };
+      return reply.raw.writeHead(reply.statusCode, all as OutgoingHttpHeaders);
+    },
+    get signal() {
+      signal ??= signalOf(reply);
+      return signal;
+    },
+  };
+}
+
+/** The answer as it goes out, and is kept: equal answers are equal bytes. */
+function textOf({ response, hasEtag }: Operation, body: unknown, status: number): Answered {
+  const text = response.schema === null ? "" : JSON.stringify(body);
+  return { status, headers: hasEtag ? { etag: etagOf(text) } : {}, text };
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, { status, headers, text }: Answered): FastifyReply {
+  reply.code(status).headers(headers);
+  const isReading = request.method === "GET" || request.method === "HEAD";
+  if (isReading && headers["etag"] !== undefined && hasAnswer(request, headers["etag"])) return reply.code(304).send();
+  return text === "" ? reply.send() : reply.type("application/json; charset=utf-8").send(text);
+}
+
+function signalOf(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  const { raw } = reply;
+  if (raw.destroyed) controller.abort();
+  raw.once("close", () => {
+    if (!raw.writableEnded) controller.abort();
+  });
+  return controller.signal;
+}

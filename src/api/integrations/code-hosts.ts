@@ -1,0 +1,41 @@
+import type { Principal } from "../../auth/principal.ts";
+import { ApiError, errors } from "../../contract/error.ts";
+import type { OpenIntegration } from "../../integrations/git-access.ts";
+import { GitFailure } from "../../integrations/git-failure.ts";
+import type { GithubApp, GithubApps } from "../../integrations/github-app.ts";
+import { HostFailure } from "../../integrations/host-failure.ts";
+import { openIntegration } from "../../store/code-hosts/integrations.ts";
+import type { ApiDeps } from "../http/app.ts";
+
+/** @throws ApiError 400 when this server has none. */
+export async function neededApp(apps: GithubApps): Promise<GithubApp> {
+  const app = await apps.current();
+  if (app === null) throw errors.githubAppMissing();
+  return app;
+}
+
+/** What the workspace reads a repository with. @returns null without one; undefined for one that it does not have. */
+export async function integrationOf(
+  { db, sealer }: Pick<ApiDeps, "db" | "sealer">,
+  { tenantId }: Principal,
+  id: string | null,
+): Promise<OpenIntegration | null | undefined> {
+  if (id === null) return null;
+  const open = await openIntegration(db, sealer, { tenantId, id });
+  return open && { ...open.row, ...open.secrets, installationId: open.row.installation_id };
+}
+
+/**
+ * What a code host says to us, in our words.
+ * @throws ApiError 502 `codeHostFailed` where it did not answer, or refused.
+ */
+export async function askHost<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (error instanceof ApiError) throw error;
+    if (error instanceof HostFailure || error instanceof GitFailure) throw errors.codeHostFailed(error.message);
+    if (error instanceof DOMException) throw errors.codeHostFailed("It took too long.");
+    throw error;
+  }
+}

@@ -1,0 +1,64 @@
+import type { Static } from "typebox";
+import { errors } from "../../contract/error.ts";
+import {
+  type PreviewSettings,
+  type PreviewSettingsInput,
+  previewDefaults,
+} from "../../contract/integrations/git-settings.ts";
+import { operations } from "../../contract/operations.ts";
+import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { checkPatterns } from "../../domain/path-filter.ts";
+import { readFollowed } from "../../store/code-hosts/branch-watches.ts";
+import { changeGitSettings, findGitSettings, noGitSettings } from "../../store/code-hosts/git-settings.ts";
+import { openIntegration } from "../../store/code-hosts/integrations.ts";
+import { readDeployment } from "../deployments/deployment-routes.ts";
+import { type Api, route } from "../http/route.ts";
+
+/** What a deployment does with pushes and pull requests. */
+export function addGitSettingsRoutes(api: Api): void {
+  const { db, sealer } = api.deps;
+
+  route(api, operations.getGitSettings, async ({ principal, params }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    return shown(id);
+  });
+
+  route(api, operations.patchGitSettings, async ({ principal, params, body }) => {
+    const row = await readDeployment(db, principal, params.deployment_id);
+    const { id, source, status, is_preview: isPreview } = row;
+    if (isBeingDeleted(status)) throw errors.beingDeleted(id);
+    if (source !== "github") throw errors.fieldNotApplicable("git settings", source);
+    if (isPreview && body.preview) throw errors.invalidField("preview", "cannot be set for a preview.");
+    if (body.preview && !(await hasApp(principal.tenantId, row.source_config.integration_id))) {
+      throw errors.invalidField("preview", "needs an 'integration_id' of the GitHub App in the deployment.");
+    }
+    checkPatterns("include_paths", body.include_paths ?? null);
+    checkPatterns("exclude_paths", body.exclude_paths ?? null);
+    const { preview: known } = (await findGitSettings(db, id)) ?? noGitSettings;
+    const { include_paths, exclude_paths, preview: sent } = body;
+    const preview = sent == null ? sent : { ...previewDefaults, ...known, ...said(sent) };
+    const change = {
+      ...(include_paths !== undefined && { include_paths }),
+      ...(exclude_paths !== undefined && { exclude_paths }),
+      ...(preview !== undefined && { preview }),
+    };
+    await changeGitSettings(db, { id, tenantId: principal.tenantId, actor: principal.actor }, change);
+    return shown(id);
+  });
+
+  const shown = async (id: string) => ({
+    ...((await findGitSettings(db, id)) ?? noGitSettings),
+    followed: await readFollowed(db, id),
+  });
+
+  /** Whoever may not read the integration of his deployment could not have named it. */
+  async function hasApp(tenantId: string, id: string | null): Promise<boolean> {
+    const open = id === null ? undefined : await openIntegration(db, sealer, { tenantId, id });
+    return open?.row.installation_id != null;
+  }
+}
+
+/** null and absent say nothing. */
+function said(sent: Static<typeof PreviewSettingsInput>): Partial<PreviewSettings> {
+  return Object.fromEntries(Object.entries(sent).filter(([, value]) => value != null));
+}

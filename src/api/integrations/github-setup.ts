@@ -1,0 +1,107 @@
+import type { GithubApp, Installation } from "../../integrations/github-app.ts";
+import { HostFailure } from "../../integrations/host-failure.ts";
+import { newWebhookSecret } from "../../integrations/webhook-signature.ts";
+import { type TakenLink, takeInstallationLink } from "../../store/code-hosts/installation-links.ts";
+import { createIntegration, isInstallationTaken, noSecrets } from "../../store/code-hosts/integrations.ts";
+import { createPickerSession } from "../../store/code-hosts/picker-sessions.ts";
+import { explain } from "../../telemetry/log.ts";
+import type { Page } from "../documents/browser-page.ts";
+import type { ApiDeps } from "../http/app.ts";
+
+/** Where GitHub sends whoever has installed the App: whose workspace it is for says the state, and only that. */
+export async function finishInstallation(
+  deps: ApiDeps,
+  query: { state: string; installation_id?: number; setup_action?: string; code?: string },
+  signal: AbortSignal,
+): Promise<Page> {
+  const { db, sealer, logger } = deps;
+  if (query.setup_action === "request") {
+    return pageOf("Asked", [
+      "An owner of the organization has been asked to approve it. Use the link again afterwards.",
+    ]);
+  }
+  const github = await deps.github.current();
+  const isSignIn = query.installation_id === undefined && query.code !== undefined && query.setup_action === undefined;
+  if (github === null || (query.installation_id === undefined && !isSignIn)) {
+    return refused("GitHub has not named an installation.");
+  }
+  const link = await takeInstallationLink(db, query.state);
+  if (link === undefined) return refused(unusable);
+  try {
+    if (query.installation_id === undefined) return await openPicker(deps, github, link, query.code ?? "", signal);
+    const installation = await github.readInstallation(query.installation_id, signal);
+    const problem = await ownershipProblem(deps, github, { installation, link, code: query.code ?? null }, signal);
+    if (problem !== null) return refused(problem);
+    const row = await createIntegration(db, sealer, link, appIntegration(github, installation));
+    const lines = [`The repositories of ${row.name} can be deployed now.`, done];
+    return { ...pageOf("Installed", lines), ...(link.returnTo !== null && { back: link.returnTo }) };
+  } catch (error) {
+    if (!(error instanceof HostFailure)) throw error;
+    logger.warn({ error: explain(error) }, "an installation could not be read");
+    return refused(error.message);
+  }
+}
+
+/** Who has signed in at GitHub chooses among the installations that he can use, with a key of the link's workspace. */
+async function openPicker(
+  { db, settings }: ApiDeps,
+  github: GithubApp,
+  link: TakenLink,
+  code: string,
+  signal: AbortSignal,
+): Promise<Page> {
+  const usable = await github.installationsOfUser(code, signal);
+  const id = await createPickerSession(db, link, usable);
+  return {
+    ...pageOf("Choose", ["Choose which of your accounts the workspace may deploy from."]),
+    back: `${settings.ownUrl().replace(/\/+$/, "")}/host/integrations?${new URLSearchParams({ picker_session: id })}`,
+    facts: [
+      ["Or by command", `pierhead integrations pick ${id}`],
+      ...usable.map((one) => ["Account", `${one.account}, installation ${one.id}`] as const),
+    ],
+  };
+}
+
+/**
+ * The id in the address is only what a browser says: anybody could name somebody else's installation. The App's own
+ * sign-in proves it where the operator has set it up. Elsewhere the installation must be new: younger than the link, and
+ * nobody else's yet.
+ */
+async function ownershipProblem(
+  { db, settings }: ApiDeps,
+  github: GithubApp,
+  { installation, link, code }: { installation: Installation; link: TakenLink; code: string | null },
+  signal: AbortSignal,
+): Promise<string | null> {
+  if (github.provesOwners) {
+    const usable = code === null ? [] : await github.installationsOfUser(code, signal);
+    return usable.some(({ id }) => id === installation.id)
+      ? null
+      : "You have no access to this installation at GitHub.";
+  }
+  if (settings.mode === "cloud") return "The operator has not set PIERHEAD_GITHUB_CLIENT_ID, which proves whose it is.";
+  const isNew = installation.createdAt.getTime() >= link.createdAt.getTime() - clockSkewMs;
+  if (isNew && !(await isInstallationTaken(db, installation.id))) return null;
+  return "The App was installed there before. An operator attaches it: pierhead integrations attach.";
+}
+
+/** GitHub's clock counts whole seconds, and may not be ours. */
+const clockSkewMs = 60_000;
+
+/** An installation as an integration of a workspace. */
+export function appIntegration(github: GithubApp, installation: Installation) {
+  return {
+    host: "github",
+    name: installation.account,
+    installation_id: installation.id,
+    url: `${github.webUrl}/${installation.account}`,
+    username: null,
+    secrets: { ...noSecrets, webhookSecret: newWebhookSecret("github") },
+  } as const;
+}
+
+const unusable =
+  "This link was used before, is older than an hour, or its maker is no admin of the workspace any more. Make another one.";
+const done = "You can close this window and go back to where you came from.";
+const pageOf = (title: string, lines: string[]): Page => ({ status: 200, title, lines });
+const refused = (line: string): Page => ({ status: 400, title: "Not installed", lines: [line] });

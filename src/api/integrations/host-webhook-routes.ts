@@ -1,0 +1,51 @@
+import { createHash } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { errors } from "../../contract/error.ts";
+import type { CodeHost } from "../../contract/integrations/integration.ts";
+import { operations } from "../../contract/operations.ts";
+import { repositoryKey } from "../../domain/repository-key.ts";
+import { readHostEvents } from "../../integrations/webhook-event.ts";
+import { deliveryIdOf, isSigned } from "../../integrations/webhook-signature.ts";
+import { type HostMessage, hearHost } from "../../store/code-hosts/branch-watches.ts";
+import { openIntegration } from "../../store/code-hosts/integrations.ts";
+import { type Api, openRoute } from "../http/route.ts";
+
+/**
+ * What code hosts tell. A message that proves where it comes from makes looks due, and that is all it does: what is
+ * deployed is what the branch holds when it is looked at. So an answer takes two small statements, however much follows.
+ */
+export function addHostWebhookRoutes(api: Api): void {
+  const { db, sealer, github } = api.deps;
+
+  openRoute(api, operations.receiveGithubWebhook, async ({ request }) => {
+    const secret = (await github.current())?.webhookSecret ?? "";
+    return receive(request, { host: "github", secret, scope: "app", integration: null });
+  });
+
+  openRoute(api, operations.receiveHostWebhook, async ({ params, request }) => {
+    const open = await openIntegration(db, sealer, { tenantId: null, id: params.integration_id });
+    if (open === undefined || open.row.installation_id !== null) throw errors.webhookUnsigned();
+    const { id, tenant_id: tenantId, host } = open.row;
+    return receive(request, { host, secret: open.secrets.webhookSecret, scope: id, integration: { tenantId, id } });
+  });
+
+  async function receive(
+    request: FastifyRequest,
+    sender: { host: CodeHost; secret: string; scope: string; integration: HostMessage["integration"] },
+  ) {
+    const { host, secret, scope, integration } = sender;
+    const body = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
+    if (!isSigned(host, request.headers, body, secret)) throw errors.webhookUnsigned();
+    const events = readHostEvents(host, request.headers, body).map(({ urls, branch, commitSha }) => ({
+      repoKeys: urls.map(repositoryKey).filter((key) => key !== null),
+      ...{ branch, commitSha },
+    }));
+    if (events.length === 0) return { status: "ignored" as const };
+    // Most hosts sign the content alone: the same content under another name is the same message.
+    const id = deliveryIdOf(request.headers);
+    const names = [`${scope}/content/${createHash("sha256").update(body).digest("hex")}`];
+    if (id !== null) names.push(`${scope}/id/${id}`);
+    const looks = await hearHost(db, { names, events, integration });
+    return { status: looks === undefined ? ("repeated" as const) : ("accepted" as const) };
+  }
+}

@@ -1,0 +1,42 @@
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import { createInstallationLink } from "../../store/code-hosts/installation-links.ts";
+import { createIntegration } from "../../store/code-hosts/integrations.ts";
+import { endPickerSession, findPickerSession } from "../../store/code-hosts/picker-sessions.ts";
+import { type Api, route } from "../http/route.ts";
+import { askHost, neededApp } from "./code-hosts.ts";
+import { appIntegration } from "./github-setup.ts";
+
+/** Which of the installations that somebody can use the workspace is to have (contract 3.6). */
+export function addPickerRoutes(api: Api): void {
+  const { db, sealer, github, settings } = api.deps;
+
+  /** @throws ApiError 404, for another workspace's as for an unknown one. */
+  const find = async (tenantId: string, id: string) => {
+    const session = await findPickerSession(db, tenantId, id);
+    if (session === undefined) throw errors.pickerSessionNotFound();
+    return session;
+  };
+
+  route(api, operations.getPickerSession, ({ principal, params }) => find(principal.tenantId, params.session_id));
+
+  route(api, operations.selectInstallation, async ({ principal, params, body, signal }) => {
+    const { installs, return_to: returnTo } = await find(principal.tenantId, params.session_id);
+    const app = await neededApp(github);
+    const end = async () => {
+      if (!(await endPickerSession(db, principal.tenantId, params.session_id))) throw errors.pickerSessionNotFound();
+    };
+    if (body.action === "INSTALL_NEW") {
+      const page = await askHost(() => app.installUrl(signal));
+      await end();
+      const state = await createInstallationLink(db, principal, returnTo);
+      return { redirect_url: `${page}?${new URLSearchParams({ state })}` };
+    }
+    const chosen = installs.find(({ installation_id }) => installation_id === body.installation_id);
+    if (chosen === undefined) throw errors.invalidField("installation_id", "must be one of the session's installs.");
+    const installation = await askHost(() => app.readInstallation(chosen.installation_id, signal));
+    await end();
+    await createIntegration(db, sealer, principal, appIntegration(app, installation));
+    return { redirect_url: returnTo ?? `${settings.ownUrl().replace(/\/+$/, "")}/host/integrations` };
+  });
+}

@@ -1,0 +1,185 @@
+import type { FastifyRequest } from "fastify";
+import { mintApiKey } from "../../auth/api-key.ts";
+import { findListenerPrincipal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import { type DesiredPage, epochHeader, type ListenerFacts } from "../../contract/listeners/assignment.ts";
+import { operations } from "../../contract/operations.ts";
+import { listenerHeartbeatMs, listenerKeyGraceMs, listenerLeaseMs } from "../../domain/limits.ts";
+import { compareInventory, readDesired } from "../../store/data-plane/assignments.ts";
+import {
+  checkEpoch,
+  closeListenerSession,
+  openListenerSession,
+  readListenerOrders,
+  readListenerVersion,
+  renewListenerSession,
+} from "../../store/data-plane/listener-sessions.ts";
+import { addMetricSamples } from "../../store/data-plane/metric-minutes.ts";
+import { storeReports } from "../../store/data-plane/observations.ts";
+import { enrollListener } from "../../store/data-plane/workspace-listeners.ts";
+import { appendReplicaLog } from "../../store/logs/log-entries.ts";
+import { findSecretSet } from "../../store/secrets/secrets.ts";
+import { tracingEnvironment } from "../deployments/langsmith-projects.ts";
+import { credentialsOf } from "../http/authenticate.ts";
+import { type Api, enrollmentRoute, listenerRoute } from "../http/route.ts";
+import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
+import { DesiredBell } from "./assignment-notifier.ts";
+import { type DesiredSource, streamDesired } from "./assignment-stream.ts";
+
+const protocolsSpoken = [1];
+
+/** One page of assignments: 500 of about 2 KiB are 1 MiB. */
+const pageMax = 500;
+
+/** `/dp/v1`: what a data plane asks and reports (contract/assignment.ts). Each call but the first is fenced by its epoch. */
+export function addListenerProtocol(api: Api): void {
+  addSessionRoutes(api);
+  addDesiredRoutes(api);
+  addReportRoutes(api);
+}
+
+function addSessionRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  enrollmentRoute(api, operations.enrollListener, async ({ principal }) => {
+    const { listenerId, keyId, actor } = principal;
+    const key = mintApiKey();
+    await enrollListener(db, { tokenId: keyId, actor }, { key, graceMs: listenerKeyGraceMs });
+    api.keyring.forget();
+    return { listener_id: listenerId, listener_key: key.key };
+  });
+
+  listenerRoute(api, operations.openListenerSession, async ({ principal, body }) => {
+    if (!body.protocols.some((one) => protocolsSpoken.includes(one))) throw errors.protocolUnknown(protocolsSpoken);
+    const session = await openListenerSession(db, principal.listenerId, {
+      instanceId: body.instance_id,
+      version: body.version,
+      facts: factsOf(body),
+      leaseMs: listenerLeaseMs,
+    });
+    return {
+      session_id: session.sessionId,
+      listener_id: session.listenerId,
+      epoch: session.epoch,
+      protocol: 1,
+      heartbeat_s: listenerHeartbeatMs / 1_000,
+      lease_ttl_s: listenerLeaseMs / 1_000,
+    };
+  });
+
+  listenerRoute(api, operations.closeListenerSession, async ({ principal, request }) => {
+    await closeListenerSession(db, sessionOf(principal, request));
+    return undefined;
+  });
+
+  listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
+    const session = sessionOf(principal, request);
+    await renewListenerSession(db, session, listenerLeaseMs);
+    const orders = await readListenerOrders(db, session.listenerId);
+    return { ...orders, key_ends_at: principal.keyEndsAt?.toISOString() ?? null };
+  });
+}
+
+function addDesiredRoutes(api: Api): void {
+  const { db, sealer } = api.deps;
+  const bell = new DesiredBell(db);
+
+  listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal, takeOver }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    // A cursor from the future: this database was restored from a copy that is older than the listener's memory.
+    if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
+    const { listenerId } = session;
+    // Who was let in waits for long: a key that has ended meanwhile is told nothing more, and keeps no session alive.
+    const checkKey = () => findListenerPrincipal(api.keyring, credentialsOf(request.headers));
+    const read = async (after: number) => {
+      const page = await readDesired(db, listenerId, { after, limit: pageMax });
+      await checkKey();
+      return page;
+    };
+    const wait: DesiredSource["wait"] = (after, maxMs) => bell.wait({ listenerId, after }, signal, maxMs);
+    if (!wantsStream(request)) return waitForDesired({ read, wait }, query, signal);
+    const renew = async (after: number) => {
+      await checkKey();
+      if (after > (await renewListenerSession(db, session, listenerLeaseMs))) throw errors.desiredGone();
+    };
+    const source: DesiredSource = { read, wait, renew };
+    await streamDesired(takeOver(streamHeaders), source, { after: query.after, signal });
+    return { items: [], rv: query.after, more: false };
+  });
+
+  listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query }) => {
+    const session = sessionOf(principal, request);
+    const { listenerId } = session;
+    const key = { listenerId, deploymentId: params.deployment_id, secretSetId: query.secret_set_id };
+    const [, found] = await Promise.all([checkEpoch(db, session), findSecretSet(db, sealer, key)]);
+    if (found === undefined) throw errors.secretSetNotFound(query.secret_set_id);
+    const { tenantId, values } = found;
+    const injected = await api.deps.databaseEnvironment({ id: params.deployment_id, tenantId }, values);
+    const tracing = await tracingEnvironment(api.deps, params.deployment_id, values);
+    return { values: { ...values, ...tracing, ...injected } };
+  });
+
+  listenerRoute(api, operations.compareInventory, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    const { unknown, isBehind, isAhead } = await compareInventory(db, session.listenerId, body.items);
+    if (isAhead) throw errors.desiredGone();
+    return { unknown, is_behind: isBehind };
+  });
+}
+
+function addReportRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    await storeReports(db, session, body.reports);
+    return undefined;
+  });
+
+  listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body, signal }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    await appendReplicaLog(db, { listenerId: session.listenerId, lines: body.lines, signal });
+    return undefined;
+  });
+
+  listenerRoute(api, operations.sendMetrics, async ({ principal, request, body }) => {
+    await addMetricSamples(db, sessionOf(principal, request), body.samples);
+    return undefined;
+  });
+}
+
+/** A page at once when there is news, else when there is, else an empty one when the wait is over. */
+async function waitForDesired(
+  source: Pick<DesiredSource, "read" | "wait">,
+  query: { after: number; wait: number },
+  signal: AbortSignal,
+): Promise<DesiredPage> {
+  const end = performance.now() + query.wait * 1_000;
+  for (;;) {
+    const wake = source.wait(query.after, Math.max(0, end - performance.now()));
+    const page = await source.read(query.after).catch((error: unknown) => {
+      wake.cancel();
+      throw error;
+    });
+    if (page.items.length > 0 || performance.now() >= end || signal.aborted) {
+      wake.cancel();
+      return page;
+    }
+    await wake.came;
+  }
+}
+
+function factsOf({ agents_url, capabilities, engine_version }: ListenerFacts): ListenerFacts {
+  return JSON.parse(JSON.stringify({ agents_url, capabilities, engine_version }));
+}
+
+/** A call without a readable epoch is as stale as one with an old one. */
+function sessionOf(principal: { listenerId: string }, request: FastifyRequest): { listenerId: string; epoch: number } {
+  const epoch = Number(request.headers[epochHeader]);
+  if (!Number.isSafeInteger(epoch)) throw errors.staleEpoch();
+  return { listenerId: principal.listenerId, epoch };
+}

@@ -1,0 +1,126 @@
+import { Type } from "typebox";
+import { checkStill, type Principal } from "../../auth/principal.ts";
+import { ApiError, errors } from "../../contract/error.ts";
+import { type EventPage, lastEventIdHeader } from "../../contract/logs/event.ts";
+import type { LogType } from "../../contract/logs/log.ts";
+import { operations } from "../../contract/operations.ts";
+import { eventStreamsMax } from "../../domain/limits.ts";
+import { type EventFilter, isForgotten, readEvents, readEventsBack } from "../../store/events/events.ts";
+import { readDeployment } from "../deployments/deployment-routes.ts";
+import { eventOf } from "../deployments/present.ts";
+import { credentialsOf } from "../http/authenticate.ts";
+import { EventStream, type Watched } from "../http/event-stream.ts";
+import { type Api, type Call, route } from "../http/route.ts";
+import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
+import { compileValidator } from "../validation/validate.ts";
+
+type ListCall = Call<typeof operations.listEvents, Principal>;
+type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
+
+/** What happens: as pages of what is kept, and as a stream (docs/guides/events.md). */
+export function addEventRoutes(api: Api): void {
+  const { db } = api.deps;
+  const streams = { open: 0 };
+
+  route(api, operations.listEvents, async (call) => {
+    const { principal, query } = call;
+    const filter = {
+      tenantId: principal.tenantId,
+      deploymentIds: query.deployment_ids ?? null,
+      types: query.types ?? null,
+    };
+    if (!wantsStream(call.request)) return readPage(api, filter, query);
+    const { after } = placeOf(call, []);
+    return stream(api, streams, call, { ...filter, after, logs: [], endsWithDeployment: false });
+  });
+
+  route(api, operations.listDeploymentEvents, async (call) => {
+    const { principal, params, query } = call;
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    const filter = { tenantId: principal.tenantId, deploymentIds: [id], types: query.types ?? null };
+    if (!wantsStream(call.request)) return readPage(api, filter, query);
+    const kinds = logKinds.filter((kind) => query.logs?.includes(kind));
+    const { after, logIds } = placeOf(call, kinds);
+    const known = query.logs_after === undefined ? null : Number(query.logs_after);
+    const logs = kinds.map((kind, index) => ({ kind, after: logIds?.[index] ?? known }));
+    return stream(api, streams, call, { ...filter, after, logs, endsWithDeployment: true });
+  });
+}
+
+/** The order in which a place names them. */
+const logKinds: readonly LogType[] = ["build", "deploy"];
+
+/** @throws ApiError 410 `eventsForgotten` */
+async function readPage(
+  { deps: { db, events } }: Api,
+  filter: EventFilter,
+  query: { after?: string; order: "asc" | "desc"; limit: number },
+): Promise<EventPage> {
+  const after = query.after === undefined ? null : Number(query.after.split(".")[0]);
+  const { limit } = query;
+  if (query.order === "desc") {
+    const rows = await readEventsBack(db, filter, { before: after ?? Number.MAX_SAFE_INTEGER, limit });
+    return { events: rows.map(eventOf), position: String(rows.at(-1)?.id ?? after ?? 0) };
+  }
+  if (after !== null && (await isForgotten(db, after))) throw errors.eventsForgotten();
+  // Above it something may still be committed that belongs before: who goes on from there must not miss it.
+  const upTo = await events.settled();
+  const rows = await readEvents(db, filter, { after: after ?? 0, upTo, limit });
+  const last = rows.length === limit ? rows.at(-1)?.id : Math.max(upTo, after ?? 0);
+  return { events: rows.map(eventOf), position: String(last) };
+}
+
+/**
+ * Serves a stream to its end.
+ * @throws ApiError 503 when this server holds too many of them, or stops.
+ */
+async function stream(
+  { deps, keyring }: Api,
+  streams: { open: number },
+  { request, principal, takeOver }: ListCall | DeploymentCall,
+  watched: Watched,
+): Promise<EventPage> {
+  if (streams.open >= eventStreamsMax) throw errors.unavailable("This server holds as many streams as it can.", 5);
+  const credentials = credentialsOf(request.headers);
+  const isAllowed = async () => {
+    try {
+      await checkStill(keyring, credentials, "reader", principal);
+      return true;
+    } catch (error) {
+      // While the database is away nobody can be asked.
+      return !(error instanceof ApiError);
+    }
+  };
+  const { db, logger, events: feed } = deps;
+  const { streamHeartbeatMs: heartbeatMs } = deps.settings;
+  const made = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, watched);
+  // Counted from here: of many that ask at once, as after a restart, none may pass while the others are being opened.
+  streams.open += 1;
+  deps.metrics.eventStreams.set(streams.open);
+  try {
+    const first = await made.open();
+    await made.run(takeOver(streamHeaders), first);
+  } finally {
+    streams.open -= 1;
+    deps.metrics.eventStreams.set(streams.open);
+  }
+  return { events: [], position: "" };
+}
+
+/**
+ * Where to go on from: the header, which a browser sends by itself when it comes back, or the query.
+ * @throws ApiError 422 for what no answer gave out.
+ */
+function placeOf({ request, query }: ListCall | DeploymentCall, kinds: readonly LogType[]) {
+  const header = request.headers["last-event-id"];
+  if (header !== undefined && header !== "") {
+    const { problems } = readHeader({ "last-event-id": [String(header)] });
+    if (problems.length > 0) throw errors.invalidRequest(problems);
+  }
+  const text = header ? String(header) : query.after;
+  if (text === undefined) return { after: null, logIds: undefined };
+  const [after = 0, ...logIds] = text.split(".").map(Number);
+  return { after, logIds: logIds.length === kinds.length ? logIds : undefined };
+}
+
+const readHeader = compileValidator(Type.Object({ "last-event-id": lastEventIdHeader }), "header");

@@ -1,0 +1,198 @@
+import type { Principal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import { type LogLevel, type LogPage, logPageSizeDefault, type ReadLogsBody } from "../../contract/logs/log.ts";
+import { operations } from "../../contract/operations.ts";
+import { isFinal } from "../../domain/revision-status.ts";
+import type { Db } from "../../store/engine/database.ts";
+import { type LogEntryRow, type LogFilter, readLogEntries } from "../../store/logs/log-entries.ts";
+import type { RevisionRow } from "../../store/revisions/revisions.ts";
+import { readDeployment } from "../deployments/deployment-routes.ts";
+import { logEntryOf } from "../deployments/present.ts";
+import { type Api, type Call, route } from "../http/route.ts";
+import { readRevision } from "../revisions/revision-routes.ts";
+
+/** Logs under every address that clients know: G1 to G5 (contract 3.4). */
+export function addLogRoutes(api: Api): void {
+  const { db } = api.deps;
+
+  route(api, operations.getRevisionLogs, async ({ principal, params, query }) => {
+    const revision = await readRevision(db, principal, params);
+    return readPage(db, streamOf(db, revision, query.type), { ...query, cursor: query.offset });
+  });
+
+  route(api, operations.getDeploymentLogs, async ({ principal, params, query }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    return readPage(db, wholeStream(id, query.type), { ...query, cursor: query.offset });
+  });
+
+  route(api, operations.listDeploymentLogs, async ({ principal, query }) => {
+    const kind = query.log_type === "BUILD" ? "build" : "deploy";
+    const stream = await namedStream(db, principal, query, kind);
+    const wish = { ...query, order: query.sort_order, limit: query.page_size };
+    const { logs, next_offset } = await readPage(db, stream, wish);
+    return { items: logs, next_cursor: next_offset };
+  });
+
+  const ofRevision = async (call: Call<typeof operations.readBuildLogs, Principal>, kind: Kind) => {
+    const revision = await readRevision(db, call.principal, call.params);
+    return readPage(db, streamOf(db, revision, kind), wishOf(call.body));
+  };
+  route(api, operations.readBuildLogs, (call) => ofRevision(call, "build"));
+  route(api, operations.readRevisionDeployLogs, (call) => ofRevision(call, "deploy"));
+  route(api, operations.readDeployLogs, async ({ principal, params, body }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    return readPage(db, wholeStream(id, "deploy"), wishOf(body));
+  });
+}
+
+type Kind = LogFilter["kind"];
+
+/** What is read: the log of one revision, or of all of a deployment. */
+interface Stream {
+  deploymentId: string;
+  revisionId: string | null;
+  kind: Kind;
+  /** No line will be added any more. */
+  hasEnded: boolean;
+}
+
+function streamOf(db: Db, revision: RevisionRow, kind: Kind): Stream {
+  const { deployment_id: deploymentId, id: revisionId } = revision;
+  return { deploymentId, revisionId, kind, hasEnded: hasEnded(revision, kind, db.now()) };
+}
+
+/** The next revision may write into it at any time. */
+const wholeStream = (deploymentId: string, kind: Kind): Stream => ({
+  deploymentId,
+  revisionId: null,
+  kind,
+  hasEnded: false,
+});
+
+async function namedStream(
+  db: Db,
+  principal: Principal,
+  named: { deployment_id: string; revision_id?: string },
+  kind: Kind,
+): Promise<Stream> {
+  const { deployment_id, revision_id } = named;
+  if (revision_id === undefined) return wholeStream((await readDeployment(db, principal, deployment_id)).id, kind);
+  return streamOf(db, await readRevision(db, principal, { deployment_id, revision_id }), kind);
+}
+
+/** A build's lines are stored before the revision moves on; replicas write as long as they run, and a little longer. */
+function hasEnded({ status, status_since: since }: RevisionRow, kind: Kind, now: Date): boolean {
+  if (kind === "build") return isFinal(status) || status === "AWAITING_DEPLOY" || status === "DEPLOYING";
+  return isFinal(status) && status !== "DEPLOYED" && now.getTime() - since.getTime() > lastLinesMs;
+}
+
+/** Lines of a failed replica arrive in batches after the report of its end. */
+const lastLinesMs = 60_000;
+
+interface Wish {
+  order: "asc" | "desc";
+  limit: number;
+  cursor?: string | undefined;
+  level?: LogLevel | undefined;
+  query?: string | undefined;
+  run_id?: string | undefined;
+  start_time?: string | undefined;
+  end_time?: string | undefined;
+  /** May be asked by who follows by time alone. */
+  mayFollowByTime?: boolean;
+}
+
+/** In a body null is as good as absent. */
+function wishOf(body: ReadLogsBody): Wish {
+  return {
+    order: body.order ?? "asc",
+    limit: body.limit ?? logPageSizeDefault,
+    cursor: body.offset ?? undefined,
+    level: body.level ?? undefined,
+    query: body.query ?? undefined,
+    start_time: body.start_time ?? undefined,
+    end_time: body.end_time ?? undefined,
+    mayFollowByTime: true,
+  };
+}
+
+/** @throws ApiError 400 `invalidLogCursor` */
+async function readPage(db: Db, stream: Stream, wish: Wish): Promise<LogPage> {
+  const filter: LogFilter = {
+    deploymentId: stream.deploymentId,
+    revisionId: stream.revisionId,
+    kind: stream.kind,
+    order: wish.order,
+    limit: wish.limit,
+    afterId: idOf(wish.cursor),
+    levelMin: wish.level ?? null,
+    query: wish.query || null,
+    runId: wish.run_id || null,
+    startAt: timeOf(wish.start_time),
+    endAt: timeOf(wish.end_time),
+  };
+  const page = await readEntries(db, filter, wish.mayFollowByTime === true);
+  return { logs: page.rows.map((row) => logEntryOf(row, stream.kind)), next_offset: nextOffset(page, stream, wish) };
+}
+
+interface Entries {
+  rows: LogEntryRow[];
+  /** Behind it there may be more; undefined: nothing was found. */
+  last: LogEntryRow | undefined;
+  isFull: boolean;
+}
+
+async function readEntries(db: Db, filter: LogFilter, mayFollowByTime: boolean): Promise<Entries> {
+  const { startAt, afterId, order, limit } = filter;
+  const rows = await readLogEntries(db, filter);
+  const isFull = rows.length === limit;
+  const isByTime = mayFollowByTime && startAt !== null && afterId === null && order === "asc";
+  if (isFull && isByTime) return readSince(db, filter, startAt);
+  return { rows, last: rows.at(-1), isFull };
+}
+
+/** Lines of one moment that are given beside a page's own at most. */
+const atOnceMax = 2_000;
+
+/**
+ * Public command-line clients follow a log by the time of the last line that they were given, and know of no other place. What was
+ * written at once has one time: where that is more than a page, they would be given the same page for ever. So a page does
+ * not end among lines of one moment, and those of the moment it starts with, which they have mostly seen, take no place on it.
+ */
+async function readSince(db: Db, filter: LogFilter, startAt: Date): Promise<Entries> {
+  const nextMoment = new Date(startAt.getTime() + 1);
+  const endAt = filter.endAt !== null && filter.endAt < nextMoment ? filter.endAt : nextMoment;
+  const first = await readLogEntries(db, { ...filter, order: "desc", limit: atOnceMax, endAt });
+  const later = await readLogEntries(db, { ...filter, startAt: nextMoment });
+  const isFull = later.length === filter.limit;
+  if (isFull) later.push(...(await restOfMoment(db, filter, later.at(-1) as LogEntryRow)));
+  const all = [...first, ...later].sort((a, b) => a.id - b.id);
+  const last = isFull ? later.at(-1) : all.at(-1);
+  // What is behind the last one comes with the page behind it.
+  return { rows: all.filter(({ id }) => id <= (last?.id ?? 0)), last, isFull };
+}
+
+async function restOfMoment(db: Db, filter: LogFilter, { id, logged_at: moment }: LogEntryRow): Promise<LogEntryRow[]> {
+  const rows = await readLogEntries(db, { ...filter, afterId: id, limit: atOnceMax });
+  const end = rows.findIndex((row) => row.logged_at.getTime() !== moment.getTime());
+  return end < 0 ? rows : rows.slice(0, end);
+}
+
+/**
+ * Where to read on. Upwards in a log that still grows there is always a place, the one behind the last line read: clients
+ * take null for "start again" and would print everything twice.
+ */
+function nextOffset({ last, isFull }: Entries, stream: Stream, { order, cursor }: Wish): string | null {
+  const mayHaveMore = isFull || (order === "asc" && !stream.hasEnded);
+  if (!mayHaveMore) return null;
+  return last?.id.toString() ?? cursor ?? "0";
+}
+
+function idOf(cursor: string | undefined): number | null {
+  if (!cursor) return null;
+  // Ids stay far below 2^53; a longer number was never given out.
+  if (!/^\d{1,15}$/.test(cursor)) throw errors.invalidLogCursor();
+  return Number(cursor);
+}
+
+const timeOf = (text: string | undefined) => (text === undefined ? null : new Date(text));

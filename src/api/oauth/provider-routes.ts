@@ -1,0 +1,164 @@
+import { randomUUID } from "node:crypto";
+import type { OAuthDeps } from "../../auth/oauth/deps.ts";
+import { discoverMcpProvider } from "../../auth/oauth/discover-mcp.ts";
+import { revokeTokens } from "../../auth/oauth/drop-tokens.ts";
+import { changedProviderSettings, checkProviderId, newProviderSettings } from "../../auth/oauth/provider-settings.ts";
+import { reaches } from "../../auth/permissions.ts";
+import type { Principal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import type { DiscoverMcpProvider, OAuthProvider } from "../../contract/oauth/oauth-provider.ts";
+import { operations } from "../../contract/operations.ts";
+import { oauthPresets } from "../../domain/oauth-presets.ts";
+import type { Db } from "../../store/engine/database.ts";
+import {
+  changeProvider,
+  deleteProvider,
+  draftProvider,
+  findProvider,
+  insertProvider,
+  listProviders,
+  type ProviderRow,
+} from "../../store/oauth/oauth-providers.ts";
+import { listTokensOfProvider } from "../../store/oauth/oauth-tokens.ts";
+import { listWorkspaces } from "../../store/tenants/tenants.ts";
+import type { ApiDeps } from "../http/app.ts";
+import { type Api, route } from "../http/route.ts";
+import { callbackUrlOf } from "./callback-url.ts";
+
+/** OAuth providers of an organization (contract 9.1, 9.2). */
+export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
+  const { db, sealer, settings } = api.deps;
+  const shown = (row: ProviderRow) => providerOf(row, callbackUrlOf(row, settings));
+
+  route(api, operations.listOAuthProviders, async ({ principal }) => {
+    return (await listProviders(db, principal.organizationId)).map(shown);
+  });
+
+  route(api, operations.listPlatformProviders, () => []);
+
+  route(api, operations.listOAuthPresets, () => [...oauthPresets]);
+
+  route(api, operations.createOAuthProvider, async ({ principal, body }) => {
+    const fields = newProviderSettings(body, settings);
+    const row = draftProvider(sealer, principal.organizationId, {
+      id: randomUUID(),
+      providerId: body.provider_id,
+      fields: { ...fields, ...notDiscovered },
+      secret: body.client_secret ?? null,
+    });
+    await insertProvider(db, principal, row, null);
+    return shown(row);
+  });
+
+  route(
+    api,
+    operations.discoverMcpProvider,
+    async ({ principal, body, keep }) => {
+      const row = await discoveredProvider(api.deps, oauth, principal.organizationId, body);
+      await insertProvider(db, principal, row, keep(shown(row)));
+      return shown(row);
+    },
+    { keepsItself: true },
+  );
+
+  route(api, operations.getOAuthProvider, async ({ principal, params }) => {
+    const row = await findProvider(db, principal.organizationId, params.provider_id);
+    if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
+    return shown(row);
+  });
+
+  route(api, operations.patchOAuthProvider, async ({ principal, params, body }) => {
+    await checkReach(db, principal);
+    const { allowPrivateNetwork } = settings;
+    const row = await changeProvider(db, sealer, principal, params.provider_id, {
+      secret: body.client_secret ?? null,
+      change: (before) =>
+        changedProviderSettings(fieldsOf(before), body, {
+          allowPrivateNetwork,
+          hasSecret: before.sealed_secret !== null,
+        }),
+    });
+    return shown(row);
+  });
+
+  route(
+    api,
+    operations.deleteOAuthProvider,
+    async ({ principal, params, keep }) => {
+      await checkReach(db, principal);
+      const row = await findProvider(db, principal.organizationId, params.provider_id);
+      if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
+      const told = { message: `OAuth provider '${row.provider_id}' deleted.` };
+      await revokeTokens(oauth, await listTokensOfProvider(db, row.id));
+      await deleteProvider(db, principal, row, keep(told));
+      return told;
+    },
+    { keepsItself: true },
+  );
+}
+
+/**
+ * A provider is the organization's: a change of it says where the codes of every workspace are sent, its end takes the
+ * tokens of all of them. Where there is one workspace, that is its own affair.
+ * @throws ApiError 403 `scopeMissing`
+ */
+async function checkReach(db: Db, { organizationId, scope }: Principal): Promise<void> {
+  if (reaches(scope, "organization")) return;
+  const reach = { organizationId, workspaceId: null };
+  const places = await listWorkspaces(db, reach, { organizationId }, { limit: 2, offset: 0 });
+  if (places.length > 1) throw errors.scopeMissing("organization");
+}
+
+/** Asks the MCP server and its authorization server, and registers there; nothing is written yet. */
+async function discoveredProvider(
+  { db, sealer, settings }: ApiDeps,
+  { fetch }: OAuthDeps,
+  organizationId: string,
+  body: DiscoverMcpProvider,
+) {
+  const { provider_id: providerId, name, mcp_server_url: mcpServerUrl } = body;
+  checkProviderId(providerId);
+  // Before anything is registered there under this name.
+  if ((await findProvider(db, organizationId, providerId)) !== undefined) throw errors.oauthProviderTaken(providerId);
+  const id = randomUUID();
+  const redirectUri = callbackUrlOf({ id, provider_id: providerId, is_dynamic_client: true }, settings);
+  const { allowPrivateNetwork } = settings;
+  const found = await discoverMcpProvider(fetch, {
+    ...{ name, mcpServerUrl, redirectUri, allowPrivateNetwork },
+  });
+  const fields = { ...found.settings, ...found.discovered };
+  return draftProvider(sealer, organizationId, { id, providerId, fields, secret: found.secret });
+}
+
+const notDiscovered = {
+  names_issuer: false,
+  mcp_server_url: null,
+  resource: null,
+  is_dynamic_client: false,
+  scopes_supported: null,
+};
+
+function fieldsOf(row: ProviderRow) {
+  const { name, client_id, auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method } = row;
+  const { authorization_params, allowed_redirect_uris, default_redirect_uri, issuer, revocation_url } = row;
+  return {
+    ...{ name, client_id, auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method },
+    ...{ authorization_params, allowed_redirect_uris, default_redirect_uri, issuer, revocation_url },
+  };
+}
+
+function providerOf(row: ProviderRow, redirectUri: string): OAuthProvider {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    provider_id: row.provider_id,
+    ...fieldsOf(row),
+    code_challenge_method: row.uses_pkce ? "S256" : null,
+    mcp_server_url: row.mcp_server_url,
+    is_dynamic_client: row.is_dynamic_client,
+    scopes_supported: row.scopes_supported,
+    redirect_uri: redirectUri,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,102 @@
+import type { Principal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import type { RevisionPath } from "../../contract/revisions/revision.ts";
+import { applyNewRevision } from "../../domain/patch.ts";
+import { redeploySettings } from "../../domain/redeploy.ts";
+import type { CurrentDeployment } from "../../domain/settings.ts";
+import { findDeployment } from "../../store/deployments/deployments.ts";
+import type { Db, Trx } from "../../store/engine/database.ts";
+import { findRevision, interruptRevision, listRevisions, type RevisionRow } from "../../store/revisions/revisions.ts";
+import { changeSettings, type Decided } from "../deployments/change-deployment.ts";
+import { readDeployment } from "../deployments/deployment-routes.ts";
+import { deploymentOf, revisionOf } from "../deployments/present.ts";
+import { changeRepository } from "../deployments/repository-change.ts";
+import { type Api, type Handler, route } from "../http/route.ts";
+import { deploymentsUrlOf } from "../http/urls.ts";
+
+/** Revisions: R1 to R5 (contract 3.3). */
+export function addRevisionRoutes(api: Api): void {
+  const { db, sealer, settings, listenerId } = api.deps;
+
+  route(api, operations.listRevisions, async ({ principal, params, query }) => {
+    const deployment = await readDeployment(db, principal, params.deployment_id);
+    const isRemote = deployment.listener_id !== listenerId;
+    const statuses = query.status ? query.status.split(",").map((status) => status.trim()) : null;
+    const { limit, offset } = query;
+    const isWanted = query.remote_reconciled === undefined || query.remote_reconciled === isRemote;
+    const page = { statuses, limit, offset };
+    const rows = isWanted ? await listRevisions(db, principal.tenantId, deployment.id, page) : [];
+    return { resources: rows.map(revisionOf), offset: offset + rows.length };
+  });
+
+  const create: Handler<typeof operations.createRevision, Principal> = (call) => {
+    const { principal, params, body, request } = call;
+    return changeRepository(api.deps, call, async (check) => {
+      const { revision } = await changeSettings(api.deps, {
+        principal,
+        deploymentId: params.deployment_id,
+        deploymentsUrl: deploymentsUrlOf(request.raw, settings),
+        tarballPath: body.source_revision_config?.source_tarball_path,
+        action: "revision.create",
+        ifMatch: request,
+        decide: (current, context) => ({ changed: check(current, applyNewRevision(current, body, context)) }),
+      });
+      return revisionOf(revision as RevisionRow);
+    });
+  };
+  route(api, operations.createRevision, create, { keepsItself: true });
+
+  route(api, operations.getRevision, async ({ principal, params }) => {
+    return revisionOf(await readRevision(db, principal, params));
+  });
+
+  route(api, operations.redeployRevision, async ({ principal, params, request }) => {
+    const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
+    const { row } = await changeSettings(api.deps, {
+      principal,
+      deploymentId: params.deployment_id,
+      deploymentsUrl,
+      action: "revision.redeploy",
+      ifMatch: request,
+      decide: (current, _context, trx) => decideRedeploy(trx, principal, params.revision_id, current),
+    });
+    return deploymentOf(row, { sealer, principal, deploymentsUrl });
+  });
+
+  const interrupt = async ({ principal, params }: { principal: Principal; params: RevisionPath }) => {
+    const { tenantId, actor } = principal;
+    const named = { id: params.revision_id, deploymentId: params.deployment_id, tenantId, actor };
+    const status = await interruptRevision(db, named);
+    if (status === undefined) throw await missing(db, principal, params);
+    if (status !== "INTERRUPTED") throw errors.revisionSettled(params.revision_id, status);
+  };
+  route(api, operations.interruptRevision, interrupt);
+  route(api, operations.interruptRevisionAlias, interrupt);
+}
+
+async function decideRedeploy(
+  trx: Trx,
+  principal: Principal,
+  revisionId: string,
+  current: CurrentDeployment,
+): Promise<Decided> {
+  const again = await findRevision(trx, principal.tenantId, { deploymentId: current.id, revisionId });
+  if (again === undefined) throw errors.revisionNotFound(revisionId);
+  const { id, status, source, source_config: sourceConfig, source_revision_config: sourceRevisionConfig } = again;
+  return { changed: redeploySettings({ id, status, source, sourceConfig, sourceRevisionConfig }, current), again };
+}
+
+/** @throws ApiError 404 that names what is unknown: the deployment or the revision. */
+export async function readRevision(db: Db, principal: Principal, params: RevisionPath): Promise<RevisionRow> {
+  const { deployment_id: deploymentId, revision_id: revisionId } = params;
+  const row = await findRevision(db, principal.tenantId, { deploymentId, revisionId });
+  if (row === undefined) throw await missing(db, principal, params);
+  return row;
+}
+
+async function missing(db: Db, principal: Principal, params: RevisionPath) {
+  const deployment = await findDeployment(db, principal.tenantId, params.deployment_id);
+  if (deployment === undefined) return errors.deploymentNotFound(params.deployment_id);
+  return errors.revisionNotFound(params.revision_id);
+}

@@ -1,0 +1,89 @@
+import path from "node:path";
+import type { FastifyRequest } from "fastify";
+import type { SourceKind } from "../../contract/deployments/deployment.ts";
+import { errors } from "../../contract/error.ts";
+import { operations } from "../../contract/operations.ts";
+import type { UploadReceipt } from "../../contract/revisions/upload.ts";
+import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { uploadBytesMax, uploadUrlLifeMs } from "../../domain/limits.ts";
+import { beginUpload, findUpload, finishUpload, isUploadUsed, type UploadRow } from "../../store/builds/uploads.ts";
+import { readDeployment } from "../deployments/deployment-routes.ts";
+import type { ApiDeps } from "../http/app.ts";
+import { type Api, openRoute, route } from "../http/route.ts";
+import { apiUrlOf } from "../http/urls.ts";
+import { drain, type ReceivedFile, receiveFile, removeAbandoned } from "./receive-upload.ts";
+import { isSignedUpload, signUpload } from "./upload-signature.ts";
+
+/** Source archives: D11 and the PUT on the URL it hands out (contract 3.2). */
+export function addUploadRoutes(api: Api): void {
+  const { db, sealer, settings } = api.deps;
+  api.server.addHook("onReady", () => removeAbandoned(path.join(settings.dataDir, "uploads")));
+
+  route(api, operations.createUploadUrl, async ({ principal, params, request }) => {
+    const deployment = await readDeployment(db, principal, params.deployment_id);
+    if (!takesUploads.has(deployment.source)) throw errors.uploadNotApplicable(deployment.source);
+    if (isBeingDeleted(deployment.status)) throw errors.beingDeleted(deployment.id);
+    const expiresAt = new Date(db.now().getTime() + uploadUrlLifeMs);
+    const upload = await beginUpload(db, { id: deployment.id, tenantId: principal.tenantId }, expiresAt);
+    const query = new URLSearchParams({
+      expires_at: expiresAt.toISOString(),
+      signature: signUpload(sealer, { id: upload.id, expiresAt }),
+    });
+    return {
+      upload_url: `${apiUrlOf(request.raw, settings)}/uploads/${upload.id}?${query}`,
+      object_path: upload.object_path,
+    };
+  });
+
+  // In a scope of its own, because here the body is not collected but read as it comes.
+  api.server.register((scope, _options, done) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
+    scope.addHook("onSend", async (request) => {
+      if (!request.raw.readableEnded) await drain(request.raw, uploadBytesMax);
+    });
+    openRoute({ ...api, server: scope }, operations.putUpload, async ({ params, query, request, signal }) => {
+      const signed = { id: params.upload_id, expiresAt: new Date(query.expires_at) };
+      const isValid = isSignedUpload(sealer, signed, query.signature) && signed.expiresAt > db.now();
+      const upload = isValid ? await findUpload(db, params.upload_id) : undefined;
+      if (upload === undefined) throw errors.uploadUrlInvalid();
+      return takeUpload(api.deps, upload, request, signal);
+    });
+    done();
+  });
+}
+
+/** Where `revision_source` may be `internal_source`. */
+const takesUploads: ReadonlySet<SourceKind> = new Set(["internal_source", "internal_docker", "github"]);
+
+async function takeUpload(
+  deps: ApiDeps,
+  upload: UploadRow,
+  request: FastifyRequest,
+  signal: AbortSignal,
+): Promise<UploadReceipt> {
+  if (Number(request.headers["content-length"]) > uploadBytesMax) throw errors.uploadTooLarge(uploadBytesMax);
+  const target = path.join(deps.settings.dataDir, upload.object_path);
+  const file = await receiveFile(request.raw, target, { bytesMax: uploadBytesMax, signal });
+  try {
+    await finish(deps, upload, file);
+  } finally {
+    await file.discard();
+  }
+  return { object_path: upload.object_path, size_bytes: file.sizeBytes, sha256: file.sha256 };
+}
+
+/**
+ * A second upload to one URL replaces the first, until a revision was made of it: revisions are immutable. Sending the
+ * same archive again is always fine, as clients repeat an upload whose answer they did not get.
+ * @throws ApiError 403 when a revision was made of another archive, or the deployment is being deleted.
+ */
+async function finish({ db }: ApiDeps, upload: UploadRow, file: ReceivedFile): Promise<void> {
+  const isRepeated = upload.sha256 === file.sha256;
+  if (upload.finished_at !== null && isRepeated) return;
+  if (upload.finished_at !== null && (await isUploadUsed(db, upload))) throw errors.uploadUrlInvalid();
+  const isKept = await file.keep();
+  if (isKept && (await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes }))) return;
+  await file.withdraw();
+  throw errors.uploadUrlInvalid();
+}

@@ -1,0 +1,125 @@
+import path from "node:path";
+import { BuildFailure } from "../failure.ts";
+import { type PythonSettings, readPythonSettings } from "../python/settings.ts";
+import type { ConfigValue } from "./config-reader.ts";
+
+/** A project that one of the open LangGraph servers can run. All paths are relative to the root of the source. */
+export type LanggraphProject = JavascriptProject | PythonProject;
+
+export interface JavascriptProject extends GraphProject {
+  kind: "langgraph-js";
+}
+
+export interface PythonProject extends GraphProject {
+  kind: "langgraph-python";
+  python: PythonSettings;
+}
+
+interface GraphProject {
+  configPath: string;
+  directory: string;
+  /** Files the server will import. They must exist once the build is done; a build command may make them. */
+  entryFiles: { place: string; file: string }[];
+  /** Said in the build log: what the configuration asks for and this builder does not do. */
+  warnings: string[];
+}
+
+/** Node majors below this are too old for the agent server. */
+const nodeMajorMin = 20;
+
+/**
+ * Reads a `langgraph.json` (contract 7.5).
+ * @throws BuildFailure `ConfigInvalid`, or `Unsupported` for graphs in both languages.
+ */
+export function readLanggraphConfig(config: ConfigValue, configPath: string, nodeMajor: number): LanggraphProject {
+  const directory = path.posix.dirname(configPath);
+  const graphs = readGraphs(config.get("graphs"), directory);
+  const others = [config.get("auth").get("path"), config.get("http").get("app")].flatMap((value) =>
+    value.isAbsent ? [] : [readEntry(value, directory)],
+  );
+  const ui = config.get("ui").isAbsent ? [] : config.get("ui").entries();
+  const uiFiles = ui.map(([id, value]) => ({ place: `ui.${id}`, file: value.filePath(value.text(), directory) }));
+  checkEnv(config.get("env"), directory);
+  const entryFiles = [...graphs, ...others, ...uiFiles].filter((entry) => !isModule(entry.file));
+  if (graphs.every(({ file }) => isJavascript(file))) {
+    const warnings = [...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)];
+    return { kind: "langgraph-js", configPath, directory, entryFiles, warnings };
+  }
+  const python = readPythonSettings(config, directory);
+  return { kind: "langgraph-python", configPath, directory, entryFiles, warnings: ignoredKeys(config), python };
+}
+
+/** What is no JavaScript is Python (contract 7.5). */
+const isJavascript = (file: string) => /\.[cm]?[jt]s$/.test(file);
+
+/** Python graphs may be named as `package.module:graph`. */
+const isModule = (file: string) => /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(file) && !/\.(py|[cm]?[jt]s)$/.test(file);
+
+function readGraphs(graphs: ConfigValue, directory: string): LanggraphProject["entryFiles"] {
+  if (graphs.isAbsent)
+    graphs.refuse('is missing: it must name at least one graph, such as {"agent": "./src/agent.ts:graph"}');
+  const entries = graphs.entries();
+  if (entries.length === 0) graphs.refuse("must name at least one graph");
+  const files = entries.map(([, value]) =>
+    readEntry(typeof value.value === "string" ? value : value.get("path"), directory),
+  );
+  const javascript = files.find(({ file }) => isJavascript(file));
+  const python = files.find(({ file }) => !isJavascript(file));
+  if (javascript !== undefined && python !== undefined) {
+    throw new BuildFailure(
+      "Unsupported",
+      `${javascript.place} is JavaScript ('${javascript.file}') and ${python.place} is Python ('${python.file}'): one agent server without an image runs one language. Make two deployments of them, each with a configuration of its own, or deploy an image (external_docker) on a server with docker compute.`,
+    );
+  }
+  return files;
+}
+
+/** `<file>:<export>`; in JavaScript the export is `default` when it is left out. */
+function readEntry(value: ConfigValue, directory: string): LanggraphProject["entryFiles"][number] {
+  const given = value.text();
+  const file = given.replace(/:[^:/]*$/, "");
+  if (file === "" || given.endsWith(":")) value.refuse(`must look like './src/agent.ts:graph', not '${given}'`);
+  return { place: value.place, file: isModule(file) ? file : value.filePath(file, directory) };
+}
+
+/** A dotenv file, a map of strings, or a list of names. The file is often left out of a repository: it is not required. */
+function checkEnv(env: ConfigValue, directory: string): void {
+  if (env.isAbsent) return;
+  if (typeof env.value === "string") env.filePath(env.text(), directory);
+  else if (Array.isArray(env.value)) for (const item of env.items()) item.text();
+  else {
+    for (const [, value] of env.entries()) {
+      if (!["string", "number", "boolean"].includes(typeof value.value)) value.refuse("must be a string");
+    }
+  }
+}
+
+function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
+  if (version.isAbsent) return [];
+  const asked = Number(version.value);
+  if (!Number.isInteger(asked) || asked < nodeMajorMin) {
+    version.refuse(
+      `must be a major version of Node from ${nodeMajorMin} on, such as "24", not ${JSON.stringify(version.value)}`,
+    );
+  }
+  return asked === nodeMajor
+    ? []
+    : [`node_version is ${asked}; the agent runs on Node ${nodeMajor}, which this server brings.`];
+}
+
+/** What only a container image can do. */
+function ignoredKeys(config: ConfigValue): string[] {
+  const imageKeys = ["api_version", "base_image", "dockerfile_lines", "image_distro", "keep_pkg_tools"];
+  const known = [
+    "$schema node_version node_loader graphs env auth http ui ui_config store checkpointer webhooks encryption",
+    "python_version dependencies source pip_config_file pip_installer",
+  ].flatMap((line) => line.split(" "));
+  return config.entries().flatMap(([key, value]) => {
+    if (value.isAbsent || known.includes(key)) return [];
+    return [
+      imageKeys.includes(key)
+        ? `${key} is for container images and has no effect here.`
+        : `${key} is not known and has no effect.`,
+    ];
+  });
+}

@@ -1,0 +1,245 @@
+import { cp, mkdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Artifact } from "../../contract/listeners/assignment.ts";
+import type { BuildRequest, BuildResult } from "../build.ts";
+import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
+import { moveWhole } from "../cache/move-atomically.ts";
+import { type Command, parseCommandLine } from "../detect/command-line.ts";
+import type { PythonProject } from "../detect/langgraph-config.ts";
+import { type Project, readProject } from "../detect/project.ts";
+import { BuildFailure, tooLarge } from "../failure.ts";
+import { isUsable } from "../image/saved-image.ts";
+import { installCommand } from "../node/install-command.ts";
+import { isNpmCi, runNpmCi } from "../node/npm-ci.ts";
+import { langgraphToolchain } from "../node/toolchain.ts";
+import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
+import { noteUser, virtualEnvironment } from "../python/virtual-environment.ts";
+import { isFileInside } from "../sources/inside.ts";
+import { fetchSource, showSource } from "../sources/source.ts";
+import { type BuildContext, runCommand } from "./run-command.ts";
+
+type Built = Extract<BuildResult, { ok: true }>;
+type BuiltHere = Exclude<Project, { kind: "dockerfile" }>;
+
+/** Source to artifact, step by step. Everything happens in `context.sourceDir` until the last step moves it away. */
+export async function runPipeline(request: BuildRequest, context: BuildContext): Promise<Built> {
+  const target = path.join(request.artifactsDir, request.key);
+  const kept = await readArtifact(target);
+  if (kept !== undefined && (await isUsable(kept, request.target))) {
+    context.log.say("This source was built before: its artifact is used again.");
+    return { ok: true, artifact: kept, cached: true, steps: [] };
+  }
+  const { target: wanted } = request;
+  const steps = new Steps(context, wanted.kind === "image" ? imageStepCount : stepCount);
+  await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context));
+  const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
+  if (wanted.kind === "image") {
+    const { makeImage, storeManifest } = await import("../image/image-pipeline.ts");
+    const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));
+    await steps.run("Store the artifact", () => storeManifest(request, artifact, context));
+    return { ok: true, artifact, cached: false, steps: steps.done };
+  }
+  if (project.kind === "dockerfile") throw needsEngine(project);
+  const installed = await steps.run("Install dependencies", () => install(request, context, project));
+  await steps.run("Build", () => build(request, context, project));
+  const start = await steps.run("Prepare the start", () => prepareStart(context, project, { target, installed }));
+  const artifact = await steps.run("Store the artifact", () => store(request, context, { project, start, target }));
+  return { ok: true, artifact, cached: false, steps: steps.done };
+}
+
+const stepCount = 6;
+const imageStepCount = 4;
+
+const needsEngine = ({ dockerfile }: { dockerfile: string }) =>
+  new BuildFailure(
+    "Unsupported",
+    `${dockerfile} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or describe the server in a pierhead.json.`,
+  );
+
+/** Numbers the steps, times them, and says both. */
+class Steps {
+  readonly #context: BuildContext;
+  readonly #count: number;
+  readonly done: { name: string; durationMs: number }[] = [];
+
+  constructor(context: BuildContext, count: number) {
+    this.#context = context;
+    this.#count = count;
+  }
+
+  async run<T>(name: string, step: () => Promise<T>): Promise<T> {
+    const { log, signal } = this.#context;
+    const title = `Step ${this.done.length + 1}/${this.#count}: ${name}`;
+    log.say(title);
+    signal.throwIfAborted();
+    const startedAt = performance.now();
+    const result = await step();
+    signal.throwIfAborted();
+    const durationMs = Math.round(performance.now() - startedAt);
+    this.done.push({ name, durationMs });
+    log.say(
+      `Step ${this.done.length}/${this.#count} done in ${(durationMs / 1000).toFixed(1)} s${typeof result === "string" ? `: ${result}` : ""}`,
+    );
+    return result;
+  }
+}
+
+async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
+  const project = await readProject(sourceDir, request.configPath, nodeMajor);
+  log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
+  for (const warning of project.warnings) log.say(`Note: ${warning}`);
+  return project;
+}
+
+const descriptions = {
+  command: "a server started by command",
+  dockerfile: "an image",
+  "langgraph-js": "a LangGraph.js agent",
+  "langgraph-python": "a LangGraph agent in Python",
+};
+
+/** What was installed outside the source. */
+interface Installed {
+  environmentDir?: string;
+}
+
+async function install(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<Installed> {
+  if (project.kind === "langgraph-python") {
+    return { environmentDir: await virtualEnvironment(context, project, request.key) };
+  }
+  await installJavascript(request, context, project);
+  return {};
+}
+
+async function installJavascript(
+  request: BuildRequest,
+  context: BuildContext,
+  project: Exclude<BuiltHere, PythonProject>,
+): Promise<void> {
+  if (request.installCommand !== null) {
+    await runAll(
+      context,
+      parseCommandLine(request.installCommand, { cwd: ".", what: "install command" }),
+      "InstallFailed",
+    );
+    return;
+  }
+  if (project.kind === "command") {
+    context.log.say("Nothing to install: pierhead.json names what to run under build.");
+    return;
+  }
+  // With a command of its own a build is split: dependencies at the root of the source, the build beside its configuration.
+  const directory = request.buildCommand === null ? project.directory : ".";
+  const command = await installCommand(context.sourceDir, directory, context.env["PATH"] ?? "");
+  if (command === null) {
+    context.log.say(`Nothing to install: there is no package.json in ${directory === "." ? "the root" : directory}.`);
+    return;
+  }
+  context.log.say(command.because);
+  await runAll(context, [command], "InstallFailed");
+}
+
+async function build(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<void> {
+  const cwd = project.directory;
+  if (project.kind === "langgraph-python") {
+    const given = request.installCommand !== null || request.buildCommand !== null;
+    const ignored = "install_command and build_command are for JavaScript projects and have no effect here.";
+    context.log.say(given ? `Note: ${ignored}` : "Nothing to build.");
+  } else if (request.buildCommand !== null) {
+    await runAll(context, parseCommandLine(request.buildCommand, { cwd, what: "build command" }), "BuildFailed");
+  } else if (project.kind === "command" && project.build.length > 0) {
+    await runAll(
+      context,
+      project.build.map((argv) => ({ argv, cwd, env: {} })),
+      "BuildFailed",
+    );
+  } else {
+    context.log.say("Nothing to build.");
+  }
+}
+
+async function runAll(
+  context: BuildContext,
+  commands: Command[],
+  reason: "InstallFailed" | "BuildFailed",
+): Promise<void> {
+  for (const command of commands) await (isNpmCi(command) ? runNpmCi : runCommand)(context, command, reason);
+}
+
+type StartPlan = (Artifact & { kind: "directory" })["start"];
+
+async function prepareStart(
+  context: BuildContext,
+  project: BuiltHere,
+  { target, installed }: { target: string; installed: Installed },
+): Promise<StartPlan> {
+  if (project.kind === "command") return { runner: "command", argv: project.start, cwd: project.directory };
+  const { sourceDir } = context;
+  for (const { place, file } of project.entryFiles) {
+    if (await isFileInside(sourceDir, file)) continue;
+    throw new BuildFailure(
+      "ConfigInvalid",
+      `${project.configPath}: ${place} names '${file}', which does not exist in the source. If a build makes it, set build_command, for example 'npm run build'.`,
+    );
+  }
+  const { environmentDir } = installed;
+  if (environmentDir !== undefined) {
+    await layOutLocalPackages(environmentDir, sourceDir, target);
+    await noteUser(environmentDir, target);
+    const { configPath } = project;
+    const start = { environment_dir: environmentDir, packages_dir: packagesDirName, config_path: configPath };
+    return { runner: "langgraph-python", ...start };
+  }
+  const toolchain = await langgraphToolchain(context, path.join(sourceDir, project.directory));
+  const inside = path.relative(sourceDir, toolchain);
+  const toolchainDir = inside.startsWith("..") ? toolchain : path.join(target, inside);
+  return { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath };
+}
+
+/** Writes the manifest and renames the directory into its place: an artifact is complete or not there. */
+async function store(
+  request: BuildRequest,
+  { sourceDir, env, signal }: BuildContext,
+  { project, start, target }: { project: BuiltHere; start: StartPlan; target: string },
+): Promise<Artifact & { kind: "directory" }> {
+  const bytes = await directorySize(sourceDir, signal);
+  if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
+  const isExclusive = project.kind !== "command" || project.isExclusive;
+  const artifact: Artifact & { kind: "directory" } = {
+    kind: "directory",
+    digest: `sha256:${request.key}`,
+    path: target,
+    start,
+    health_path: project.kind === "command" ? project.healthPath : "/ok",
+    rollout: isExclusive ? "handover" : "rolling",
+    builder: builderVersion,
+  };
+  await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
+  await mkdir(request.artifactsDir, { recursive: true });
+  return moveInto(sourceDir, artifact, { env, signal });
+}
+
+/** Another build of the same source may have been faster: then its artifact is as good as ours. */
+async function moveInto(
+  sourceDir: string,
+  artifact: Artifact & { kind: "directory" },
+  context: Pick<BuildContext, "env" | "signal">,
+): Promise<Artifact & { kind: "directory" }> {
+  try {
+    await moveWhole(sourceDir, artifact.path, context);
+    return artifact;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EXDEV") {
+      const near = `${artifact.path}.unfinished-${process.pid}`;
+      await cp(sourceDir, near, { recursive: true, verbatimSymlinks: true });
+      await rm(sourceDir, { recursive: true, force: true });
+      return moveInto(near, artifact, context);
+    }
+    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
+    const kept = await readArtifact(artifact.path);
+    if (kept?.kind === "directory") return kept;
+    await rm(artifact.path, { recursive: true, force: true });
+    return moveInto(sourceDir, artifact, context);
+  }
+}

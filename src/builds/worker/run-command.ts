@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { type Command, showCommand } from "../detect/command-line.ts";
+import { BuildFailure, type BuildFailureReason, diskFullMessage } from "../failure.ts";
+import { isDirectoryInside } from "../sources/inside.ts";
+import { type BuildLog, LineSplitter } from "./build-log.ts";
+
+/** What the steps of one build share. */
+export interface BuildContext {
+  /** Absolute root of the source: what becomes the artifact. */
+  sourceDir: string;
+  /** Absolute directories of this machine and of all builds: package caches and toolchains. */
+  cacheDir: string;
+  /** Complete environment of the build's programs. */
+  env: Record<string, string>;
+  log: BuildLog;
+  /** Aborted with the failure that stops the build; its processes are killed by whoever aborts. */
+  signal: AbortSignal;
+}
+
+/**
+ * Runs one program of the build to its end, its output in the log.
+ * @param reason of the failure when it does not end with 0; the message quotes its last lines.
+ * @throws BuildFailure
+ */
+export async function runCommand(context: BuildContext, command: Command, reason: BuildFailureReason): Promise<void> {
+  const { log, sourceDir, signal } = context;
+  const shown = showCommand(command.shown ?? command.argv);
+  const place = command.cwd === "." ? "" : ` (in ${command.cwd})`;
+  log.say(`$ ${shown}${place}`);
+  log.forgetLastLines();
+  if (!(await isDirectoryInside(sourceDir, command.cwd))) {
+    throw new BuildFailure(
+      "CommandInvalid",
+      `There is no directory '${command.cwd}' in the source to run \`${shown}\` in.`,
+    );
+  }
+  signal.throwIfAborted();
+  const startedAt = performance.now();
+  const end = await run(context, command, path.join(sourceDir, command.cwd));
+  signal.throwIfAborted();
+  if (end.exitCode === 0) return;
+  const lines = log.lastLines(15).map((line) => line.slice(0, 400));
+  if (lines.some((line) => /ENOSPC|EDQUOT|no space left on device/i.test(line))) {
+    throw new BuildFailure("DiskFull", diskFullMessage);
+  }
+  const how =
+    end.exitCode === null
+      ? `was killed by ${end.signal}${outOfMemory(end.signal)}`
+      : `ended with exit code ${end.exitCode}`;
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  const said = lines.length === 0 ? "It printed nothing." : `Last lines:\n${lines.join("\n")}`;
+  throw new BuildFailure(reason, `\`${shown}\`${place} ${how} after ${seconds} s. ${said}`);
+}
+
+interface CommandEnd {
+  exitCode: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+async function run(context: BuildContext, { argv, env }: Command, cwd: string): Promise<CommandEnd> {
+  const { log } = context;
+  const [program = "", ...args] = argv;
+  const child = spawn(program, args, { cwd, env: { ...context.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  const stdout = new LineSplitter((line) => log.output("stdout", line));
+  const stderr = new LineSplitter((line) => log.output("stderr", line));
+  child.stdout.on("data", (chunk: Buffer) => stdout.write(chunk));
+  child.stderr.on("data", (chunk: Buffer) => stderr.write(chunk));
+  try {
+    const [exitCode, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
+    await outputEnd(child);
+    return { exitCode, signal };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") throw notFound(program);
+    if (code === "EACCES")
+      throw new BuildFailure("CommandInvalid", `'${program}' may not be executed. Set its executable bit.`);
+    throw error;
+  } finally {
+    stdout.end();
+    stderr.end();
+  }
+}
+
+/** A program that left a child behind keeps its pipes open: this long its last words are waited for. */
+const outputTimeoutMs = 2_000;
+
+async function outputEnd({ stdout, stderr }: ChildProcess): Promise<void> {
+  const ended = [stdout, stderr].map((stream) => new Promise((resolve) => (stream as Readable).once("close", resolve)));
+  const open = [stdout, stderr].filter((stream) => stream !== null && !stream.closed);
+  if (open.length === 0) return;
+  let timer: NodeJS.Timeout | undefined;
+  const patience = new Promise((resolve) => {
+    timer = setTimeout(resolve, outputTimeoutMs);
+  });
+  await Promise.race([Promise.all(ended), patience]);
+  clearTimeout(timer);
+  for (const stream of open) stream?.destroy();
+}
+
+const outOfMemory = (signal: string | null) => (signal === "SIGKILL" ? ", probably because memory ran out" : "");
+
+function notFound(program: string): BuildFailure {
+  const where = program.includes("/") ? "in the source" : "on the PATH of this server";
+  return new BuildFailure(
+    "CommandInvalid",
+    `The program '${program}' was not found ${where}. Install it on the build host, or run it with npx if it is an npm package.`,
+  );
+}

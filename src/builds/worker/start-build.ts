@@ -1,0 +1,199 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { readdir, rm } from "node:fs/promises";
+import path from "node:path";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { explain } from "../../telemetry/log.ts";
+import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../build.ts";
+import { type FailedResult, failureLine } from "../failure.ts";
+import { LineSplitter } from "./build-log.ts";
+import { killBuildProcesses, type ProcessIdentity, startedAtTicks } from "./processes.ts";
+import type { WorkerMessage } from "./worker.ts";
+
+export interface BuildObserver {
+  /** Each line of the log, in order. */
+  onLine(line: BuildLine): void;
+  /** Aborting it cancels the build. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Starts a build in a process of its own, in its own session and at low priority. It dies with this process. The request
+ * (and the credential in it) goes over the channel to the worker, never into its arguments.
+ * @throws Error when the process cannot be started.
+ */
+export function startBuild(request: BuildRequest, observer: BuildObserver): RunningBuild {
+  const extension = path.extname(fileURLToPath(import.meta.url)); // .ts in a clone, .js when built
+  const worker = fork(fileURLToPath(new URL(`./worker${extension}`, import.meta.url)), [request.buildId], {
+    detached: true,
+    execArgv: [],
+    serialization: "advanced",
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+  });
+  if (worker.pid === undefined) {
+    // Told once more, later: unheard it would end this server.
+    worker.on("error", () => {});
+    throw new Error("the build process could not be started");
+  }
+  const leader = { pid: worker.pid, startedAtTicks: startedAtTicks(worker.pid) ?? "" };
+  worker.send(request, () => {}); // a worker that is gone already says so by its exit
+  return new WatchedBuild({ worker, leader, request, observer });
+}
+
+/**
+ * Kills a build that an earlier server process left. A recycled pid is not touched. Resolves when nothing is left of it.
+ * @throws Error when a process of it survives.
+ */
+export async function killBuild(build: { pid: number; startedAtTicks: string; buildId: string }): Promise<void> {
+  const { pid, startedAtTicks: ticks, buildId } = build;
+  await killBuildProcesses({ buildId, leader: { pid, startedAtTicks: ticks }, isSessionOurs: false });
+}
+
+/** A directory name no other attempt at this build has: who comes late to tidy up after an earlier one meets its own only. */
+export function workDirOf(workRoot: string, buildId: string): string {
+  return path.join(workRoot, `${buildId}.${randomBytes(4).toString("hex")}`);
+}
+
+/**
+ * Removes the work directories of builds that run no more.
+ * @param findLive asked when the directories are known: what another server begins in between is not looked at.
+ */
+export async function sweepWorkDirs(workRoot: string, findLive: () => Promise<string[]>): Promise<void> {
+  const names = await readdir(workRoot).catch(() => []);
+  const live = new Set(await findLive());
+  await removeAll(
+    workRoot,
+    names.filter((name) => !live.has(buildIdOf(name))),
+  );
+}
+
+/** Removes what earlier attempts at one build left. */
+export async function removeWorkDirs(workRoot: string, buildId: string): Promise<void> {
+  const names = await readdir(workRoot).catch(() => []);
+  await removeAll(
+    workRoot,
+    names.filter((name) => buildIdOf(name) === buildId),
+  );
+}
+
+const buildIdOf = (name: string) => name.split(".")[0] ?? "";
+
+async function removeAll(directory: string, names: string[]): Promise<void> {
+  await Promise.all(names.map((name) => rm(path.join(directory, name), { recursive: true, force: true })));
+}
+
+class WatchedBuild implements RunningBuild {
+  readonly pid: number;
+  readonly startedAtTicks: string;
+  readonly result: Promise<BuildResult>;
+  readonly #leader: ProcessIdentity;
+  readonly #request: BuildRequest;
+  /** Set by whoever stops the build first; what the worker says afterwards does not count. */
+  #stoppedWith: FailedResult | undefined;
+  #said: BuildResult | undefined;
+  #step = "starting";
+  readonly #onLine: (line: BuildLine) => void;
+  readonly #lastLines: string[] = [];
+  readonly #lastWords: string[] = [];
+
+  constructor(build: {
+    worker: ChildProcess;
+    leader: ProcessIdentity;
+    request: BuildRequest;
+    observer: BuildObserver;
+  }) {
+    const { worker, leader, request, observer } = build;
+    this.#leader = leader;
+    this.#request = request;
+    this.#onLine = (line) => observer.onLine(line);
+    this.pid = leader.pid;
+    this.startedAtTicks = leader.startedAtTicks;
+    worker.on("message", (message) => this.#receive(message as WorkerMessage));
+    for (const stream of [worker.stdout, worker.stderr]) this.#keepLastWords(stream);
+    const deadline = setTimeout(() => void this.#stop(this.#timedOut()), request.timeoutMs);
+    const onAbort = () => void this.#stop(cancelled);
+    observer.signal?.addEventListener("abort", onAbort, { once: true });
+    this.result = this.#end(worker).finally(() => {
+      clearTimeout(deadline);
+      observer.signal?.removeEventListener("abort", onAbort);
+    });
+    if (observer.signal?.aborted) onAbort();
+  }
+
+  async cancel(notice?: string): Promise<void> {
+    await this.#stop(cancelled, notice);
+    await this.result;
+  }
+
+  async #stop(result: FailedResult, notice?: string): Promise<void> {
+    if (this.#said !== undefined) return;
+    if (this.#stoppedWith === undefined) {
+      this.#stoppedWith = result;
+      const line = { timestamp: new Date(), stream: "pierhead" as const };
+      if (notice === undefined) this.#onLine({ ...line, level: "ERROR", message: failureLine(result) });
+      else this.#onLine({ ...line, level: "INFO", message: notice });
+    }
+    await this.#kill().catch(() => {}); // tried again when the worker is gone, and reported then
+  }
+
+  #receive(message: WorkerMessage): void {
+    if (this.#stoppedWith !== undefined) return;
+    if (message.kind === "result") this.#said = message.result;
+    else for (const line of message.lines) this.#pass(line);
+  }
+
+  #pass(line: BuildLine): void {
+    if (line.stream !== "pierhead") keepLast(this.#lastLines, line.message, 10);
+    else if (line.message.startsWith("Step ")) this.#step = line.message;
+    this.#onLine(line);
+  }
+
+  #timedOut(): FailedResult {
+    const seconds = Math.round(this.#request.timeoutMs / 1000);
+    const said =
+      this.#lastLines.length === 0 ? "It had printed nothing." : `Last lines:\n${this.#lastLines.join("\n")}`;
+    const message = `The build did not end within ${seconds} s and was stopped. It was at: ${this.#step}. ${said}`;
+    return { ok: false, reason: "Timeout", message };
+  }
+
+  #kill(): Promise<void> {
+    return killBuildProcesses({ buildId: this.#request.buildId, leader: this.#leader, isSessionOurs: true });
+  }
+
+  /** A worker speaks through its channel; what it prints is the crash that kept it from doing so. */
+  #keepLastWords(stream: Readable | null): void {
+    const lines = new LineSplitter((line) => keepLast(this.#lastWords, line, 10));
+    stream?.on("data", (chunk: Buffer) => lines.write(chunk));
+  }
+
+  /** Resolves when the worker is gone, with everything it started and its scratch space. */
+  async #end(worker: ChildProcess): Promise<BuildResult> {
+    const how = await new Promise<string>((resolve) => {
+      worker.once("error", (error) => resolve(explain(error)));
+      worker.once("close", (exitCode, signal) =>
+        resolve(signal === null ? `exit code ${exitCode}` : `signal ${signal}`),
+      );
+    });
+    try {
+      await this.#kill();
+      await rm(this.#request.workDir, { recursive: true, force: true, maxRetries: 5 });
+    } catch (error) {
+      return died(`it could not be cleaned up: ${explain(error)}`, []);
+    }
+    return this.#stoppedWith ?? this.#said ?? died(how, this.#lastWords);
+  }
+}
+
+const cancelled: FailedResult = { ok: false, reason: "Cancelled", message: "The build was cancelled." };
+
+function keepLast(lines: string[], line: string, countMax: number): void {
+  lines.push(line.slice(0, 400));
+  if (lines.length > countMax) lines.shift();
+}
+
+function died(how: string, lastWords: string[]): FailedResult {
+  const said =
+    lastWords.length === 0 ? "If this host is short of memory, run fewer builds at a time." : lastWords.join("\n");
+  return { ok: false, reason: "BuilderFailed", message: `The build process ended unexpectedly (${how}). ${said}` };
+}

@@ -1,0 +1,37 @@
+import { isRefusal, isSettled } from "../../client/client.ts";
+import type { Revision } from "../../contract/revisions/revision.ts";
+import type { Session } from "../session.ts";
+import { shortId } from "../terminal/text.ts";
+import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts";
+
+/** Stops what is in progress, queued revisions first: the slot of a stopped one would otherwise start the next. */
+export async function cancel(session: Session, [name = "", id]: (string | undefined)[]): Promise<void> {
+  const { terminal, signal } = session;
+  const client = await session.client();
+  const deployment = await findDeployment(session, name);
+  const revisions =
+    id === undefined ? await unsettled(session, deployment.id) : [await findRevision(session, deployment, id)];
+  const interrupted: string[] = [];
+  for (const revision of revisions) {
+    try {
+      await client.interruptRevision({ deployment_id: deployment.id, revision_id: revision.id }, { signal });
+    } catch (error) {
+      // It ended since it was read; the others are to be stopped all the same.
+      if (id === undefined && isRefusal(error, "revisionSettled")) continue;
+      throw error;
+    }
+    interrupted.push(revision.id);
+    terminal.say(`Cancelled revision ${shortId(revision.id)}, which was ${revision.status}.`);
+  }
+  if (interrupted.length === 0) terminal.say(`Nothing of ${deployment.name} is in progress.`);
+  session.answer({ deployment_id: deployment.id, interrupted }, () => undefined);
+}
+
+/** Newest first, which are the queued ones. */
+async function unsettled(session: Session, deploymentId: string): Promise<Revision[]> {
+  const found: Revision[] = [];
+  for await (const revision of allRevisions(await session.client(), deploymentId, session.signal)) {
+    if (!isSettled(revision.status)) found.push(revision);
+  }
+  return found;
+}

@@ -1,0 +1,133 @@
+import path from "node:path";
+import type { Client } from "../../client/client.ts";
+import type { Deployment, DeploymentType, Secret } from "../../contract/deployments/deployment.ts";
+import { buildDiskBytesMax, uploadBytesMax } from "../../domain/limits.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { packArchive } from "../source/archive.ts";
+import { listFiles } from "../source/list-files.ts";
+import { findProject, type Project } from "../source/project.ts";
+import { createSteps } from "../terminal/steps.ts";
+import { harmless } from "../terminal/terminal.ts";
+import { count, shortId, size } from "../terminal/text.ts";
+import type { DeployOptions } from "./deploy.ts";
+import { findByName } from "./find-deployment.ts";
+import { followRevision, revisionSteps } from "./follow-revision.ts";
+import { addVariables, readVariables, unsentVariables } from "./variables.ts";
+
+/** Packs a directory, uploads it, and follows the revision that is made of it. */
+export async function deployDirectory(session: Session, directory: string, options: DeployOptions): Promise<void> {
+  const { terminal, signal } = session;
+  const project = await findProject(directory, options.config);
+  const name = options.name ?? project.name;
+  terminal.say(`Deploying ${terminal.paintErr("bold", name)} from ${directory}`);
+  const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
+  if (options.envFrom === undefined) await offerEnvFile(session, project);
+
+  const client = await session.client();
+  const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
+  try {
+    steps.begin("Pack");
+    const known = { environment: session.context.env, buildFiles: project.buildFiles };
+    const { files, leftOut, sizeBytes } = await listFiles(project.root, signal, known);
+    refuseTooLarge("source", sizeBytes, buildDiskBytesMax);
+    const surprising = leftOut.filter((file) => path.join(project.root, file) !== project.envFile);
+    for (const file of surprising.slice(0, 10))
+      terminal.say(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
+    await using archive = await packArchive(project.root, files, signal);
+    steps.note(`${count(files.length, "file")}, ${size(archive.sizeBytes)}`);
+    refuseTooLarge("packed source", archive.sizeBytes, uploadBytesMax);
+
+    steps.begin("Upload");
+    const deployment = await ensureDeployment(client, name, variables, options, signal);
+    sayTypeStays(session, deployment, options);
+    const ids = { deployment_id: deployment.id };
+    const { upload_url: uploadUrl, object_path: objectPath } = await client.createUploadUrl(ids, { signal });
+    await client.uploadArchive(uploadUrl, archive.blob, { signal });
+    steps.note(archive.sha256.slice(0, 12));
+    const body = patchOf(deployment, project, objectPath, options);
+    const patched = await addVariables(session, deployment, variables, (part, call) =>
+      client.patchDeployment({ ...ids, body: { ...body, ...part } }, call),
+    );
+    await followRevision(session, patched, patched.latest_revision_id ?? "", options, steps);
+  } finally {
+    steps.close();
+  }
+}
+
+/** A deployment without a source yet makes no revision: that comes with the archive. */
+async function ensureDeployment(
+  client: Client,
+  name: string,
+  variables: Secret[],
+  options: DeployOptions,
+  signal: AbortSignal,
+): Promise<Deployment> {
+  const found = await findByName(client, name, signal);
+  if (found === undefined) {
+    const type = (options.type ?? null) as DeploymentType | null;
+    const body = {
+      name,
+      source: "internal_source" as const,
+      source_config: { deployment_type: type, ...commandsOf(options) },
+      source_revision_config: {},
+      secrets: variables,
+    };
+    return client.createDeployment({ body }, { signal });
+  }
+  if (found.source === "external_docker" || found.source === "internal_template") {
+    const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+    throw new CliFailure(
+      `${name} (${shortId(found.id)}) has the source ${found.source}, which cannot become a directory.`,
+      { hints },
+    );
+  }
+  return found;
+}
+
+function patchOf(deployment: Deployment, project: Project, objectPath: string, options: DeployOptions) {
+  const commands = commandsOf(options);
+  return {
+    ...(deployment.source === "internal_source" ? {} : { revision_source: "internal_source" as const }),
+    ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
+    source_revision_config: { source_tarball_path: objectPath, langgraph_config_path: project.configPath },
+  };
+}
+
+export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
+  return {
+    ...(installCommand === undefined ? {} : { install_command: installCommand }),
+    ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
+  };
+}
+
+/** Another type than that of the first deploy changes nothing, which should not pass in silence. */
+export function sayTypeStays(
+  { terminal }: Session,
+  { name, source_config }: Deployment,
+  { type }: DeployOptions,
+): void {
+  const stays = source_config.deployment_type;
+  if (type === undefined || type === stays) return;
+  const text = `  --type ${type} is left out: ${name} stays ${stays}, the type of its first deploy.`;
+  terminal.say(terminal.paintErr("yellow", text));
+}
+
+function refuseTooLarge(what: string, sizeBytes: number, sizeBytesMax: number): void {
+  if (sizeBytes <= sizeBytesMax) return;
+  const hints = ["Name what is not needed in .gitignore or .dockerignore"];
+  throw new CliFailure(`The ${what} is ${size(sizeBytes)}; the most is ${size(sizeBytesMax)}.`, { hints });
+}
+
+/** Values of a .env file are secrets: sent only when asked to, and sealed then. */
+async function offerEnvFile({ terminal }: Session, { envFile }: Project): Promise<void> {
+  if (envFile === undefined) return;
+  const variables = await unsentVariables(envFile);
+  if (variables === undefined) return;
+  terminal.say(
+    terminal.paintErr(
+      "yellow",
+      `  .env has ${variables} that this deploy does not send; send with: --env-from ${envFile}`,
+    ),
+  );
+}

@@ -1,0 +1,59 @@
+import type { CreateDeployment, Deployment, DeploymentType, Secret } from "../../contract/deployments/deployment.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
+import { nameFrom } from "../source/project.ts";
+import type { DeployOptions } from "./deploy.ts";
+import { commandsOf, sayTypeStays } from "./deploy-directory.ts";
+import { findByName } from "./find-deployment.ts";
+import { followRevision } from "./follow-revision.ts";
+import { addVariables, readVariables } from "./variables.ts";
+
+/** Has the server build a ref of a repository, and follows the revision. */
+export async function deployGit(session: Session, url: string, options: DeployOptions): Promise<void> {
+  const { terminal, signal, context } = session;
+  const name = options.name ?? nameFrom(repositoryName(url));
+  terminal.say(
+    `Deploying ${terminal.paintErr("bold", name)} from ${withoutUser(url)}${options.ref ? ` at ${options.ref}` : ""}`,
+  );
+  const client = await session.client();
+  const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
+  const found = await findByName(client, name, signal);
+  if (found !== undefined) {
+    refuseOtherSource(found);
+    sayTypeStays(session, found, options);
+  }
+
+  // Of another repository, neither the branch nor the place of the config says anything of this one.
+  const kept = found?.source_config.repo_url === url ? found.source_revision_config : undefined;
+  const ref = options.ref ?? kept?.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
+  const config = options.config ?? kept?.langgraph_config_path ?? "langgraph.json";
+  const settings = {
+    source_config: { repo_url: url, ...commandsOf(options) },
+    source_revision_config: { repo_ref: ref, langgraph_config_path: config },
+  };
+  const deployment =
+    found === undefined
+      ? await client.createDeployment({ body: creation(name, settings, variables, options) }, { signal })
+      : await addVariables(session, found, variables, (part, call) =>
+          client.patchDeployment({ deployment_id: found.id, body: { ...settings, ...part } }, call),
+        );
+  await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}
+
+function creation(
+  name: string,
+  settings: Pick<CreateDeployment, "source_config" | "source_revision_config">,
+  secrets: Secret[],
+  options: DeployOptions,
+): CreateDeployment {
+  const type = (options.type ?? null) as DeploymentType | null;
+  const source_config = { ...settings.source_config, build_on_push: false, deployment_type: type };
+  return { ...settings, name, source: "github", source_config, secrets };
+}
+
+function refuseOtherSource({ name, source }: Deployment): void {
+  if (source === "github") return;
+  const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+  throw new CliFailure(`${name} has the source ${source}, which cannot become a repository.`, { hints });
+}

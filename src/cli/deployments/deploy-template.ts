@@ -1,0 +1,52 @@
+import type { DeploymentType } from "../../contract/deployments/deployment.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { nameFrom } from "../source/project.ts";
+import type { DeployOptions } from "./deploy.ts";
+import { sayTypeStays } from "./deploy-directory.ts";
+import { findByName } from "./find-deployment.ts";
+import { followRevision } from "./follow-revision.ts";
+import { addVariables, readVariables } from "./variables.ts";
+
+/** Makes a deployment from the server's catalogue; one that exists gets the template as it is now. */
+export async function deployTemplate(session: Session, templateId: string, options: DeployOptions): Promise<void> {
+  const { terminal, signal } = session;
+  refuseSettingsOfSources(options);
+  const name = options.name ?? nameFrom(templateId);
+  const client = await session.client();
+  const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
+  const found = await findByName(client, name, signal);
+  if (found !== undefined && found.source_config.template_id !== templateId) {
+    const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+    throw new CliFailure(`${name} exists and does not come from the template ${templateId}.`, { hints });
+  }
+  terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
+  if (found !== undefined) {
+    sayTypeStays(session, found, options);
+    const revision = await addVariables(session, found, variables, (part, call) =>
+      client.createRevision({ deployment_id: found.id, body: part }, call),
+    );
+    return followRevision(session, found, revision.id, options);
+  }
+  const body = {
+    name,
+    source: "internal_template" as const,
+    source_config: { template_id: templateId, deployment_type: (options.type ?? null) as DeploymentType | null },
+    source_revision_config: {},
+    secrets: variables,
+  };
+  const deployment = await client.createDeployment({ body }, { signal });
+  await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}
+
+/** A template brings its own: what would change nothing is not taken silently. */
+function refuseSettingsOfSources({ ref, config, installCommand, buildCommand }: DeployOptions): void {
+  const given = {
+    "--ref": ref,
+    "--config": config,
+    "--install-command": installCommand,
+    "--build-command": buildCommand,
+  };
+  const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
+  if (flag !== undefined) throw usageFailure(`${flag} belongs to a directory or a git URL; a template is as it is.`);
+}

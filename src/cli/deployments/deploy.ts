@@ -1,0 +1,53 @@
+import { stat } from "node:fs/promises";
+import path from "node:path";
+import { ApiFailure } from "../../client/client.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { isGitUrl } from "../source/git-source.ts";
+import { deployDirectory } from "./deploy-directory.ts";
+import { deployGit } from "./deploy-git.ts";
+import { deployTemplate } from "./deploy-template.ts";
+import type { FollowOptions } from "./follow-revision.ts";
+
+export interface DeployOptions extends FollowOptions {
+  name?: string;
+  config?: string;
+  ref?: string;
+  template?: string;
+  envFrom?: string;
+  type?: string;
+  installCommand?: string;
+  buildCommand?: string;
+}
+
+/** A directory of this machine, a git URL, or a template: whatever `source` is. */
+export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
+  if (options.template !== undefined) {
+    if (given !== undefined) throw usageFailure(`Which one: "${given}", or the template ${options.template}?`);
+    return deployTemplate(session, options.template, options);
+  }
+  const source = given ?? ".";
+  if (isGitUrl(source)) return deployGit(session, source, options);
+  const directory = path.resolve(session.context.cwd, source);
+  const found = await stat(directory).catch(() => undefined);
+  if (found?.isDirectory()) {
+    if (options.ref !== undefined) throw usageFailure("--ref belongs to a git URL; a directory is packed as it is.");
+    return deployDirectory(session, directory, options);
+  }
+  if (found !== undefined || !/^[a-z0-9][a-z0-9-]*$/.test(source)) throw unknownSource(source);
+  try {
+    await deployTemplate(session, source, options);
+  } catch (error) {
+    if (!(error instanceof ApiFailure && error.detail.includes("is not in the catalogue"))) throw error;
+    const known = /available: (.*)\.$/.exec(error.detail)?.[1] ?? "none";
+    throw new CliFailure(`"${source}" is neither a directory nor a template.`, { hints: [`Templates: ${known}`] });
+  }
+}
+
+function unknownSource(source: string): CliFailure {
+  return usageFailure(
+    `"${source}" is not a directory.`,
+    "A git URL starts with https://, ssh:// or file://",
+    "A template:  pierhead deploy --template ID",
+  );
+}

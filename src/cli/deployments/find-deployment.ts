@@ -1,0 +1,86 @@
+import { ApiFailure, type Client } from "../../client/client.ts";
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Revision } from "../../contract/revisions/revision.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { nearest, shortId } from "../terminal/text.ts";
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Four digits: shorter ones fit more than one of a hundred deployments too often to be worth a look. */
+const idPrefix = /^[0-9a-f][0-9a-f-]{3,35}$/i;
+
+/**
+ * The deployment of that name, id, or unique beginning of an id.
+ * @throws CliFailure when there is none, with the names that were perhaps meant, or when several ids begin so.
+ */
+export async function findDeployment(session: Session, nameOrId: string): Promise<Deployment> {
+  const client = await session.client();
+  const named = await findByName(client, nameOrId, session.signal);
+  if (named !== undefined) return named;
+  if (uuid.test(nameOrId)) return getById(client, nameOrId, session.signal);
+  const { withPrefix, names } = await scan(client, nameOrId, session.signal);
+  const [found, another] = withPrefix;
+  if (another !== undefined) {
+    const hints = withPrefix.slice(0, 5).map(({ id, name }) => `${id}  ${name}`);
+    throw new CliFailure(`The id ${nameOrId} is not unique.`, { hints });
+  }
+  if (found !== undefined) return found;
+  const alike = nearest(nameOrId, names);
+  const hint = alike.length > 0 ? `Did you mean ${alike.join(", ")}?` : "List them: pierhead list";
+  throw new CliFailure(`There is no deployment "${nameOrId}".`, { hints: [hint] });
+}
+
+/** Exact name; undefined when there is none. */
+export async function findByName(client: Client, name: string, signal: AbortSignal): Promise<Deployment | undefined> {
+  const { resources } = await client.listDeployments({ name, limit: 1 }, { signal });
+  return resources.find((deployment) => deployment.name === name);
+}
+
+/** A revision of the deployment by id or unique beginning of one, among all of them. */
+export async function findRevision(session: Session, deployment: Deployment, id: string): Promise<Revision> {
+  const client = await session.client();
+  const found: Revision[] = [];
+  for await (const revision of allRevisions(client, deployment.id, session.signal)) {
+    if (revision.id.startsWith(id.toLowerCase())) found.push(revision);
+  }
+  const [revision, another] = found;
+  if (revision !== undefined && another === undefined) return revision;
+  const what = revision === undefined ? "has no revision" : "has more than one revision that begins with";
+  throw new CliFailure(`${deployment.name} ${what} ${id}.`, {
+    hints: [`See them: pierhead status ${deployment.name}`],
+  });
+}
+
+/** Newest first. */
+export async function* allRevisions(
+  client: Client,
+  deploymentId: string,
+  signal: AbortSignal,
+): AsyncGenerator<Revision, void, undefined> {
+  for (let offset = 0; ; ) {
+    const page = await client.listRevisions({ deployment_id: deploymentId, limit: 100, offset }, { signal });
+    yield* page.resources;
+    if (page.resources.length < 100) return;
+    offset = page.offset;
+  }
+}
+
+async function getById(client: Client, id: string, signal: AbortSignal): Promise<Deployment> {
+  try {
+    return await client.getDeployment({ deployment_id: id }, { signal });
+  } catch (error) {
+    if (!(error instanceof ApiFailure && error.status === 404)) throw error;
+    throw new CliFailure(`There is no deployment ${shortId(id)}.`, { hints: ["List them: pierhead list"] });
+  }
+}
+
+async function scan(client: Client, prefix: string, signal: AbortSignal) {
+  const withPrefix: Deployment[] = [];
+  const names: string[] = [];
+  for await (const deployment of client.all("listDeployments", {}, { signal })) {
+    names.push(deployment.name);
+    if (idPrefix.test(prefix) && deployment.id.startsWith(prefix.toLowerCase())) withPrefix.push(deployment);
+  }
+  return { withPrefix, names };
+}

@@ -1,0 +1,195 @@
+import { type Client, isSettled, WaitTimeout } from "../../client/client.ts";
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { LogEntry } from "../../contract/logs/log.ts";
+import type { Revision, RevisionStatus } from "../../contract/revisions/revision.ts";
+import { CliFailure, describeFailure, exitCodes } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { maskSecrets } from "../terminal/mask.ts";
+import { createSteps, type Steps } from "../terminal/steps.ts";
+import { harmless } from "../terminal/terminal.ts";
+import { duration, parseDuration, shortId } from "../terminal/text.ts";
+
+export interface FollowOptions {
+  /** Commander's form of `--no-wait`. */
+  wait: boolean;
+  timeout?: string;
+}
+
+/** What the steps of a revision are called; those that a revision jumps over are not shown. */
+export const revisionSteps = ["Prepare", "Queue", "Build", "Roll out"] as const;
+
+const stepOf: Partial<Record<RevisionStatus, (typeof revisionSteps)[number]>> = {
+  CREATING: "Prepare",
+  QUEUED: "Queue",
+  AWAITING_BUILD: "Build",
+  BUILDING: "Build",
+  AWAITING_DEPLOY: "Roll out",
+  DEPLOYING: "Roll out",
+};
+
+const notes: Partial<Record<RevisionStatus, string>> = {
+  AWAITING_BUILD: "waits for a free builder",
+  UNKNOWN: "its listener is silent",
+};
+
+/**
+ * Shows a revision's way to its end and answers with it: URL on stdout, the rest on stderr.
+ *
+ * @throws CliFailure with exit code 1 (failed; the message, and the end of the build log, are its reason), 2
+ *   (interrupted, skipped, or Ctrl-C: the revision goes on), 8 (not waited for, or not in time).
+ */
+export async function followRevision(
+  session: Session,
+  deployment: Deployment,
+  revisionId: string,
+  options: FollowOptions,
+  steps: Steps = createSteps(session.terminal, revisionSteps),
+): Promise<void> {
+  const client = await session.client();
+  const ids = { deployment_id: deployment.id, revision_id: revisionId };
+  if (!options.wait) steps.finish();
+  const revision = options.wait
+    ? await wait(session, deployment, ids, options, steps)
+    : await client.getRevision(ids, { signal: session.signal });
+  if (revision.status !== "DEPLOYED") return explainEnd(session, deployment, revision, steps);
+  steps.begin("Roll out"); // a fast one happens between two looks
+  steps.finish();
+  const served = await client.getDeployment(ids, { signal: session.signal });
+  const { terminal } = session;
+  terminal.say(`${terminal.paintErr("green", "Deployed")} ${served.name} in ${duration(steps.elapsedMs())}`);
+  session.answer(outcome(served, revision, steps), () => (served.url === null ? undefined : harmless(served.url)));
+  terminal.say(`  Revision  ${shortId(revision.id)}\n  Next      pierhead logs ${served.name} -f`);
+}
+
+async function wait(
+  session: Session,
+  deployment: Deployment,
+  ids: { deployment_id: string; revision_id: string },
+  options: FollowOptions,
+  steps: Steps,
+): Promise<Revision> {
+  const client = await session.client();
+  const stopLog = session.options.verbose ? streamBuildLog(client, ids, session) : undefined;
+  const onChange = ({ status, status_message: message }: Revision) => {
+    const step = stepOf[status];
+    if (step !== undefined) steps.begin(step);
+    if (!isSettled(status)) steps.note(harmless(message ?? notes[status] ?? "").split("\n")[0] ?? "");
+  };
+  try {
+    const timeout = options.timeout === undefined ? {} : { timeoutMs: parseDuration(options.timeout) };
+    return await client.waitForRevision(ids, { ...timeout, signal: session.signal, onChange });
+  } catch (error) {
+    steps.close();
+    if (session.signal.aborted || error instanceof WaitTimeout) throw goesOn(session, deployment, error);
+    throw error;
+  } finally {
+    await stopLog?.();
+  }
+}
+
+/** Waiting ended, the work did not. */
+function goesOn(session: Session, { name }: Deployment, error: unknown): CliFailure {
+  const isCancelled = session.signal.aborted;
+  const what = isCancelled ? "No longer waiting; the revision goes on in the server." : (error as Error).message;
+  return new CliFailure(what, {
+    exitCode: isCancelled ? exitCodes.cancelled : exitCodes.pending,
+    isNotice: true,
+    hints: [
+      `Watch it again: pierhead status ${name} --watch`,
+      `Why so long:    pierhead why ${name}`,
+      `Stop it:        pierhead cancel ${name}`,
+    ],
+  });
+}
+
+async function explainEnd(session: Session, deployment: Deployment, revision: Revision, steps: Steps): Promise<void> {
+  const { name } = deployment;
+  const { status, id } = revision;
+  if (status.endsWith("_FAILED")) steps.fail();
+  else steps.close();
+  if (status === "INTERRUPTED" || status === "SKIPPED") {
+    const because = revision.status_message ?? (status === "SKIPPED" ? "A newer revision took its place." : null);
+    const hints = [`See what runs: pierhead status ${name}`];
+    throw outcomeFailure(session, deployment, revision, steps, `Revision ${shortId(id)} was ${status.toLowerCase()}.`, {
+      exitCode: exitCodes.cancelled,
+      because,
+      hints,
+    });
+  }
+  if (!status.endsWith("_FAILED")) {
+    const hints = [`Watch it: pierhead status ${name} --watch`];
+    throw outcomeFailure(session, deployment, revision, steps, `Revision ${shortId(id)} is ${status}.`, {
+      exitCode: exitCodes.pending,
+      hints,
+    });
+  }
+  // A message of several lines holds the end of the log already.
+  const needsLog = status === "BUILD_FAILED" && !revision.status_message?.includes("\n");
+  const log = needsLog ? await endOfBuildLog(session, revision) : [];
+  const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
+  const type = status === "DEPLOY_FAILED" ? "" : " --build";
+  // What failed before its build has no log.
+  const hints =
+    status === "CREATE_FAILED" ? [] : [`Whole log:    pierhead logs ${name}${type} --revision ${shortId(id)}`];
+  if (deployment.active_revision_id !== null)
+    hints.push(`Still serving: revision ${shortId(deployment.active_revision_id)}`);
+  throw outcomeFailure(session, deployment, revision, steps, `Deploying ${name} ended in ${status}.`, {
+    because,
+    hints,
+  });
+}
+
+/** Gives the `--json` answer before the failure is thrown: the deployment and the revision are known. */
+function outcomeFailure(
+  session: Session,
+  deployment: Deployment,
+  revision: Revision,
+  steps: Steps,
+  what: string,
+  more: Partial<Pick<CliFailure, "exitCode" | "because" | "hints">>,
+): CliFailure {
+  const failure = new CliFailure(what, more);
+  if (session.options.json) {
+    session.answer({ ...outcome(deployment, revision, steps), error: describeFailure(failure) }, () => undefined);
+  }
+  return failure;
+}
+
+function outcome(deployment: Deployment, revision: Revision, steps: Steps) {
+  return { deployment: maskSecrets(deployment), revision, elapsed_ms: steps.elapsedMs() };
+}
+
+/** Enough for the error of a package manager with what led to it. */
+const tailLines = 30;
+
+async function endOfBuildLog(session: Session, revision: Revision): Promise<string[]> {
+  try {
+    const client = await session.client();
+    const question = { deployment_id: revision.deployment_id, revision_id: revision.id, type: "build" as const };
+    const entries = await client.tailLogs(question, tailLines, session.signal);
+    if (entries.length === 0 || session.options.verbose) return [];
+    return ["", "The build log ends with:", ...entries.map(({ message }) => `  ${message}`)];
+  } catch {
+    return []; // the message says why it failed; the log would only have said more
+  }
+}
+
+/** Prints build lines while they come; the returned function ends that after the last one. */
+function streamBuildLog(client: Client, ids: { deployment_id: string; revision_id: string }, session: Session) {
+  const abort = new AbortController();
+  const print = async () => {
+    const signal = AbortSignal.any([abort.signal, session.signal]);
+    for await (const entry of client.followLogs({ ...ids, type: "build" }, { signal })) {
+      session.terminal.say(session.terminal.paintErr("dim", harmless(lineOf(entry))));
+    }
+  };
+  const printing = print().catch(() => undefined);
+  return async () => {
+    // A finished build ends its stream; one that never began has none.
+    const patience = setTimeout(() => abort.abort(), 2_000).unref();
+    await printing;
+    clearTimeout(patience);
+  };
+}
+
+const lineOf = ({ message }: LogEntry) => `  | ${message}`;

@@ -1,0 +1,77 @@
+import type { FollowLogs } from "../../client/client.ts";
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { LogEntry, LogLevel } from "../../contract/logs/log.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { harmless, type Paint, type Style } from "../terminal/terminal.ts";
+import { parseMoment, parseWhole, shortId } from "../terminal/text.ts";
+import { findDeployment, findRevision } from "./find-deployment.ts";
+
+export interface LogsOptions {
+  follow?: boolean;
+  build?: boolean;
+  level?: string;
+  since?: string;
+  lines: string;
+  revision?: string;
+  search?: string;
+}
+
+/** Lines of replicas, or of a build; oldest first. With `--json` one object a line. */
+export async function logs(session: Session, [name = ""]: string[], options: LogsOptions): Promise<void> {
+  const { signal, terminal } = session;
+  const client = await session.client();
+  const deployment = await findDeployment(session, name);
+  const question = await questionOf(session, deployment, options);
+  const print = (entry: LogEntry) =>
+    terminal.print(session.options.json ? JSON.stringify(entry) : render(entry, terminal.paintOut));
+  const tail = parseWhole(options.lines);
+  if (options.follow) {
+    try {
+      for await (const entry of client.followLogs(question, { tail, signal })) print(entry);
+    } catch (error) {
+      if (!signal.aborted) throw error; // Ctrl-C is how following ends
+    }
+    return;
+  }
+  const entries = await client.tailLogs(question, tail, signal);
+  for (const entry of entries) print(entry);
+  if (entries.length === 0 && tail > 0) terminal.say(noLines(options));
+}
+
+function noLines({ build, level, since, search }: LogsOptions): string {
+  const isChosen = [level, since, search].some((one) => one !== undefined);
+  if (isChosen) return "No such lines: --level, --since and --search leave them out.";
+  return build ? "No build lines yet." : "No lines yet.";
+}
+
+/** The log of a build belongs to one revision: the newest unless another is named. */
+async function questionOf(session: Session, deployment: Deployment, options: LogsOptions): Promise<FollowLogs> {
+  const named = options.revision;
+  const newest = options.build ? deployment.latest_revision_id : undefined;
+  const revisionId = named === undefined ? newest : (await findRevision(session, deployment, named)).id;
+  if (revisionId === null) throw new CliFailure(`${deployment.name} has no revision yet.`);
+  const level = options.level?.toUpperCase();
+  if (level !== undefined && !levels.includes(level)) {
+    throw usageFailure(`"${options.level}" is not one of ${levels.join(", ")}.`);
+  }
+  return {
+    deployment_id: deployment.id,
+    type: options.build ? "build" : "deploy",
+    ...(revisionId === undefined ? {} : { revision_id: revisionId }),
+    ...(level === undefined ? {} : { level: level as LogLevel }),
+    ...(options.search === undefined ? {} : { query: options.search }),
+    ...(options.since === undefined ? {} : { start_time: parseMoment(options.since) }),
+  };
+}
+
+const levels = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
+
+const colors: Record<string, Style> = { WARNING: "yellow", ERROR: "red", CRITICAL: "red", DEBUG: "dim" };
+
+function render(entry: LogEntry, paint: Paint): string {
+  const replica = entry.replica === null ? "" : ` ${paint("cyan", shortId(entry.replica))}`;
+  const color = colors[entry.level];
+  const level = entry.level === "INFO" ? "" : ` ${color === undefined ? entry.level : paint(color, entry.level)}`;
+  return `${paint("dim", entry.timestamp.slice(0, 23).replace("T", " "))}${replica}${level} ${harmless(entry.message)}`;
+}

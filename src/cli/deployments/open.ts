@@ -1,0 +1,18 @@
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { openWhereSomebodyLooks } from "../terminal/open-browser.ts";
+import { harmless } from "../terminal/terminal.ts";
+import { findDeployment } from "./find-deployment.ts";
+
+/** Prints the address of a deployment, and opens it where somebody looks. */
+export async function open(session: Session, [name = ""]: string[], options: { console?: boolean }): Promise<void> {
+  const deployment = await findDeployment(session, name);
+  const { url: server } = await session.connection();
+  const page = `${server}/o/${deployment.tenant_id}/host/deployments/${deployment.id}`;
+  const url = options.console ? page : deployment.url;
+  if (url === null) {
+    throw new CliFailure(`${deployment.name} has no address yet.`, { hints: [`Why: pierhead why ${deployment.name}`] });
+  }
+  session.answer({ url }, () => harmless(url));
+  openWhereSomebodyLooks(session, url);
+}

@@ -1,0 +1,89 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Revision } from "../../contract/revisions/revision.ts";
+import type { Session } from "../session.ts";
+import { maskSecrets } from "../terminal/mask.ts";
+import { harmless, type Style } from "../terminal/terminal.ts";
+import { age, columns, shortId } from "../terminal/text.ts";
+import { findDeployment } from "./find-deployment.ts";
+import { followRevision } from "./follow-revision.ts";
+
+/** One screen about one deployment; with `--watch` the way of its newest revision to its end. */
+export async function status(
+  session: Session,
+  [name = ""]: string[],
+  options: { watch?: boolean; timeout?: string },
+): Promise<void> {
+  const deployment = await findDeployment(session, name);
+  if (options.watch && deployment.latest_revision_id !== null) {
+    const timeout = options.timeout === undefined ? {} : { timeout: options.timeout };
+    return followRevision(session, deployment, deployment.latest_revision_id, { wait: true, ...timeout });
+  }
+  const client = await session.client();
+  const page = await client.listRevisions({ deployment_id: deployment.id, limit: 5 }, { signal: session.signal });
+  const answer = { deployment: maskSecrets(deployment), revisions: page.resources };
+  session.answer(answer, () => render(session, deployment, page.resources));
+}
+
+function render(session: Session, deployment: Deployment, revisions: Revision[]): string {
+  const { paintOut } = session.terminal;
+  const facts = columns([
+    ["  Status", deployment.status],
+    ["  URL", harmless(deployment.url ?? "none yet")],
+    ["  Source", describeSource(deployment)],
+    ["  Type", deployment.source_config.deployment_type ?? "-"],
+    ["  Created", `${age(deployment.created_at)} ago`],
+    ["  Id", deployment.id],
+  ]);
+  const title = paintOut("bold", harmless(deployment.display_name ?? deployment.name));
+  return [title, facts, "", ...describeRevisions(session, deployment, revisions)].join("\n");
+}
+
+function describeRevisions({ terminal }: Session, deployment: Deployment, revisions: Revision[]): string[] {
+  if (revisions.length === 0) return ["  No revision yet."];
+  const rows = revisions.map((revision) => [
+    `  ${shortId(revision.id)}`,
+    revision.id === deployment.active_revision_id ? "serving" : "",
+    revision.status,
+    revision.triggered_by,
+    `${age(revision.created_at)} ago`,
+    describeRevision(revision),
+  ]);
+  const lines = columns([["  REVISION", "", "STATUS", "BY", "MADE", "FROM"], ...rows]).split("\n");
+  const painted = lines.map((line, row) => {
+    const revision = revisions[row - 1];
+    return revision === undefined
+      ? terminal.paintOut("dim", line)
+      : line.replace(revision.status, terminal.paintOut(colorOf(revision), revision.status));
+  });
+  const newest = revisions[0];
+  const message = newest === undefined || newest.status === "DEPLOYED" ? null : newest.status_message;
+  return message === null
+    ? painted
+    : [
+        ...painted,
+        "",
+        ...harmless(message)
+          .split("\n")
+          .map((line) => `  ${line}`),
+      ];
+}
+
+function colorOf({ status }: Revision): Style {
+  if (status === "DEPLOYED") return "green";
+  if (status.endsWith("_FAILED")) return "red";
+  return status === "SKIPPED" || status === "INTERRUPTED" ? "dim" : "yellow";
+}
+
+function describeSource({ source, source_config: config }: Deployment): string {
+  const where = config.repo_url ?? config.template_id;
+  return where === null ? source : `${source} ${harmless(where)}`;
+}
+
+/** The one value that tells a revision from its neighbours. */
+export function describeRevision({ source_revision_config: config }: Pick<Revision, "source_revision_config">): string {
+  const { repo_ref: ref, repo_commit_sha: commit, source_tarball_path: upload, image_uri: image } = config;
+  if (ref !== null && ref === commit) return shortId(commit);
+  if (ref !== null) return harmless(commit === null ? ref : `${ref} ${shortId(commit)}`);
+  if (upload !== null) return `upload ${shortId(harmless(upload.split("/").at(-1) ?? ""))}`;
+  return harmless(image ?? "-");
+}

@@ -1,0 +1,55 @@
+import type { Event, EventType } from "../../contract/logs/event.ts";
+import { findDeployment } from "../deployments/find-deployment.ts";
+import type { Session } from "../session.ts";
+import { harmless, type Paint } from "../terminal/terminal.ts";
+import { parseWhole, shortId } from "../terminal/text.ts";
+
+interface EventsOptions {
+  follow?: boolean;
+  lines: string;
+  types?: string;
+}
+
+/** The timeline, oldest first. With `--json` one object a line. */
+export async function events(session: Session, [name]: string[], options: EventsOptions): Promise<void> {
+  const { signal, terminal } = session;
+  const client = await session.client();
+  const id = name === undefined ? undefined : (await findDeployment(session, name)).id;
+  const types = options.types === undefined ? {} : { types: options.types.split(",") as EventType[] };
+  const query = { ...types, order: "desc" as const, limit: Math.max(1, Math.min(1_000, parseWhole(options.lines))) };
+  const { events: newest } =
+    id === undefined
+      ? await client.listEvents(query, { signal })
+      : await client.listDeploymentEvents({ ...query, deployment_id: id }, { signal });
+  const print = (event: Event) =>
+    terminal.print(session.options.json ? JSON.stringify(event) : render(event, terminal.paintOut));
+  for (const event of newest.toReversed()) print(event);
+  if (!options.follow) {
+    if (newest.length === 0) terminal.say("Nothing happened yet.");
+    return;
+  }
+  try {
+    const question = { ...types, after: newest[0]?.id ?? "0", ...(id !== undefined && { deployment_id: id }) };
+    for await (const watched of client.watchEvents(question, signal))
+      if (watched.kind === "event") print(watched.event);
+  } catch (error) {
+    if (!signal.aborted) throw error; // Ctrl-C is how following ends
+  }
+}
+
+function render(event: Event, paint: Paint): string {
+  const when = event.created_at.slice(0, 19).replace("T", " ");
+  const what = event.deployment_name ?? (event.deployment_id === null ? "-" : shortId(event.deployment_id));
+  const revision = event.revision_id === null ? "" : ` ${paint("cyan", shortId(event.revision_id))}`;
+  return `${paint("dim", when)} ${harmless(what)}${revision} ${event.type} ${harmless(detailOf(event))}`.trimEnd();
+}
+
+/** `QUEUED -> BUILDING (a build slot is free)`, or what else an event says. */
+function detailOf({ data }: Event): string {
+  const { from, to, because, ...rest } = data as Record<string, string | null | undefined>;
+  if (to) return `${from ?? "?"} -> ${to}${because ? ` (${because})` : ""}`;
+  return Object.entries(rest)
+    .filter(([, value]) => value !== null && value !== "")
+    .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join(",") : value}`)
+    .join(" ");
+}

@@ -1,0 +1,281 @@
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { access, stat, statfs } from "node:fs/promises";
+import { createServer } from "node:net";
+import path from "node:path";
+import { promisify } from "node:util";
+import { ApiFailure, type Client } from "../../client/client.ts";
+import type { Connection } from "../connection.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { columns, size } from "../terminal/text.ts";
+import { clientVersion } from "../version.ts";
+
+interface Check {
+  name: string;
+  status: "ok" | "warning" | "failed";
+  found: string;
+  /** What to do; null when nothing needs doing. */
+  fix: string | null;
+}
+
+type Finding = Omit<Check, "name">;
+
+const ok = (found: string): Finding => ({ status: "ok", found, fix: null });
+const warning = (found: string, fix: string): Finding => ({ status: "warning", found, fix });
+const failed = (found: string, fix: string): Finding => ({ status: "failed", found, fix });
+
+/** What it looks at, in this order; docs/guides/operations.md has a row for each. */
+export const doctorChecks = [
+  "Node",
+  "git",
+  "Python",
+  "data directory",
+  "disk",
+  "server",
+  "port",
+  "version",
+  "clock",
+  "key",
+  "compute of up",
+] as const;
+
+/** Looks at this machine and at the server, and says what to do about what is wrong. */
+export async function doctor(session: Session): Promise<void> {
+  const connection = await session.connection();
+  const client = await session.client();
+  const server = await askServer(client, connection.url, session.signal);
+  const looks: Record<(typeof doctorChecks)[number], () => Promise<Finding> | Finding> = {
+    Node: checkNode,
+    git: checkGit,
+    Python: checkPython,
+    "data directory": () => checkDataDir(connection),
+    disk: () => checkDisk(connection),
+    server: () => checkServer(connection, server),
+    port: () => checkPort(connection, server),
+    version: () => checkVersion(server),
+    clock: () => checkClock(server),
+    key: () => checkKey(connection, client, server),
+    "compute of up": () => checkCompute(session),
+  };
+  const checks: Check[] = [];
+  for (const name of doctorChecks) {
+    const finding = await Promise.resolve()
+      .then(looks[name])
+      .catch((error: Error) => failed(error.message, "Run with --verbose and report this."));
+    checks.push({ name, ...finding });
+  }
+  session.answer({ checks }, () => render(session, checks));
+  const bad = checks.filter(({ status }) => status === "failed").length;
+  if (bad > 0) throw new CliFailure(`${bad} of ${checks.length} checks failed.`);
+}
+
+function render({ terminal }: Session, checks: Check[]): string {
+  const { paintOut } = terminal;
+  const marks = { ok: paintOut("green", "✓"), warning: paintOut("yellow", "!"), failed: paintOut("red", "✗") };
+  const lines = columns(checks.map(({ name, found }) => [name, found])).split("\n");
+  return checks
+    .flatMap(({ status, fix }, index) => [`${marks[status]} ${lines[index]}`, ...(fix === null ? [] : [`    ${fix}`])])
+    .join("\n");
+}
+
+interface ServerAnswer {
+  isThere: boolean;
+  problem: string;
+  version: string | null;
+  isReady: boolean;
+  waitingFor: string;
+  /** This machine's clock minus the server's. */
+  clockSkewMs: number | null;
+}
+
+const askTimeoutMs = 3_000;
+
+async function askServer(client: Client, url: string, signal: AbortSignal): Promise<ServerAnswer> {
+  const answer: ServerAnswer = {
+    isThere: false,
+    problem: "",
+    version: null,
+    isReady: false,
+    waitingFor: "",
+    clockSkewMs: null,
+  };
+  const call = { signal, deadlineMs: askTimeoutMs };
+  try {
+    const info = await client.getInfo({}, call);
+    Object.assign(answer, { isThere: true, version: info.version });
+    answer.clockSkewMs = await askClock(url, signal);
+    await client.getReadiness({}, call);
+    answer.isReady = true;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (answer.isThere) answer.waitingFor = (error as Error).message;
+    else answer.problem = (error as Error).message;
+  }
+  return answer;
+}
+
+/** HTTP's own clock has whole seconds, which is fine enough. */
+async function askClock(url: string, signal: AbortSignal): Promise<number | null> {
+  const response = await fetch(`${url}/ok`, { signal: AbortSignal.any([signal, AbortSignal.timeout(askTimeoutMs)]) });
+  await response.body?.cancel();
+  const skewMs = Date.now() - Date.parse(response.headers.get("date") ?? "");
+  return Number.isNaN(skewMs) ? null : skewMs;
+}
+
+function checkNode(): Finding {
+  const { node } = process.versions;
+  return ok(node); // main.ts refuses older ones before any command runs
+}
+
+/** Only agents in Python need it; with uv a build brings the Python it wants. */
+async function checkPython(): Promise<Finding> {
+  const run = promisify(execFile);
+  const script = "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[:3])";
+  const python = await run("python3", ["-c", script]).then(
+    ({ stdout }) => stdout.trim(),
+    () => null,
+  );
+  const [major = 0, minor = 0] = (python ?? "").split(".").map(Number);
+  if (python !== null && major === 3 && minor >= 11) return ok(python);
+  const uv = await run("uv", ["--version"]).then(
+    ({ stdout }) => stdout.trim(),
+    () => null,
+  );
+  if (uv !== null) return ok(uv);
+  const found = python === null ? "no python3 with venv" : python;
+  return warning(found, "Agents in Python need Python 3.11 or newer with venv (Debian: python3-venv), or uv.");
+}
+
+async function checkGit(): Promise<Finding> {
+  try {
+    const { stdout } = await promisify(execFile)("git", ["--version"]);
+    const found = /\d+\.\d+(\.\d+)?/.exec(stdout)?.[0] ?? "unknown";
+    const [major = 0, minor = 0] = found.split(".").map(Number);
+    // Partial fetches of one commit, which builds use, work since 2.20.
+    return major > 2 || (major === 2 && minor >= 20) ? ok(found) : warning(found, "Install git 2.20 or newer.");
+  } catch {
+    return warning("not found", "Install git: sources from repositories need it.");
+  }
+}
+
+async function checkDataDir({ dataDir }: Connection): Promise<Finding> {
+  const found = await stat(dataDir).catch(() => undefined);
+  if (found === undefined) return ok(`${dataDir} (made at the first start)`);
+  try {
+    await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return failed(`${dataDir} is not writable`, `Give it to this user, or choose another: --data-dir DIR`);
+  }
+  const credentials = await stat(path.join(dataDir, "credentials.json")).catch(() => undefined);
+  if (credentials !== undefined && (credentials.mode & 0o077) !== 0 && process.platform !== "win32") {
+    return failed(`${dataDir}/credentials.json can be read by others`, `chmod 600 ${dataDir}/credentials.json`);
+  }
+  return ok(dataDir);
+}
+
+/** One agent with its dependencies is 150 MiB, a build cache grows to a few of these. */
+const diskFreeMinBytes = 2 * 1024 * 1024 * 1024;
+
+/** The smallest agent and a segment of the database's log do not fit into less. */
+const diskFullBytes = 64 * 1024 * 1024;
+
+async function checkDisk({ dataDir }: Connection): Promise<Finding> {
+  let directory = dataDir;
+  while ((await stat(directory).catch(() => undefined)) === undefined) directory = path.dirname(directory);
+  const { bavail, bsize } = await statfs(directory);
+  const free = `${size(bavail * bsize)} free`;
+  if (bavail * bsize < diskFullBytes) {
+    return failed(
+      `${free} in ${dataDir}: it is full`,
+      "Free some space; the server goes on by itself, without a restart.",
+    );
+  }
+  return bavail * bsize >= diskFreeMinBytes ? ok(free) : warning(free, "Free some space: builds need about 2 GiB.");
+}
+
+function checkServer({ url, urlFrom }: Connection, server: ServerAnswer): Finding {
+  const where = `${url} (from ${urlFrom})`;
+  if (!server.isThere)
+    return failed(`${where}: ${server.problem}`, "Start one: pierhead up. Another address: --url, or PIERHEAD_URL");
+  if (!server.isReady)
+    return failed(`${where} is not ready: ${server.waitingFor}`, "Wait a moment; its log says what it waits for.");
+  return ok(where);
+}
+
+/** Only of interest when no server answers there: is the port free for one? */
+async function checkPort({ url }: Connection, server: ServerAnswer): Promise<Finding> {
+  const { hostname, port, protocol } = new URL(url);
+  const number = Number(port || (protocol === "https:" ? 443 : 80));
+  if (server.isThere) return ok(`${number}, taken by this server`);
+  if (!["127.0.0.1", "localhost", "[::1]"].includes(hostname)) return ok(`${number} on another machine`);
+  const isFree = await new Promise<boolean>((resolve) => {
+    const probe = createServer().once("error", () => resolve(false));
+    probe.listen(number, hostname.replace(/[[\]]/g, ""), () => probe.close(() => resolve(true)));
+  });
+  return isFree
+    ? ok(`${number} is free`)
+    : failed(`${number} is taken by another program`, `Choose another: pierhead up --port ${number + 1}`);
+}
+
+function checkVersion({ version }: ServerAnswer): Finding {
+  const own = clientVersion();
+  if (version === null || version === own) return ok(own);
+  return warning(`client ${own}, server ${version}`, "Bring both to the same version.");
+}
+
+/** Signed URLs live for minutes: a minute of difference is where surprises begin. */
+const clockSkewMaxMs = 60_000;
+
+function checkClock({ clockSkewMs }: ServerAnswer): Finding {
+  if (clockSkewMs === null) return ok(new Date().toISOString());
+  const skew = `${(clockSkewMs / 1000).toFixed(0)} s apart from the server`;
+  return Math.abs(clockSkewMs) <= clockSkewMaxMs ? ok(skew) : warning(skew, "Let both machines use NTP.");
+}
+
+async function checkKey({ apiKey, apiKeyFrom }: Connection, client: Client, server: ServerAnswer): Promise<Finding> {
+  if (apiKey === undefined)
+    return failed("none", "Set PIERHEAD_API_KEY, or use --api-key-file FILE or the server's --data-dir");
+  if (!server.isThere) return warning(`from ${apiKeyFrom}, not tried`, "Start the server first.");
+  try {
+    await client.listDeployments({ limit: 1 }, { deadlineMs: askTimeoutMs });
+    return ok(`from ${apiKeyFrom}`);
+  } catch (error) {
+    if (!(error instanceof ApiFailure)) throw error;
+    return failed(`from ${apiKeyFrom}: ${error.detail}`, "Use a key of this server and workspace.");
+  }
+}
+
+function checkCompute({ context, signal }: Session): Finding | Promise<Finding> {
+  const compute = context.env.PIERHEAD_COMPUTE || "process";
+  if (compute === "docker") return checkDocker(context.env.DOCKER_HOST || "unix:///var/run/docker.sock", signal);
+  if (compute !== "process") return ok(compute);
+  if (process.platform === "win32") return failed("process", "The process compute needs Linux or macOS; use WSL.");
+  return ok("process: agents run as this user, so deploy only code that you trust");
+}
+
+/** What a container engine has to offer for limits to be kept. */
+async function checkDocker(host: string, signal: AbortSignal): Promise<Finding> {
+  const { Engine } = await import("../../compute/docker/engine/engine.ts");
+  const engine = new Engine(host);
+  try {
+    await engine.open(signal);
+    const info = await engine.call<{ ServerVersion: string; MemoryLimit: boolean; CpuCfsQuota: boolean }>(
+      "GET",
+      "/info",
+    );
+    const found = `docker ${info.ServerVersion} at ${host}`;
+    if (info.MemoryLimit && info.CpuCfsQuota) return ok(found);
+    const lacking = info.MemoryLimit ? "CPU" : "memory";
+    return warning(
+      `${found}, without limits of ${lacking}`,
+      `Let the kernel have the ${lacking} cgroup, for agents have no bound.`,
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    const fix = "Start the engine, let this user use its socket, or name another one: DOCKER_HOST";
+    return failed(`docker at ${host}: ${(error as Error).message}`, fix);
+  } finally {
+    engine.close();
+  }
+}

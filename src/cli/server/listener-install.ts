@@ -1,0 +1,63 @@
+import { readFile } from "node:fs/promises";
+import { CallRefused, enroll, httpSend } from "../../client/listener-client.ts";
+import { installManifests } from "../../compute/kubernetes/install.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { readStdin } from "../terminal/stdin.ts";
+import { parseWhole } from "../terminal/text.ts";
+import { clientVersion } from "../version.ts";
+
+export interface InstallListenerOptions {
+  print?: boolean;
+  name: string;
+  namespace: string;
+  agents?: string;
+  keyFile?: string;
+  tokenFile?: string;
+  image?: string;
+  replicas: string;
+  agentsUrl?: string;
+  gateway?: string;
+  ingressClass?: string;
+}
+
+/** Prints the objects of a listener for a cluster, without Helm. Nothing is sent anywhere but a token to be exchanged. */
+export async function installListener(session: Session, _: string[], options: InstallListenerOptions): Promise<void> {
+  const url = session.options.url ?? session.context.env.PIERHEAD_URL;
+  if (options.print !== true) throw usageFailure("Give --print, and pipe what it prints into kubectl apply -f -");
+  if (url === undefined || !/^https?:\/\//.test(url))
+    throw usageFailure("Give the control plane's address with --url.");
+  const replicas = parseWhole(options.replicas); // before a token is spent, which is good once
+  const listenerKey = await keyOf(session, url, options);
+  const version = clientVersion();
+  const items = installManifests({
+    ...{ name: options.name, namespace: options.namespace, version, controlPlaneUrl: url },
+    namespaces: (options.agents ?? options.namespace).split(",").map((one) => one.trim()),
+    listenerKey,
+    image: options.image ?? `pierhead:${version}`,
+    replicas,
+    agentsUrl: options.agentsUrl ?? "",
+    gateway: options.gateway ?? "",
+    ingressClass: options.ingressClass ?? "",
+  });
+  const list = { apiVersion: "v1", kind: "List", items };
+  session.answer(list, () => JSON.stringify(list, null, 2));
+}
+
+async function keyOf(session: Session, url: string, { keyFile, tokenFile }: InstallListenerOptions): Promise<string> {
+  const [file] = [keyFile, tokenFile].filter((one) => one !== undefined);
+  if (file === undefined || (keyFile !== undefined && tokenFile !== undefined)) {
+    throw usageFailure("Give the listener's key with --key-file FILE, or a token with --token-file FILE; - is stdin.");
+  }
+  const secret = (await (file === "-" ? readStdin(session.context) : readFile(file, "utf8"))).trim();
+  if (keyFile !== undefined) return secret;
+  try {
+    return (await enroll(httpSend(url, secret), session.signal)).listener_key;
+  } catch (error) {
+    const isRefused = error instanceof CallRefused && error.status === 401;
+    const next = isRefused ? "A token is good for a day, and once: ask for another one." : "";
+    throw new CliFailure("The token was not exchanged for a key.", {
+      because: `${(error as Error).message} ${next}`.trim(),
+    });
+  }
+}

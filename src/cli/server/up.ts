@@ -1,0 +1,74 @@
+import path from "node:path";
+import { findDataDir } from "../connection.ts";
+import type { Environment } from "../context.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { duration } from "../terminal/text.ts";
+
+export interface UpOptions {
+  port?: string;
+  host?: string;
+  compute?: string;
+  stopAgentsOnExit?: boolean;
+}
+
+/** Runs the server in this process until Ctrl-C or a termination signal. */
+export async function up(session: Session, _: string[], options: UpOptions): Promise<void> {
+  const { terminal, context, signal } = session;
+  const startedAt = performance.now();
+  const environment = environmentOf(session, options);
+  terminal.say("Starting Pierhead ...");
+  const server = await context
+    .startServer(environment, { stopReplicasOnClose: options.stopAgentsOnExit === true })
+    .catch((error: Error) => {
+      throw explainStart(error);
+    });
+  const dataDir = findDataDir(session.options, context);
+  const credentialsFile = path.join(dataDir, "credentials.json");
+  const { workspaceId } = server.credentials;
+  session.answer(
+    { url: server.url, workspace_id: workspaceId, credentials_file: credentialsFile, pid: process.pid },
+    () => server.url,
+  );
+  terminal.say(
+    `${terminal.paintErr("green", "Ready")} in ${duration(performance.now() - startedAt)}. Stop with Ctrl-C; agents ${options.stopAgentsOnExit ? "stop too" : "go on"}.`,
+  );
+  terminal.say(`  Console   ${server.url}`);
+  terminal.say(`  Key       in ${credentialsFile}; commands on this machine use it\n  Next      pierhead deploy DIR`);
+  if ((environment.PIERHEAD_COMPUTE ?? "process") === "process") {
+    terminal.say(
+      terminal.paintErr("yellow", "  Agents run as processes of this user: deploy only code that you trust."),
+    );
+  }
+  await aborted(signal);
+  terminal.say("Stopping ...");
+  await server.close();
+  terminal.say("Stopped.");
+}
+
+/** Flags become what the server reads: one place decides what a setting means. */
+function environmentOf({ context, options }: Session, { port, host, compute }: UpOptions): Environment {
+  const isTalkingToPerson = context.stderr.isTTY === true && !context.env.PIERHEAD_LOG_LEVEL;
+  return {
+    ...context.env,
+    PIERHEAD_DATA_DIR: findDataDir(options, context),
+    ...(port === undefined ? {} : { PORT: port }),
+    ...(host === undefined ? {} : { HOST: host }),
+    ...(compute === undefined ? {} : { PIERHEAD_COMPUTE: compute }),
+    ...(isTalkingToPerson ? { PIERHEAD_LOG_LEVEL: "warn" } : {}),
+  };
+}
+
+function explainStart(error: Error): Error {
+  return new CliFailure("The server did not start.", {
+    because: error.message,
+    hints: ["Check this machine: pierhead doctor"],
+  });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,56 @@
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { harmless } from "./terminal.ts";
+import { columns, nearest } from "./text.ts";
+
+/** The largest page the API gives. */
+const pageSizeMax = 100;
+
+/** Every page of a list. */
+export async function everyPage<T>(
+  read: (page: { limit: number; offset: number }) => Promise<{ resources: T[]; offset: number }>,
+): Promise<T[]> {
+  const all: T[] = [];
+  for (let offset = 0; ; ) {
+    const page = await read({ limit: pageSizeMax, offset });
+    all.push(...page.resources);
+    if (page.resources.length < pageSizeMax) return all;
+    offset = page.offset;
+  }
+}
+
+/**
+ * The one of that name, id, or unique beginning of an id (four digits at least).
+ * @param what it is, for the message: "workspace".
+ * @throws CliFailure when there is none, with the names that were perhaps meant, or more than one.
+ */
+export function choose<T extends { id: string }>(
+  all: readonly T[],
+  wanted: string,
+  { what, nameOf }: { what: string; nameOf: (one: T) => string },
+): T {
+  const named = all.filter((one) => nameOf(one) === wanted);
+  const isPrefix = /^[0-9a-f][0-9a-f-]{3,35}$/i.test(wanted);
+  const found = named.length > 0 || !isPrefix ? named : all.filter(({ id }) => id.startsWith(wanted.toLowerCase()));
+  const [one, another] = found;
+  if (another !== undefined) {
+    const hints = found.slice(0, 5).map((each) => `${each.id}  ${harmless(nameOf(each))}`);
+    throw new CliFailure(`More than one ${what} is called "${wanted}"; give an id.`, { hints });
+  }
+  if (one !== undefined) return one;
+  const alike = nearest(wanted, all.map(nameOf));
+  throw new CliFailure(`There is no ${what} "${wanted}".`, {
+    hints: alike.length === 0 ? [] : [`Did you mean ${alike.map(harmless).join(", ")}?`],
+  });
+}
+
+/** Rows under a dim head; nothing when there are none. */
+export function tableOf(
+  { terminal }: Session,
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string | undefined {
+  if (rows.length === 0) return undefined;
+  const [first = "", ...lines] = columns([head, ...rows.map((row) => row.map(harmless))]).split("\n");
+  return [terminal.paintOut("dim", first), ...lines].join("\n");
+}

@@ -1,0 +1,90 @@
+import { stripVTControlCharacters } from "node:util";
+import type { CliContext, Output } from "../context.ts";
+
+export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+export type Paint = (style: Style, text: string) => string;
+
+export interface Terminal {
+  /** Data: one line, or several, on stdout. */
+  print(text: string): void;
+  /** Talk: the same on stderr. */
+  say(text: string): void;
+  /** A line on stderr without an end, until the next one takes its place; only where `isLive`. */
+  draw(text: string): void;
+  erase(): void;
+  /** Columns of stderr; changes while the program runs. */
+  width(): number;
+  paintOut: Paint;
+  paintErr: Paint;
+  /** May a line on stderr be drawn over again? */
+  isLive: boolean;
+  /** Is a person there who can answer a question? */
+  isInteractive: boolean;
+}
+
+const codes: Record<Style, [number, number]> = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+};
+
+/** Decides once what the two streams can do: NO_COLOR, FORCE_COLOR, CI and TERM=dumb are obeyed. */
+export function createTerminal(
+  context: Pick<CliContext, "env" | "stdin" | "stdout" | "stderr">,
+  noColor: boolean,
+): Terminal {
+  const { env, stdout, stderr } = context;
+  const isPlain = env.TERM === "dumb" || isSet(env.CI);
+  const paint = (stream: Output): Paint => {
+    if (!hasColor(stream, env, noColor)) return (_, text) => text;
+    return (style, text) => `\u001b[${codes[style][0]}m${text}\u001b[${codes[style][1]}m`;
+  };
+  let isDrawn = false;
+  const erase = () => {
+    if (isDrawn) stderr.write("\r\u001b[2K");
+    isDrawn = false;
+  };
+  return {
+    print(text) {
+      erase();
+      stdout.write(`${text}\n`);
+    },
+    say(text) {
+      erase();
+      stderr.write(`${text}\n`);
+    },
+    draw(text) {
+      stderr.write(`\r\u001b[2K${text}`);
+      isDrawn = true;
+    },
+    erase,
+    width: () => stderr.columns || 100,
+    paintOut: paint(stdout),
+    paintErr: paint(stderr),
+    isLive: stderr.isTTY === true && !isPlain,
+    isInteractive: !isPlain && stderr.isTTY === true && context.stdin.isTTY === true,
+  };
+}
+
+function hasColor(stream: Output, env: CliContext["env"], noColor: boolean): boolean {
+  if (noColor || (env.NO_COLOR ?? "") !== "") return false; // no-color.org: set and not empty
+  if (env.FORCE_COLOR !== undefined) return isSet(env.FORCE_COLOR) || env.FORCE_COLOR === "";
+  return stream.isTTY === true && env.TERM !== "dumb" && !isSet(env.CI);
+}
+
+function isSet(value: string | undefined): boolean {
+  return value !== undefined && !["", "0", "false"].includes(value.toLowerCase());
+}
+
+/**
+ * Text that others wrote (log lines, messages, names) without anything that a terminal would obey: no cursor moves, no
+ * titles, no links. Tabs and line ends stay.
+ */
+export function harmless(text: string): string {
+  return stripVTControlCharacters(text).replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
+    character === "\n" || character === "\t" ? character : "",
+  );
+}

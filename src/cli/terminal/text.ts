@@ -1,0 +1,91 @@
+import { usageFailure } from "../failure.ts";
+
+/** `0.4 s`, `12.4 s`, `3 min 05 s`. */
+export function duration(ms: number): string {
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
+}
+
+/** How long ago, in the largest unit that fits: `3m`, `5h`, `12d`. */
+export function age(timestamp: string, now: number = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - Date.parse(timestamp)) / 1000));
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}
+
+export function size(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(0)} KiB`;
+  if (bytes < 1024 * 1024 * 1024) return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+  return `${(bytes / 1024 / 1024 / 1024).toFixed(1)} GiB`;
+}
+
+/** The first block of a uuid: what people read and type. */
+export const shortId = (id: string) => id.slice(0, 8);
+
+export const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `90`, `90s`, `10m`, `2h`, `1d`; a bare number is seconds. */
+export function parseDuration(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text);
+  if (match === null) throw usageFailure(`"${text}" is not a length of time.`, "Examples: 90s, 10m, 2h");
+  return Number(match[1]) * unitMs[(match[2] ?? "s") as keyof typeof unitMs];
+}
+
+/**
+ * A moment as the API takes it: an ISO 8601 timestamp, or a length of time ago. One that names no zone is UTC, as those that
+ * logs and events show, wherever it is typed.
+ */
+export function parseMoment(text: string, now: number = Date.now()): string {
+  const [, day, time, zone = "Z"] = /^(\d{4}-\d{2}-\d{2})(?:[T ]([\d:.]+)(Z|[+-]\d{2}:?\d{2})?)?$/i.exec(text) ?? [];
+  const at = Date.parse(time === undefined ? (day ?? "") : `${day}T${time}${zone}`);
+  return new Date(Number.isNaN(at) ? Math.max(0, now - parseDuration(text)) : at).toISOString();
+}
+
+export function parseWhole(text: string): number {
+  if (!/^\d{1,6}$/.test(text)) throw usageFailure(`"${text}" is not a whole number.`);
+  return Number(text);
+}
+
+/** Columns padded to their widest cell; the last one is left as long as it is. */
+export function columns(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+/** The candidates that are at most a third of the word away, nearest first. */
+export function nearest(word: string, candidates: readonly string[]): string[] {
+  const most = Math.max(1, Math.floor(word.length / 3));
+  return candidates
+    .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ distance }) => distance <= most)
+    .sort((a, b) => a.distance - b.distance)
+    .slice(0, 3)
+    .map(({ candidate }) => candidate);
+}
+
+/** Insertions, deletions and replacements that turn one word into the other (Levenshtein). */
+function editDistance(a: string, b: string): number {
+  let above = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (const [row, letter] of [...a].entries()) {
+    const line = [row + 1];
+    for (const [column, other] of [...b].entries()) {
+      const replaced = (above[column] ?? 0) + (letter === other ? 0 : 1);
+      line.push(Math.min(replaced, (above[column + 1] ?? 0) + 1, (line[column] ?? 0) + 1));
+    }
+    above = line;
+  }
+  return above[b.length] ?? 0;
+}

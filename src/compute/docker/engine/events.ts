@@ -1,0 +1,56 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { explain, type Logger } from "../../../telemetry/log.ts";
+import { labels } from "../replicas/container.ts";
+import type { Engine } from "./engine.ts";
+import { jsonValues } from "./streams.ts";
+
+interface Event {
+  Action: "die" | "destroy";
+  Actor: { ID: string };
+}
+
+/** An engine that restarts is away for a second or two. */
+const retryMs = { first: 250, max: 5_000 };
+
+/**
+ * Tells of containers of ours that end, and says *look* when one vanished and whenever the engine could be reached again:
+ * what happened meanwhile, nobody told. Goes on until `signal`.
+ */
+export async function followEvents(
+  engine: Engine,
+  options: {
+    installationId: string;
+    logger: Logger;
+    signal: AbortSignal;
+    /** Told apart, because the engine's list of containers knows of an end only some time after this. */
+    onEnd: (containerId: string) => void;
+    onChange: () => void;
+  },
+): Promise<void> {
+  const { installationId, logger, signal, onEnd, onChange } = options;
+  const filters = {
+    type: ["container"],
+    event: ["die", "destroy"],
+    label: [`${labels.installation}=${installationId}`, labels.replica],
+  };
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      const stream = await engine.stream("GET", "/events", { query: { filters }, signal });
+      if (failures > 0) logger.info({ host: engine.host }, "container engine is reachable again");
+      failures = 0;
+      onChange();
+      for await (const { Action, Actor } of jsonValues<Event>(stream)) {
+        if (Action === "die") onEnd(Actor.ID);
+        else onChange();
+      }
+      throw new Error("the engine ended its stream of events");
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      if (failures === 1)
+        logger.warn({ host: engine.host, error: explain(error) }, "container engine is not reachable");
+      await sleep(Math.min(retryMs.max, retryMs.first * 2 ** (failures - 1)), undefined, { signal }).catch(() => {});
+    }
+  }
+}

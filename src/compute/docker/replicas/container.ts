@@ -1,0 +1,182 @@
+import type { ReplicaSpec } from "../../compute.ts";
+
+/** Written on everything we make in an engine, so that it is found again and nothing else is ever touched. */
+export const labels = {
+  installation: "pierhead.dev/installation",
+  replica: "pierhead.dev/replica",
+  deployment: "pierhead.dev/deployment",
+  revision: "pierhead.dev/revision",
+  tenant: "pierhead.dev/tenant",
+  /** Name of a container that runs beside replicas, such as a database. */
+  service: "pierhead.dev/service",
+  /** On an image: `exclusive` when its server keeps state at `stateMount` that no second one may touch. */
+  state: "pierhead.dev/state",
+  /** JSON of `ReplicaFacts`. */
+  facts: "pierhead.dev/facts",
+} as const;
+
+/** What a driver opened later has to know of a replica beside its ids. */
+export interface ReplicaFacts {
+  /** ISO 8601, by the clock that also measures the deadline. */
+  startedAt: string;
+  startTimeoutMs: number;
+  healthPath: string;
+  memoryLimitMib: number;
+  limits: { memory: string; cpu: string };
+}
+
+/** A replica as its labels tell it. */
+export interface ReplicaRecord extends ReplicaFacts {
+  replicaId: string;
+  deploymentId: string;
+  revisionId: string;
+  tenantId: string;
+}
+
+/** What the machine can do about limits; from `GET /info`. */
+export interface EngineInfo {
+  NCPU: number;
+  MemoryLimit: boolean;
+  SwapLimit: boolean;
+  CpuCfsQuota: boolean;
+  PidsLimit: boolean;
+  ServerVersion: string;
+  OperatingSystem: string;
+  DockerRootDir: string;
+}
+
+/** The port an agent server is told to listen on. Nobody else is in its network namespace, so it is always the same. */
+export const agentPort = 8_000;
+
+/** Where state that outlives a revision is kept, in images whose servers keep any. */
+export const stateMount = "/var/lib/agent";
+
+/** A server with its worker threads has 30; one that forks per request has hundreds; a fork bomb has all there are. */
+const pidsMax = 1_024;
+
+/** As much as the process driver keeps of a replica: two files. */
+const logFiles = { "max-size": "16m", "max-file": "2" };
+
+const mib = 1024 * 1024;
+
+export function recordOf(spec: ReplicaSpec, limits: ReplicaFacts["limits"]): ReplicaRecord {
+  return {
+    replicaId: spec.replicaId,
+    deploymentId: spec.deploymentId,
+    revisionId: spec.revisionId,
+    tenantId: spec.tenantId,
+    startedAt: new Date().toISOString(),
+    startTimeoutMs: spec.startTimeoutMs,
+    healthPath: spec.artifact.health_path,
+    memoryLimitMib: spec.memoryLimitMib,
+    limits,
+  };
+}
+
+/** @returns undefined for a container that is no replica, such as one a build runs in. */
+export function readRecord(given: Record<string, string>): ReplicaRecord | undefined {
+  const [replicaId, deploymentId] = [given[labels.replica], given[labels.deployment]];
+  const [revisionId, tenantId, facts] = [given[labels.revision], given[labels.tenant], given[labels.facts]];
+  if (!replicaId || !deploymentId || !revisionId || !tenantId || !facts) return undefined;
+  return { replicaId, deploymentId, revisionId, tenantId, ...(JSON.parse(facts) as ReplicaFacts) };
+}
+
+export function labelsOf(record: ReplicaRecord, installationId: string): Record<string, string> {
+  const { replicaId, deploymentId, revisionId, tenantId, ...facts } = record;
+  return {
+    [labels.installation]: installationId,
+    [labels.replica]: replicaId,
+    [labels.deployment]: deploymentId,
+    [labels.revision]: revisionId,
+    [labels.tenant]: tenantId,
+    [labels.facts]: JSON.stringify(facts),
+  };
+}
+
+/** Which limits this machine keeps, in words; never more than is true. */
+export function limitsOf(spec: Pick<ReplicaSpec, "cpuLimitCores">, info: EngineInfo): ReplicaFacts["limits"] {
+  const swap = info.SwapLimit ? "" : ", but swap is not: the kernel counts none";
+  const cores = info.NCPU === 1 ? "1 core" : `${info.NCPU} cores`;
+  const all = spec.cpuLimitCores > info.NCPU ? ` at ${cores}, which is all this machine has` : "";
+  return {
+    memory: info.MemoryLimit ? `enforced${swap}` : "not enforced: the engine has no memory cgroup",
+    cpu: info.CpuCfsQuota ? `enforced${all}` : "not enforced: the kernel has no CPU quota",
+  };
+}
+
+/**
+ * The body of `POST /containers/create`. Nothing of the host but a network: no socket, no device, no directory, no
+ * capability, no way to new privileges; memory, CPU, processes and log bounded.
+ */
+export function containerBody(
+  spec: ReplicaSpec,
+  place: {
+    image: string;
+    network: string;
+    /** Mounted at `stateMount`; null: nothing is kept. */
+    stateVolume: string | null;
+    labels: Record<string, string>;
+    info: EngineInfo;
+    isRootReadOnly: boolean;
+  },
+): object {
+  const { info } = place;
+  const port = `${agentPort}/tcp`;
+  return {
+    Image: place.image,
+    Labels: place.labels,
+    Env: environmentOf(spec),
+    ExposedPorts: { [port]: {} },
+    // We ask ourselves, and more often.
+    Healthcheck: { Test: ["NONE"] },
+    HostConfig: {
+      // A first process that reaps what others leave, and lets SIGTERM end a server that does not handle it.
+      Init: true,
+      NetworkMode: place.network,
+      // Any free port of the loopback: reachable for the gateway, also where the engine runs in a virtual machine.
+      PortBindings: { [port]: [{ HostIp: "127.0.0.1", HostPort: "" }] },
+      ...hostLimits(spec, info),
+      ReadonlyRootfs: place.isRootReadOnly,
+      ...(place.isRootReadOnly ? { Tmpfs: { "/tmp": "rw,exec,nosuid,nodev,mode=1777" } } : {}),
+      ...(place.stateVolume === null
+        ? {}
+        : {
+            Mounts: [
+              {
+                Type: "volume",
+                Source: place.stateVolume,
+                Target: stateMount,
+                VolumeOptions: { Labels: pick(place.labels, [labels.installation, labels.deployment]) },
+              },
+            ],
+          }),
+      RestartPolicy: { Name: "no" },
+      ExtraHosts: ["host.docker.internal:host-gateway"],
+    },
+  };
+}
+
+/** What every container of ours is kept within: memory, CPU, processes, log, rights. */
+export function hostLimits(spec: Pick<ReplicaSpec, "memoryLimitMib" | "cpuLimitCores">, info: EngineInfo): object {
+  const memory = spec.memoryLimitMib * mib;
+  return {
+    ...(info.MemoryLimit ? { Memory: memory } : {}),
+    ...(info.MemoryLimit && info.SwapLimit ? { MemorySwap: memory } : {}),
+    ...(info.CpuCfsQuota ? { NanoCpus: Math.round(Math.min(spec.cpuLimitCores, info.NCPU) * 1e9) } : {}),
+    ...(info.PidsLimit ? { PidsLimit: pidsMax } : {}),
+    CapDrop: ["ALL"],
+    SecurityOpt: ["no-new-privileges"],
+    Privileged: false,
+    IpcMode: "private",
+    LogConfig: { Type: "json-file", Config: logFiles },
+  };
+}
+
+/** `PIERHEAD_DRAIN_TIMEOUT_MS`: how long it may finish requests after SIGTERM. */
+function environmentOf({ env, drainTimeoutMs }: ReplicaSpec): string[] {
+  const own = { HOST: "0.0.0.0", PORT: agentPort, PIERHEAD_DRAIN_TIMEOUT_MS: drainTimeoutMs };
+  return Object.entries({ ...env, ...own }).map(([name, value]) => `${name}=${value}`);
+}
+
+const pick = (given: Record<string, string>, names: string[]) =>
+  Object.fromEntries(Object.entries(given).filter(([name]) => names.includes(name)));

@@ -1,0 +1,88 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import type { LaunchOptions } from "../../process/langgraph/langgraph-js-shim.ts";
+
+/**
+ * First program of an image with a LangGraph.js agent: becomes the host of the LangGraph.js server, with a heap that the
+ * container's memory has room for. V8 alone would take it all and be killed instead of collecting garbage.
+ *
+ *     node langgraph-js-start.js <langgraph.json> <state directory> <toolchain directory>
+ *
+ * Without a file, the variables say the same that `langgraph build` writes into the Dockerfiles it makes.
+ */
+const [givenFile = "", stateDir = "", toolchainDir = ""] = process.argv.slice(2);
+const projectDir = givenFile === "" ? process.cwd() : path.dirname(givenFile);
+mkdirSync(stateDir, { recursive: true });
+const options: LaunchOptions = {
+  toolchainDir: findServer(projectDir) ?? toolchainDir,
+  configFile: givenFile === "" ? writeConfig() : givenFile,
+  stateDir,
+  listen: { host: process.env["HOST"] ?? "0.0.0.0", port: Number(process.env["PORT"] ?? 8000) },
+  compileCacheDir: null,
+  reportFile: null,
+  exitCodeFile: null,
+  nonce: "",
+  drainTimeoutMs: Number(process.env["PIERHEAD_DRAIN_TIMEOUT_MS"] ?? 180_000),
+};
+const optionsFile = path.join(tmpdir(), "pierhead-launch.json");
+writeFileSync(optionsFile, JSON.stringify(options));
+
+const extension = path.extname(fileURLToPath(import.meta.url));
+const shim = fileURLToPath(new URL(`../../process/langgraph/langgraph-js-shim${extension}`, import.meta.url));
+const program = [process.execPath, ...heapFlags(), shim, optionsFile];
+if (process.execve === undefined) throw new Error("this Node cannot replace a process by a program: use Node 24");
+process.execve(process.execPath, program, process.env);
+
+/** A langgraph.json of what `LANGSERVE_GRAPHS` and its kin say; their paths begin in the working directory. */
+function writeConfig(): string {
+  const read = (name: string) => JSON.parse(process.env[name] ?? "null") as Record<string, unknown> | null;
+  const graphs = read("LANGSERVE_GRAPHS");
+  if (graphs === null)
+    throw new Error("LANGSERVE_GRAPHS is not set: build the image with `langgraph build` or `deploy`");
+  const here = (place: unknown) => (typeof place === "string" ? path.resolve(place) : place);
+  const [auth, http, ui, store] = ["LANGGRAPH_AUTH", "LANGGRAPH_HTTP", "LANGGRAPH_UI", "LANGGRAPH_STORE"].map(read);
+  const place = (value: unknown, key: string) =>
+    typeof value === "object" && value !== null && key in value
+      ? { ...value, [key]: here((value as Record<string, unknown>)[key]) }
+      : value;
+  const each = (values: Record<string, unknown>) =>
+    Object.fromEntries(Object.entries(values).map(([id, value]) => [id, place(here(value), "path")]));
+  const config = {
+    graphs: each(graphs),
+    auth: place(auth, "path"),
+    http: place(http, "app"),
+    ui: ui && each(ui),
+    store,
+  };
+  const file = path.join(tmpdir(), "pierhead-langgraph.json");
+  writeFileSync(
+    file,
+    JSON.stringify(config, (_, value) => value ?? undefined),
+  );
+  return file;
+}
+
+/** The project's own server goes before ours: one copy of everything then serves. Very old ones cannot be started so. */
+function findServer(projectDir: string): string | null {
+  try {
+    const require = createRequire(path.join(projectDir, "package.json"));
+    require.resolve("@langchain/langgraph-api/server");
+    const file = require.resolve("@langchain/langgraph-api/package.json");
+    const { version } = JSON.parse(readFileSync(file, "utf8")) as { version: string };
+    return Number.parseInt(version, 10) >= 1 ? projectDir : null;
+  } catch {
+    return null;
+  }
+}
+
+/** As the process driver does it: three quarters for old objects, and 2 MiB semi-spaces, which save about 100 MiB. */
+function heapFlags(): string[] {
+  const limit = process.constrainedMemory();
+  // Without a limit the number is 0, or larger than any machine.
+  const isLimited = limit > 0 && limit < 2 ** 50;
+  const heap = isLimited ? [`--max-old-space-size=${Math.floor((limit / 1024 / 1024) * 0.75)}`] : [];
+  return ["--max-semi-space-size=2", ...heap];
+}

@@ -1,0 +1,53 @@
+import { mkdir, readdir, rm } from "node:fs/promises";
+import path from "node:path";
+import type { ReplicaExit } from "../../compute.ts";
+import { readJson, writeJson } from "../../json-file.ts";
+import type { ReplicaRecord } from "./container.ts";
+
+/** What the engine does not keep of a replica: when it was first found healthy, and why it ended. */
+export interface Note {
+  ready?: { port: number; serverVersion: string | null };
+  /** It was asked to end. */
+  stopping?: true;
+  exit?: ReplicaExit;
+  /** Of a replica for which there never was a container. */
+  refused?: ReplicaRecord;
+}
+
+/** One small file a replica. Losing one loses words, never a replica: the engine knows what runs. */
+export class Notes {
+  readonly #directory: string;
+
+  constructor(dataDir: string) {
+    this.#directory = path.join(dataDir, "docker");
+  }
+
+  async open(): Promise<void> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+  }
+
+  async list(): Promise<string[]> {
+    const names = await readdir(this.#directory);
+    return names.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -".json".length));
+  }
+
+  async read(replicaId: string): Promise<Note> {
+    return (await readJson<Note>(this.#file(replicaId))) ?? {};
+  }
+
+  async write(replicaId: string, note: Note): Promise<void> {
+    await writeJson(this.#file(replicaId), note);
+  }
+
+  async remove(replicaId: string): Promise<void> {
+    await rm(this.#file(replicaId), { force: true });
+  }
+
+  /** @throws Error for an id that could leave the directory. */
+  #file(replicaId: string): string {
+    if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(replicaId)) {
+      throw new Error(`'${replicaId}' cannot be the name of a replica`);
+    }
+    return path.join(this.#directory, `${replicaId}.json`);
+  }
+}

@@ -1,0 +1,321 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { explain, type Logger } from "../../../telemetry/log.ts";
+import type { ReplicaExit, ReplicaState } from "../../compute.ts";
+import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
+import { get, leftToStartMs, readServerVersion } from "../../health.ts";
+import { replicaState } from "../../replica-state.ts";
+import type { Engine } from "../engine/engine.ts";
+import { agentPort, type ReplicaRecord } from "./container.ts";
+import { readLastLines } from "./container-log.ts";
+import type { Note, Notes } from "./replica-journal.ts";
+import { explainStartFailure, notHealthy } from "./start-failure.ts";
+
+/** What all replicas of one driver share. */
+export interface ReplicaGround {
+  engine: Engine;
+  notes: Notes;
+  logger: Logger;
+  /** Aborted when the driver closes: containers go on, watching them ends. */
+  life: AbortSignal;
+  look(): void;
+}
+
+/** A container as `GET /containers/json` lists it. */
+export interface ListedContainer {
+  Id: string;
+  Names: string[];
+  State: string;
+  Labels: Record<string, string>;
+  Ports: { PrivatePort: number; PublicPort?: number }[];
+}
+
+interface ContainerState {
+  Running: boolean;
+  ExitCode: number;
+  OOMKilled: boolean;
+}
+
+interface InspectedContainer {
+  State: ContainerState;
+  NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
+}
+
+/** A fresh start is looked at often, for it is ready within a second; a slow one costs less. */
+const probeIntervalMs = { first: 50, max: 250, growth: 1.2 };
+
+/** A container that has ended is asked why until the engine tells. */
+const askAgainMs = 500;
+
+/** How much later than the end the engine may hear that it was for lack of memory; on a busy machine some 100 ms. */
+const hearWhyMs = { every: 100, max: 1_500 };
+
+const lastLinesMax = 30;
+
+/** One container from its start, or from the moment it is found again, to its removal. */
+export class Replica {
+  readonly record: ReplicaRecord;
+  /** null: there is none, the start was refused. */
+  readonly containerId: string | null;
+  readonly #ground: ReplicaGround;
+  #phase: ReplicaState["phase"] = "starting";
+  #port: number | null = null;
+  #ready: Note["ready"];
+  #exit: ReplicaExit | undefined;
+  #ending: Promise<void> | undefined;
+  readonly #ended = Promise.withResolvers<void>();
+
+  private constructor(ground: ReplicaGround, record: ReplicaRecord, containerId: string | null) {
+    this.#ground = ground;
+    this.record = record;
+    this.containerId = containerId;
+  }
+
+  /** A container that is about to be watched. */
+  static begin(ground: ReplicaGround, record: ReplicaRecord, containerId: string): Replica {
+    return new Replica(ground, record, containerId);
+  }
+
+  /** Begins to watch. From when the driver knows the replica on, the engine's events tell its end; now we ask. */
+  async watch(): Promise<void> {
+    const { State, NetworkSettings } = await this.#inspect();
+    this.#port = boundPortOf(NetworkSettings);
+    if (State.Running) this.#wait();
+    else this.noteEnd();
+  }
+
+  /** A container that an earlier driver started. What has ended meanwhile is never shown as running. */
+  static async adopt(ground: ReplicaGround, record: ReplicaRecord, listed: ListedContainer): Promise<Replica> {
+    const replica = new Replica(ground, record, listed.Id);
+    const { ready, exit, stopping } = await ground.notes.read(record.replicaId);
+    replica.#port = portOf(listed);
+    replica.#ready = ready;
+    replica.#exit = exit;
+    if (exit !== undefined) replica.#phase = "exited";
+    // One that finishes what it does takes no more requests, and its end is no crash.
+    else if (stopping) replica.#phase = "stopping";
+    else if (hasEnded(listed)) await replica.#end();
+    // Another port: somebody stopped and started the container, and it has to prove itself again.
+    else if (ready?.port === replica.#port) replica.#phase = "ready";
+    else replica.#wait();
+    return replica;
+  }
+
+  /** Keeps a start that can never succeed as a replica that has exited, so that its cause is seen. */
+  static async refuse(ground: ReplicaGround, record: ReplicaRecord, message: string): Promise<Replica> {
+    const exit = { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] };
+    await ground.notes.write(record.replicaId, { exit, refused: record });
+    return Replica.refused(ground, record, exit);
+  }
+
+  /** A refusal that an earlier driver noted. */
+  static refused(ground: ReplicaGround, record: ReplicaRecord, exit: ReplicaExit): Replica {
+    const replica = new Replica(ground, record, null);
+    replica.#phase = "exited";
+    replica.#exit = exit;
+    return replica;
+  }
+
+  get state(): ReplicaState {
+    const at = this.#ready && { host: "127.0.0.1", port: this.#ready.port };
+    return replicaState(this.record, { phase: this.#phase, at, version: this.#ready?.serverVersion, exit: this.#exit });
+  }
+
+  get hasExited(): boolean {
+    return this.#phase === "exited";
+  }
+
+  /** Its container was started again by somebody, at another port: the run that was watched has ended. */
+  isAnotherRun(listed: ListedContainer): boolean {
+    return this.#isElsewhere(portOf(listed));
+  }
+
+  /** Its container does not run any more: finds out why, in the background. */
+  noteEnd(): void {
+    if (this.#phase === "exited" || this.#phase === "stopping") return;
+    void this.#end();
+  }
+
+  /** Resolves when the container is gone. */
+  async stop(graceMs: number): Promise<void> {
+    const { engine, notes } = this.#ground;
+    if (!this.hasExited) this.#phase = "stopping";
+    this.#ended.resolve();
+    if (this.containerId !== null) {
+      // Whole seconds; the engine kills what is left then, and answers when it is gone.
+      const t = Math.ceil(graceMs / 1000);
+      const path = `/containers/${this.containerId}`;
+      const timeoutMs = graceMs + 30_000;
+      if (t > 0 && !this.hasExited) await this.#keep({ ...(this.#ready && { ready: this.#ready }), stopping: true });
+      if (t > 0) await engine.callUnless([304, 404], "POST", `${path}/stop`, { query: { t }, timeoutMs });
+      await removeContainer(engine, this.containerId);
+    }
+    await notes.remove(this.record.replicaId);
+  }
+
+  #wait(): void {
+    this.#waitUntilReady().catch((error: unknown) => {
+      if (this.#ground.life.aborted || this.#phase !== "starting") return;
+      this.#logError(error, "watching a replica failed");
+      void this.#end(lost(explain(error)));
+    });
+  }
+
+  async #waitUntilReady(): Promise<void> {
+    const { record } = this;
+    const end = performance.now() + leftToStartMs(record);
+    let intervalMs = probeIntervalMs.first;
+    let lastStatus: number | null = null;
+    while (this.#phase === "starting" && this.#ending === undefined) {
+      const answer = this.#port === null ? undefined : await get(this.#port, record.healthPath || "/");
+      const isHealthy = answer?.status === 200 || (answer !== undefined && record.healthPath === "");
+      // A port that was free again may be another's by now: the answer counts while this very container runs.
+      if (isHealthy && (await this.#isRunning())) return this.#becomeReady();
+      lastStatus = answer?.status ?? lastStatus;
+      if (performance.now() >= end) return this.#end(notHealthy(record, lastStatus));
+      const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
+      await Promise.race([sleep(pauseMs, undefined, { signal: this.#ground.life }), this.#ended.promise]);
+      intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
+    }
+  }
+
+  async #becomeReady(): Promise<void> {
+    const port = this.#port as number;
+    const ready = { port, serverVersion: await readServerVersion(port) };
+    await this.#keep({ ready });
+    if (this.#phase !== "starting") return;
+    this.#ready = ready;
+    this.#phase = "ready";
+    this.#ground.look();
+  }
+
+  /** Once, however often it is noticed. @param verdict why we end it ourselves. */
+  #end(verdict?: Verdict): Promise<void> {
+    this.#ending ??= this.#recordExit(verdict).catch((error: unknown) => {
+      if (!this.#ground.life.aborted) this.#logError(error, "the end of a replica could not be recorded");
+    });
+    this.#ended.resolve();
+    return this.#ending;
+  }
+
+  async #recordExit(wanted: Verdict | undefined): Promise<void> {
+    const { engine } = this.#ground;
+    const { containerId, record } = this;
+    // It may have ended by itself just before, and then it says why.
+    const given = wanted !== undefined && (await this.#isRunning()) ? wanted : undefined;
+    if (given !== undefined) await engine.callUnless([404, 409], "POST", `/containers/${containerId}/kill`);
+    const ended = await this.#endState();
+    const verdict = given ?? (ended?.Running ? startedAgain : undefined);
+    const state = verdict === undefined && wasKilled(ended) ? await this.#hearWhy(ended) : ended;
+    if (state === undefined) return;
+    const exit = explainExit(
+      {
+        wasReady: this.#ready !== undefined,
+        exitCode: verdict === undefined ? state.ExitCode : null,
+        signal: null,
+        outOfMemoryKills: state.OOMKilled && state.ExitCode !== 0 ? 1 : 0,
+        memoryLimitMib: record.memoryLimitMib,
+        verdict,
+        lastLines: await readLastLines(engine, containerId as string, lastLinesMax).catch(() => []),
+      },
+      explainStartFailure,
+    );
+    await this.#keep({ ...(this.#ready === undefined ? {} : { ready: this.#ready }), exit });
+    if (this.#isStopping()) return;
+    this.#exit = exit;
+    this.#phase = "exited";
+    this.#ground.look();
+  }
+
+  /** The engine hears of the end of a container and of the lack of memory behind it in either order. */
+  async #hearWhy(ended: ContainerState): Promise<ContainerState | undefined> {
+    for (let state: ContainerState | undefined = ended, waitedMs = 0; ; waitedMs += hearWhyMs.every) {
+      if (state === undefined || state.OOMKilled || waitedMs >= hearWhyMs.max) return state;
+      await sleep(hearWhyMs.every, undefined, { signal: this.#ground.life });
+      state = await this.#endState();
+    }
+  }
+
+  /** @returns undefined when it was removed meanwhile, by us or by somebody else; running, when it was started again. */
+  async #endState(): Promise<ContainerState | undefined> {
+    for (;;) {
+      this.#ground.life.throwIfAborted();
+      if (this.#isStopping()) return undefined;
+      const found = await this.#inspect().catch((error: { status?: number }) =>
+        error.status === 404 ? undefined : ("unknown" as const),
+      );
+      if (found === undefined) return undefined;
+      if (found !== "unknown" && (!found.State.Running || this.#isElsewhere(boundPortOf(found.NetworkSettings))))
+        return found.State;
+      await sleep(found === "unknown" ? askAgainMs : probeIntervalMs.first, undefined, { signal: this.#ground.life });
+    }
+  }
+
+  #isElsewhere(port: number | null): boolean {
+    return this.#port !== null && port !== null && port !== this.#port;
+  }
+
+  #inspect(): Promise<InspectedContainer> {
+    return this.#ground.engine.call("GET", `/containers/${this.containerId}/json`);
+  }
+
+  async #isRunning(): Promise<boolean> {
+    return this.#inspect().then(
+      ({ State }) => State.Running,
+      () => false,
+    );
+  }
+
+  /** A full disk must not hide from this driver what the next one would like to know. */
+  async #keep(note: Note): Promise<void> {
+    const written = this.#ground.notes.write(this.record.replicaId, note);
+    await written.catch((error: unknown) => this.#logError(error, "recording a replica failed"));
+  }
+
+  #logError(error: unknown, message: string): void {
+    this.#ground.logger.error({ replica_id: this.record.replicaId, error: explain(error) }, message);
+  }
+
+  /** A stop may have come while we waited, which the compiler does not see. */
+  #isStopping(): boolean {
+    return this.#phase === "stopping";
+  }
+}
+
+/** 128 + SIGKILL, which the kernel sends for lack of memory: by whom it was sent is not said. */
+const wasKilled = (state: ContainerState | undefined): state is ContainerState => state?.ExitCode === 137;
+
+/** What it does now nobody has watched begin, and its port of before may be another's by now. */
+const startedAgain: Verdict = {
+  reason: "Lost",
+  message: "Its container was stopped and started again by somebody else. It is replaced by a new one.",
+};
+
+const portOf = ({ Ports }: ListedContainer) =>
+  Ports.find(({ PrivatePort }) => PrivatePort === agentPort)?.PublicPort ?? null;
+
+const boundPortOf = ({ Ports }: InspectedContainer["NetworkSettings"]) =>
+  Number(Ports[`${agentPort}/tcp`]?.[0]?.HostPort ?? 0) || null;
+
+export const hasEnded = ({ State }: ListedContainer) => State === "exited" || State === "dead";
+
+/** Longer than an engine takes to delete the files of one. */
+const removalTimeoutMs = 60_000;
+
+/**
+ * Kills it if it runs, and takes its anonymous volumes along. Resolves when it is gone.
+ * @throws Error when it does not go.
+ */
+export async function removeContainer(engine: Engine, nameOrId: string, withinMs = removalTimeoutMs): Promise<void> {
+  const path = `/containers/${nameOrId}`;
+  const end = performance.now() + withinMs;
+  for (;;) {
+    // 409: it is being removed already. That may come to nothing, as with files in use, so it is asked for again.
+    const query = { force: true, v: true };
+    await engine.callUnless([404, 409], "DELETE", path, { query, timeoutMs: removalTimeoutMs });
+    if ((await engine.callUnless([404], "GET", `${path}/json`)) === undefined) return;
+    if (performance.now() > end) {
+      throw new Error(`the engine has not removed the container ${nameOrId}: look at it with docker inspect`);
+    }
+    await sleep(50);
+  }
+}

@@ -1,0 +1,60 @@
+import { randomBytes } from "node:crypto";
+import type { ApiServer } from "../api-server.ts";
+import { labelsOf, secretNameOf } from "../render/names.ts";
+import { needsRedis, selectorText } from "../render/render.ts";
+import { type DatabaseMode, ForbiddenWorkload, type Manifest, type Workload } from "../workload.ts";
+
+/**
+ * They are never changed: those that are there stay. One of Redis that is made again has another password than the Redis that
+ * runs began with, which holds nothing to keep: that is made anew, too.
+ */
+export async function createSecrets(
+  api: ApiServer,
+  workload: Workload,
+  database: DatabaseMode,
+  owned: (manifest: Manifest) => Manifest,
+  signal: AbortSignal,
+): Promise<void> {
+  const { slug, cluster, secrets } = workload;
+  const secret = (name: string, stringData: Record<string, string>): Manifest => ({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name, namespace: cluster.namespace as string, labels: labelsOf(workload, "server") },
+    type: "Opaque",
+    immutable: true,
+    stringData,
+  });
+  const password = randomBytes(24).toString("base64url");
+  const made = [secret(secretNameOf(workload), secrets)];
+  if (database === "plain") {
+    const host = `${slug}-postgres`;
+    const uri = `postgresql://agent:${password}@${host}:5432/agent`;
+    const opening = secret(host, { password, username: "agent", uri });
+    await refuseLostPassword(api, workload, opening, signal);
+    made.push(opening);
+  }
+  for (const one of made) await api.create(owned(one), signal);
+  if (!needsRedis(workload)) return;
+  const redis = secret(`${slug}-redis`, { password, uri: `redis://:${password}@${slug}-redis:6379` });
+  if (!(await api.create(redis, signal, { dryRun: true }))) return;
+  await api.remove("Deployment", redis.metadata, {}, signal);
+  await api.create(owned(redis), signal);
+}
+
+/** A database keeps the password that its disk began with: one that is made later opens nothing. @throws ForbiddenWorkload */
+async function refuseLostPassword(
+  api: ApiServer,
+  { deploymentId }: Workload,
+  secret: Manifest,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, namespace } = secret.metadata;
+  const query = { labelSelector: selectorText(deploymentId) };
+  if ((await api.list("PersistentVolumeClaim", namespace, query, signal)).items.length === 0) return;
+  // Whether it is there cannot be asked otherwise: we may not read it.
+  if (!(await api.create(secret, signal, { dryRun: true }))) return;
+  throw new ForbiddenWorkload(
+    `The Secret ${name} is gone, and with it the password of the database. Put it back, or set another one in the database ` +
+      "and make the Secret with it (docs/guides/kubernetes.md).",
+  );
+}

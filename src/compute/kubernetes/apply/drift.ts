@@ -1,0 +1,94 @@
+import { isDeepStrictEqual } from "node:util";
+import { type ApiServer, fieldManager } from "../api-server.ts";
+import type { Manifest } from "../workload.ts";
+import type { Living } from "./apply.ts";
+
+/** An object as it was when we had written it. */
+interface Written {
+  uid: string;
+  resourceVersion: number;
+  /** Fields that were ours, as the API server keeps them. */
+  owned: string;
+}
+
+/**
+ * Objects as we wrote them, and which later changes are somebody else's work: whoever changes a field of ours takes it from
+ * us, so statuses and the replicas that an autoscaler chooses are nobody's drift.
+ */
+export class WrittenObjects {
+  readonly #objects = new Map<string, Written>();
+
+  note(living: Living): void {
+    this.#objects.set(keyOf(living), writtenOf(living));
+  }
+
+  has(kind: string, name: string): boolean {
+    return this.#objects.has(`${kind}/${name}`);
+  }
+
+  /** What `newer` knows, and of the rest what we know. */
+  mergedWith(newer: WrittenObjects): WrittenObjects {
+    const merged = new WrittenObjects();
+    for (const [key, written] of [...this.#objects, ...newer.#objects]) merged.#objects.set(key, written);
+    return merged;
+  }
+
+  isDrift(type: "ADDED" | "MODIFIED" | "DELETED", object: Living): boolean {
+    const written = this.#objects.get(keyOf(object));
+    // What was made anew since, as a database with a larger disk is, was us.
+    if (written === undefined || written.uid !== object.metadata.uid) return false;
+    if (type === "DELETED") return true;
+    // What others note on an anchor is for us to read. Once it is deleted it waits for us, and all that it owns with it.
+    if (object.kind === "ConfigMap") return object.metadata.deletionTimestamp !== undefined;
+    const { resourceVersion, owned } = writtenOf(object);
+    return resourceVersion > written.resourceVersion && owned !== written.owned;
+  }
+}
+
+const keyOf = ({ kind, metadata }: Living) => `${kind}/${metadata.name}`;
+
+function writtenOf({ metadata }: Living): Written {
+  const own = metadata.managedFields?.find(
+    ({ manager, operation }) => manager === fieldManager && operation === "Apply",
+  );
+  const { uid, resourceVersion } = metadata;
+  return { uid, resourceVersion: Number(resourceVersion), owned: JSON.stringify(own?.fieldsV1 ?? {}) };
+}
+
+/**
+ * What writing these objects again would change, without writing them.
+ * @returns such as `Service agent-1: spec.selector`; empty: all is as we want it.
+ */
+export async function findDrift(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<string[]> {
+  const found: string[] = [];
+  for (const manifest of manifests) {
+    const { kind, metadata } = manifest;
+    const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
+    if (there === null) {
+      found.push(`${kind} ${metadata.name}: deleted`);
+      continue;
+    }
+    const wanted = (await api.apply(manifest, signal, { dryRun: true })) as Living;
+    const paths = Object.keys(manifest)
+      .filter((part) => part !== "metadata")
+      .flatMap((part) => differences(there[part], wanted[part], part));
+    const { labels, annotations, ownerReferences } = there.metadata;
+    const ours = wanted.metadata;
+    const ofMetadata = [
+      ...differences(labels, ours.labels, "metadata.labels"),
+      ...differences(annotations, ours.annotations, "metadata.annotations"),
+      ...differences(ownerReferences, ours.ownerReferences, "metadata.ownerReferences"),
+    ];
+    found.push(...[...paths, ...ofMetadata].map((path) => `${kind} ${metadata.name}: ${path}`));
+  }
+  return found;
+}
+
+/** Paths of the smallest parts that differ. */
+function differences(there: unknown, wanted: unknown, path: string): string[] {
+  if (isDeepStrictEqual(there, wanted)) return [];
+  const isBranch = (part: unknown): part is Record<string, unknown> => typeof part === "object" && part !== null;
+  if (!isBranch(there) || !isBranch(wanted)) return [path];
+  const keys = new Set([...Object.keys(there), ...Object.keys(wanted)]);
+  return [...keys].flatMap((key) => differences(there[key], wanted[key], `${path}.${key}`));
+}

@@ -1,0 +1,139 @@
+import { KubeError } from "../api-server.ts";
+import { type ApplyGround, type Living, readAnchor } from "../apply/apply.ts";
+import { dataAnnotation, deploymentLabel, retainedLabel } from "../render/names.ts";
+import { selectorText } from "../render/render.ts";
+import { type ClusterPolicy, type DataPolicy, dataPolicies } from "../workload.ts";
+
+/** What is waited for. `because`: in words for the operator, when it may take a person to go on; null: it takes its time. */
+export interface Waiting {
+  because: string | null;
+}
+
+/** What the operator wants of this deployment's data, or else of all. @returns null: what is asked for is no policy. */
+export function dataPolicyOf(anchor: Living, { dataPolicy }: ClusterPolicy): DataPolicy | null {
+  if (readAnchor(anchor).database === "external") return "delete";
+  const asked = anchor.metadata.annotations?.[dataAnnotation] ?? dataPolicy;
+  return dataPolicies.find((one) => one === asked) ?? null;
+}
+
+interface Ground extends Pick<ApplyGround, "api" | "traits" | "policy"> {
+  anchor: Living;
+  signal: AbortSignal;
+}
+
+/**
+ * One step of doing with the data as the policy says, once nothing uses it any more.
+ * @returns null when it is done.
+ */
+export async function settleData(ground: Ground, policy: DataPolicy): Promise<Waiting | null> {
+  try {
+    if (policy === "retain") return await retain(ground);
+    const waiting = policy === "snapshot" ? await takeSnapshots(ground) : null;
+    return waiting ?? (await removeDisks(ground));
+  } catch (error) {
+    if (!(error instanceof KubeError) || ![400, 403, 404, 422].includes(error.status)) throw error;
+    return { because: `The cluster refuses what the data policy '${policy}' needs: ${error.message}` };
+  }
+}
+
+async function retain(ground: Ground): Promise<null> {
+  const { api, signal } = ground;
+  await layToRest(ground);
+  const body = { metadata: { labels: { [retainedLabel]: "true" } } };
+  for (const { metadata } of await disksOf(ground)) await api.patch("PersistentVolumeClaim", metadata, body, signal);
+  return null;
+}
+
+/** A database of an operator stays as an object, for its disks go with it; it sleeps, so only they cost. */
+async function layToRest(ground: Ground): Promise<Living | null> {
+  const { api, anchor, signal } = ground;
+  const cluster = await databaseOf(ground);
+  if (cluster === null || cluster.metadata.labels?.[retainedLabel] === "true") return cluster;
+  const marks = {
+    labels: { [retainedLabel]: "true" },
+    annotations: { "cnpg.io/hibernation": "on" },
+    // The garbage collector may not know this kind yet, leave us as its owner, and take it once we are gone.
+    ownerReferences: null,
+  };
+  const key = { namespace: anchor.metadata.namespace, name: cluster.metadata.name };
+  return (await api.patch("Cluster", key, { metadata: marks }, signal)) as Living;
+}
+
+async function takeSnapshots(ground: Ground): Promise<Waiting | null> {
+  const { traits } = ground;
+  const disks = (await disksOf(ground)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const cluster = await layToRest(ground);
+  if (cluster !== null && cluster.metadata.deletionTimestamp === undefined && !isResting(cluster)) {
+    return { because: null };
+  }
+  if (disks.length > 0 && !traits.hasSnapshots) {
+    return {
+      because:
+        "The data is to become a snapshot, and this cluster has no VolumeSnapshot (snapshot.storage.k8s.io/v1). Install a " +
+        `snapshot controller, or set the annotation ${dataAnnotation} of the ConfigMap to 'retain' or 'delete'.`,
+    };
+  }
+  for (const disk of disks) {
+    const waiting = await takeSnapshot(ground, disk);
+    if (waiting !== null) return waiting;
+  }
+  return null;
+}
+
+const isResting = (cluster: Living) =>
+  (cluster["status"] as { conditions?: { type: string; status: string }[] } | undefined)?.conditions?.some(
+    ({ type, status }) => type === "cnpg.io/hibernation" && status === "True",
+  ) ?? false;
+
+async function takeSnapshot({ api, policy, anchor, signal }: Ground, { metadata }: Living): Promise<Waiting | null> {
+  const name = `${metadata.name}-last`;
+  const { namespace, labels } = anchor.metadata;
+  const there = await api.get<Living>("VolumeSnapshot", namespace, name, signal);
+  if (there === null) {
+    const { snapshotClass } = policy;
+    const manifest = {
+      apiVersion: "snapshot.storage.k8s.io/v1",
+      kind: "VolumeSnapshot",
+      metadata: { name, namespace, labels: { ...labels, ...metadata.labels, [retainedLabel]: "true" } },
+      spec: {
+        source: { persistentVolumeClaimName: metadata.name },
+        ...(snapshotClass !== null && { volumeSnapshotClassName: snapshotClass }),
+      },
+    };
+    await api.create(manifest, signal);
+    return { because: null };
+  }
+  const { readyToUse, error } = (there["status"] ?? {}) as { readyToUse?: boolean; error?: { message?: string } };
+  if (readyToUse === true) return null;
+  const words = `The snapshot ${name} cannot be taken: ${error?.message}. The disk stays until it is there.`;
+  return { because: error === undefined ? null : words };
+}
+
+/** Gone before the anchor: a name that is used again must not find old data. */
+async function removeDisks(ground: Ground): Promise<Waiting | null> {
+  const { api, signal } = ground;
+  const cluster = await databaseOf(ground);
+  if (cluster !== null && cluster.metadata.deletionTimestamp === undefined) {
+    await api.remove("Cluster", cluster.metadata, { uid: cluster.metadata.uid }, signal);
+  }
+  const disks = await disksOf(ground);
+  for (const { metadata } of disks) {
+    if (metadata.deletionTimestamp === undefined) await api.remove("PersistentVolumeClaim", metadata, {}, signal);
+  }
+  return disks.length > 0 || cluster !== null ? { because: null } : null;
+}
+
+/** Of CloudNativePG; null: it has none, or none any more. */
+async function databaseOf({ api, anchor, traits, signal }: Ground): Promise<Living | null> {
+  const { slug, database } = readAnchor(anchor);
+  if (database !== "cnpg" || !traits.hasCnpg) return null;
+  return api.get<Living>("Cluster", anchor.metadata.namespace, `${slug}-postgres`, signal);
+}
+
+async function disksOf({ api, anchor, signal }: Ground): Promise<Living[]> {
+  const { namespace, labels = {} } = anchor.metadata;
+  const { slug, database } = readAnchor(anchor);
+  const ours = selectorText(labels[deploymentLabel] ?? "");
+  const labelSelector = database === "cnpg" ? `cnpg.io/cluster=${slug}-postgres` : ours;
+  return (await api.list<Living>("PersistentVolumeClaim", namespace, { labelSelector }, signal)).items;
+}

@@ -1,0 +1,53 @@
+import { createHash } from "node:crypto";
+import type { Workload } from "../workload.ts";
+
+export const labelPrefix = "pierhead.dev/";
+export const deploymentLabel = `${labelPrefix}deployment-id`;
+/** Whose deployment it is: others may work in the same namespace, and what they made looks like ours without it. */
+export const listenerLabel = `${labelPrefix}listener-id`;
+export const revisionAnnotation = `${labelPrefix}revision-id`;
+export const pausedAnnotation = `${labelPrefix}paused`;
+export const driftAnnotation = `${labelPrefix}drift`;
+export const dataAnnotation = `${labelPrefix}data`;
+/** On what stays of a deployment that was deleted. */
+export const retainedLabel = `${labelPrefix}retained`;
+export const componentLabel = "app.kubernetes.io/component";
+export const managedByLabel = "app.kubernetes.io/managed-by";
+export const teardownFinalizer = `${labelPrefix}teardown`;
+
+/** What marks everything we make; also the selector of our watches. */
+export const managedBy = "pierhead";
+
+export type Component = "anchor" | "server" | "queue" | "redis" | "postgres";
+
+/** Immutable in a Deployment, so nothing of the user's is in it. */
+export const selectorOf = (deploymentId: string, component: Component) => ({
+  [deploymentLabel]: deploymentId,
+  [componentLabel]: component,
+});
+
+export function labelsOf(workload: Workload, component: Component): Record<string, string> {
+  return {
+    ...workload.cluster.spec.labels,
+    [managedByLabel]: managedBy,
+    "app.kubernetes.io/name": "agent",
+    "app.kubernetes.io/instance": workload.slug,
+    [`${labelPrefix}tenant-id`]: workload.tenantId,
+    ...selectorOf(workload.deploymentId, component),
+  };
+}
+
+/** Nothing when there are none: an empty map would be ours until a controller writes its first one, which then looks like drift. */
+export function annotationsOf({ cluster: { spec } }: Workload): { annotations?: Record<string, string> } {
+  return Object.keys(spec.annotations ?? {}).length > 0 ? { annotations: { ...spec.annotations } } : {};
+}
+
+/** Secrets are never changed: other content has another name, so pods that roll back find theirs. */
+export function secretNameOf({ slug, secrets }: Pick<Workload, "slug" | "secrets">): string {
+  const sorted = Object.entries(secrets).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return `${slug}-env-${createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 10)}`;
+}
+
+/** Kubernetes quantities. 0.5 cores are `500m`. */
+export const cpu = (cores: number) => `${Math.round(cores * 1_000)}m`;
+export const memory = (mib: number) => `${mib}Mi`;

@@ -1,0 +1,161 @@
+import type { ClusterPolicy, DatabaseMode, Manifest, Workload } from "../workload.ts";
+import { cpu, labelsOf, memory, selectorOf } from "./names.ts";
+import { resourcesOf } from "./render-pods.ts";
+
+const redisPort = 6379;
+const postgresPort = 5432;
+
+/** The docs promise no user data in Redis: it has no disk, and a new one may begin empty. */
+export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest[] {
+  const { slug, cluster, deploymentId } = workload;
+  const name = `${slug}-redis`;
+  const metadata = { name, namespace: cluster.namespace as string, labels: labelsOf(workload, "redis") };
+  const selector = selectorOf(deploymentId, "redis");
+  const maxMemoryMib = Math.floor(cluster.sizes.redis.memoryLimitMib * 0.8);
+  const container = {
+    name: "redis",
+    image: policy.redisImage,
+    args: [
+      "--save",
+      "",
+      "--appendonly",
+      "no",
+      "--maxmemory",
+      `${maxMemoryMib}mb`,
+      "--requirepass",
+      "$(REDIS_PASSWORD)",
+    ],
+    env: [{ name: "REDIS_PASSWORD", valueFrom: { secretKeyRef: { name, key: "password" } } }],
+    ports: [{ name: "redis", containerPort: redisPort, protocol: "TCP" }],
+    resources: resourcesOf(cluster.sizes.redis),
+    readinessProbe: { tcpSocket: { port: "redis" }, periodSeconds: 5 },
+    securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+  };
+  return [
+    {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata,
+      spec: {
+        replicas: 1,
+        strategy: { type: "Recreate" },
+        selector: { matchLabels: selector },
+        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy) },
+      },
+    },
+    serviceOf(metadata, selector, redisPort, "redis"),
+    onlyForAgents(workload, "redis", redisPort),
+  ];
+}
+
+/** PostgreSQL with one replica and a disk, where no operator is installed that does it better. */
+export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: ClusterPolicy): Manifest[] {
+  const { slug, cluster, deploymentId } = workload;
+  const { database } = cluster.sizes;
+  const name = `${slug}-postgres`;
+  const metadata = { name, namespace: cluster.namespace as string, labels: labelsOf(workload, "postgres") };
+  const sharedBuffersMib = Math.max(16, Math.floor(database.memoryMib / 4));
+  if (mode === "cnpg") return [cnpgCluster(workload, metadata, sharedBuffersMib)];
+  const selector = selectorOf(deploymentId, "postgres");
+  const container = {
+    name: "postgres",
+    image: policy.postgresImage,
+    args: ["-c", `max_connections=${database.connectionsMax}`, "-c", `shared_buffers=${sharedBuffersMib}MB`],
+    env: [
+      { name: "POSTGRES_USER", value: "agent" },
+      { name: "POSTGRES_DB", value: "agent" },
+      { name: "PGDATA", value: "/var/lib/postgresql/data/pgdata" },
+      { name: "POSTGRES_PASSWORD", valueFrom: { secretKeyRef: { name, key: "password" } } },
+    ],
+    ports: [{ name: "postgres", containerPort: postgresPort, protocol: "TCP" }],
+    resources: resourcesOf(database),
+    readinessProbe: { tcpSocket: { port: "postgres" }, periodSeconds: 5 },
+    volumeMounts: [{ name: "data", mountPath: "/var/lib/postgresql/data" }],
+  };
+  return [
+    {
+      apiVersion: "apps/v1",
+      kind: "StatefulSet",
+      metadata,
+      spec: {
+        replicas: 1,
+        serviceName: name,
+        selector: { matchLabels: selector },
+        persistentVolumeClaimRetentionPolicy: { whenDeleted: "Retain", whenScaled: "Retain" },
+        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy) },
+        volumeClaimTemplates: [
+          {
+            metadata: { name: "data", labels: selector },
+            spec: {
+              accessModes: ["ReadWriteOnce"],
+              resources: { requests: { storage: `${database.storageGib}Gi` } },
+            },
+          },
+        ],
+      },
+    },
+    { ...serviceOf(metadata, selector, postgresPort, "postgres") },
+    onlyForAgents(workload, "postgres", postgresPort),
+  ];
+}
+
+/** Its image may lie in a registry of the operator's as those of agents do. */
+const podOf = (container: object, { imagePullSecrets }: ClusterPolicy) => ({
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
+  containers: [container],
+});
+
+function cnpgCluster({ cluster }: Workload, metadata: Manifest["metadata"], sharedBuffersMib: number): Manifest {
+  const { database } = cluster.sizes;
+  return {
+    apiVersion: "postgresql.cnpg.io/v1",
+    kind: "Cluster",
+    metadata,
+    spec: {
+      instances: cluster.profile === "production" ? 2 : 1,
+      storage: { size: `${database.storageGib}Gi` },
+      resources: {
+        requests: { cpu: cpu(database.cpuCores), memory: memory(database.memoryMib) },
+        limits: { cpu: cpu(database.cpuLimitCores), memory: memory(database.memoryLimitMib) },
+      },
+      postgresql: {
+        parameters: { max_connections: String(database.connectionsMax), shared_buffers: `${sharedBuffersMib}MB` },
+      },
+      bootstrap: { initdb: { database: "agent", owner: "agent" } },
+    },
+  };
+}
+
+function serviceOf(
+  metadata: Manifest["metadata"],
+  selector: Record<string, string>,
+  port: number,
+  portName: string,
+): Manifest {
+  const ports = [{ name: portName, port, targetPort: portName, protocol: "TCP" }];
+  return { apiVersion: "v1", kind: "Service", metadata, spec: { type: "ClusterIP", selector, ports } };
+}
+
+/** Databases answer the server and the workers of their own deployment, nobody else in the cluster. */
+function onlyForAgents(workload: Workload, component: "redis" | "postgres", port: number): Manifest {
+  const { deploymentId, slug, cluster } = workload;
+  const from = (["server", "queue"] as const).map((part) => ({
+    podSelector: { matchLabels: selectorOf(deploymentId, part) },
+  }));
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: {
+      name: `${slug}-${component}`,
+      namespace: cluster.namespace as string,
+      labels: labelsOf(workload, component),
+    },
+    spec: {
+      podSelector: { matchLabels: selectorOf(deploymentId, component) },
+      policyTypes: ["Ingress"],
+      ingress: [{ from, ports: [{ port, protocol: "TCP" }] }],
+    },
+  };
+}

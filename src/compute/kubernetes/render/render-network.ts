@@ -1,0 +1,70 @@
+import type { ClusterPolicy, ClusterTraits, Manifest, Workload } from "../workload.ts";
+import { annotationsOf, labelsOf, selectorOf } from "./names.ts";
+import { agentPort } from "./render-pods.ts";
+
+export function renderService(workload: Workload): Manifest {
+  const { slug, deploymentId, cluster } = workload;
+  const ports = [{ name: "http", port: agentPort, targetPort: "http", protocol: "TCP" }];
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      name: slug,
+      namespace: cluster.namespace as string,
+      labels: labelsOf(workload, "server"),
+      ...annotationsOf(workload),
+    },
+    spec: { type: "ClusterIP", selector: selectorOf(deploymentId, "server"), ports },
+  };
+}
+
+/** The way in from outside: one route per deployment, of the kind that this cluster has. */
+export function renderRoute(workload: Workload, traits: ClusterTraits, policy: ClusterPolicy): Manifest[] {
+  const { slug, cluster } = workload;
+  const { hostname, pathname } = new URL(cluster.url);
+  const prefix = pathname.replace(/\/+$/, "");
+  const metadata = {
+    name: slug,
+    namespace: cluster.namespace as string,
+    labels: labelsOf(workload, "server"),
+    ...annotationsOf(workload),
+  };
+  if (policy.gateway !== null && traits.hasGatewayApi) {
+    return [httpRoute(metadata, { hostname, prefix, gateway: policy.gateway })];
+  }
+  if (policy.ingressClass === null) return [];
+  const backend = { service: { name: slug, port: { name: "http" } } };
+  const paths = [{ path: prefix === "" ? "/" : prefix, pathType: "Prefix", backend }];
+  return [
+    {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "Ingress",
+      metadata,
+      spec: { ingressClassName: policy.ingressClass, rules: [{ host: hostname, http: { paths } }] },
+    },
+  ];
+}
+
+/** A path prefix is the route's own; the agent server sees what comes after it. */
+function httpRoute(
+  metadata: Manifest["metadata"],
+  { hostname, prefix, gateway }: { hostname: string; prefix: string; gateway: { namespace: string; name: string } },
+): Manifest {
+  const rewrite = { type: "URLRewrite", urlRewrite: { path: { type: "ReplacePrefixMatch", replacePrefixMatch: "/" } } };
+  return {
+    apiVersion: "gateway.networking.k8s.io/v1",
+    kind: "HTTPRoute",
+    metadata,
+    spec: {
+      parentRefs: [{ group: "gateway.networking.k8s.io", kind: "Gateway", ...gateway }],
+      hostnames: [hostname],
+      rules: [
+        {
+          matches: [{ path: { type: "PathPrefix", value: prefix === "" ? "/" : prefix } }],
+          ...(prefix !== "" && { filters: [rewrite] }),
+          backendRefs: [{ group: "", kind: "Service", name: metadata.name, port: agentPort, weight: 1 }],
+        },
+      ],
+    },
+  };
+}

@@ -1,0 +1,171 @@
+import type { ClusterRun, ClusterSizes } from "../../../contract/listeners/cluster.ts";
+import type { ClusterPolicy, DatabaseMode, Manifest, Workload } from "../workload.ts";
+import { annotationsOf, cpu, labelsOf, memory, revisionAnnotation, secretNameOf, selectorOf } from "./names.ts";
+
+export const agentPort = 8000;
+
+/** Endpoints learn of an end later than the pod: it goes on serving for this long after it was told. */
+const preStopS = 5;
+
+/** A queue worker ends its run; new ones go elsewhere. */
+const queueGraceS = 180;
+
+const probePeriodS = 5;
+
+/** A replica that stays ready this long counts. */
+const minReadySeconds = 5;
+
+type ContainerSizes = Pick<ClusterSizes, "cpuCores" | "cpuLimitCores" | "memoryMib" | "memoryLimitMib">;
+
+export const resourcesOf = (sizes: ContainerSizes) => ({
+  requests: { cpu: cpu(sizes.cpuCores), memory: memory(sizes.memoryMib) },
+  limits: { cpu: cpu(sizes.cpuLimitCores), memory: memory(sizes.memoryLimitMib) },
+});
+
+export interface PodsContext {
+  policy: ClusterPolicy;
+  database: DatabaseMode;
+  hasRedis: boolean;
+  hasQueue: boolean;
+}
+
+/** The Deployment of the agent server, or that of its queue workers: the same image with another duty. */
+export function renderDeployment(workload: Workload, part: "server" | "queue", context: PodsContext): Manifest {
+  const { slug, deploymentId, cluster, startTimeoutMs } = workload;
+  const labels = labelsOf(workload, part);
+  const annotated = annotationsOf(workload);
+  const graceS = part === "queue" ? queueGraceS : Math.ceil(workload.drainTimeoutMs / 1_000) + preStopS;
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: nameOf(slug, part), namespace: cluster.namespace as string, labels, ...annotated },
+    spec: {
+      revisionHistoryLimit: 10,
+      minReadySeconds,
+      progressDeadlineSeconds: Math.max(2 * minReadySeconds, Math.ceil(startTimeoutMs / 1_000)),
+      selector: { matchLabels: selectorOf(deploymentId, part) },
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: "25%", maxUnavailable: 0 } },
+      template: {
+        metadata: { labels, annotations: { ...annotated.annotations, [revisionAnnotation]: workload.revisionId } },
+        spec: {
+          ...podSpec(workload, part, context),
+          terminationGracePeriodSeconds: graceS,
+          topologySpreadConstraints: [
+            {
+              maxSkew: 1,
+              topologyKey: "kubernetes.io/hostname",
+              whenUnsatisfiable: "ScheduleAnyway",
+              labelSelector: { matchLabels: selectorOf(deploymentId, part) },
+            },
+          ],
+        },
+      },
+    },
+  };
+}
+
+export const nameOf = (slug: string, part: "server" | "queue") => (part === "server" ? slug : `${slug}-queue`);
+
+function podSpec(workload: Workload, part: "server" | "queue", context: PodsContext): object {
+  const { cluster, slug } = workload;
+  const { spec } = cluster;
+  const pullSecrets = new Set([
+    ...(spec.image_pull_secrets ?? []).map(({ name }) => name),
+    ...context.policy.imagePullSecrets,
+  ]);
+  return {
+    serviceAccountName: spec.service_account_name ?? slug,
+    automountServiceAccountToken: spec.service_account_name != null,
+    enableServiceLinks: false,
+    ...(pullSecrets.size > 0 && { imagePullSecrets: [...pullSecrets].map((name) => ({ name })) }),
+    ...(spec.volumes != null && { volumes: withoutNulls(spec.volumes) }),
+    ...(spec.init_containers != null && { initContainers: withoutNulls(spec.init_containers) }),
+    containers: [
+      mainContainer(workload, part, context),
+      ...coreContainer(workload),
+      ...(withoutNulls(spec.sidecars ?? []) as object[]),
+    ],
+  };
+}
+
+function mainContainer(workload: Workload, part: "server" | "queue", context: PodsContext): object {
+  const { cluster, image, healthPath, startTimeoutMs } = workload;
+  const port = { name: "http", containerPort: agentPort, protocol: "TCP" };
+  const check = healthPath === "" ? { tcpSocket: { port: "http" } } : { httpGet: { path: healthPath, port: "http" } };
+  const failureThreshold = Math.max(6, Math.ceil(startTimeoutMs / 1_000 / probePeriodS));
+  const isServer = part === "server";
+  return {
+    name: isServer ? "api-server" : "queue",
+    image,
+    imagePullPolicy: image.includes("@sha256:") ? "IfNotPresent" : "Always",
+    ...(!isServer && { command: ["/storage/queue_entrypoint.sh"] }),
+    ports: [port],
+    envFrom: [{ secretRef: { name: secretNameOf(workload) } }],
+    env: environmentOf(workload, part, context),
+    resources: resourcesOf(isServer ? cluster.sizes : cluster.sizes.queue),
+    ...(cluster.spec.volume_mounts != null && { volumeMounts: withoutNulls(cluster.spec.volume_mounts) }),
+    ...(isServer && {
+      startupProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold },
+      readinessProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold: 3 },
+      livenessProbe: { ...check, periodSeconds: 15, timeoutSeconds: 5, failureThreshold: 6 },
+      lifecycle: { preStop: { sleep: { seconds: preStopS } } },
+    }),
+  };
+}
+
+/**
+ * `core_*` sizes the persistence process of the original's images where it is a container of its own; an image of that
+ * kind names it in its own environment. Elsewhere the sizes are kept and have nothing to size.
+ */
+function coreContainer({ cluster, image, env, secrets }: Workload): object[] {
+  const { core_cpu, core_cpu_limit, core_memory_mb, core_memory_limit_mb } = cluster.spec;
+  const command = env["PIERHEAD_CORE_COMMAND"] ?? secrets["PIERHEAD_CORE_COMMAND"];
+  if (command === undefined) return [];
+  const cpuCores = core_cpu ?? 0.5;
+  const memoryMib = core_memory_mb ?? 512;
+  const sizes = {
+    ...{ cpuCores, cpuLimitCores: core_cpu_limit ?? 2 * cpuCores },
+    ...{ memoryMib, memoryLimitMib: core_memory_limit_mb ?? 2 * memoryMib },
+  };
+  return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes) }];
+}
+
+/** Each name once: a list with a name twice cannot be applied. What the control plane injects wins. */
+function environmentOf(workload: Workload, part: "server" | "queue", context: PodsContext): object[] {
+  const { slug, cluster, env } = workload;
+  const entries = new Map<string, object>();
+  const refer = (name: string, secret: string, key: string) =>
+    entries.set(name, { name, valueFrom: { secretKeyRef: { name: secret, key } } });
+  if (context.database !== "external") {
+    const secret = context.database === "cnpg" ? `${slug}-postgres-app` : `${slug}-postgres`;
+    for (const name of ["DATABASE_URI", "POSTGRES_URI"]) refer(name, secret, "uri");
+  }
+  if (context.hasRedis) refer("REDIS_URI", `${slug}-redis`, "uri");
+  for (const one of cluster.secret_references) refer(one.name, one.secret_name, one.secret_key);
+  const jobs = jobsPerWorker(part, context);
+  for (const [name, value] of Object.entries({ ...jobs, ...env, PORT: String(agentPort) })) {
+    entries.set(name, { name, value: literal(value) });
+  }
+  return [...entries.values()];
+}
+
+/** A kubelet puts other variables in the place of `$(NAME)`, and `$` in that of `$$`. */
+const literal = (value: string) => value.replaceAll("$", "$$$$");
+
+/** With workers beside it the server takes no runs itself. */
+function jobsPerWorker(part: "server" | "queue", { hasQueue }: PodsContext): Record<string, string> {
+  if (!hasQueue) return {};
+  return { N_JOBS_PER_WORKER: part === "server" ? "0" : "10" };
+}
+
+/** Null means absent in our API, and is a value in theirs. */
+export function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== "object" || value === null) return value;
+  const kept = Object.entries(value).filter(([, inner]) => inner !== null && inner !== undefined);
+  return Object.fromEntries(kept.map(([key, inner]) => [key, withoutNulls(inner)]));
+}
+
+/** Workers are asked for by sizing them. An image that was not made for it has no entry point for workers. */
+export const wantsQueue = ({ spec }: ClusterRun): boolean =>
+  Object.entries(spec).some(([field, value]) => field.startsWith("queue_") && value != null);

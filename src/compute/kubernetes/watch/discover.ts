@@ -1,0 +1,34 @@
+import type { ApiServer } from "../api-server.ts";
+import type { ClusterTraits } from "../workload.ts";
+
+/** `lifecycle.preStop.sleep`, native sidecars and autoscaling/v2 are all there from here on. */
+const oldestMinor = 30;
+
+/** What this cluster offers beyond its own kinds. @throws Error when it is too old. */
+export async function discover(api: ApiServer, signal: AbortSignal): Promise<ClusterTraits> {
+  const [version, groups] = await Promise.all([
+    api.call<{ gitVersion: string; minor: string }>({ method: "GET", path: "/version", signal }),
+    api.call<{ groups: { name: string; versions: { version: string }[] }[] }>({ method: "GET", path: "/apis", signal }),
+  ]);
+  if (Number.parseInt(version.minor, 10) < oldestMinor) {
+    throw new Error(`this cluster runs Kubernetes ${version.gitVersion}, and Pierhead needs 1.${oldestMinor} or newer`);
+  }
+  const serves = (group: string, wanted: string) =>
+    groups.groups.some(({ name, versions }) => name === group && versions.some(({ version: one }) => one === wanted));
+  return {
+    version: version.gitVersion,
+    hasMetrics: serves("metrics.k8s.io", "v1beta1"),
+    hasKeda: serves("keda.sh", "v1alpha1"),
+    hasCnpg: serves("postgresql.cnpg.io", "v1"),
+    hasGatewayApi: serves("gateway.networking.k8s.io", "v1"),
+    hasSnapshots: serves("snapshot.storage.k8s.io", "v1"),
+  };
+}
+
+export function capabilitiesOf(traits: ClusterTraits): string[] {
+  const found = {
+    ...{ autoscaling: traits.hasMetrics, keda: traits.hasKeda, cnpg: traits.hasCnpg },
+    ...{ "gateway-api": traits.hasGatewayApi, snapshots: traits.hasSnapshots },
+  };
+  return Object.entries(found).flatMap(([name, isThere]) => (isThere ? [name] : []));
+}

@@ -1,0 +1,253 @@
+import type { Cause } from "../../../contract/listeners/assignment.ts";
+import { componentLabel, revisionAnnotation } from "../render/names.ts";
+
+interface Metadata {
+  name: string;
+  generation?: number;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  creationTimestamp: string;
+  deletionTimestamp?: string;
+}
+
+interface Condition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+}
+
+export interface DeploymentView {
+  metadata: Metadata;
+  spec: { replicas?: number; paused?: boolean; template: { metadata: { annotations?: Record<string, string> } } };
+  status?: {
+    observedGeneration?: number;
+    replicas?: number;
+    updatedReplicas?: number;
+    availableReplicas?: number;
+    conditions?: Condition[];
+  };
+}
+
+interface Termination {
+  exitCode: number;
+  reason?: string;
+  message?: string;
+}
+
+interface ContainerStatus {
+  name: string;
+  image: string;
+  restartCount: number;
+  state?: {
+    waiting?: { reason?: string; message?: string };
+    terminated?: Termination;
+    running?: { startedAt: string };
+  };
+  lastState?: { terminated?: Termination };
+}
+
+export interface PodView {
+  metadata: Metadata;
+  spec: { containers: { name: string; resources?: { limits?: Record<string, string> } }[] };
+  status: {
+    phase?: string;
+    podIP?: string;
+    startTime?: string;
+    conditions?: Condition[];
+    containerStatuses?: ContainerStatus[];
+    initContainerStatuses?: ContainerStatus[];
+  };
+}
+
+export interface ClusterView {
+  deployments: DeploymentView[];
+  replicaSets: { metadata: Metadata }[];
+  pods: PodView[];
+  claims: { metadata: Metadata; status?: { phase?: string } }[];
+  /** Why a database of ours has no pod, in the cluster's words; empty: it has one, or needs none. */
+  refusals: string[];
+  /** When it was looked at, by our clock. */
+  nowMs: number;
+}
+
+/** When a cause decides: at once, after it has been there for a while, or only when time is up anyway. */
+export type Weight = "now" | "grace" | "deadline";
+
+export interface Finding {
+  weight: Weight;
+  cause: Cause;
+  /** Whose last words explain it. */
+  crashed: { pod: string; container: string } | null;
+}
+
+export interface Rollout {
+  /** Of the server's pod template; null: there is no server yet. */
+  revisionId: string | null;
+  isReady: boolean;
+  /** The gravest first. */
+  findings: Finding[];
+}
+
+const weights: Weight[] = ["now", "grace", "deadline"];
+
+/** How far the newest pod templates of a deployment are, and what keeps them from being ready. Pure. */
+export function readRollout(view: ClusterView): Rollout {
+  const isOf = (...components: string[]) => {
+    return ({ metadata }: { metadata: Metadata }) => components.includes(metadata.labels?.[componentLabel] ?? "");
+  };
+  const parts = view.deployments.filter(isOf("server", "queue"));
+  const server = parts.find(isServer);
+  // Databases first: what keeps them keeps the agent.
+  const findings = [
+    ...findingsOfClaims(view),
+    ...view.refusals.map(refusedPods),
+    ...view.pods.filter(isOf("postgres")).flatMap((pod) => findingsOfPod(pod, view)),
+    ...[...view.deployments.filter(isOf("redis")), ...parts].flatMap((part) => findingsOf(part, view)),
+  ];
+  return {
+    revisionId: server?.spec.template.metadata.annotations?.[revisionAnnotation] ?? null,
+    isReady: server !== undefined && parts.every(isRolledOut),
+    findings: findings.toSorted((a, b) => weights.indexOf(a.weight) - weights.indexOf(b.weight)),
+  };
+}
+
+function isRolledOut(deployment: DeploymentView): boolean {
+  const { spec, status = {} } = deployment;
+  // An autoscaler leaves a server alone that somebody has scaled to none.
+  const wanted = Math.max(spec.replicas ?? 1, isServer(deployment) ? 1 : 0);
+  const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
+  return isSeen(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted;
+}
+
+/** The cluster's own controller has looked at what was written last; before that, all it says is about what was there before. */
+const isSeen = ({ metadata, status }: DeploymentView) =>
+  (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
+
+/**
+ * Pods of the newest ReplicaSet: older ones have their own troubles. And none of another revision: the lists are not of one
+ * moment, and the newest of an older one may be the one before.
+ */
+function newestPods({ metadata, spec }: DeploymentView, { replicaSets, pods }: ClusterView): PodView[] {
+  const own = replicaSets.filter(
+    ({ metadata: { name } }) =>
+      name.startsWith(`${metadata.name}-`) && !name.slice(metadata.name.length + 1).includes("-"),
+  );
+  const number = ({ metadata: { annotations } }: { metadata: Metadata }) =>
+    Number(annotations?.["deployment.kubernetes.io/revision"] ?? 0);
+  const hash = own.toSorted((a, b) => number(b) - number(a))[0]?.metadata.labels?.["pod-template-hash"];
+  const revisionId = spec.template.metadata.annotations?.[revisionAnnotation];
+  return pods.filter(
+    ({ metadata: { labels, annotations } }) =>
+      hash !== undefined && labels?.["pod-template-hash"] === hash && annotations?.[revisionAnnotation] === revisionId,
+  );
+}
+
+const isServer = ({ metadata }: DeploymentView) => metadata.labels?.[componentLabel] === "server";
+
+/** What somebody has told the cluster's own controllers, which then wait for as long and never say that they are late. */
+function findingsOfOrders(deployment: DeploymentView): Finding[] {
+  const { spec, metadata } = deployment;
+  const isStopped = spec.replicas === 0 && isServer(deployment);
+  if (!isStopped && spec.paused !== true) return [];
+  const what = isStopped ? "The server is scaled to none" : "The rollout is paused";
+  const command = isStopped
+    ? `kubectl scale deployment/${metadata.name} --replicas=1`
+    : `kubectl rollout resume deployment/${metadata.name}`;
+  return [finding("deadline", "NotHealthy", `${what} in the cluster. To go on: ${command}`)];
+}
+
+function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
+  if (!isSeen(deployment)) return [];
+  const conditions = deployment.status?.conditions ?? [];
+  const refused = conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
+  const overdue = conditions.find(
+    ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
+  );
+  // Nothing of what may still pass has passed in time.
+  const inTime = newestPods(deployment, view).flatMap((pod) => findingsOfPod(pod, view));
+  const ofPods = overdue === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
+  const words = "The pods did not become ready in time.";
+  return [
+    ...findingsOfOrders(deployment),
+    ...ofPods,
+    ...(refused === undefined ? [] : [refusedPods(refused.message)]),
+    ...(overdue === undefined
+      ? []
+      : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", `${words} ${overdue.message ?? ""}`.trim())]),
+  ];
+}
+
+const refusedPods = (words = "") => finding("grace", "Forbidden", `The cluster refuses to make pods: ${words}`);
+
+function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
+  const { name } = pod.metadata;
+  const scheduled = pod.status.conditions?.find(({ type }) => type === "PodScheduled");
+  const isUnplaced = scheduled?.status === "False";
+  return [
+    ...(isUnplaced
+      ? [finding("deadline", "Unschedulable", `No node has room for a pod: ${scheduled.message ?? scheduled.reason}`)]
+      : []),
+    ...(pod.status.initContainerStatuses ?? []).flatMap((one) =>
+      findingOfContainer(name, one, { isInit: true, nowMs }),
+    ),
+    ...(pod.status.containerStatuses ?? []).flatMap((one) => findingOfContainer(name, one, { isInit: false, nowMs })),
+  ];
+}
+
+const pullReasons = ["ErrImagePull", "ImagePullBackOff"];
+const startReasons = [
+  ...["RunContainerError", "CreateContainerError", "CreateContainerConfigError", "InvalidImageName"],
+  ...["ErrImageNeverPull", "StartError", "PreCreateHookError"],
+];
+
+/** What has run for so long since it ended the last time may only take long to get ready; clocks of nodes are some seconds off. */
+const calmMs = 60_000;
+const isCalm = ({ state }: ContainerStatus, nowMs: number) =>
+  state?.running !== undefined && nowMs - Date.parse(state.running.startedAt) > calmMs;
+
+/** A node that has too much to do says so for a moment, under the same reasons, and tries again. */
+const passing = /timed out|deadline exceeded|failed to sync|is reserved for/i;
+
+function findingOfContainer(
+  pod: string,
+  status: ContainerStatus,
+  { isInit, nowMs }: { isInit: boolean; nowMs: number },
+): Finding[] {
+  const { waiting } = status.state ?? {};
+  const ended = status.lastState?.terminated ?? status.state?.terminated;
+  const reason = waiting?.reason ?? "";
+  const message = waiting?.message ?? "";
+  if (pullReasons.includes(reason)) {
+    return [finding("grace", "ImagePull", `The image ${status.image} cannot be pulled: ${message}`)];
+  }
+  if (startReasons.includes(reason)) {
+    const words = `The container '${status.name}' cannot be started: ${reason}: ${message}`;
+    return [finding(passing.test(message) ? "grace" : "now", "StartError", words)];
+  }
+  const isLoop = reason === "CrashLoopBackOff";
+  if (ended === undefined || (!isLoop && (ended.exitCode === 0 || status.restartCount < 2))) return [];
+  // It tried again, and has done its work since.
+  if (isInit && status.state?.terminated?.exitCode === 0) return [];
+  const crashed = { pod, container: status.name };
+  const weight = isCalm(status, nowMs) ? "deadline" : "grace";
+  const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
+  if (ended.reason === "OOMKilled") {
+    const words = `${what} was killed for using more memory than its limit. Raise the limit in resource_spec.`;
+    return [{ ...finding(weight, "OutOfMemory", words, ended.exitCode), crashed }];
+  }
+  const words = `${what} ends again and again, with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
+  return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", words, ended.exitCode), crashed }];
+}
+
+function findingsOfClaims({ claims }: ClusterView): Finding[] {
+  return claims
+    .filter(({ status }) => status?.phase === "Pending")
+    .map(({ metadata }) =>
+      finding("deadline", "Storage", `The disk ${metadata.name} is not there: has the cluster a default StorageClass?`),
+    );
+}
+
+function finding(weight: Weight, reason: string, message: string, exitCode: number | null = null): Finding {
+  return { weight, cause: { reason, message, exit_code: exitCode, signal: null, last_lines: [] }, crashed: null };
+}

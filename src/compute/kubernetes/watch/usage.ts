@@ -1,0 +1,76 @@
+import { explain, type Logger } from "../../../telemetry/log.ts";
+import type { ReplicaLoad } from "../../compute.ts";
+import { type ApiServer, KubeError } from "../api-server.ts";
+import { componentLabel } from "../render/names.ts";
+import { managedText } from "../render/render.ts";
+import type { ClusterTraits, Manifest } from "../workload.ts";
+
+/** https://kubernetes.io/docs/reference/external-api/metrics.v1beta1/ */
+interface PodMetrics extends Manifest {
+  containers: { usage: { cpu: string; memory: string } }[];
+}
+
+/** Databases are not the agent: what they use is not counted among what it uses. */
+const labelSelector = `${managedText},${componentLabel} in (server,queue)`;
+
+const bytesPerMib = 1_048_576;
+
+/** What pods use, where the cluster measures it (`metrics.k8s.io`, as metrics-server does). */
+export class UsageReader {
+  readonly #api: ApiServer;
+  readonly #namespaces: string[];
+  readonly #logger: Logger;
+  /** Why nothing could be read the last time; undefined: nobody has asked yet. */
+  #trouble: string | null | undefined;
+
+  constructor({ api, namespaces, logger }: { api: ApiServer; namespaces: string[]; logger: Logger }) {
+    this.#api = api;
+    this.#namespaces = namespaces;
+    this.#logger = logger;
+  }
+
+  /** @returns null when nothing is measured, or it cannot be read for now: said once, and nothing else fails by it. */
+  async read({ hasMetrics }: ClusterTraits, signal: AbortSignal): Promise<ReplicaLoad[] | null> {
+    if (!hasMetrics) return this.#miss("the cluster serves no metrics.k8s.io: install metrics-server to see usage");
+    try {
+      const query = { labelSelector };
+      const lists = await Promise.all(
+        this.#namespaces.map((namespace) => this.#api.list<PodMetrics>("PodMetrics", namespace, query, signal)),
+      );
+      if (this.#trouble != null) this.#logger.info("usage of replicas is measured");
+      this.#trouble = null;
+      return lists.flatMap(({ items }) => items.flatMap(loadOf));
+    } catch (error) {
+      signal.throwIfAborted();
+      const isForbidden = error instanceof KubeError && error.status === 403;
+      return this.#miss(isForbidden ? `the Role is of an older version: ${error.message}` : explain(error));
+    }
+  }
+
+  #miss(trouble: string): null {
+    // Not its words: those of a server that is away differ each time.
+    if (this.#trouble == null) this.#logger.warn({ because: trouble }, "usage of replicas is not measured");
+    this.#trouble = trouble;
+    return null;
+  }
+}
+
+function loadOf({ metadata, containers }: PodMetrics): ReplicaLoad[] {
+  const sum = (of: "cpu" | "memory") => containers.reduce((total, { usage }) => total + quantityOf(usage[of]), 0);
+  const load = { replicaId: metadata.name, cpuCores: sum("cpu"), memoryMib: sum("memory") / bytesPerMib };
+  return Number.isFinite(load.cpuCores + load.memoryMib) ? [load] : [];
+}
+
+const units: Record<string, number> = {
+  ...{ n: 1e-9, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18 },
+  ...{ Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60 },
+};
+
+/**
+ * A quantity as Kubernetes writes them: `250m`, `12345678n`, `1.5Gi`, `1e3`; NaN when it is none.
+ * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+ */
+export function quantityOf(text: string): number {
+  const [, number, unit = ""] = /^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([a-zA-Z]*)$/.exec(text) ?? [];
+  return Number(number) * (units[unit] ?? Number.NaN);
+}

@@ -1,0 +1,123 @@
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { explain, type Logger } from "../../../telemetry/log.ts";
+import { type ApiServer, KubeError } from "../api-server.ts";
+import type { Living } from "../apply/apply.ts";
+import { pathOf } from "../kinds.ts";
+
+export interface WatchEvent {
+  type: "ADDED" | "MODIFIED" | "DELETED";
+  object: Living;
+}
+
+/** The server ends a watch after this; one that says nothing for longer is dead. */
+const watchTimeoutS = 270;
+const silenceMs = (watchTimeoutS + 30) * 1_000;
+const shortestWatchMs = 1_000;
+const retryBounds = { firstMs: 500, maxMs: 30_000 };
+
+/**
+ * Follows the objects of one kind in one namespace for as long as we live: lists them, then watches from there, and lists
+ * again when the place was lost. Every failure is one more turn; none ends it.
+ */
+export async function watchKind(
+  api: ApiServer,
+  what: { kind: string; namespace: string; labelSelector: string },
+  options: { onEvent: (event: WatchEvent) => void; logger: Logger; signal: AbortSignal },
+): Promise<void> {
+  const { onEvent, logger, signal } = options;
+  let failures = 0;
+  let resourceVersion: string | null = null;
+  const known = new Map<string, Living>();
+  const tell = ({ type, object }: WatchEvent) => {
+    if (type === "DELETED") known.delete(object.metadata.uid);
+    else known.set(object.metadata.uid, identityOf(object));
+    onEvent({ type, object });
+  };
+  while (!signal.aborted) {
+    try {
+      resourceVersion ??= await listAll(api, what, { known, tell }, signal);
+      for await (const event of follow(api, what, resourceVersion, signal)) {
+        failures = 0;
+        resourceVersion = event.object.metadata.resourceVersion;
+        if (event.type !== "BOOKMARK") tell(event as WatchEvent);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      // 410: what happened since is no longer known. A server that is busy (429) still knows, and a list would be worse.
+      if (error instanceof KubeError && error.status !== 429) resourceVersion = null;
+      failures += 1;
+      if (failures === 3)
+        logger.warn({ kind: what.kind, namespace: what.namespace, error: explain(error) }, "objects cannot be watched");
+      const boundMs = Math.min(retryBounds.maxMs, retryBounds.firstMs * 2 ** failures);
+      await sleep(Math.random() * boundMs, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+/** Whoever is in `known` and not listed any more was deleted while nobody watched. */
+async function listAll(
+  api: ApiServer,
+  { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
+  { known, tell }: { known: Map<string, Living>; tell: (event: WatchEvent) => void },
+  signal: AbortSignal,
+): Promise<string> {
+  const { items, resourceVersion } = await api.list<Living>(kind, namespace, { labelSelector }, signal);
+  const listed = new Set(items.map(({ metadata }) => metadata.uid));
+  for (const [uid, object] of known) if (!listed.has(uid)) tell({ type: "DELETED", object });
+  for (const object of items) tell({ type: "ADDED", object: { ...object, kind } });
+  return resourceVersion;
+}
+
+/** Enough to say later that it is gone. */
+function identityOf({ apiVersion, kind, metadata }: Living): Living {
+  const { name, namespace, uid, resourceVersion, creationTimestamp, labels = {} } = metadata;
+  return { apiVersion, kind, metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels } };
+}
+
+interface Raw {
+  type: string;
+  object: Living & { code?: number; message?: string; reason?: string };
+}
+
+async function* follow(
+  api: ApiServer,
+  { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
+  resourceVersion: string,
+  signal: AbortSignal,
+): AsyncGenerator<Raw> {
+  const beganAtMs = performance.now();
+  let hasTold = false;
+  const silence = new AbortController();
+  const kill = () => silence.abort(new Error("the watch has gone silent"));
+  let timer = setTimeout(kill, silenceMs);
+  const query = {
+    watch: true,
+    allowWatchBookmarks: true,
+    timeoutSeconds: watchTimeoutS,
+    resourceVersion,
+    labelSelector,
+  };
+  const ending = AbortSignal.any([signal, silence.signal]);
+  try {
+    const answer = await api.open({
+      method: "GET",
+      path: pathOf(kind, namespace),
+      query,
+      signal: ending,
+      timeoutMs: 0,
+    });
+    for await (const line of createInterface({ input: answer })) {
+      clearTimeout(timer);
+      timer = setTimeout(kill, silenceMs);
+      const event = JSON.parse(line) as Raw;
+      if (event.type === "ERROR") throw new KubeError(event.object.code ?? 500, event.object);
+      hasTold = true;
+      yield { ...event, object: { ...event.object, kind } };
+    }
+    // A proxy that lets no stream through ends each one at once and well: it would be asked some hundred times a second.
+    if (!hasTold && performance.now() - beganAtMs < shortestWatchMs) throw new Error("the watch ended at once");
+  } finally {
+    clearTimeout(timer);
+  }
+}

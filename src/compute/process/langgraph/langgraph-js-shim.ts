@@ -1,0 +1,206 @@
+import { subscribe } from "node:diagnostics_channel";
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { createRequire, enableCompileCache } from "node:module";
+import path from "node:path";
+import { loadEnvFile } from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import type { ShimOptions, ShimReport } from "../replicas/replica-files.ts";
+import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
+import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
+import { hardenPersistence } from "./langgraph-js-persistence.ts";
+import { lockState, repairState } from "./langgraph-js-state.ts";
+
+/** In the file named by the first argument; nothing in it is secret. */
+export interface LaunchOptions extends ShimOptions {
+  /** Directory whose node_modules holds `@langchain/langgraph-api`. */
+  toolchainDir: string;
+  configFile: string;
+  /** null: what is compiled is not kept. */
+  compileCacheDir: string | null;
+}
+
+interface LanggraphServer {
+  /** Such as `127.0.0.1:34567`. */
+  host: string;
+  /** Writes the state and closes the port. */
+  cleanup(): Promise<void>;
+}
+
+/**
+ * Host of the open LangGraph.js server: a program of its own that runs in the process of one replica, and corrects what
+ * that server does not do by itself. It starts from repaired state, alone on its state directory; it ends when it cannot
+ * start, and says why last; it reports its port, so that no other server can be taken for it; and asked to end, it lets
+ * runs finish and clients read their answers before it writes its state and goes.
+ */
+async function main(optionsFile: string): Promise<void> {
+  const options = JSON.parse(readFileSync(optionsFile, "utf8")) as LaunchOptions;
+  let isListening = false;
+  process.on("exit", (code) => {
+    if (!isListening && code === 0) sayNeverListened();
+    if (options.exitCodeFile !== null) writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
+  });
+  const lock = await lockState(options.stateDir);
+  process.on("exit", () => lock.release());
+  for (const done of repairState(options.stateDir)) console.warn(`warning: pierhead: ${done}`);
+
+  const config = JSON.parse(readFileSync(options.configFile, "utf8")) as LanggraphConfig;
+  const directory = realpathSync(path.dirname(options.configFile));
+  applyEnvironment(config, directory);
+  const exchanges = countExchanges();
+  const server = await startServer(options, config, directory);
+  const { port } = new URL(`http://${server.host}`);
+  isListening = true;
+  process.env["PORT"] = port;
+
+  // From here on the server lives on with what it could not handle, as it does when it is started by its own CLI.
+  process.removeListener("uncaughtException", fail);
+  process.on("uncaughtException", (error) => console.error(`error: uncaught: ${describe(error)}`));
+  let isDraining = false;
+  const end = () => {
+    if (!isDraining) void drain(server, { port, config, exchanges, drainTimeoutMs: options.drainTimeoutMs });
+    isDraining = true;
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, end);
+  report(options, {
+    pid: process.pid,
+    port: Number(port),
+    nonce: options.nonce,
+    serverVersion: serverVersion(options.toolchainDir),
+    healthPath: openHealthPath(config),
+  });
+}
+
+const apiPackage = "@langchain/langgraph-api";
+
+async function startServer(
+  options: LaunchOptions,
+  config: LanggraphConfig,
+  directory: string,
+): Promise<LanggraphServer> {
+  if (options.compileCacheDir !== null) {
+    mkdirSync(options.compileCacheDir, { recursive: true, mode: 0o700 });
+    enableCompileCache(options.compileCacheDir); // a quarter less start time when another replica was here before
+  }
+  const api = createRequire(path.join(options.toolchainDir, "package.json")).resolve(`${apiPackage}/server`);
+  // The loader of TypeScript graphs is a dependency of the server, not ours.
+  const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
+  loader.register();
+  await hardenPersistence(api);
+  const { startServer: start } = (await import(pathToFileURL(api).href)) as {
+    startServer(options: object): Promise<LanggraphServer>;
+  };
+  const stateDir = realpathSync(options.stateDir);
+  const workers = process.env["N_JOBS_PER_WORKER"];
+  return start({ ...serverOptions(config, { directory, stateDir, workers }), ...options.listen });
+}
+
+function applyEnvironment(config: LanggraphConfig, directory: string): void {
+  const found = environmentOf(config);
+  if ("file" in found) {
+    const file = path.join(directory, found.file);
+    if (existsSync(file)) loadEnvFile(file); // sets only what is not set yet
+  } else {
+    for (const [name, value] of found.variables) process.env[name] ??= value;
+  }
+  process.env["NODE_ENV"] ??= "production";
+}
+
+function serverVersion(toolchainDir: string): string | null {
+  try {
+    const require = createRequire(path.join(toolchainDir, "package.json"));
+    return (require(`${apiPackage}/package.json`) as { version: string }).version;
+  } catch {
+    return null;
+  }
+}
+
+function report({ reportFile }: LaunchOptions, content: ShimReport): void {
+  if (reportFile === null) return;
+  writeFileSync(`${reportFile}.draft`, JSON.stringify(content), { mode: 0o600 });
+  renameSync(`${reportFile}.draft`, reportFile);
+}
+
+/** Requests that this process has received and not answered to the end. */
+interface Exchanges {
+  open: number;
+}
+
+function countExchanges(): Exchanges {
+  const exchanges = { open: 0 };
+  subscribe("http.server.request.start", (message) => {
+    exchanges.open += 1;
+    (message as { response: ServerResponse }).response.once("close", () => {
+      exchanges.open -= 1;
+    });
+  });
+  return exchanges;
+}
+
+/**
+ * The server looks every 500 ms whether the run that a stream or a `wait` belongs to has ended. With less than that
+ * streams were cut whose run was done; 600 ms cut none.
+ */
+const lastWordsMs = 600;
+
+/** Left for writing the state before the driver kills us: the files of a busy agent are tens of megabytes. */
+const flushReserveMs = 2_000;
+
+async function drain(
+  server: LanggraphServer,
+  {
+    port,
+    config,
+    exchanges,
+    drainTimeoutMs,
+  }: { port: string; config: LanggraphConfig; exchanges: Exchanges; drainTimeoutMs: number },
+): Promise<never> {
+  const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - lastWordsMs);
+  try {
+    while (performance.now() < end && (await isBusy(port, config, exchanges))) await sleep(100);
+    const lastWordsEnd = performance.now() + lastWordsMs;
+    while (performance.now() < lastWordsEnd && exchanges.open > 0) await sleep(20);
+    await server.cleanup();
+  } catch (error) {
+    console.error(`error: pierhead: the state may not have been written: ${describe(error)}`);
+    process.exit(1);
+  }
+  process.exit(0);
+}
+
+/** Whether a run is under way. Where we may not ask, an unfinished answer counts instead. */
+async function isBusy(port: string, config: LanggraphConfig, exchanges: Exchanges): Promise<boolean> {
+  // Agents with their own auth let this scheme pass, unless they switched that off.
+  const headers = { "content-type": "application/json", ...(config.auth ? { "x-auth-scheme": "langsmith" } : {}) };
+  const answer = await fetch(`http://127.0.0.1:${port}/threads/search`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ status: "busy", limit: 1 }),
+    signal: AbortSignal.timeout(2_000),
+  }).catch(() => undefined);
+  if (answer === undefined) return true; // too busy to answer
+  const found: unknown = answer.ok ? await answer.json().catch(() => null) : null;
+  return Array.isArray(found) ? found.length > 0 : exchanges.open > 0;
+}
+
+/** Node ends with code 0 when nothing is left to wait for, whatever a graph still awaits. */
+function sayNeverListened(): void {
+  console.error(
+    "error: pierhead: the agent server ended before it listened: a graph ends the process, or awaits what never comes",
+  );
+  process.exitCode = 1;
+}
+
+const describe = (error: unknown) => (error instanceof Error ? (error.stack ?? error.message) : String(error));
+
+/** Prints the whole error, and once more its first line: it has to be among the last lines. */
+function fail(error: unknown): never {
+  console.error(describe(error));
+  const [first = ""] = (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).split("\n");
+  console.error(`error: pierhead: the agent server could not start: ${first}`);
+  process.exit(1);
+}
+
+process.on("uncaughtException", fail);
+main(process.argv[2] ?? "").catch(fail);

@@ -1,0 +1,128 @@
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import path from "node:path";
+import { parseEnv } from "node:util";
+import type { StartPlan } from "../../../contract/listeners/assignment.ts";
+import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
+
+type PythonStart = Extract<StartPlan, { runner: "langgraph-python" }>;
+
+/** What langgraph-python-shim.py is told, beside where it reports; nothing in it is secret. All paths are absolute. */
+export interface PythonLaunch {
+  artifactDir: string;
+  /** Path of the directory of langgraph.json in the artifact, part by part. */
+  directory: string[];
+  packagesDir: string;
+  /** Where the graphs' own modules are found, beside their installed packages. */
+  importDirs: string[];
+  /** Settings of the server that the agent's own variables of the same names must not change. */
+  serverEnvironment: Record<string, string>;
+  /** Path that answers 200 without credentials; null: none does. */
+  healthPath: string | null;
+}
+
+/**
+ * Reads how a built Python agent is started.
+ * @throws Error when its langgraph.json cannot be read
+ */
+export function pythonLaunch(
+  artifactDir: string,
+  start: PythonStart,
+): { options: PythonLaunch; env: Record<string, string> } {
+  const configFile = path.join(artifactDir, start.config_path);
+  const directory = path.dirname(configFile);
+  const config = JSON.parse(readFileSync(configFile, "utf8")) as LanggraphConfig;
+  const options = {
+    artifactDir,
+    directory: path.posix
+      .normalize(path.posix.dirname(start.config_path))
+      .split("/")
+      .filter((part) => part !== "."),
+    packagesDir: path.join(artifactDir, start.packages_dir),
+    importDirs: importDirs(config, directory, artifactDir),
+    serverEnvironment: serverEnvironment(config, directory),
+    healthPath: config.http?.disable_meta === true ? null : "/ok",
+  };
+  return {
+    options,
+    env: { ...ownEnvironment(config, directory, artifactDir), ...processEnvironment(start.environment_dir) },
+  };
+}
+
+/** The directory of langgraph.json and each local dependency; of a package without a project file its parent, too. */
+function importDirs({ dependencies = [] }: LanggraphConfig, directory: string, artifactDir: string): string[] {
+  const locals = dependencies.filter((one) => one.startsWith(".")).map((one) => path.join(directory, one));
+  const parents = locals
+    .filter((one) => one !== artifactDir && existsSync(path.join(one, "__init__.py")))
+    .map(path.dirname);
+  return [...new Set([directory, ...locals, ...parents])];
+}
+
+/**
+ * The in-memory server is told everything by variables. Without `LANGSMITH_LANGGRAPH_API_VARIANT` it runs as when it is
+ * deployed: `local_dev` would let anybody who says so pass an agent's own auth.
+ */
+function serverEnvironment(config: LanggraphConfig, directory: string): Record<string, string> {
+  const move = (entry: string) => moveEntry(entry, directory);
+  const withPath = <T extends { path?: string }>(value: T | undefined): T | undefined =>
+    value?.path === undefined ? value : { ...value, path: move(value.path) };
+  const graphs = Object.entries(config.graphs).map(([id, graph]) => {
+    return [id, typeof graph === "string" ? move(graph) : { ...graph, path: move(graph.path) }];
+  });
+  const { http, ui, ui_config, store, webhooks } = config;
+  const settings: Record<string, unknown> = {
+    LANGSERVE_GRAPHS: Object.fromEntries(graphs),
+    LANGGRAPH_AUTH: withPath(config.auth),
+    LANGGRAPH_ENCRYPTION: withPath(config.encryption),
+    LANGGRAPH_CHECKPOINTER: withPath(config.checkpointer),
+    LANGGRAPH_HTTP: http?.app === undefined ? http : { ...http, app: move(http.app) },
+    LANGGRAPH_STORE: store,
+    LANGGRAPH_WEBHOOKS: webhooks,
+    LANGGRAPH_UI: ui,
+    LANGGRAPH_UI_CONFIG: ui_config,
+  };
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined && value !== null);
+  return {
+    ...Object.fromEntries(given.map(([name, value]) => [name, JSON.stringify(value)])),
+    LANGGRAPH_RUNTIME_EDITION: "inmem",
+    DATABASE_URI: ":memory:",
+    REDIS_URI: "fake",
+    MIGRATIONS_PATH: "__inmem",
+  };
+}
+
+/** Entries without a slash are modules to the server: a file that is there becomes a path. */
+function moveEntry(entry: string, directory: string): string {
+  const [, file = entry, exported = ""] = /^(.*?)(:[^:/\\]+)?$/.exec(entry) ?? [];
+  const isFile = file.includes("/") || existsSync(path.join(directory, file));
+  return isFile ? path.join(directory, file) + exported : entry;
+}
+
+/** What langgraph.json says and nobody else does. The file is often not part of the source. */
+function ownEnvironment(config: LanggraphConfig, directory: string, artifactDir: string): Record<string, string> {
+  const found = environmentOf(config);
+  if ("variables" in found) return Object.fromEntries(found.variables);
+  const read = parseEnv(readInside(path.join(directory, found.file), artifactDir));
+  return Object.fromEntries(Object.entries(read).filter((entry): entry is [string, string] => entry[1] !== undefined));
+}
+
+/**
+ * A repository may hold links to anywhere, and whoever reads here may read more than whoever wrote it: the environment of
+ * this server, for one. @returns "" for a file that is not there, or not in the artifact
+ */
+function readInside(file: string, artifactDir: string): string {
+  if (!existsSync(file)) return "";
+  const real = realpathSync(file);
+  return real.startsWith(realpathSync(artifactDir) + path.sep) ? readFileSync(real, "utf8") : "";
+}
+
+/** Runs at a time as in other agent servers (contract 7.2); calls that block are a matter of the agent, not an error. */
+function processEnvironment(environmentDir: string): Record<string, string> {
+  return {
+    N_JOBS_PER_WORKER: "10",
+    LANGGRAPH_ALLOW_BLOCKING: "true",
+    VIRTUAL_ENV: environmentDir,
+    PYTHONUNBUFFERED: "1",
+    // Artifact and environment are shared and are never written to.
+    PYTHONDONTWRITEBYTECODE: "1",
+  };
+}

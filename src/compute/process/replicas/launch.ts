@@ -1,0 +1,189 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync, statSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Artifact, StartPlan } from "../../../contract/listeners/assignment.ts";
+import type { ReplicaSpec } from "../../compute.ts";
+import { writeJson } from "../../json-file.ts";
+import type { LaunchOptions } from "../langgraph/langgraph-js-shim.ts";
+import { pythonLaunch } from "../langgraph/langgraph-python-launch.ts";
+import { dataDirIdVariable, identify, type ProcessIdentity, replicaIdVariable } from "./processes.ts";
+import { type ReplicaFiles, type ShimOptions, stateDirectory } from "./replica-files.ts";
+
+export interface LaunchPlace {
+  dataDir: string;
+  dataDirId: string;
+  nodePath: string;
+  /** PATH of the replicas. */
+  searchPath: string;
+}
+
+type DirectoryArtifact = Extract<Artifact, { kind: "directory" }>;
+
+/** A spec that can never run here, whoever tries again. */
+export class UnusableSpec extends Error {
+  override name = "UnusableSpec";
+}
+
+/** @throws UnusableSpec when this driver cannot run such an artifact, it is not there, or the environment cannot be. */
+export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
+  if (artifact.kind !== "directory") {
+    throw new UnusableSpec(
+      "This server runs agents as processes and cannot run images. Use docker or kubernetes compute.",
+    );
+  }
+  if (
+    ![artifact.path, ...neededDirs(artifact.start)].every((directory) =>
+      statSync(directory, { throwIfNoEntry: false })?.isDirectory(),
+    )
+  ) {
+    throw new UnusableSpec("The files of this revision are gone from this server. Build it again.");
+  }
+  checkEnvironment(env);
+  return artifact;
+}
+
+/** What lies beside the artifact. That of Python leads to an interpreter of the machine. */
+function neededDirs(start: StartPlan): string[] {
+  if (start.runner === "langgraph-js") return [start.toolchain_dir];
+  return start.runner === "langgraph-python" ? [path.join(start.environment_dir, "bin")] : [];
+}
+
+/** MAX_ARG_STRLEN of Linux (execve(2)): 32 pages for `NAME=value` and the zero byte behind it. */
+const variableBytesMax = 32 * 4096 - 1;
+
+/** What the kernel would refuse is refused here, in words that name the variable and never its value. */
+function checkEnvironment(env: Record<string, string>): void {
+  for (const [name, value] of Object.entries(env)) {
+    if (name === "" || /[=\0]/.test(name)) {
+      throw new UnusableSpec(`${JSON.stringify(name)} cannot be the name of an environment variable. Choose another.`);
+    }
+    if (value.includes("\0")) throw new UnusableSpec(`The value of ${name} has a zero byte. Remove or encode it.`);
+    if (Buffer.byteLength(`${name}=${value}`) > variableBytesMax) {
+      throw new UnusableSpec(
+        `The value of ${name} is longer than the 128 KiB that a program can be given. Shorten it.`,
+      );
+    }
+  }
+}
+
+/** What `gate.mjs` is told to become. */
+export interface Go {
+  argv: string[];
+  cwd: string;
+  env: Record<string, string>;
+}
+
+/** A gate that waits, in its own session. */
+export interface Gate {
+  child: ChildProcess;
+  identity: ProcessIdentity;
+  /** It becomes the agent server. */
+  open(go: Go): void;
+  /** It ends, as it does when we end first. */
+  drop(): void;
+}
+
+/**
+ * Starts the gate of a replica. It runs no code of the agent until it is opened.
+ * @throws Error when the process cannot be made.
+ */
+export async function spawnGate(place: LaunchPlace, files: ReplicaFiles, replicaId: string): Promise<Gate> {
+  const outputs = ["stdout", "stderr"].map((name) => openSync(path.join(files.directory, `${name}.log`), "a", 0o600));
+  try {
+    const child = spawn(place.nodePath, [ownProgram("gate.mjs")], {
+      cwd: files.directory,
+      detached: true,
+      stdio: ["ignore", outputs[0], outputs[1], "pipe"],
+      env: { [replicaIdVariable]: replicaId, [dataDirIdVariable]: place.dataDirId },
+    });
+    await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
+    const orders = child.stdio[3];
+    if (child.pid === undefined || orders == null || !("write" in orders)) throw new Error("no descriptor to the gate");
+    // It may end before it has read everything: its exit says so, not this.
+    orders.on("error", () => {});
+    const identity = identify(child.pid);
+    if (identity === undefined) throw new Error("the gate ended at once");
+    child.unref();
+    return { child, identity, open: (go) => void orders.end(JSON.stringify(go)), drop: () => void orders.destroy() };
+  } finally {
+    for (const output of outputs) closeSync(output);
+  }
+}
+
+/** What the gate is to become: program, directory and the whole environment (contract 7.1, 7.2). */
+export async function prepareGo(
+  place: LaunchPlace,
+  files: ReplicaFiles,
+  spec: ReplicaSpec,
+  start: { port: number | null; nonce: string },
+): Promise<Go> {
+  const artifact = checkSpec(spec);
+  const stateDir = stateDirectory(place.dataDir, spec.deploymentId);
+  await mkdir(stateDir, { recursive: true, mode: 0o700 });
+  await mkdir(files.tmp, { recursive: true, mode: 0o700 });
+  const env = {
+    PATH: place.searchPath,
+    HOME: stateDir,
+    LANG: "C.UTF-8",
+    ...spec.env,
+    TMPDIR: files.tmp,
+    [replicaIdVariable]: spec.replicaId,
+    [dataDirIdVariable]: place.dataDirId,
+  };
+  const plan = artifact.start;
+  if (plan.runner === "command") {
+    const cwd = path.join(artifact.path, plan.cwd);
+    return { argv: plan.argv, cwd, env: { ...env, HOST: "127.0.0.1", PORT: String(start.port) } };
+  }
+  const own: ShimOptions = {
+    stateDir,
+    listen: { host: "127.0.0.1", port: 0 },
+    reportFile: files.report,
+    exitCodeFile: files.exitCode,
+    nonce: start.nonce,
+    drainTimeoutMs: spec.drainTimeoutMs,
+  };
+  if (plan.runner === "langgraph-python") {
+    const { options, env: usual } = pythonLaunch(artifact.path, plan);
+    await writeJson(files.launch, { ...own, ...options, viewDir: files.view });
+    const bin = path.join(plan.environment_dir, "bin");
+    return {
+      argv: [path.join(bin, "python"), "-P", ownProgram("../langgraph/langgraph-python-shim.py"), files.launch],
+      cwd: files.directory,
+      env: { ...usual, ...env, PATH: `${bin}${path.delimiter}${env.PATH}` },
+    };
+  }
+  const options: LaunchOptions = {
+    ...own,
+    toolchainDir: plan.toolchain_dir,
+    configFile: path.join(artifact.path, plan.config_path),
+    compileCacheDir: path.join(place.dataDir, "cache", "node-compile"),
+  };
+  await writeJson(files.launch, options);
+  return {
+    argv: [
+      place.nodePath,
+      ...heapFlags(spec.memoryLimitMib),
+      ownProgram("../langgraph/langgraph-js-shim"),
+      files.launch,
+    ],
+    cwd: path.dirname(options.configFile),
+    env: { LANGGRAPH_CLI_NO_ANALYTICS: "1", ...env },
+  };
+}
+
+/**
+ * V8 sizes its heap by the machine, not by our limit. Three quarters for old objects leave room for code, buffers and
+ * the young generation, whose default alone is up to 3 x 16 MiB; 2 MiB semi-spaces save about 100 MiB of RSS.
+ */
+function heapFlags(memoryLimitMib: number): string[] {
+  return ["--max-semi-space-size=2", `--max-old-space-size=${Math.floor(memoryLimitMib * 0.75)}`];
+}
+
+/** A program beside this module; ours are .ts in a clone, .js when built. */
+function ownProgram(name: string): string {
+  const extension = path.extname(name) !== "" ? "" : path.extname(fileURLToPath(import.meta.url));
+  return fileURLToPath(new URL(`./${name}${extension}`, import.meta.url));
+}

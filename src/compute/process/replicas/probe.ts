@@ -1,0 +1,42 @@
+import { get, readServerVersion } from "../../health.ts";
+import { readJson } from "../../json-file.ts";
+import { type ReplicaProcesses, whoListens } from "./processes.ts";
+import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./replica-files.ts";
+
+/**
+ * Asks a replica once whether it can serve. An answer counts only when this very replica gave it: the host shim proves
+ * itself by pid and nonce in its report, any other server by owning the socket that listens on the port.
+ * @returns where it answers; `foreign` when somebody else has its port; `silent` when there is no good answer yet
+ */
+export async function probe(
+  record: ReplicaRecord,
+  files: ReplicaFiles,
+  processes: ReplicaProcesses,
+): Promise<ReadyRecord | "foreign" | "silent"> {
+  return record.runner === "command" ? probePort(record, processes) : probeReported(record, files);
+}
+
+async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent"> {
+  const report = await readJson<ShimReport>(files.report).catch(() => undefined); // it is the agent's own file
+  if (report?.pid !== record.process.pid || report.nonce !== record.nonce) return "silent";
+  const { port, serverVersion, healthPath } = report;
+  const answer = await get(port, healthPath ?? "/");
+  const isHealthy = answer !== undefined && (healthPath === null || answer.status === 200);
+  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
+}
+
+async function probePort(
+  { port, healthPath }: ReplicaRecord,
+  processes: ReplicaProcesses,
+): Promise<ReadyRecord | "foreign" | "silent"> {
+  if (port === null) return "silent";
+  const answer = await get(port, healthPath);
+  if (answer === undefined) return "silent";
+  const isHealthy = answer.status === 200;
+  const [owner, serverVersion] = await Promise.all([
+    whoListens(port, processes),
+    isHealthy ? readServerVersion(port) : null,
+  ]);
+  if (owner !== "replica") return owner === "foreign" ? "foreign" : "silent";
+  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
+}

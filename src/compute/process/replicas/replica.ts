@@ -1,0 +1,389 @@
+import type { ChildProcess } from "node:child_process";
+import { mkdir, readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { explain, type Logger } from "../../../telemetry/log.ts";
+import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../../compute.ts";
+import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
+import { leftToStartMs } from "../../health.ts";
+import { readJson, writeJson } from "../../json-file.ts";
+import { replicaState } from "../../replica-state.ts";
+import { ReplicaLog } from "../logs/replica-log.ts";
+import {
+  type CgroupHome,
+  countOutOfMemoryKills,
+  createCgroup,
+  joinCgroup,
+  listCgroupProcesses,
+  removeCgroup,
+} from "./cgroup.ts";
+import { checkSpec, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
+import type { Ports } from "./ports.ts";
+import { probe } from "./probe.ts";
+import {
+  findProcesses,
+  isRunning,
+  killProcesses,
+  type ReplicaProcesses,
+  signalAll,
+  signalProcess,
+  whoListens,
+} from "./processes.ts";
+import {
+  newRecord,
+  type ReadyRecord,
+  type ReplicaFiles,
+  type ReplicaRecord,
+  removeReplicaFiles,
+  replicaFiles,
+} from "./replica-files.ts";
+import { explainStartFailure, notHealthy, portTaken } from "./start-failure.ts";
+
+/** What all replicas of one driver share. */
+export interface ReplicaGround extends LaunchPlace {
+  logger: Logger;
+  cgroups: CgroupHome;
+  /** Aborted when the driver closes: replicas go on, watching them ends. */
+  life: AbortSignal;
+  ports: Ports;
+  look(): void;
+}
+
+/**
+ * A start is looked at again after an eighth of the time it has taken: it is seen that much late at most, and a second of it
+ * costs some twenty looks of 0.5 ms, which a connection that is refused takes.
+ */
+const probeIntervalMs = { min: 15, max: 250, share: 1 / 8 };
+
+/** How often we look whether a process that is to end has ended. */
+const endIntervalMs = 20;
+
+const lastLinesMax = 30;
+
+/** Groups of one data directory begin alike, so that a later start finds what was left of them. */
+export const cgroupPrefix = (dataDirId: string) => `pierhead-${dataDirId}-`;
+
+type Ending = { exitCode: number | null; signal: string | null };
+
+/** One replica from its start, or from the moment an earlier one is found again, to its removal. */
+export class Replica {
+  readonly record: ReplicaRecord;
+  readonly files: ReplicaFiles;
+  readonly log: ReplicaLog;
+  readonly #ground: ReplicaGround;
+  #phase: ReplicaState["phase"] = "starting";
+  #ready: ReadyRecord | undefined;
+  #exit: ReplicaExit | undefined;
+  /** Only of a replica that this very process has started. */
+  #child: ChildProcess | undefined;
+  #ending: PromiseWithResolvers<Ending> = Promise.withResolvers();
+  #hasEnded = false;
+  #starting: Promise<void> | undefined;
+  #lived: Promise<void> = Promise.resolve();
+  #stopped: Promise<void> | undefined;
+  /** SIGTERM was sent: to many servers a second one means that they are not to finish what they do. */
+  #isAskedToEnd = false;
+
+  private constructor(ground: ReplicaGround, record: ReplicaRecord) {
+    this.#ground = ground;
+    this.record = record;
+    this.files = replicaFiles(ground.dataDir, record.replicaId);
+    this.log = new ReplicaLog(this.files.directory, record.replicaId);
+  }
+
+  /**
+   * Starts a replica: gate, cgroup, record on disk, and only then the agent's own code.
+   * @throws Error when it could not be started; nothing is left of it then.
+   */
+  static async launch(ground: ReplicaGround, spec: ReplicaSpec): Promise<Replica> {
+    const { start, health_path: healthPath } = checkSpec(spec);
+    const { directories, limits } = await createCgroup(
+      ground.cgroups,
+      `${cgroupPrefix(ground.dataDirId)}${spec.replicaId}`,
+      { memoryMib: spec.memoryLimitMib, cpuCores: spec.cpuLimitCores },
+    );
+    const record = newRecord(spec, { runner: start.runner, healthPath, cgroups: directories, limits });
+    const replica = new Replica(ground, record);
+    try {
+      await mkdir(replica.files.directory, { recursive: true, mode: 0o700 });
+      await replica.#start(spec);
+    } catch (error) {
+      await replica.#erase();
+      throw error;
+    }
+    replica.#lived = replica.#live(spec);
+    return replica;
+  }
+
+  /** Finds a replica again that an earlier process left, running or not. */
+  static async adopt(ground: ReplicaGround, record: ReplicaRecord): Promise<Replica> {
+    const replica = new Replica(ground, record);
+    replica.#ready = await readJson<ReadyRecord>(replica.files.ready);
+    replica.#exit = await readJson<ReplicaExit>(replica.files.exit);
+    if (replica.#exit !== undefined) {
+      replica.#phase = "exited";
+      return replica;
+    }
+    replica.#isAskedToEnd = (await readJson(replica.files.stopping)) !== undefined;
+    // One that finishes what it does takes no more requests, and its end is no crash.
+    if (replica.#isAskedToEnd) replica.#phase = "stopping";
+    else if (replica.#ready !== undefined) replica.#phase = "ready";
+    if (record.port !== null) ground.ports.keep(record.port);
+    replica.lookForEnd();
+    replica.#lived = replica.#live(undefined);
+    // What died while nobody looked is never shown as running.
+    if (replica.#hasEnded) await replica.#lived;
+    return replica;
+  }
+
+  /** Keeps a replica that can never be started as one that has exited, so that its cause is seen. */
+  static async refuse(ground: ReplicaGround, spec: ReplicaSpec, message: string): Promise<Replica> {
+    const limit = "not enforced: nothing was started";
+    const limits = { memory: limit, cpu: limit };
+    const record = newRecord(spec, { runner: "command", healthPath: "/", cgroups: [], limits });
+    const { directory, ...files } = replicaFiles(ground.dataDir, spec.replicaId);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await writeJson(files.exit, { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] });
+    await writeJson(files.record, record);
+    return Replica.adopt(ground, record);
+  }
+
+  get state(): ReplicaState {
+    const at = this.#ready && { host: this.#ready.host, port: this.#ready.port };
+    return replicaState(this.record, { phase: this.#phase, at, version: this.#ready?.serverVersion, exit: this.#exit });
+  }
+
+  /** Whether its output is complete. */
+  get hasExited(): boolean {
+    return this.#phase === "exited";
+  }
+
+  /** For a process that is not our child: nobody else tells us that it has ended. */
+  lookForEnd(): void {
+    if (this.#child === undefined && !this.#hasEnded && !isRunning(this.record.process)) {
+      this.#end({ exitCode: null, signal: null });
+    }
+  }
+
+  /** Resolves when nothing of the replica is left. A second call waits for the first. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs).catch((error: unknown) => {
+      this.#stopped = undefined; // the next call tries again
+      throw error;
+    });
+    return this.#stopped;
+  }
+
+  /** The driver closes: whoever opens the next one finds this replica by its record. */
+  letGo(): void {
+    this.#child?.removeAllListeners();
+  }
+
+  async #start(spec: ReplicaSpec): Promise<void> {
+    const { record, files } = this;
+    if (record.runner === "command") record.port = await this.#ground.ports.take();
+    const go = await prepareGo(this.#ground, files, spec, record);
+    const gate = await spawnGate(this.#ground, files, record.replicaId);
+    const ending = Promise.withResolvers<Ending>();
+    this.#child = gate.child;
+    this.#ending = ending;
+    this.#hasEnded = false;
+    gate.child.once("exit", (exitCode, signal) => this.#end({ exitCode, signal }, ending));
+    record.process = gate.identity;
+    try {
+      await this.#joinCgroup(gate);
+      await writeJson(files.record, record);
+    } catch (error) {
+      gate.drop();
+      throw error;
+    }
+    gate.open(go);
+  }
+
+  async #joinCgroup({ identity }: Gate): Promise<void> {
+    const { cgroups, limits } = this.record;
+    try {
+      await joinCgroup(cgroups, identity.pid);
+    } catch (error) {
+      for (const name of ["memory", "cpu"] as const) {
+        if (limits[name] === "enforced") limits[name] = `not enforced: ${explain(error)}`;
+      }
+    }
+  }
+
+  #end(ending: Ending, of = this.#ending): void {
+    if (of !== this.#ending) return;
+    this.#hasEnded = true;
+    of.resolve(ending);
+  }
+
+  /** The whole life behind the start: become ready, run, end, and say why. `spec`: it may be started once more. */
+  async #live(spec: ReplicaSpec | undefined): Promise<void> {
+    try {
+      for (let triesLeft = spec === undefined ? 0 : 1; ; triesLeft--) {
+        let verdict = this.#phase === "starting" ? await this.#waitUntilReady() : undefined;
+        const ending = await this.#ending.promise;
+        if (this.#phase === "stopping") return;
+        // What it started must not go on without it, holding its port or its state.
+        await this.#killAll();
+        if (this.#phase === "starting") verdict ??= await this.#findPortTaken();
+        const isWorthAnother = verdict?.reason === "PortTaken" && triesLeft > 0 && spec !== undefined;
+        if (!isWorthAnother) return await this.#recordExit(ending, verdict);
+        if (this.#isStopping()) return;
+        this.#releasePort();
+        this.#starting = this.#start(spec);
+        await this.#starting;
+      }
+    } catch (error) {
+      if (this.#ground.life.aborted || this.#isStopping()) return;
+      this.#logError(error, "watching a replica failed");
+      await this.#recordExit({ exitCode: null, signal: null }, lost(explain(error)));
+    }
+  }
+
+  /** @returns why it was ended without becoming ready; undefined when it is ready, or has ended by itself */
+  async #waitUntilReady(): Promise<Verdict | undefined> {
+    const { record, files } = this;
+    const began = performance.now();
+    const end = began + leftToStartMs(record);
+    while (this.#phase === "starting" && !this.#hasEnded) {
+      // Not to have been able to look is no answer, and the deadline counts on.
+      const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
+      if (this.#phase !== "starting" || this.#hasEnded) break;
+      if (typeof found === "object") {
+        await this.#becomeReady(found);
+        break;
+      }
+      const isLate = performance.now() >= end;
+      if (found === "foreign" || isLate) {
+        await this.#killAll();
+        return found === "foreign" ? portTaken(record.port) : notHealthy(record);
+      }
+      const { min, max, share } = probeIntervalMs;
+      const intervalMs = Math.min(max, Math.max(min, (performance.now() - began) * share));
+      const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
+      await Promise.race([this.#pause(pauseMs), this.#ending.promise]);
+    }
+    return undefined;
+  }
+
+  async #becomeReady(ready: ReadyRecord): Promise<void> {
+    await this.#keep(this.files.ready, ready);
+    if (this.#phase !== "starting") return;
+    this.#ready = ready;
+    this.#phase = "ready";
+    this.#ground.look();
+  }
+
+  /** Not every server answers its failure to listen on a taken port with words that we know; the port itself tells. */
+  async #findPortTaken(): Promise<Verdict | undefined> {
+    const { port } = this.record;
+    if (port === null || (await whoListens(port, this.#processes())) !== "foreign") return undefined;
+    return portTaken(port);
+  }
+
+  async #recordExit({ exitCode, signal }: Ending, verdict: Verdict | undefined): Promise<void> {
+    const { record, files } = this;
+    this.#releasePort();
+    const leftCode = signal === null ? await readFile(files.exitCode, "utf8").catch(() => "") : "";
+    const exit = explainExit(
+      {
+        wasReady: this.#ready !== undefined,
+        exitCode: exitCode ?? (/^\d+$/.test(leftCode) ? Number(leftCode) : null),
+        signal,
+        outOfMemoryKills: await countOutOfMemoryKills(record.cgroups),
+        memoryLimitMib: record.memoryLimitMib,
+        verdict,
+        lastLines: await this.log.lastLines(lastLinesMax).catch(() => []),
+      },
+      explainStartFailure,
+    );
+    await this.#keep(files.exit, exit);
+    if (this.#isStopping()) return;
+    this.#exit = exit;
+    this.#phase = "exited";
+    this.#ground.look();
+  }
+
+  /** What the next server would like to know but can find out itself: a full disk must not hide it from this one. */
+  async #keep(file: string, value: unknown): Promise<void> {
+    await writeJson(file, value).catch((error: unknown) => this.#logError(error, "recording a replica failed"));
+  }
+
+  #logError(error: unknown, message: string): void {
+    this.#ground.logger.error({ replica_id: this.record.replicaId, error: explain(error) }, message);
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    const end = performance.now() + graceMs;
+    if (this.#phase !== "exited") {
+      this.#phase = "stopping";
+      await this.#starting?.catch(() => {}); // a second try under way: what it starts has to go, too
+      await this.#askToEnd();
+      while (isRunning(this.record.process) && performance.now() < end) await this.#pause(endIntervalMs);
+      if (!isRunning(this.record.process)) await this.#endOrphans(end);
+      await this.#killAll();
+      this.#end({ exitCode: null, signal: null });
+      await this.#lived;
+    }
+    await this.#erase();
+  }
+
+  /** The first process only: it decides in which order its own children end. */
+  async #askToEnd(): Promise<void> {
+    if (this.#isAskedToEnd) return;
+    this.#isAskedToEnd = true;
+    signalProcess(this.record.process, "SIGTERM");
+    await this.#keep(this.files.stopping, {});
+  }
+
+  /** Children of a first process that went without them, such as a shell: they get the same signal and the same grace. */
+  async #endOrphans(end: number): Promise<void> {
+    const asked = new Set<number>();
+    while (performance.now() < end) {
+      const left = await findProcesses(this.#processes());
+      if (left.length === 0) return;
+      signalAll(
+        left.filter((pid) => !asked.has(pid)),
+        "SIGTERM",
+      );
+      for (const pid of left) asked.add(pid);
+      await this.#pause(endIntervalMs);
+    }
+  }
+
+  /** @throws the reason of the close, when the driver closes meanwhile */
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#ground.life });
+  }
+
+  async #erase(): Promise<void> {
+    await this.#killAll();
+    this.#releasePort();
+    await removeCgroup(this.record.cgroups);
+    await removeReplicaFiles(this.files);
+  }
+
+  #killAll(): Promise<void> {
+    return killProcesses(this.#processes());
+  }
+
+  #processes(): ReplicaProcesses {
+    const { replicaId, process: leader, cgroups } = this.record;
+    return {
+      replicaId,
+      dataDirId: this.#ground.dataDirId,
+      leader,
+      isLeaderOurs: this.#child !== undefined && this.#phase !== "exited",
+      others: () => listCgroupProcesses(cgroups),
+    };
+  }
+
+  #releasePort(): void {
+    if (this.record.port !== null) this.#ground.ports.release(this.record.port);
+  }
+
+  /** A stop may have come while we waited, which the compiler does not see. */
+  #isStopping(): boolean {
+    return this.#phase === "stopping";
+  }
+}

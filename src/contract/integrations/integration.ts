@@ -1,0 +1,250 @@
+import { type Static, Type } from "typebox";
+import { cursorPage, cursorQuery, offsetQuery, resourcePage } from "../page.ts";
+import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+
+/** Which words a code host speaks: of its webhooks and its API. `git`: none, it is asked now and then. */
+export const CodeHost = literals(["github", "gitlab", "gitea", "bitbucket", "git"]);
+export type CodeHost = Static<typeof CodeHost>;
+
+/** An account of the GitHub App as existing clients know it (contract 2.8). */
+export const GithubIntegration = Type.Object(
+  {
+    id: uuid("Goes into source_config.integration_id."),
+    installation_id: Type.Integer({ description: "Of the GitHub App." }),
+    name: Type.String({ description: "Account it is installed in.", examples: ["acme"] }),
+  },
+  { $id: "GithubIntegration" },
+);
+export type GithubIntegration = Static<typeof GithubIntegration>;
+
+export const GithubIntegrationList = Type.Array(GithubIntegration);
+
+export const ForgeIntegration = Type.Object(
+  {
+    ...GithubIntegration.properties,
+    repository_selection: nullable(literals(["all", "selected"])),
+    settings_url: nullable(Type.String()),
+  },
+  { $id: "ForgeIntegration" },
+);
+export type ForgeIntegration = Static<typeof ForgeIntegration>;
+
+export const GithubRepository = Type.Object(
+  {
+    host_integration_id: uuid(),
+    id: Type.Integer(),
+    name: Type.String({ examples: ["support-bot"] }),
+    owner: Type.String({ examples: ["acme"] }),
+    url: Type.String({
+      description: "Use it as source_config.repo_url.",
+      examples: ["https://github.com/acme/support-bot"],
+    }),
+    default_branch: Type.String({ examples: ["main"] }),
+  },
+  { $id: "GithubRepository" },
+);
+export type GithubRepository = Static<typeof GithubRepository>;
+
+export const GithubRepositoryList = Type.Array(GithubRepository);
+export const GithubIntegrationPage = cursorPage(GithubIntegration, "GithubIntegrationPage");
+export const ForgeIntegrationPage = cursorPage(ForgeIntegration, "ForgeIntegrationPage");
+export const GithubRepositoryPage = cursorPage(GithubRepository, "GithubRepositoryPage");
+export const CursorQuery = Type.Object(cursorQuery);
+
+export const InstallationLinkRequest = Type.Object(
+  {
+    return_to: given(
+      Type.String({ maxLength: 2_048 }),
+      "Where the page after the installation leads back to: an address of this server, or a path of it.",
+    ),
+  },
+  { $id: "InstallationLinkRequest" },
+);
+
+export const InstallationLink = Type.Object(
+  {
+    install_url: Type.String({ examples: ["https://github.com/apps/pierhead/installations/new?state=Zk3v"] }),
+    oauth_reuse_url: nullable(Type.String(), "For who has it installed already; null: not offered."),
+  },
+  { $id: "InstallationLink" },
+);
+
+/** Installations that somebody who has signed in at GitHub can use (contract 3.6). */
+export const PickerSession = Type.Object(
+  {
+    installs: Type.Array(
+      Type.Object({
+        installation_id: Type.Integer(),
+        account_login: Type.String({ examples: ["acme"] }),
+        account_type: literals(["User", "Organization"]),
+        already_in_org: Type.Boolean({ description: "A workspace of the organization uses it." }),
+      }),
+    ),
+    return_to: nullable(Type.String(), "As it was given with the link."),
+  },
+  { $id: "PickerSession" },
+);
+export type PickerSession = Static<typeof PickerSession>;
+
+export const PickerPath = Type.Object({
+  session_id: Type.String({ minLength: 1, maxLength: 64, description: "From the page after the sign-in." }),
+});
+
+export const PickerSelection = Type.Object(
+  {
+    action: literals(["ATTACH", "INSTALL_NEW"], { description: "Use one of them, or install the App elsewhere." }),
+    installation_id: given(Type.Integer({ maximum: Number.MAX_SAFE_INTEGER }), "Which one; with ATTACH."),
+  },
+  { $id: "PickerSelection", examples: [{ action: "ATTACH", installation_id: 41 }] },
+);
+
+export const PickerRedirect = Type.Object(
+  { redirect_url: Type.String({ examples: ["https://pierhead.example.org/host/integrations"] }) },
+  { $id: "PickerRedirect", description: "Where the browser goes next." },
+);
+
+/** The installation of an App that was installed from the host's own pages. */
+export const AttachInstallation = Type.Object(
+  {
+    installation_id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, examples: [41] }),
+    workspace_id: uuid("Workspace that is to use it."),
+  },
+  { $id: "AttachInstallation" },
+);
+
+const nameText = Type.String({ minLength: 1, maxLength: 128, examples: ["Our GitLab"] });
+const urlText = Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://gitlab.example.org/acme"] });
+const usernameText = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  pattern: "^[^\\x00-\\x1f\\x7f]*$",
+  examples: ["deploy"],
+});
+const tokenText = Type.String({ minLength: 1, maxLength: 4_096, pattern: "^[^\\x00-\\x1f\\x7f]*$" });
+const keyText = Type.String({ minLength: 1, maxLength: 32_768 });
+
+export const Integration = Type.Object(
+  {
+    id: uuid("Goes into source_config.integration_id."),
+    host: CodeHost,
+    name: nameText,
+    url: Type.String({
+      description: "Below this address the credential is used, and nowhere else.",
+      examples: ["https://gitlab.example.org/acme"],
+    }),
+    username: nullable(usernameText),
+    installation_id: nullable(Type.Integer(), "Of the GitHub App; null: it has a stored credential."),
+    has_token: Type.Boolean(),
+    has_ssh_key: Type.Boolean(),
+    webhook_url: nullable(
+      Type.String({
+        examples: ["https://pierhead.example.org/v1/integrations/6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11/webhook"],
+      }),
+      "Where the host is to tell of pushes; null for the GitHub App, which has its own.",
+    ),
+    created_at: timestamp(),
+    updated_at: timestamp(),
+  },
+  { $id: "Integration", description: "What repositories of a code host are read with." },
+);
+export type Integration = Static<typeof Integration>;
+
+const webhookSecret = Type.String({
+  description: "For the host's webhook settings. Shown this once, kept sealed.",
+  examples: ["b1c9f0e6d2a84d7c9f3e5b7a1c2d3e4f"],
+});
+
+export const NewIntegration = Type.Object(
+  { ...Integration.properties, webhook_secret: webhookSecret },
+  { $id: "NewIntegration" },
+);
+export type NewIntegration = Static<typeof NewIntegration>;
+
+export const IntegrationSecret = Type.Object({ webhook_secret: webhookSecret }, { $id: "IntegrationSecret" });
+export const ReplaceIntegrationSecret = Type.Object(
+  {
+    webhook_secret: given(
+      Type.String({ minLength: 16, maxLength: 256, pattern: "^[\\x21-\\x7e]+$" }),
+      "One that the host has made, such as a signing token of GitLab. Default: a new one.",
+    ),
+  },
+  { $id: "ReplaceIntegrationSecret" },
+);
+export const IntegrationPage = resourcePage(Integration, "IntegrationPage");
+export const ListIntegrationsQuery = Type.Object(offsetQuery);
+export const IntegrationPath = Type.Object({ integration_id: uuid("Integration of your workspace.") });
+
+const credentialFields = {
+  username: given(usernameText, "For the token. Default: what the host wants beside a token."),
+  token: given(tokenText, "Password or access token that may read the repositories."),
+  ssh_key: given(keyText, "Private key in OpenSSH's form, without a passphrase."),
+  ssh_known_hosts: given(keyText, "Lines of known_hosts(5) that the host must match; needed with ssh_key."),
+};
+
+export const CreateIntegration = Type.Object(
+  {
+    host: CodeHost,
+    name: nameText,
+    url: urlText,
+    ...credentialFields,
+  },
+  {
+    $id: "CreateIntegration",
+    examples: [{ host: "gitlab", name: "Our GitLab", url: "https://gitlab.example.org/acme", token: "glpat-example" }],
+  },
+);
+export type CreateIntegration = Static<typeof CreateIntegration>;
+
+export const PatchIntegration = Type.Object(
+  { name: given(nameText), ...credentialFields },
+  { $id: "PatchIntegration", examples: [{ name: "GitLab" }] },
+);
+export type PatchIntegration = Static<typeof PatchIntegration>;
+
+/** Where agents may lie in a repository. */
+export const FindProjectsQuery = Type.Object({
+  repo_url: Type.String({
+    minLength: 1,
+    maxLength: 2_048,
+    description: "As for source_config.repo_url.",
+    examples: ["https://github.com/acme/support-bot"],
+  }),
+  ref: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: "As for repo_ref. Absent: the default branch.",
+      examples: ["main"],
+    }),
+  ),
+  integration_id: Type.Optional(uuid("Integration that reads a private repository.")),
+});
+
+export const AgentProject = Type.Object(
+  {
+    config_path: Type.String({
+      description: "Goes into langgraph_config_path.",
+      examples: ["agents/support/langgraph.json"],
+    }),
+    directory: Type.String({ description: "Where it lies; empty: the root.", examples: ["agents/support"] }),
+    kind: literals(["langgraph", "pierhead"]),
+  },
+  { $id: "AgentProject" },
+);
+export type AgentProject = Static<typeof AgentProject>;
+
+export const AgentProjectList = Type.Object(
+  {
+    ref: Type.String({ examples: ["main"] }),
+    commit_sha: Type.String({ examples: ["da1560886d4f094c3e6c9ef40349f7d38b5d27d7"] }),
+    projects: Type.Array(AgentProject, { description: "By path, those nearest the root first; at most 200." }),
+  },
+  { $id: "AgentProjectList" },
+);
+export type AgentProjectList = Static<typeof AgentProjectList>;
+
+/** What became of a host's message: looked at, heard before, or about nothing that anybody follows. */
+export const HostMessageReceipt = Type.Object(
+  { status: literals(["accepted", "repeated", "ignored"]) },
+  { $id: "HostMessageReceipt" },
+);

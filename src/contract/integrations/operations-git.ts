@@ -1,0 +1,52 @@
+import { DeploymentPath } from "../deployments/deployment.ts";
+import { operation } from "../operation.ts";
+import { GitSettings, PatchGitSettings } from "./git-settings.ts";
+import { HostMessageReceipt, IntegrationPath } from "./integration.ts";
+
+/** Pushes and pull requests: what hosts tell, and what deployments do with it (contract 10). */
+export const gitOperations = {
+  receiveGithubWebhook: operation("receiveGithubWebhook", {
+    operationId: "receive_github_webhook_v1_integrations_github_webhook_post",
+    verb: "POST",
+    path: "/v1/integrations/github/webhook",
+    tag: "Integrations",
+    summary: "Webhook of the GitHub App; signed with its secret",
+    response: { status: 202, schema: HostMessageReceipt },
+    errors: ["webhookUnsigned"],
+    role: "none",
+  }),
+  receiveHostWebhook: operation("receiveHostWebhook", {
+    operationId: "receive_host_webhook_v1_integrations__integration_id__webhook_post",
+    verb: "POST",
+    path: "/v1/integrations/{integration_id}/webhook",
+    tag: "Integrations",
+    summary: "Webhook of the host of a stored integration; signed with that integration's secret",
+    params: IntegrationPath,
+    response: { status: 202, schema: HostMessageReceipt },
+    errors: ["webhookUnsigned"],
+    role: "none",
+  }),
+  getGitSettings: operation("getGitSettings", {
+    operationId: "get_git_settings_v2_deployments__deployment_id__git_get",
+    verb: "GET",
+    path: "/v2/deployments/{deployment_id}/git",
+    tag: "Integrations",
+    summary: "Read what a deployment does with pushes and pull requests",
+    params: DeploymentPath,
+    response: { status: 200, schema: GitSettings },
+    errors: ["deploymentNotFound"],
+    role: "reader",
+  }),
+  patchGitSettings: operation("patchGitSettings", {
+    operationId: "patch_git_settings_v2_deployments__deployment_id__git_patch",
+    verb: "PATCH",
+    path: "/v2/deployments/{deployment_id}/git",
+    tag: "Integrations",
+    summary: "Change what a deployment does with pushes and pull requests",
+    params: DeploymentPath,
+    body: PatchGitSettings,
+    response: { status: 200, schema: GitSettings },
+    errors: ["deploymentNotFound", "beingDeleted", "fieldNotApplicable", "invalidField"],
+    role: "deployer",
+  }),
+};

@@ -1,0 +1,71 @@
+import { operation } from "../operation.ts";
+import {
+  CreateGithubAppLink,
+  GithubAppFormQuery,
+  GithubAppLink,
+  GithubAppMadeQuery,
+  ServerGithubApp,
+} from "./github-app.ts";
+
+const tag = "Integrations";
+const app = "/v2/admin/integrations/github/app";
+const page = "/v2/auth/github-app";
+
+/** The GitHub App of the server itself, which GitHub makes from a manifest (contract 10). */
+export const githubAppOperations = {
+  createGithubAppLink: operation("createGithubAppLink", {
+    operationId: "create_github_app_link_v2_admin_integrations_github_app_post",
+    verb: "POST",
+    path: app,
+    tag,
+    summary: "Make a link that creates this server's GitHub App at GitHub; good once, for an hour",
+    body: CreateGithubAppLink,
+    bodyRequired: false,
+    response: { status: 200, schema: GithubAppLink },
+    errors: ["githubAppFixed", "invalidField"],
+    role: "admin",
+    administers: "installation",
+  }),
+  getGithubApp: operation("getGithubApp", {
+    operationId: "get_github_app_v2_admin_integrations_github_app_get",
+    verb: "GET",
+    path: app,
+    tag,
+    summary: "Read which GitHub App this server has",
+    response: { status: 200, schema: ServerGithubApp },
+    errors: ["githubAppMissing"],
+    role: "admin",
+    administers: "installation",
+  }),
+  deleteGithubApp: operation("deleteGithubApp", {
+    operationId: "delete_github_app_v2_admin_integrations_github_app_delete",
+    verb: "DELETE",
+    path: app,
+    tag,
+    summary: "Forget the GitHub App that was made by a link; it stays at GitHub",
+    response: { status: 204, schema: null },
+    errors: ["githubAppMissing", "githubAppFixed"],
+    role: "admin",
+    administers: "installation",
+  }),
+  showGithubAppForm: operation("showGithubAppForm", {
+    operationId: "show_github_app_form_v2_auth_github_app_get",
+    verb: "GET",
+    path: page,
+    tag,
+    summary: "Page of such a link: says what GitHub is asked for, and leads there",
+    query: GithubAppFormQuery,
+    response: { status: 200, schema: null, isPage: true },
+    role: "none",
+  }),
+  finishGithubApp: operation("finishGithubApp", {
+    operationId: "finish_github_app_v2_auth_github_app_created_get",
+    verb: "GET",
+    path: `${page}/created`,
+    tag,
+    summary: "Where GitHub sends the browser back to when it has made the App; answers a page",
+    query: GithubAppMadeQuery,
+    response: { status: 200, schema: null, isPage: true },
+    role: "none",
+  }),
+};

@@ -1,0 +1,226 @@
+import { type Static, Type } from "typebox";
+import { literals, mapOf, nullable, uuid } from "../schema.ts";
+import { ClusterRun } from "./cluster.ts";
+
+/**
+ * The listener protocol `/dp/v1`: the only way from a control plane to a data plane. The listener always dials.
+ * A control plane says *what should run* (assignments); a listener says *what it sees* (reports). Nobody sends commands.
+ */
+
+/** How a new revision replaces the serving one: beside it, or after it where the state is local and exclusive. */
+export const Rollout = literals(["rolling", "handover"]);
+export type Rollout = Static<typeof Rollout>;
+
+/** How a built agent server is started. The first two run one of the open LangGraph servers through our host shims. */
+export const StartPlan = Type.Union([
+  Type.Object({
+    runner: Type.Literal("langgraph-js"),
+    toolchain_dir: Type.String({ description: "Absolute directory whose node_modules holds the agent server." }),
+    config_path: Type.String({ description: "langgraph.json, relative to the artifact directory." }),
+  }),
+  Type.Object({
+    runner: Type.Literal("langgraph-python"),
+    environment_dir: Type.String({
+      description: "Absolute directory of the virtual environment with the agent server.",
+    }),
+    packages_dir: Type.String({
+      description: "What makes the project's own packages importable, relative to the artifact directory.",
+    }),
+    config_path: Type.String({ description: "langgraph.json, relative to the artifact directory." }),
+  }),
+  Type.Object({
+    runner: Type.Literal("command"),
+    argv: Type.Array(Type.String(), { minItems: 1, description: "Program and arguments; never a shell string." }),
+    cwd: Type.String({ description: "Relative to the artifact directory." }),
+  }),
+]);
+export type StartPlan = Static<typeof StartPlan>;
+
+const builder = Type.Optional(Type.String({ description: "Version of what built it; absent: it was not built here." }));
+
+/** What a build leaves behind, or the image that was given. Immutable; named by its digest. */
+export const Artifact = Type.Union([
+  Type.Object({
+    kind: Type.Literal("directory"),
+    digest: Type.String({ description: "sha256:<hex> of everything that went into the build." }),
+    path: Type.String({ description: "Absolute directory on the host that built it." }),
+    start: StartPlan,
+    health_path: Type.String({
+      description: "Answers 200 once the server can serve; `/ok` unless the project says otherwise.",
+    }),
+    rollout: Rollout,
+    builder,
+  }),
+  Type.Object({
+    kind: Type.Literal("image"),
+    digest: Type.String(),
+    uri: Type.String(),
+    health_path: Type.String({ description: "Empty: the server has no such path, and any answer counts." }),
+    rollout: Rollout,
+    builder,
+  }),
+]);
+export type Artifact = Static<typeof Artifact>;
+
+/** Everything a data plane needs to run one revision, but its secrets (asked for apart, by `secret_set_id`). */
+export const RevisionRun = Type.Object({
+  revision_id: uuid(),
+  artifact: Artifact,
+  env: mapOf(Type.String(), "Not secret: injected names of contract 7.2."),
+  secret_set_id: nullable(uuid()),
+  min_replicas: Type.Integer({ minimum: 0, maximum: 100 }),
+  max_replicas: Type.Integer({ minimum: 1, maximum: 100 }),
+  cpu_limit_cores: Type.Number(),
+  memory_limit_mib: Type.Integer(),
+  start_timeout_ms: Type.Integer({ description: "A replica not ready after this long is a failed start." }),
+  drain_timeout_ms: Type.Integer({ description: "How long running requests may take to end before SIGKILL." }),
+  cluster: Type.Optional(nullable(ClusterRun, "For a listener of a workspace, which runs a cluster.")),
+});
+export type RevisionRun = Static<typeof RevisionRun>;
+
+/**
+ * One deployment as its listener should make it. `target` is the revision to bring up; `serving` is the one that keeps
+ * answering until the target is ready, and for good when the target fails. Equal ids mean: just keep it running.
+ */
+export const Assignment = Type.Object({
+  deployment_id: uuid(),
+  tenant_id: uuid(),
+  slug: Type.String(),
+  rv: Type.Integer({ description: "Resource version, growing per listener: the cursor of `desired`." }),
+  generation: Type.Integer({
+    description: "Grows with each change of this assignment; reports name the one they saw.",
+  }),
+  op: literals(["apply", "delete"]),
+  target: nullable(RevisionRun),
+  serving: nullable(RevisionRun),
+  namespace: Type.Optional(
+    Type.String({
+      description: "With `delete`: the namespace of a cluster that it was made for; absent: it named none.",
+    }),
+  ),
+  idle_after_ms: nullable(Type.Integer({ description: "Stop the last replica after this long without a request." })),
+  traceparent: Type.Optional(
+    Type.String({ description: "W3C Trace Context of the step that wrote it; only where traces are kept." }),
+  ),
+});
+export type Assignment = Static<typeof Assignment>;
+
+export const DesiredPage = Type.Object({
+  items: Type.Array(Assignment),
+  rv: Type.Integer({ description: "Pass as `after` next time." }),
+  more: Type.Boolean(),
+});
+export type DesiredPage = Static<typeof DesiredPage>;
+
+/** What a data plane says of itself. A server that knows a word does not ask for what the listener cannot do. */
+export const ListenerFacts = Type.Object({
+  agents_url: Type.Optional(
+    Type.String({
+      pattern: "^https?://[^\\s]+$",
+      maxLength: 512,
+      description:
+        "Where its agents answer; `{slug}` stands for that of the deployment, `{namespace:agents}` for the namespace that it " +
+        "was made for, or `agents` when it named none. Absent: under the server itself.",
+    }),
+  ),
+  capabilities: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
+  engine_version: Type.Optional(Type.String({ maxLength: 64, description: "Of the cluster or container engine." })),
+});
+export type ListenerFacts = Static<typeof ListenerFacts>;
+
+export const SessionRequest = Type.Object({
+  instance_id: Type.String({ minLength: 1, maxLength: 128 }),
+  version: Type.String({ maxLength: 64 }),
+  protocols: Type.Array(Type.Integer(), { minItems: 1 }),
+  compute_type: Type.String({ maxLength: 32 }),
+  ...ListenerFacts.properties,
+});
+export type SessionRequest = Static<typeof SessionRequest>;
+
+export const Session = Type.Object({
+  session_id: uuid(),
+  listener_id: uuid(),
+  epoch: Type.Integer({ description: "Fencing token: calls with an older one answer 409 `stale_epoch`." }),
+  protocol: Type.Integer(),
+  heartbeat_s: Type.Integer(),
+  lease_ttl_s: Type.Integer(),
+});
+export type Session = Static<typeof Session>;
+
+/** Why something is not running, in words a user can act on. */
+export const Cause = Type.Object({
+  reason: Type.String({
+    description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, EngineRefused, PortTaken, ...",
+  }),
+  message: Type.String({ description: "One or two sentences: what happened and what to do." }),
+  exit_code: nullable(Type.Integer()),
+  signal: nullable(Type.String()),
+  last_lines: Type.Array(Type.String(), { maxItems: 30 }),
+});
+export type Cause = Static<typeof Cause>;
+
+export const ReplicaReport = Type.Object({
+  replica_id: Type.String(),
+  revision_id: uuid(),
+  phase: literals(["starting", "ready", "draining", "exited"]),
+  address: nullable(Type.String({ description: "host:port as the gateway reaches it." })),
+  restarts: Type.Integer(),
+  started_at: nullable(Type.String()),
+  limits: Type.Object({ memory: Type.String(), cpu: Type.String() }),
+});
+export type ReplicaReport = Static<typeof ReplicaReport>;
+
+/** A full snapshot of one deployment as the listener sees it. A newer one replaces an older one. */
+export const DeploymentReport = Type.Object({
+  deployment_id: uuid(),
+  generation: Type.Integer({ description: "Of the assignment this report answers." }),
+  seq: Type.Integer({ description: "Grows per session; an older one than the last stored is dropped." }),
+  target_revision_id: nullable(uuid()),
+  target_phase: literals(["none", "starting", "ready", "failed"], {
+    description: "`ready` means: healthy and traffic has moved to it.",
+  }),
+  serving_revision_id: nullable(uuid()),
+  asleep: Type.Boolean({ description: "Scaled to zero; the next request wakes it." }),
+  deleted: Type.Boolean({ description: "Nothing of this deployment is left here." }),
+  server_version: nullable(Type.String({ description: "`/info` of the target, for image_version." })),
+  cause: nullable(Cause),
+  replicas: Type.Array(ReplicaReport),
+});
+export type DeploymentReport = Static<typeof DeploymentReport>;
+
+export const StatusBatch = Type.Object({ reports: Type.Array(DeploymentReport, { maxItems: 100 }) });
+export type StatusBatch = Static<typeof StatusBatch>;
+
+export const ReplicaLogLine = Type.Object({
+  deployment_id: uuid(),
+  revision_id: uuid(),
+  replica_id: Type.String(),
+  key: Type.String({ description: "Unique per line and stable over retries (replica id + byte offset)." }),
+  timestamp: Type.String(),
+  stream: literals(["stdout", "stderr"]),
+  level: Type.String(),
+  message: Type.String({ maxLength: 65_536 }),
+});
+export type ReplicaLogLine = Static<typeof ReplicaLogLine>;
+
+export const LogBatch = Type.Object({ lines: Type.Array(ReplicaLogLine, { maxItems: 1_000 }) });
+export type LogBatch = Static<typeof LogBatch>;
+
+export const SecretValues = Type.Object({ values: mapOf(Type.String()) });
+export type SecretValues = Static<typeof SecretValues>;
+
+/** What a listener holds, to be compared: a change that both sides missed is found by this. */
+export const Inventory = Type.Object({
+  // One deployment more than this, and nothing is compared any more; so many fill most of the largest body.
+  items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: 100_000 }),
+});
+export type Inventory = Static<typeof Inventory>;
+
+export const InventoryAnswer = Type.Object({
+  unknown: Type.Array(uuid(), { description: "Not this listener's: whatever runs of them is to be removed." }),
+  is_behind: Type.Boolean({ description: "Something is missing or older than it should be: list everything again." }),
+});
+export type InventoryAnswer = Static<typeof InventoryAnswer>;
+
+/** Header that carries the session's epoch on every call but the one that opens it. */
+export const epochHeader = "x-pierhead-epoch";

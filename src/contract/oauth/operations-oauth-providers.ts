@@ -1,0 +1,106 @@
+import type { ErrorCode } from "../error.ts";
+import { operation } from "../operation.ts";
+import {
+  CreateOAuthProvider,
+  DiscoverMcpProvider,
+  OAuthPresetList,
+  OAuthProvider,
+  OAuthProviderList,
+  OAuthProviderPath,
+  PatchOAuthProvider,
+  PlatformProviderList,
+  Told,
+} from "./oauth-provider.ts";
+
+const tag = "Auth";
+const unknownProvider: readonly ErrorCode[] = ["oauthProviderNotFound"];
+
+/**
+ * OAuth servers an organization has registered with (contract 9.2). Where it has several workspaces, changing and deleting
+ * them needs its own key.
+ */
+export const oauthProviderOperations = {
+  listOAuthProviders: operation("listOAuthProviders", {
+    operationId: "list_oauth_providers_v2_auth_providers_get",
+    verb: "GET",
+    path: "/v2/auth/providers",
+    tag,
+    summary: "List the organization's OAuth providers",
+    response: { status: 200, schema: OAuthProviderList },
+    role: "reader",
+  }),
+  listPlatformProviders: operation("listPlatformProviders", {
+    operationId: "list_platform_providers_v2_auth_platform_providers_get",
+    verb: "GET",
+    path: "/v2/auth/platform-providers",
+    tag,
+    summary: "List providers that come with the installation; there are none",
+    response: { status: 200, schema: PlatformProviderList },
+    role: "reader",
+  }),
+  listOAuthPresets: operation("listOAuthPresets", {
+    operationId: "list_oauth_presets_v2_auth_provider_presets_get",
+    verb: "GET",
+    path: "/v2/auth/provider-presets",
+    tag,
+    summary: "List what is known of common providers; name one as `preset` to create it",
+    response: { status: 200, schema: OAuthPresetList },
+    role: "reader",
+  }),
+  createOAuthProvider: operation("createOAuthProvider", {
+    operationId: "create_oauth_provider_v2_auth_providers_post",
+    verb: "POST",
+    path: "/v2/auth/providers",
+    tag,
+    summary: "Add a provider that you have registered an application at",
+    body: CreateOAuthProvider,
+    response: { status: 200, schema: OAuthProvider },
+    errors: ["oauthProviderTaken", "invalidProvider"],
+    role: "admin",
+  }),
+  discoverMcpProvider: operation("discoverMcpProvider", {
+    operationId: "discover_mcp_provider_v2_auth_providers_mcp_discover_post",
+    verb: "POST",
+    path: "/v2/auth/providers/mcp-discover",
+    tag,
+    summary: "Add the provider of an MCP server: found, and registered at, by its address alone",
+    body: DiscoverMcpProvider,
+    response: { status: 200, schema: OAuthProvider },
+    errors: ["oauthProviderTaken", "invalidProvider", "mcpDiscoveryFailed"],
+    role: "admin",
+  }),
+  getOAuthProvider: operation("getOAuthProvider", {
+    operationId: "get_oauth_provider_v2_auth_providers__provider_id__get",
+    verb: "GET",
+    path: "/v2/auth/providers/{provider_id}",
+    tag,
+    summary: "Read a provider",
+    params: OAuthProviderPath,
+    response: { status: 200, schema: OAuthProvider },
+    errors: unknownProvider,
+    role: "reader",
+  }),
+  patchOAuthProvider: operation("patchOAuthProvider", {
+    operationId: "update_oauth_provider_v2_auth_providers__provider_id__patch",
+    verb: "PATCH",
+    path: "/v2/auth/providers/{provider_id}",
+    tag,
+    summary: "Change a provider",
+    params: OAuthProviderPath,
+    body: PatchOAuthProvider,
+    response: { status: 200, schema: OAuthProvider },
+    errors: ["oauthProviderNotFound", "invalidProvider", "scopeMissing"],
+    role: "admin",
+  }),
+  deleteOAuthProvider: operation("deleteOAuthProvider", {
+    operationId: "delete_oauth_provider_v2_auth_providers__provider_id__delete",
+    verb: "DELETE",
+    path: "/v2/auth/providers/{provider_id}",
+    tag,
+    summary: "Delete a provider with all its tokens",
+    params: OAuthProviderPath,
+    response: { status: 200, schema: Told },
+    errors: ["oauthProviderNotFound", "scopeMissing"],
+    role: "admin",
+  }),
+};

@@ -1,0 +1,122 @@
+import { type Static, Type } from "typebox";
+import { EventType } from "../logs/event.ts";
+import { cursorPage, cursorQuery, offsetQuery, resourcePage } from "../page.ts";
+import { freeObject, given, literals, nullable, timestamp, uuid } from "../schema.ts";
+
+const urlLengthMax = 2_048;
+
+const url = (description?: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: urlLengthMax,
+    examples: ["https://ci.example.org/pierhead"],
+    ...(description !== undefined && { description }),
+  });
+const description = Type.String({ maxLength: 1_024, examples: ["CI"] });
+const types = Type.Array(EventType, { minItems: 1, examples: [["revision.status"]] });
+const deploymentIds = Type.Array(uuid(), { minItems: 1, maxItems: 100 });
+
+export const Webhook = Type.Object(
+  {
+    id: uuid(),
+    url: url("Where messages go; who may only read is shown its scheme and host."),
+    description: nullable(description),
+    types: nullable(types, "Events it is told of; null: all."),
+    deployment_ids: nullable(deploymentIds, "Deployments it is told of; null: all of the workspace."),
+    enabled: Type.Boolean(),
+    disabled_reason: nullable(Type.String(), "Why the server switched it off."),
+    failing_since: nullable(timestamp("The first attempt that failed since one succeeded.")),
+    created_at: timestamp(),
+    updated_at: timestamp(),
+  },
+  { $id: "Webhook", description: "An address that is told of events." },
+);
+export type Webhook = Static<typeof Webhook>;
+
+const secret = Type.String({
+  description: "Signs what is sent. Shown this once, kept sealed.",
+  examples: ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+});
+
+export const NewWebhook = Type.Object({ ...Webhook.properties, secret }, { $id: "NewWebhook" });
+export type NewWebhook = Static<typeof NewWebhook>;
+
+export const WebhookSecret = Type.Object({ secret }, { $id: "WebhookSecret" });
+export type WebhookSecret = Static<typeof WebhookSecret>;
+
+export const WebhookPage = resourcePage(Webhook, "WebhookPage");
+export type WebhookPage = Static<typeof WebhookPage>;
+
+export const WebhookPath = Type.Object({ webhook_id: uuid("Webhook of your workspace.") });
+export type WebhookPath = Static<typeof WebhookPath>;
+
+export const ListWebhooksQuery = Type.Object(offsetQuery);
+export type ListWebhooksQuery = Static<typeof ListWebhooksQuery>;
+
+export const CreateWebhook = Type.Object(
+  {
+    url: url("http or https, without a user name; not followed when it redirects."),
+    description: given(description),
+    types: given(types, "Absent: all."),
+    deployment_ids: given(deploymentIds, "Absent: all of the workspace."),
+    enabled: given(Type.Boolean(), "Default true."),
+  },
+  { $id: "CreateWebhook" },
+);
+export type CreateWebhook = Static<typeof CreateWebhook>;
+
+/** Absent: unchanged. Null takes a filter away. */
+export const PatchWebhook = Type.Object(
+  {
+    url: given(url()),
+    description: Type.Optional(nullable(description)),
+    types: Type.Optional(nullable(types, "null: all.")),
+    deployment_ids: Type.Optional(nullable(deploymentIds, "null: all of the workspace.")),
+    enabled: given(Type.Boolean(), "true also ends what the server switched off."),
+  },
+  { $id: "PatchWebhook" },
+);
+export type PatchWebhook = Static<typeof PatchWebhook>;
+
+export const DeliveryStatus = literals(["pending", "delivered", "failed"]);
+export type DeliveryStatus = Static<typeof DeliveryStatus>;
+
+/** What a webhook was told, and how the last attempt went. */
+export const WebhookDelivery = Type.Object(
+  {
+    id: Type.String({ format: "uuid", description: "Sent as `webhook-id`; the same in every attempt." }),
+    webhook_id: uuid(),
+    event_id: nullable(Type.String({ examples: ["4711"] }), "null: a test."),
+    type: Type.String({ description: "Of the event; `webhook.test` for a test.", examples: ["revision.status"] }),
+    status: DeliveryStatus,
+    attempts: Type.Integer(),
+    next_attempt_at: nullable(timestamp()),
+    last_attempt_at: nullable(timestamp()),
+    duration_ms: nullable(Type.Integer(), "Of the last attempt."),
+    response_status: nullable(Type.Integer({ examples: [200] })),
+    response_text: nullable(Type.String({ examples: ["ok"] }), "The beginning of the answer."),
+    error: nullable(
+      Type.String({ examples: ["ci.example.org cannot be reached (ECONNREFUSED)."] }),
+      "Why there was no answer.",
+    ),
+    payload: freeObject("What was sent: `type`, `timestamp`, and the event in `data`."),
+    created_at: timestamp(),
+  },
+  { $id: "WebhookDelivery" },
+);
+export type WebhookDelivery = Static<typeof WebhookDelivery>;
+
+export const WebhookDeliveryPage = cursorPage(WebhookDelivery, "WebhookDeliveryPage");
+export type WebhookDeliveryPage = Static<typeof WebhookDeliveryPage>;
+
+export const WebhookDeliveryPath = Type.Object({
+  webhook_id: uuid("Webhook of your workspace."),
+  delivery_id: uuid("Delivery of this webhook."),
+});
+export type WebhookDeliveryPath = Static<typeof WebhookDeliveryPath>;
+
+export const ListDeliveriesQuery = Type.Object({
+  ...cursorQuery,
+  status: Type.Optional(literals(DeliveryStatus.enum, { description: "Only those that stand so." })),
+});
+export type ListDeliveriesQuery = Static<typeof ListDeliveriesQuery>;

@@ -1,0 +1,396 @@
+import type { ClusterCompute, Trouble } from "../../compute/cluster.ts";
+import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import { type Clock, doubledMs } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import type { Snapshot } from "../session/report.ts";
+import type { Secrets } from "../session/secrets.ts";
+import type { RunningDeployment } from "../shipping/ship-metrics.ts";
+import { causeOf, notForClusters, refusalOf, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
+import { Drift } from "./drift.ts";
+import { SeenReplicas } from "./observed-replicas.ts";
+import type { TrackedReplicas } from "./tracked-replicas.ts";
+
+/** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
+interface Member {
+  readonly deploymentId: string;
+  /** Null: the control plane does not know it, and what the cluster has of it goes. */
+  assignment: Assignment | null;
+  /** `<revision>/<generation>` that was applied last; null: not yet, or it has drifted since. */
+  applied: string | null;
+  appliedAtMs: number;
+  /** The target was given up. */
+  failed: { revisionId: string; cause: Cause } | null;
+  /** Since when the present target is being brought up, and since when each trouble is there. */
+  sinceMs: number;
+  troubles: Map<string, number>;
+  isReady: boolean;
+  /** It serves, and what it needs to start is gone. */
+  isBroken: boolean;
+  failures: number;
+  readonly drift: Drift;
+  readonly replicas: SeenReplicas;
+  isRunning: boolean;
+  isMarked: boolean;
+  cancelWake: () => void;
+}
+
+export interface ClusterFleetOptions {
+  cluster: ClusterCompute;
+  secrets: Secrets;
+  clock: Clock;
+  logger: Logger;
+  report: (snapshot: Snapshot) => void;
+  forget: (deploymentId: string) => void;
+  /** Whose output is to be carried to the control plane. */
+  tracked: TrackedReplicas;
+  /** As whom it acts; null before its first session. */
+  session: () => { epoch: number; listener_id: string } | null;
+  /** False: another instance may be at work. */
+  mayAct: () => boolean;
+  /** How long a trouble that may pass is waited for. */
+  graceMs?: number;
+}
+
+/** A registry that answers slowly is asked again for about this long. */
+const defaultGraceMs = 120_000;
+
+/** While something is on its way it is looked at this often, whatever the watch says; and when all is quiet. */
+const busyLookMs = 2_000;
+const quietLookMs = 600_000;
+
+/** What serves and cannot start any more is applied again this often: a Secret that is gone is seen by nothing else. */
+const repairMs = 60_000;
+
+/** What waits for a person. */
+const heldLookMs = 15_000;
+
+/** Each pass is some 20 calls; this many at once keep an API server busy and not flooded. */
+const passesMax = 8;
+const passTimeoutMs = 120_000;
+const retryBounds = { firstMs: 1_000, maxMs: 60_000 };
+
+/** Beyond the start deadline, which the cluster's own controller is to notice first. */
+const overdueGraceMs = 30_000;
+
+/**
+ * The deployments of a listener whose engine replaces replicas by itself: says which revision each should be, waits until
+ * it is, and goes back when it cannot be. Passes of one deployment never overlap.
+ */
+export class ClusterFleet {
+  readonly #options: ClusterFleetOptions;
+  readonly #members = new Map<string, Member>();
+  readonly #waiting = new Set<Member>();
+  #running = 0;
+  #life: AbortController | null = null;
+
+  constructor(options: ClusterFleetOptions) {
+    this.#options = options;
+    options.cluster.onChange((deploymentId, isDrift) => this.#noteChange(deploymentId, isDrift));
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  /** What has replicas right now, or had some that ended by themselves. */
+  running(): RunningDeployment[] {
+    return Array.from(this.#members.values(), ({ deploymentId, replicas: { ids, restarts } }) => {
+      return { deploymentId, replicaIds: ids, restarts };
+    }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
+  }
+
+  lead(): void {
+    this.#life = new AbortController();
+  }
+
+  standBack(reason: Error): void {
+    this.#life?.abort(reason);
+    this.#life = null;
+    for (const member of this.#members.values()) member.cancelWake();
+    this.#members.clear();
+    this.#waiting.clear();
+  }
+
+  assign(assignments: Assignment[]): void {
+    for (const assignment of assignments) {
+      const member = this.#member(assignment.deployment_id);
+      const before = member.assignment;
+      if (before !== null && assignment.generation < before.generation) continue;
+      member.assignment = assignment;
+      if (before?.target?.revision_id !== assignment.target?.revision_id) this.#beginTarget(member);
+      this.#mark(member);
+    }
+  }
+
+  /** These are all there are: what the cluster has of any other goes. */
+  completeList(deploymentIds: ReadonlySet<string>): void {
+    for (const member of this.#members.values()) {
+      if (!deploymentIds.has(member.deploymentId)) this.disown(new Set([member.deploymentId]));
+    }
+    this.#options.tracked.keepOnly(this.#members);
+    void this.#adoptOrphans();
+  }
+
+  held(): { deployment_id: string; generation: number }[] {
+    return [...this.#members.values()].flatMap(({ deploymentId, assignment }) =>
+      assignment === null ? [] : [{ deployment_id: deploymentId, generation: assignment.generation }],
+    );
+  }
+
+  disown(deploymentIds: ReadonlySet<string>): void {
+    for (const deploymentId of deploymentIds) {
+      const member = this.#members.get(deploymentId);
+      if (member === undefined) continue;
+      member.assignment = null;
+      this.#mark(member);
+    }
+  }
+
+  lookAgain(): void {
+    for (const member of this.#members.values()) this.#mark(member);
+  }
+
+  stored({ deployment_id: deploymentId, deleted }: Snapshot): void {
+    if (deleted) this.#drop(deploymentId);
+  }
+
+  async #adoptOrphans(): Promise<void> {
+    const signal = this.#life?.signal;
+    if (signal === undefined) return;
+    try {
+      for (const { deploymentId, listenerId } of await this.#options.cluster.list(signal)) {
+        if (this.#members.has(deploymentId) || this.#life?.signal !== signal) continue;
+        // Of another listener, perhaps of another control plane, in the same namespace: with it would go its databases.
+        if (listenerId !== this.#options.session()?.listener_id) continue;
+        this.#options.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
+        this.#mark(this.#member(deploymentId));
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#options.logger.warn({ error: explain(error) }, "objects cannot be listed");
+    }
+  }
+
+  #member(deploymentId: string): Member {
+    const known = this.#members.get(deploymentId);
+    if (known !== undefined) return known;
+    const member: Member = {
+      ...{ deploymentId, assignment: null, applied: null, appliedAtMs: 0, failed: null },
+      ...{
+        sinceMs: this.#options.clock.monotonicMs(),
+        troubles: new Map(),
+        isReady: false,
+        isBroken: false,
+        failures: 0,
+        drift: new Drift(this.#options.logger, deploymentId),
+        replicas: new SeenReplicas(),
+      },
+      ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
+    };
+    this.#members.set(deploymentId, member);
+    return member;
+  }
+
+  #beginTarget(member: Member): void {
+    member.sinceMs = this.#options.clock.monotonicMs();
+    member.troubles.clear();
+    member.failed = null;
+    member.isReady = false;
+    member.failures = 0;
+  }
+
+  #drop(deploymentId: string): void {
+    this.#members.get(deploymentId)?.cancelWake();
+    this.#members.delete(deploymentId);
+    this.#options.tracked.see(deploymentId, []);
+    this.#options.forget(deploymentId);
+  }
+
+  #noteChange(deploymentId: string, isDrift: boolean): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined) return;
+    // Of one change of somebody's there are several events until it is put right.
+    const isNew = isDrift && member.applied !== null;
+    if (isNew && member.drift.note(this.#options.clock.monotonicMs())) member.applied = null;
+    this.#mark(member);
+  }
+
+  #mark(member: Member): void {
+    member.isMarked = true;
+    this.#waiting.add(member);
+    this.#next();
+  }
+
+  #next(): void {
+    const signal = this.#life?.signal;
+    if (signal === undefined) return;
+    for (const member of this.#waiting) {
+      if (this.#running >= passesMax) return;
+      this.#waiting.delete(member);
+      if (member.isRunning) continue;
+      void this.#run(member, signal);
+    }
+  }
+
+  async #run(member: Member, signal: AbortSignal): Promise<void> {
+    member.isRunning = true;
+    member.isMarked = false;
+    member.cancelWake();
+    this.#running += 1;
+    let againMs = quietLookMs;
+    try {
+      const options = { clock: this.#options.clock, timeoutMs: passTimeoutMs, signal };
+      againMs = this.#options.mayAct()
+        ? await withDeadline(options, (ending) => this.#pass(member, ending))
+        : busyLookMs;
+      member.failures = 0;
+    } catch (error) {
+      member.failures += 1;
+      againMs = doubledMs(member.failures, retryBounds);
+      if (!signal.aborted) this.#noteFailure(member, error);
+    }
+    member.isRunning = false;
+    this.#running -= 1;
+    if (signal.aborted) return;
+    if (member.isMarked) this.#mark(member);
+    else if (this.#members.get(member.deploymentId) === member) {
+      member.cancelWake = this.#options.clock.setTimeout(() => this.#mark(member), againMs);
+    }
+    this.#next();
+  }
+
+  /** @returns when to look again. */
+  async #pass(member: Member, signal: AbortSignal): Promise<number> {
+    const { assignment } = member;
+    if (assignment === null || assignment.op === "delete") return this.#remove(member, signal);
+    const goal = goalOf(member, assignment);
+    if (goal === null) return quietLookMs;
+    if (goal.cluster == null) {
+      this.#judge(member, assignment, goal, [notForClusters]);
+      return quietLookMs;
+    }
+    const isReady = await this.#bring(member, assignment, goal, signal);
+    return isReady ? quietLookMs : busyLookMs;
+  }
+
+  async #remove(member: Member, signal: AbortSignal): Promise<number> {
+    const { assignment, deploymentId } = member;
+    const key = { deploymentId, namespace: assignment?.namespace ?? null };
+    const { isGone, because } = await this.#options.cluster.remove(key, signal);
+    if (because !== null) this.#noteKept(member, because);
+    if (!isGone) return because === null ? busyLookMs : heldLookMs;
+    if (assignment === null) this.#drop(deploymentId);
+    else this.#options.report({ ...snapshotOf(assignment), deleted: true });
+    return quietLookMs;
+  }
+
+  #noteKept({ assignment, deploymentId }: Member, because: string): void {
+    this.#options.logger.warn({ deployment_id: deploymentId, because }, "data keeps a deletion from its end");
+    if (assignment === null) return;
+    this.#options.report({ ...snapshotOf(assignment), cause: causeOf("Storage", because) });
+  }
+
+  async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
+    const { cluster } = this.#options;
+    const wanted = `${goal.revision_id}/${assignment.generation}`;
+    if (member.drift.isFought && member.drift.judge(this.#options.clock.monotonicMs())) member.applied = null;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (member.isBroken && nowMs - member.appliedAtMs >= repairMs) member.applied = null;
+    let waitingFor: string | null = null;
+    if (member.applied !== wanted) {
+      member.appliedAtMs = nowMs;
+      // Before, so that drift which is noticed meanwhile is not forgotten.
+      member.applied = wanted;
+      const applied = await this.#apply(assignment, goal, signal).catch((error) => {
+        member.applied = null;
+        throw error;
+      });
+      if ("refusal" in applied) {
+        member.applied = null;
+        this.#refuse(member, assignment, goal, applied.refusal);
+        return false;
+      }
+      waitingFor = applied.waitingFor;
+      member.drift.hold(applied.held);
+      if (waitingFor !== null || applied.held !== null) member.applied = null;
+    }
+    const key = {
+      deploymentId: member.deploymentId,
+      slug: assignment.slug,
+      namespace: goal.cluster?.namespace ?? null,
+    };
+    const sight = await cluster.look(key, signal);
+    member.replicas.see(sight.replicas);
+    this.#options.tracked.see(member.deploymentId, sight.replicas);
+    member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
+    const isServing = goal.revision_id === assignment.serving?.revision_id;
+    member.isBroken = isServing && !member.isReady && sight.troubles.some(({ weight }) => weight === "now");
+    if (!member.isReady) this.#judge(member, assignment, goal, sight.troubles);
+    else member.troubles.clear();
+    this.#options.report(reportOf(member, assignment, goal, sight));
+    return member.isReady;
+  }
+
+  async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
+    const { secrets, cluster } = this.#options;
+    const values = await secrets.read(assignment.deployment_id, goal.secret_set_id, signal);
+    const session = this.#options.session();
+    if (session === null) throw new Error("nothing is applied before the first session");
+    try {
+      return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if (refusal === null) throw error;
+      return { refusal };
+    }
+  }
+
+  /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
+  #judge(member: Member, assignment: Assignment, goal: RevisionRun, troubles: Trouble[]): void {
+    // Another one has come while this was looked at: its own pass is due, and what is seen here says nothing of it.
+    if (member.assignment !== assignment) return;
+    const { target, serving } = assignment;
+    const { clock, graceMs = defaultGraceMs } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const present = new Set(troubles.map(({ cause }) => cause.reason));
+    for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
+    for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
+    const isTrying = goal.revision_id === target?.revision_id && target.revision_id !== serving?.revision_id;
+    // Given up once is enough: each time asks for a pass at once, which fails again where the cluster does not answer.
+    if (!isTrying || member.failed?.revisionId === goal.revision_id) return;
+    const isOver = nowMs - member.sinceMs > goal.start_timeout_ms + overdueGraceMs;
+    const decisive = troubles.find(({ weight, cause }) => {
+      const lastedMs = nowMs - (member.troubles.get(cause.reason) ?? nowMs);
+      return weight === "now" || isOver || (weight === "grace" && lastedMs >= graceMs);
+    });
+    if (decisive === undefined) return;
+    this.#options.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
+    member.failed = { revisionId: goal.revision_id, cause: decisive.cause };
+    member.isMarked = true;
+    this.#options.report({ ...snapshotOf(assignment), target_phase: "failed", cause: decisive.cause });
+  }
+
+  /** What may pass is told while it is waited for. */
+  #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: Trouble): void {
+    this.#judge(member, assignment, goal, [trouble]);
+    if (member.failed === null) {
+      this.#options.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
+    }
+  }
+
+  #noteFailure(member: Member, error: unknown): void {
+    const { logger } = this.#options;
+    const { deploymentId, assignment } = member;
+    logger.warn({ deployment_id: deploymentId, error: explain(error) }, "deployment could not be applied");
+    if (assignment === null) return;
+    const cause = causeOf("ClusterError", explain(error));
+    if (assignment.op === "delete") this.#options.report({ ...snapshotOf(assignment), cause });
+    else if (assignment.target !== null)
+      this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });
+  }
+}
+
+/** The target, unless it was given up. */
+function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {
+  return target === null || failed?.revisionId === target.revision_id ? serving : target;
+}

@@ -1,0 +1,83 @@
+import type { ClusterSight, Trouble, Workload } from "../../compute/cluster.ts";
+import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
+import { explain } from "../../telemetry/log.ts";
+import type { Snapshot } from "../session/report.ts";
+import type { Drift } from "./drift.ts";
+
+export const causeOf = (reason: string, message: string): Cause => ({
+  ...{ reason, message },
+  ...{ exit_code: null, signal: null, last_lines: [] },
+});
+
+export const notForClusters: Trouble = {
+  weight: "now",
+  cause: causeOf(
+    "StartError",
+    "This listener runs a cluster, and the deployment was made for another kind. Deploy an image to it.",
+  ),
+};
+
+/** Why the cluster does not take a workload as it is; null: something else went wrong. */
+export function refusalOf(error: unknown): Trouble | null {
+  const { name } = error as Error;
+  if (name === "UnusableWorkload") return { weight: "now", cause: causeOf("StartError", explain(error)) };
+  // A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is.
+  if (name === "ForbiddenWorkload") return { weight: "grace", cause: causeOf("Forbidden", explain(error)) };
+  return null;
+}
+
+/** How far a deployment is, as its listener knows it. */
+interface Standing {
+  failed: { revisionId: string; cause: Cause } | null;
+  isReady: boolean;
+  drift: Pick<Drift, "held" | "isFought">;
+}
+
+export function workloadOf(
+  assignment: Assignment,
+  run: RevisionRun,
+  secrets: Record<string, string>,
+  { epoch, listener_id: listenerId }: { epoch: number; listener_id: string },
+): Workload {
+  const { artifact } = run;
+  if (artifact.kind !== "image") throw new Error("a cluster runs images, and this revision has none");
+  return {
+    ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
+    ...{ listenerId, generation: assignment.generation, epoch, revisionId: run.revision_id },
+    isServing: run.revision_id === assignment.serving?.revision_id,
+    ...{ image: artifact.uri, healthPath: artifact.health_path, env: run.env, secrets },
+    ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
+    cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
+  };
+}
+
+export function snapshotOf({ deployment_id, generation, target, serving, op }: Assignment): Snapshot {
+  return {
+    ...{ deployment_id, generation, target_revision_id: op === "delete" ? null : (target?.revision_id ?? null) },
+    ...{ target_phase: "none" as const, serving_revision_id: serving?.revision_id ?? null },
+    ...{ asleep: false, deleted: false, server_version: null, cause: null, replicas: [] },
+  };
+}
+
+function driftOf({ drift: { held, isFought } }: Standing): Cause | null {
+  if (isFought) return causeOf("Drifted", "Somebody else keeps changing the objects, so they are left alone for now.");
+  if (held === null) return null;
+  const words = held.length === 0 ? "The deployment is paused in the cluster." : `Changed by hand: ${held.join("; ")}.`;
+  return causeOf("Drifted", words);
+}
+
+/** What is said of a deployment whose objects were looked at. */
+export function reportOf(member: Standing, assignment: Assignment, goal: RevisionRun, sight: ClusterSight): Snapshot {
+  const { target, serving } = assignment;
+  const { failed, isReady } = member;
+  const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
+  const isTarget = goal.revision_id === target?.revision_id;
+  const phase = hasFailed ? "failed" : isReady && isTarget ? "ready" : "starting";
+  return {
+    ...snapshotOf(assignment),
+    target_phase: target === null ? "none" : phase,
+    serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
+    cause: hasFailed ? failed.cause : (sight.troubles[0]?.cause ?? driftOf(member)),
+    replicas: sight.replicas.map(({ deployment_id: _, ...replica }) => replica),
+  };
+}

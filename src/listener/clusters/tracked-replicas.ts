@@ -1,0 +1,35 @@
+import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
+import type { LogShipper } from "../shipping/ship-logs.ts";
+
+/** Whose output is carried to the control plane where replicas come and go by themselves: each for as long as it is seen. */
+export class TrackedReplicas {
+  readonly #shipper: Pick<LogShipper, "track" | "forget">;
+  readonly #byDeployment = new Map<string, Set<string>>();
+
+  constructor(shipper: Pick<LogShipper, "track" | "forget">) {
+    this.#shipper = shipper;
+  }
+
+  /** These are all that a deployment has now. */
+  see(deploymentId: string, replicas: Pick<ReplicaReport, "replica_id" | "revision_id">[]): void {
+    const tracked = this.#byDeployment.get(deploymentId) ?? new Set();
+    const there = new Set(replicas.map(({ replica_id }) => replica_id));
+    for (const replicaId of tracked) {
+      if (there.has(replicaId)) continue;
+      this.#shipper.forget(replicaId);
+      tracked.delete(replicaId);
+    }
+    for (const { replica_id: replicaId, revision_id: revisionId } of replicas) {
+      this.#shipper.track({ replicaId, deploymentId, revisionId });
+      tracked.add(replicaId);
+    }
+    if (tracked.size > 0) this.#byDeployment.set(deploymentId, tracked);
+    else this.#byDeployment.delete(deploymentId);
+  }
+
+  /** Any other deployment is gone. */
+  keepOnly(deploymentIds: { has(deploymentId: string): boolean }): void {
+    for (const deploymentId of this.#byDeployment.keys())
+      if (!deploymentIds.has(deploymentId)) this.see(deploymentId, []);
+  }
+}

@@ -1,0 +1,291 @@
+import { type Compute, offersPreparation, type ReplicaSpec, type ReplicaState } from "../../compute/compute.ts";
+import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import type { Span } from "../../telemetry/traces.ts";
+import { type Clock, doubledMs, sleep } from "../clock.ts";
+import { endedWithin, withDeadline } from "../deadline.ts";
+import { FairLimit } from "../fair-limit.ts";
+import { replicaEnvironment, type Secrets } from "../session/secrets.ts";
+import type { RolloutSpans } from "./rollout-spans.ts";
+import type { Sightings } from "./sightings.ts";
+
+/** What is being done to one replica. At most one at a time. */
+export interface Operation {
+  kind: "start" | "remove";
+  replicaId: string;
+  deploymentId: string;
+  revisionId: string;
+  /** When the driver was asked to start it; null: not yet. */
+  startedAtMs: number | null;
+}
+
+interface Running extends Operation {
+  readonly abort: AbortController;
+  /** What the driver was asked, which may go on after this operation was given up. */
+  asked: Promise<unknown>;
+  ended: Promise<void>;
+}
+
+/** How a start is asked for. */
+interface Asked {
+  operation: Running;
+  isUrgent: boolean;
+  signal: AbortSignal;
+  span: Span | undefined;
+}
+
+export interface OperationLimits {
+  /** Replicas starting at the same time. */
+  startsMax: number;
+  /** Removals going on at the same time; each mostly waits for a server to end. */
+  removalsMax: number;
+}
+
+/**
+ * A start keeps its place until the replica is ready or this long, so that a thousand deployments that start at once do
+ * so one handful after the other, and a handful that hangs does not stop the rest: at 16 places, at least 3 a second.
+ */
+const startPlaceMsMax = 5_000;
+
+/** Beyond the grace a driver was given, to kill, reap and forget. */
+const removeSlackMs = 30_000;
+
+/** A cancelled start that does not listen. */
+const cancelTimeoutMs = 5_000;
+
+/** The last lines of a replica are read before it is forgotten; a driver that cannot give them must not keep it. */
+const lastLinesTimeoutMs = 2_000;
+
+const prepareTimeoutMs = 600_000;
+const stateTimeoutMs = 60_000;
+const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
+
+/** Does what plans ask for, in the background: one operation per replica, a bounded number in all, none for ever. */
+export class Operations {
+  readonly #compute: Compute;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #secrets: Secrets;
+  readonly #rollouts: RolloutSpans;
+  readonly #sightings: Sightings;
+  readonly #observationNumber: () => number;
+  readonly #onEnd: (operation: Operation) => void;
+  readonly #readLastLines: (replicaId: string) => Promise<void>;
+  readonly #starts: FairLimit;
+  readonly #removals: FairLimit;
+  readonly #places = new Map<string, () => void>();
+  readonly #running = new Map<string, Map<string, Running>>();
+  #life = new AbortController();
+
+  constructor(options: {
+    compute: Compute;
+    clock: Clock;
+    logger: Logger;
+    limits: OperationLimits;
+    secrets: Secrets;
+    rollouts: RolloutSpans;
+    sightings: Sightings;
+    observationNumber: () => number;
+    onEnd: (operation: Operation) => void;
+    readLastLines: (replicaId: string) => Promise<void>;
+  }) {
+    this.#compute = options.compute;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#secrets = options.secrets;
+    this.#rollouts = options.rollouts;
+    this.#sightings = options.sightings;
+    this.#observationNumber = options.observationNumber;
+    this.#onEnd = options.onEnd;
+    this.#readLastLines = options.readLastLines;
+    this.#starts = new FairLimit(options.limits.startsMax);
+    this.#removals = new FairLimit(options.limits.removalsMax);
+  }
+
+  of(deploymentId: string): Iterable<Operation> {
+    return this.#running.get(deploymentId)?.values() ?? [];
+  }
+
+  /** Stops acting: what has not reached the driver will not, what has is no longer waited for. */
+  abandon(reason: Error): void {
+    this.#life.abort(reason);
+    this.#life = new AbortController();
+    this.#running.clear();
+    for (const give of this.#places.values()) give();
+    this.#places.clear();
+  }
+
+  start(
+    assignment: Assignment,
+    run: RevisionRun,
+    { replicaId, isUrgent }: { replicaId: string; isUrgent: boolean },
+  ): void {
+    const deploymentId = assignment.deployment_id;
+    const subject = { kind: "start", replicaId, deploymentId, revisionId: run.revision_id } as const;
+    this.#run(subject, async (operation, signal) => {
+      const refusal = await this.#rollouts.step("listener.start", subject, (span) =>
+        this.#ask(assignment, run, { operation, isUrgent, signal, span }),
+      );
+      this.#sightings.expect(startingState(operation, this.#clock.now()), this.#observationNumber(), refusal);
+    });
+  }
+
+  /** @returns why the driver would not start it, in words for the user; null: it does. */
+  async #ask(
+    assignment: Assignment,
+    run: RevisionRun,
+    { operation, isUrgent, signal, span }: Asked,
+  ): Promise<string | null> {
+    const { replicaId, deploymentId } = operation;
+    try {
+      const spec = await this.#spec(assignment, run, replicaId, signal);
+      const give = await this.#starts.acquire({ key: assignment.tenant_id, isUrgent, signal });
+      this.#keepPlace(replicaId, give);
+      operation.startedAtMs = this.#clock.now();
+      const options = { clock: this.#clock, timeoutMs: run.start_timeout_ms, signal };
+      await withDeadline(options, (ending) => {
+        const asked = this.#compute.ensure(spec, ending);
+        operation.asked = asked;
+        return asked;
+      });
+      return null;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.givePlaceBack(replicaId);
+      const fields = { deployment_id: deploymentId, replica_id: replicaId, error: explain(error) };
+      this.#logger.warn(fields, "replica could not be started");
+      span?.fail("StartRefused");
+      return fields.error;
+    }
+  }
+
+  remove(
+    replica: { replicaId: string; deploymentId: string; revisionId: string; tenantId: string },
+    { graceMs, isUrgent }: { graceMs: number; isUrgent: boolean },
+  ): void {
+    const { tenantId, ...subject } = replica;
+    const before = this.#running.get(subject.deploymentId)?.get(subject.replicaId);
+    before?.abort.abort(new Error("the replica is no longer wanted"));
+    this.#run({ kind: "remove", ...subject }, async (_, signal) => {
+      // A driver is not asked two things about one replica at once.
+      const cancelled = Promise.allSettled([before?.ended, before?.asked]);
+      await endedWithin({ clock: this.#clock, timeoutMs: cancelTimeoutMs, signal }, cancelled);
+      this.givePlaceBack(subject.replicaId);
+      const give = await this.#removals.acquire({ key: tenantId, isUrgent, signal });
+      try {
+        await this.#removeAtLast(subject.replicaId, graceMs, signal);
+      } finally {
+        give();
+      }
+      this.#sightings.forget(subject.deploymentId, subject.replicaId, this.#observationNumber());
+    });
+  }
+
+  /** The replica is ready or has ended: the next one may start. */
+  givePlaceBack(replicaId: string): void {
+    this.#places.get(replicaId)?.();
+    this.#places.delete(replicaId);
+  }
+
+  /** Gets ready for a start without starting. @throws Error in words for the user. */
+  async prepare(assignment: Assignment, run: RevisionRun): Promise<void> {
+    const { signal } = this.#life;
+    const spec = await this.#spec(assignment, run, `${run.revision_id}-0`, signal);
+    const compute = this.#compute;
+    if (!offersPreparation(compute)) return;
+    const options = { clock: this.#clock, timeoutMs: prepareTimeoutMs, signal };
+    const subject = { deploymentId: assignment.deployment_id, revisionId: run.revision_id };
+    await this.#rollouts.step("listener.prepare", subject, () =>
+      withDeadline(options, (ending) => compute.prepare(spec, ending)),
+    );
+  }
+
+  /** Deletes local state, however often it takes. @throws the reason why this listener stopped acting. */
+  async removeState(deploymentId: string): Promise<void> {
+    const { signal } = this.#life;
+    const options = { clock: this.#clock, timeoutMs: stateTimeoutMs, signal };
+    await this.#untilDone("local state could not be removed", { deployment_id: deploymentId }, signal, () =>
+      withDeadline(options, () => this.#compute.removeState(deploymentId)),
+    );
+  }
+
+  async #spec(assignment: Assignment, run: RevisionRun, replicaId: string, signal: AbortSignal): Promise<ReplicaSpec> {
+    const secrets = await this.#secrets.read(assignment.deployment_id, run.secret_set_id, signal);
+    return {
+      replicaId,
+      deploymentId: assignment.deployment_id,
+      tenantId: assignment.tenant_id,
+      revisionId: run.revision_id,
+      artifact: run.artifact,
+      env: replicaEnvironment(secrets, run.env),
+      memoryLimitMib: run.memory_limit_mib,
+      cpuLimitCores: run.cpu_limit_cores,
+      startTimeoutMs: run.start_timeout_ms,
+      drainTimeoutMs: run.drain_timeout_ms,
+    };
+  }
+
+  async #removeAtLast(replicaId: string, graceMs: number, signal: AbortSignal): Promise<void> {
+    const lastLines = this.#readLastLines(replicaId);
+    await endedWithin({ clock: this.#clock, timeoutMs: lastLinesTimeoutMs, signal }, lastLines);
+    const options = { clock: this.#clock, timeoutMs: graceMs + removeSlackMs, signal };
+    await this.#untilDone("replica could not be removed", { replica_id: replicaId }, signal, () =>
+      withDeadline(options, (ending) => this.#compute.remove(replicaId, { graceMs, signal: ending })),
+    );
+  }
+
+  async #untilDone(
+    failure: string,
+    fields: Record<string, string>,
+    signal: AbortSignal,
+    act: () => Promise<void>,
+  ): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await act();
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#logger.warn({ ...fields, attempt, error: explain(error) }, failure);
+        await sleep(this.#clock, doubledMs(attempt, retryBounds), signal);
+      }
+    }
+  }
+
+  #keepPlace(replicaId: string, give: () => void): void {
+    const cancel = this.#clock.setTimeout(() => this.givePlaceBack(replicaId), startPlaceMsMax);
+    this.#places.set(replicaId, () => {
+      cancel();
+      give();
+    });
+  }
+
+  #run(subject: Omit<Operation, "startedAtMs">, act: (operation: Running, signal: AbortSignal) => Promise<void>): void {
+    const abort = new AbortController();
+    const signal = AbortSignal.any([abort.signal, this.#life.signal]);
+    const running: Running = {
+      ...subject,
+      startedAtMs: null,
+      abort,
+      asked: Promise.resolve(),
+      ended: Promise.resolve(),
+    };
+    const { deploymentId, replicaId } = subject;
+    const ofDeployment = this.#running.get(deploymentId) ?? new Map<string, Running>();
+    this.#running.set(deploymentId, ofDeployment.set(replicaId, running));
+    const finish = () => {
+      if (ofDeployment.get(replicaId) !== running || signal.aborted) return;
+      ofDeployment.delete(replicaId);
+      if (ofDeployment.size === 0 && this.#running.get(deploymentId) === ofDeployment)
+        this.#running.delete(deploymentId);
+      this.#onEnd(running);
+    };
+    // The only rejection is the reason of the abort: whoever aborted it knows.
+    running.ended = act(running, signal).then(finish, () => {});
+  }
+}
+
+function startingState({ replicaId, deploymentId, revisionId, startedAtMs }: Operation, nowMs: number): ReplicaState {
+  const limits = { memory: "not known yet", cpu: "not known yet" };
+  const startedAt = new Date(startedAtMs ?? nowMs);
+  return { replicaId, deploymentId, revisionId, phase: "starting", startedAt, limits };
+}

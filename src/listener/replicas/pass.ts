@@ -1,0 +1,155 @@
+import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
+import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
+
+/** What a pass asks for. Every one may be asked for again while it is still going on. */
+export type Action =
+  /** Fetch and check everything the revision needs, without starting it. */
+  | { kind: "prepare"; run: RevisionRun }
+  /** `isUrgent`, here and below: requests wait for it, so it overtakes what others do. */
+  | { kind: "start"; replicaId: string; run: RevisionRun; isUrgent: boolean }
+  /** Look again when no request is under way to the replica. */
+  | { kind: "awaitDrain"; replicaId: string; timeoutMs: number }
+  | { kind: "remove"; replicaId: string; graceMs: number; because: string; isUrgent: boolean }
+  | { kind: "removeState" }
+  /** A log line: constant message, fields that vary. */
+  | { kind: "note"; message: string; fields: Record<string, string | number | boolean | null> };
+
+/** One pass over one deployment while it is being thought through. `memory` is its own copy. */
+export interface Pass {
+  readonly facts: Facts;
+  readonly nowMs: number;
+  readonly assignment: Assignment | null;
+  readonly memory: Memory;
+  readonly actions: Action[];
+  /** Replicas whose removal this pass begins. */
+  readonly leaving: Set<string>;
+  wakeAtMs: number | null;
+}
+
+/** Replicas that never served get this long to end: nobody waits for an answer of theirs. */
+export const unprovenGraceMs = 2_000;
+
+/** For replicas of a revision that the assignment no longer names. */
+const unknownDrainTimeoutMs = 30_000;
+
+export function beginPass(facts: Facts, memory: Memory, nowMs: number): Pass {
+  const known = new Set(facts.replicas.map(({ replicaId }) => replicaId));
+  const draining = Object.fromEntries(Object.entries(memory.draining).filter(([replicaId]) => known.has(replicaId)));
+  const { assignment } = facts;
+  const copy = { ...memory, draining };
+  return { facts, nowMs, assignment, memory: copy, actions: [], leaving: new Set(), wakeAtMs: null };
+}
+
+/** How the assignment wants a revision run; null: it names another one. */
+export function runOf({ assignment }: Pass, revisionId: string | null | undefined): RevisionRun | null {
+  if (assignment?.target?.revision_id === revisionId) return assignment?.target ?? null;
+  return assignment?.serving?.revision_id === revisionId ? (assignment?.serving ?? null) : null;
+}
+
+export const drainTimeoutMsOf = (pass: Pass, revisionId: string): number =>
+  (runOf(pass, revisionId) ?? pass.assignment?.target ?? pass.assignment?.serving)?.drain_timeout_ms ??
+  unknownDrainTimeoutMs;
+
+export const startTimeoutMsOf = (pass: Pass, revisionId: string): number | null =>
+  runOf(pass, revisionId)?.start_timeout_ms ?? null;
+
+/** The fewest and the most replicas a revision runs on while it is awake: state that is exclusive has one server. */
+export function replicaBounds({ artifact, min_replicas, max_replicas }: RevisionRun): { min: number; max: number } {
+  if (artifact.rollout === "handover") return { min: 1, max: 1 };
+  const min = Math.max(1, min_replicas);
+  return { min, max: Math.max(min, max_replicas) };
+}
+
+/** The scale is the deployment's: the next revision begins with as many replicas as the one before has. */
+export function wantedReplicas({ memory }: Pass, run: RevisionRun): number {
+  const { min, max } = replicaBounds(run);
+  return Math.max(min, Math.min(max, memory.scale?.replicas ?? 0));
+}
+
+export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
+  run.min_replicas === 0 && assignment?.idle_after_ms != null;
+
+/** The target has yet to show that it can serve: its first failure counts against it, not as a crash. */
+export function isProving({ assignment, memory }: Pass, revisionId: string): boolean {
+  const isTarget = assignment?.target?.revision_id === revisionId;
+  const isSettled = assignment?.serving?.revision_id === revisionId || memory.currentRevisionId === revisionId;
+  return isTarget && !isSettled && memory.failed?.revisionId !== revisionId;
+}
+
+/** Replicas of a revision that run, or will, and are to stay. */
+export function liveOf(pass: Pass, revisionId: string): ReplicaFacts[] {
+  return pass.facts.replicas.filter((replica) => replica.revisionId === revisionId && isStaying(pass, replica));
+}
+
+export const readyOf = (pass: Pass, revisionId: string): ReplicaFacts[] =>
+  liveOf(pass, revisionId).filter(({ phase }) => phase === "ready");
+
+export function isStaying({ memory, leaving }: Pass, { replicaId, phase, isBeingRemoved }: ReplicaFacts): boolean {
+  const runs = phase === "starting" || phase === "ready";
+  return runs && !isBeingRemoved && !leaving.has(replicaId) && !(replicaId in memory.draining);
+}
+
+/** When a revision may be started again after it failed. */
+export function retryAtMsOf({ memory }: Pass, revisionId: string): number {
+  const refusedUntilMs = memory.bringUp?.revisionId === revisionId ? memory.bringUp.retryAtMs : 0;
+  return Math.max(refusedUntilMs, memory.crashes[revisionId]?.retryAtMs ?? 0);
+}
+
+export function wakeAt(pass: Pass, atMs: number): void {
+  pass.wakeAtMs = Math.min(pass.wakeAtMs ?? atMs, atMs);
+}
+
+export function note(pass: Pass, message: string, fields: (Action & { kind: "note" })["fields"]): void {
+  pass.actions.push({ kind: "note", message, fields });
+}
+
+/** Starts one more replica of a revision. Its number is the time, so that no id is ever used twice. */
+export function start(pass: Pass, run: RevisionRun): void {
+  const { memory, nowMs, actions } = pass;
+  memory.lastNumber = Math.max(nowMs, memory.lastNumber + 1);
+  const revisionId = run.revision_id;
+  if (isProving(pass, revisionId) && memory.bringUp?.revisionId !== revisionId) {
+    memory.bringUp = { revisionId, sinceMs: nowMs, attempts: 0, retryAtMs: 0, cause: null };
+  }
+  const isUrgent = memory.currentRevisionId === revisionId || memory.heldSinceMs !== null;
+  actions.push({ kind: "start", replicaId: `${revisionId}-${memory.lastNumber}`, run, isUrgent });
+}
+
+export function remove(
+  pass: Pass,
+  { replicaId, isBeingRemoved }: ReplicaFacts,
+  graceMs: number,
+  because: string,
+): void {
+  if (isBeingRemoved || pass.leaving.has(replicaId)) return;
+  pass.leaving.add(replicaId);
+  const isUrgent = pass.memory.heldSinceMs !== null;
+  pass.actions.push({ kind: "remove", replicaId, graceMs, because, isUrgent });
+}
+
+/**
+ * Takes a replica out: off the route in this pass, removed in a later one, when what was under way to it has ended or
+ * `drain_timeout_ms` is over. The same time is given again to its own drain, for runs that go on without a request.
+ */
+export function drain(pass: Pass, replica: ReplicaFacts): void {
+  const { memory, nowMs } = pass;
+  const { replicaId, revisionId, phase, isBeingRemoved } = replica;
+  if (isBeingRemoved || pass.leaving.has(replicaId)) return;
+  if (phase !== "ready") {
+    remove(pass, replica, unprovenGraceMs, "no longer wanted");
+    return;
+  }
+  const timeoutMs = drainTimeoutMsOf(pass, revisionId);
+  const sinceMs = memory.draining[replicaId];
+  if (sinceMs !== undefined && (replica.inFlight === 0 || nowMs >= sinceMs + timeoutMs)) {
+    remove(pass, replica, timeoutMs, "drained");
+    return;
+  }
+  memory.draining = { ...memory.draining, [replicaId]: sinceMs ?? nowMs };
+  awaitDrain(pass, replica, (sinceMs ?? nowMs) + timeoutMs);
+}
+
+export function awaitDrain(pass: Pass, { replicaId }: ReplicaFacts, untilMs: number): void {
+  pass.actions.push({ kind: "awaitDrain", replicaId, timeoutMs: Math.max(0, untilMs - pass.nowMs) });
+  wakeAt(pass, untilMs);
+}

@@ -1,0 +1,131 @@
+import type { DeploymentReport, RevisionRun } from "../../contract/listeners/assignment.ts";
+import type { Route } from "../../gateway/route.ts";
+import { drainTimeoutMsOf, note, type Pass, readyOf, retryAtMsOf, runOf, wakeAt } from "./pass.ts";
+import type { ReplicaFacts } from "./plan-state.ts";
+
+/** Requests wait this long for a replica that is being restarted; then they are told. */
+export const downHeldMsMax = 30_000;
+
+/** Where requests go after this pass: only ever to ready replicas of the revision that carries the traffic. */
+export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
+  const { memory, assignment } = pass;
+  if (assignment === null) return null;
+  const revisionId = memory.currentRevisionId ?? null;
+  const { slug, deployment_id: deploymentId } = assignment;
+  const to = (state: Route["state"], because: string | null, targets: Route["targets"] = []): Route => {
+    return { slug, deploymentId, revisionId, targets, state, because, ...admissionOf(pass, revisionId) };
+  };
+  if (revisionId === null) return to("closed", whyNever(pass, goal));
+  if (memory.isAsleep) return to("asleep", null);
+  const targets = readyOf(pass, revisionId).flatMap(targetOf).toSorted(byReplicaId);
+  if (memory.heldSinceMs !== null && isHeldInTime(pass, goal, memory.heldSinceMs)) return to("held", null);
+  if (targets.length > 0) {
+    noteUp(pass, revisionId);
+    return to("open", null, targets);
+  }
+  memory.downSinceMs ??= pass.nowMs;
+  const untilMs = downHeldUntilMs(pass, goal, memory.downSinceMs);
+  const isComingBack = pass.nowMs < untilMs && retryAtMsOf(pass, revisionId) < untilMs;
+  if (!isComingBack) return to("closed", "The agent server stopped and is not up again yet.");
+  wakeAt(pass, untilMs);
+  return to("held", null);
+}
+
+/** Whom the revision's environment says to let in (contract 7.2): agent servers and the gateway are told the same. */
+function admissionOf(pass: Pass, revisionId: string | null): Pick<Route, "admission"> {
+  const { assignment } = pass;
+  const env = (runOf(pass, revisionId) ?? assignment?.target ?? assignment?.serving)?.env ?? {};
+  if (assignment === null || env["LANGGRAPH_AUTH_TYPE"] !== "langsmith") return {};
+  const isForAll = env["LANGSMITH_AUTH_VERIFY_TENANT_ID"] === "False";
+  return { admission: { workspaceId: isForAll ? null : assignment.tenant_id } };
+}
+
+function whyNever({ memory }: Pass, goal: RevisionRun | null): string {
+  if (goal !== null) return "The first revision is being started.";
+  return memory.failed === null
+    ? "No revision of this deployment is running."
+    : "No revision of this deployment could be started.";
+}
+
+const byReplicaId = (a: { replicaId: string }, b: { replicaId: string }) => (a.replicaId < b.replicaId ? -1 : 1);
+
+function targetOf({ replicaId, address }: ReplicaFacts): Route["targets"] {
+  return address === undefined ? [] : [{ replicaId, ...address }];
+}
+
+/** Running requests may end, the old server may drain, the new one may start (or the old one again): each in its time. */
+function isHeldInTime(pass: Pass, goal: RevisionRun | null, sinceMs: number): boolean {
+  const drainMs = drainTimeoutMsOf(pass, pass.memory.currentRevisionId ?? "");
+  const untilMs = sinceMs + 2 * drainMs + (goal?.start_timeout_ms ?? 0) + downHeldMsMax;
+  if (pass.nowMs < untilMs) wakeAt(pass, untilMs);
+  return pass.nowMs < untilMs;
+}
+
+function downHeldUntilMs({ memory }: Pass, goal: RevisionRun | null, downSinceMs: number): number {
+  const startMs = Math.max(goal?.start_timeout_ms ?? 0, downHeldMsMax);
+  if (memory.wakingSinceMs !== null) return memory.wakingSinceMs + startMs;
+  // Found half-way through a handover: the target is about to take over.
+  const isBeingReplaced = goal !== null && goal.revision_id !== memory.currentRevisionId;
+  return downSinceMs + (isBeingReplaced ? startMs : downHeldMsMax);
+}
+
+function noteUp(pass: Pass, revisionId: string): void {
+  const { memory, nowMs } = pass;
+  if (memory.wakingSinceMs !== null) {
+    note(pass, "deployment woken", { revision_id: revisionId, cold_start_ms: nowMs - memory.wakingSinceMs });
+  }
+  memory.wakingSinceMs = null;
+  memory.downSinceMs = null;
+}
+
+/** A full snapshot for the control plane. */
+export function planReport(pass: Pass): Omit<DeploymentReport, "seq"> {
+  const { facts, memory, assignment } = pass;
+  const isDelete = assignment?.op === "delete";
+  const target = isDelete ? null : (assignment?.target ?? null);
+  const ofTarget = facts.replicas.filter(({ revisionId }) => revisionId === target?.revision_id);
+  return {
+    deployment_id: facts.deploymentId,
+    generation: assignment?.generation ?? 0,
+    target_revision_id: target?.revision_id ?? null,
+    target_phase: isDelete ? "none" : phaseOf(pass, target),
+    serving_revision_id: isDelete ? null : (memory.currentRevisionId ?? null),
+    asleep: !isDelete && memory.isAsleep && memory.currentRevisionId === target?.revision_id,
+    deleted: isDelete && facts.replicas.length === 0 && facts.state === "removed",
+    server_version: ofTarget.find(({ serverVersion }) => serverVersion !== undefined)?.serverVersion ?? null,
+    cause: isDelete ? null : causeOf(pass, target),
+    replicas: facts.replicas.map((replica) => reportReplica(pass, replica)),
+  };
+}
+
+function phaseOf(pass: Pass, target: RevisionRun | null): DeploymentReport["target_phase"] {
+  const { memory } = pass;
+  if (target === null) return "none";
+  if (memory.failed?.revisionId === target.revision_id) return "failed";
+  const carriesTraffic = memory.currentRevisionId === target.revision_id;
+  const isUp = memory.isAsleep || readyOf(pass, target.revision_id).length > 0;
+  return carriesTraffic && isUp ? "ready" : "starting";
+}
+
+function causeOf({ memory }: Pass, target: RevisionRun | null): DeploymentReport["cause"] {
+  if (memory.failed !== null && memory.failed.revisionId === target?.revision_id) return memory.failed.cause;
+  if (memory.bringUp?.cause != null) return memory.bringUp.cause;
+  const crashes = memory.crashes[memory.currentRevisionId ?? ""];
+  return crashes !== undefined && crashes.streak > 0 ? crashes.cause : null;
+}
+
+const reportedPhases = { starting: "starting", ready: "ready", stopping: "draining", exited: "exited" } as const;
+
+function reportReplica(pass: Pass, replica: ReplicaFacts): DeploymentReport["replicas"][number] {
+  const { replicaId, revisionId, phase, address, startedAtMs, limits, isBeingRemoved } = replica;
+  const isLeaving = isBeingRemoved || pass.leaving.has(replicaId) || replicaId in pass.memory.draining;
+  return {
+    replica_id: replicaId,
+    revision_id: revisionId,
+    phase: isLeaving && phase !== "exited" ? "draining" : reportedPhases[phase],
+    address: address === undefined ? null : `${address.host}:${address.port}`,
+    restarts: pass.memory.crashes[revisionId]?.count ?? 0,
+    started_at: startedAtMs === null ? null : new Date(startedAtMs).toISOString(),
+    limits,
+  };
+}

@@ -1,0 +1,139 @@
+import type { RevisionRun } from "../../contract/listeners/assignment.ts";
+import {
+  awaitDrain,
+  drain,
+  drainTimeoutMsOf,
+  isProving,
+  isStaying,
+  liveOf,
+  note,
+  type Pass,
+  readyOf,
+  remove,
+  retryAtMsOf,
+  runOf,
+  start,
+  wakeAt,
+  wantedReplicas,
+} from "./pass.ts";
+import type { ReplicaFacts } from "./plan-state.ts";
+
+/** `rolling`: new replicas beside the old ones, traffic moves once all are ready, then the old ones drain. */
+export function rollOver(pass: Pass, goal: RevisionRun): void {
+  const { memory, facts } = pass;
+  const goalId = goal.revision_id;
+  const currentId = memory.currentRevisionId;
+  const isSleeping = memory.isAsleep && currentId === goalId;
+  keepRunning(pass, goal, isSleeping ? 0 : wantedReplicas(pass, goal));
+  const current = currentId === goalId ? null : runOf(pass, currentId);
+  // The serving revision answers until the target is ready, so it is repaired like any other.
+  if (current !== null && !memory.isAsleep) keepRunning(pass, current, wantedReplicas(pass, current));
+  if (currentId !== goalId && readyOf(pass, goalId).length >= wantedReplicas(pass, goal)) moveTraffic(pass, goalId);
+  for (const replica of facts.replicas) {
+    const isWanted = replica.revisionId === goalId || replica.revisionId === memory.currentRevisionId;
+    if (!isWanted || replica.replicaId in memory.draining) drain(pass, replica);
+  }
+  memory.heldSinceMs = null;
+}
+
+/**
+ * `handover`: one server on one state, ever. The old one is asked to leave when no request is under way, the new one is
+ * started when nothing of the old one is left, and requests wait in between. The goal may be the serving revision
+ * itself: after a failed target it is started again in the same way.
+ */
+export function handOver(pass: Pass, goal: RevisionRun): void {
+  const { memory, facts } = pass;
+  const goalId = goal.revision_id;
+  const own = liveOf(pass, goalId);
+  const others = facts.replicas.filter((replica) => !own.includes(replica));
+  if (memory.isAsleep && memory.currentRevisionId === goalId) {
+    for (const replica of facts.replicas) drain(pass, replica);
+    return;
+  }
+  if (own.length === 0 && others.length > 0) {
+    makeRoom(pass, goal, others);
+    return;
+  }
+  // Never to be met, and if it is, the one that serves is right and the newcomer waits its turn.
+  const isIntruding = others.some(({ phase }) => phase === "ready") && !own.some(({ phase }) => phase === "ready");
+  for (const replica of isIntruding ? own : others) drain(pass, replica);
+  if (others.length > 0) return;
+  keepRunning(pass, goal, wantedReplicas(pass, goal));
+  if (readyOf(pass, goalId).length < wantedReplicas(pass, goal)) return;
+  if (memory.currentRevisionId !== goalId) moveTraffic(pass, goalId);
+  memory.heldSinceMs = null;
+}
+
+/** Nothing of the goal runs yet and something else does: hold, wait, end it. */
+function makeRoom(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
+  const { memory, nowMs } = pass;
+  const serving = others.filter((replica) => replica.phase === "ready" && isStaying(pass, replica));
+  if (serving.length === 0) {
+    for (const replica of others) drain(pass, replica);
+    return;
+  }
+  // Once requests are held, every second counts: whatever can fail before does so before.
+  const retryAtMs = retryAtMsOf(pass, goal.revision_id);
+  if (nowMs < retryAtMs) {
+    wakeAt(pass, retryAtMs);
+    return;
+  }
+  if (isProving(pass, goal.revision_id) && !isPrepared(pass, goal)) {
+    // Held for a target that another one has replaced meanwhile: what serves is still there, and answers until this one is.
+    memory.heldSinceMs = null;
+    return;
+  }
+  const isFirstLook = memory.heldSinceMs === null;
+  memory.heldSinceMs ??= nowMs;
+  const untilMs = memory.heldSinceMs + Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));
+  const busy = serving.filter((replica) => isFirstLook || replica.inFlight > 0);
+  if (isFirstLook || (busy.length > 0 && nowMs < untilMs)) {
+    for (const replica of busy) awaitDrain(pass, replica, untilMs);
+    return;
+  }
+  for (const replica of others) {
+    remove(pass, replica, drainTimeoutMsOf(pass, replica.revisionId), "hands its state over");
+  }
+}
+
+function isPrepared({ facts, actions }: Pass, goal: RevisionRun): boolean {
+  const { preparation } = facts;
+  if (preparation?.revisionId === goal.revision_id) return preparation.phase === "done";
+  actions.push({ kind: "prepare", run: goal });
+  return false;
+}
+
+/** Starts what is missing of a revision, as soon as its back-off allows, and drains what is too much. */
+function keepRunning(pass: Pass, run: RevisionRun, wanted: number): void {
+  const live = liveOf(pass, run.revision_id).toSorted(byReadyThenAge);
+  for (const replica of live.slice(wanted)) drain(pass, replica);
+  if (live.length >= wanted) return;
+  const retryAtMs = retryAtMsOf(pass, run.revision_id);
+  if (pass.nowMs < retryAtMs) wakeAt(pass, retryAtMs);
+  else startMore(pass, run, wanted - live.length);
+}
+
+function startMore(pass: Pass, run: RevisionRun, missing: number): void {
+  for (let started = 0; started < missing; started++) start(pass, run);
+}
+
+function moveTraffic(pass: Pass, goalId: string): void {
+  const { memory, nowMs } = pass;
+  note(pass, "traffic moved", {
+    revision_id: goalId,
+    from_revision_id: memory.currentRevisionId ?? null,
+    start_ms: memory.bringUp === null ? null : nowMs - memory.bringUp.sinceMs,
+    held_ms: memory.heldSinceMs === null ? null : nowMs - memory.heldSinceMs,
+  });
+  memory.currentRevisionId = goalId;
+  memory.bringUp = null;
+  memory.isAsleep = false;
+  memory.activeSinceMs = nowMs;
+}
+
+function byReadyThenAge(a: ReplicaFacts, b: ReplicaFacts): number {
+  const readyFirst = Number(b.phase === "ready") - Number(a.phase === "ready");
+  return (
+    readyFirst || (a.startedAtMs ?? Infinity) - (b.startedAtMs ?? Infinity) || (a.replicaId < b.replicaId ? -1 : 1)
+  );
+}

@@ -1,0 +1,272 @@
+import type { ReplicaExit } from "../../compute/compute.ts";
+import type { Assignment, Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
+import type { Route } from "../../gateway/route.ts";
+import { doubledMs } from "../clock.ts";
+import {
+  type Action,
+  beginPass,
+  canSleep,
+  drain,
+  drainTimeoutMsOf,
+  isProving,
+  liveOf,
+  note,
+  type Pass,
+  remove,
+  runOf,
+  startTimeoutMsOf,
+  wakeAt,
+} from "./pass.ts";
+import { planReport, planRoute } from "./plan-outcome.ts";
+import { handOver, rollOver } from "./plan-rollout.ts";
+import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
+
+export interface Plan {
+  /** To be begun in this order, after the route was set. */
+  actions: Action[];
+  /** Null: no route at all. */
+  route: Route | null;
+  /** Null: nobody wants to know (an orphan). `seq` is the sender's. */
+  report: Omit<DeploymentReport, "seq"> | null;
+  memory: Memory;
+  /** Look again then, even if nothing changes. */
+  wakeAtMs: number | null;
+}
+
+/** A revision that ran this long without an exit has recovered: its next exit is restarted after a second again. */
+export const healthyMs = 600_000;
+
+/** Restarts of a revision that had proven itself: 1 s, 2 s, ... 5 min. */
+export const restartBounds = { firstMs: 1_000, maxMs: 300_000 };
+
+/** An engine that refuses to start a replica is asked again until the start deadline of the target. */
+const refusedStartBounds = { firstMs: 1_000, maxMs: 10_000 };
+
+/** Starts of a target that ended for a reason of ours, not of its code (another process took the port, it vanished). */
+const unluckyStartsMax = 2;
+
+/** On top of the start deadline, which is the driver's to keep: one that forgot must not keep a rollout for ever. */
+export const overdueGraceMs = 5_000;
+
+/** Whoever deletes a deployment does not wait for its requests. */
+export const deleteGraceMsMax = 10_000;
+
+/**
+ * Decides what to do for one deployment. Pure: it compares what should run with what does and reads no clock, so a test
+ * can show it every world, and a pass that is repeated decides the same again.
+ */
+export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan {
+  const pass = beginPass(facts, memory, nowMs);
+  if (pass.assignment === null || pass.assignment.op === "delete") return planRemoval(pass);
+  findCurrent(pass);
+  findScale(pass);
+  noteExits(pass);
+  settleVerdicts(pass);
+  const goal = goalOf(pass);
+  if (goal === null) {
+    pass.memory.currentRevisionId = null;
+    pass.memory.heldSinceMs = null;
+    for (const replica of facts.replicas) drain(pass, replica);
+  } else {
+    sleepWhenIdle(pass, goal.revision_id);
+    const bring = isExclusive(pass, goal.revision_id) ? handOver : rollOver;
+    bring(pass, goal);
+  }
+  const route = planRoute(pass, goal);
+  const report = planReport(pass);
+  return { actions: pass.actions, route, report, memory: pass.memory, wakeAtMs: pass.wakeAtMs };
+}
+
+/** What an assignment wants in the end: its target, unless that was given up. */
+function goalOf(pass: Pass) {
+  const { target, serving } = pass.assignment as Assignment;
+  if (target === null) return serving;
+  const isGivenUp = pass.memory.failed?.revisionId === target.revision_id;
+  return isGivenUp ? serving : target;
+}
+
+function planRemoval(pass: Pass): Plan {
+  const { facts, assignment, memory } = pass;
+  for (const replica of facts.replicas) {
+    remove(pass, replica, Math.min(drainTimeoutMsOf(pass, replica.revisionId), deleteGraceMsMax), "deleted");
+  }
+  const isGone = facts.replicas.length === 0;
+  if (assignment !== null && isGone && facts.state === "kept") pass.actions.push({ kind: "removeState" });
+  const report = assignment === null ? null : planReport(pass);
+  return { actions: pass.actions, route: null, report, memory, wakeAtMs: null };
+}
+
+/**
+ * Which revision carries the traffic: remembered, or after a restart of the listener read off the replicas. The serving
+ * revision first, then any other whose replica is ready: an outdated answer is better than none.
+ */
+function findCurrent(pass: Pass): void {
+  const { facts, memory } = pass;
+  const { target, serving } = pass.assignment as Assignment;
+  const known = memory.currentRevisionId;
+  const isStillThere = typeof known === "string" && (runOf(pass, known) !== null || liveOf(pass, known).length > 0);
+  if (known === null || isStillThere) {
+    if (known === null && serving !== null) memory.currentRevisionId = serving.revision_id;
+    return;
+  }
+  const servingId = serving?.revision_id ?? null;
+  const ready = facts.replicas.filter((replica) => replica.phase === "ready" && !replica.isBeingRemoved);
+  const others = ready.filter((replica) => replica.revisionId !== target?.revision_id);
+  const newest = others.toSorted((a, b) => (b.startedAtMs ?? 0) - (a.startedAtMs ?? 0))[0];
+  const isServingThere = servingId !== null && liveOf(pass, servingId).length > 0;
+  memory.currentRevisionId = isServingThere ? servingId : (newest?.revisionId ?? servingId);
+  const isCurrentServing = serving !== null && memory.currentRevisionId === servingId;
+  if (isCurrentServing && !isServingThere && canSleep(pass, serving)) {
+    memory.isAsleep = !facts.replicas.some((replica) => replica.revisionId === servingId);
+  }
+}
+
+/** As many as run: whether fewer would do is decided when it is known what they do. */
+function findScale(pass: Pass): void {
+  const { memory } = pass;
+  if (memory.scale !== null || memory.isAsleep) return;
+  memory.scale = { replicas: liveOf(pass, memory.currentRevisionId ?? "").length, lower: null };
+}
+
+/** Removes what has exited, and remembers why: each exit is counted by the pass that begins its removal. */
+function noteExits(pass: Pass): void {
+  for (const replica of pass.facts.replicas) {
+    if (replica.isBeingRemoved) continue;
+    const exit = exitOf(pass, replica);
+    if (exit === null) {
+      if (replica.phase === "stopping") {
+        remove(pass, replica, drainTimeoutMsOf(pass, replica.revisionId), "was already stopping");
+      }
+      continue;
+    }
+    const { revisionId, replicaId } = replica;
+    const isDraining = replicaId in pass.memory.draining;
+    const fields = { revision_id: revisionId, replica_id: replicaId, reason: exit.reason, exit_code: exit.exitCode };
+    note(pass, isDraining ? "draining replica exited" : "replica exited", fields);
+    const isGivenUp = pass.memory.failed?.revisionId === revisionId;
+    if (!isDraining && isProving(pass, revisionId)) noteFailedStart(pass, revisionId, exit);
+    else if (!isDraining && !isGivenUp && runOf(pass, revisionId) !== null) noteCrash(pass, replica, exit);
+    remove(pass, replica, 0, "exited");
+  }
+}
+
+/** Why a replica counts as exited; null: it does not. */
+function exitOf(pass: Pass, replica: ReplicaFacts): ReplicaExit | null {
+  if (replica.phase === "exited") return replica.exit ?? unexplained;
+  const startTimeoutMs = startTimeoutMsOf(pass, replica.revisionId);
+  if (replica.phase !== "starting" || replica.startedAtMs === null || startTimeoutMs === null) return null;
+  const overdueAtMs = replica.startedAtMs + startTimeoutMs + overdueGraceMs;
+  if (pass.nowMs < overdueAtMs) {
+    wakeAt(pass, overdueAtMs);
+    return null;
+  }
+  const message = `The agent server did not answer its health check within ${startTimeoutMs / 1_000} s.`;
+  return { reason: "NotHealthy", message, exitCode: null, signal: null, lastLines: [] };
+}
+
+const unexplained: ReplicaExit = {
+  reason: "Exited",
+  message: "The agent server ended; the driver does not say why.",
+  exitCode: null,
+  signal: null,
+  lastLines: [],
+};
+
+function noteFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): void {
+  const { memory, nowMs } = pass;
+  const before = memory.bringUp?.revisionId === revisionId ? memory.bringUp : null;
+  const sinceMs = before?.sinceMs ?? nowMs;
+  const attempts = (before?.attempts ?? 0) + 1;
+  const cause = causeOf(exit);
+  const isRefused = exit.reason === "EngineRefused";
+  const isUnlucky = exit.reason === "PortTaken" || exit.reason === "Lost";
+  const delayMs = isRefused ? doubledMs(attempts, refusedStartBounds) : 0;
+  const isInTime = nowMs + delayMs < sinceMs + (startTimeoutMsOf(pass, revisionId) ?? 0);
+  if ((isRefused && isInTime) || (isUnlucky && attempts < unluckyStartsMax)) {
+    memory.bringUp = { revisionId, sinceMs, attempts, retryAtMs: nowMs + delayMs, cause };
+  } else {
+    giveUp(pass, revisionId, cause);
+  }
+}
+
+function giveUp(pass: Pass, revisionId: string, cause: Cause): void {
+  pass.memory.failed = { revisionId, cause };
+  pass.memory.bringUp = null;
+  note(pass, "target failed", { revision_id: revisionId, reason: cause.reason, exit_code: cause.exit_code });
+}
+
+function noteCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void {
+  const { memory, nowMs } = pass;
+  const before = memory.crashes[replica.revisionId];
+  const ranMs = replica.startedAtMs === null ? 0 : nowMs - replica.startedAtMs;
+  const streakBefore = ranMs >= healthyMs ? 0 : (before?.streak ?? 0);
+  // Replicas that die in one moment are one misfortune.
+  const streak = before?.lastAtMs === nowMs ? before.streak : streakBefore + 1;
+  const isFirstLoss = streak === 1 && exit.reason === "Lost";
+  const retryAtMs = nowMs + (isFirstLoss ? 0 : doubledMs(streak, restartBounds));
+  const count = (before?.count ?? 0) + 1;
+  memory.crashes = {
+    ...memory.crashes,
+    [replica.revisionId]: { count, streak, lastAtMs: nowMs, retryAtMs, cause: causeOf(exit) },
+  };
+}
+
+/** Forgets verdicts that no longer matter, and takes over that of a preparation. */
+function settleVerdicts(pass: Pass): void {
+  const { memory, nowMs, facts } = pass;
+  const { target, serving } = pass.assignment as Assignment;
+  const isTrying = target !== null && target.revision_id !== serving?.revision_id;
+  if (memory.failed !== null && (!isTrying || memory.failed.revisionId !== target.revision_id)) memory.failed = null;
+  if (memory.bringUp !== null && (!isTrying || memory.bringUp.revisionId !== target.revision_id)) memory.bringUp = null;
+  for (const [revisionId, crashes] of Object.entries(memory.crashes)) {
+    const live = liveOf(pass, revisionId);
+    const recoveredAtMs = Math.max(...live.map(({ startedAtMs }) => startedAtMs ?? nowMs)) + healthyMs;
+    if (runOf(pass, revisionId) === null) {
+      const { [revisionId]: _, ...others } = memory.crashes;
+      memory.crashes = others;
+    } else if (crashes.streak > 0 && live.length > 0) {
+      if (nowMs < recoveredAtMs) wakeAt(pass, recoveredAtMs);
+      else memory.crashes = { ...memory.crashes, [revisionId]: { ...crashes, streak: 0 } };
+    }
+  }
+  const { preparation } = facts;
+  if (preparation?.phase === "failed" && isProving(pass, preparation.revisionId)) {
+    const { revisionId, message } = preparation;
+    giveUp(pass, revisionId, { reason: "StartError", message, exit_code: null, signal: null, last_lines: [] });
+  }
+}
+
+/** A server with state of its own must have left before the next one may touch that state, in either direction. */
+function isExclusive(pass: Pass, goalId: string): boolean {
+  const present = [goalId, pass.memory.currentRevisionId, ...pass.facts.replicas.map(({ revisionId }) => revisionId)];
+  return present.some((revisionId) => runOf(pass, revisionId)?.artifact.rollout === "handover");
+}
+
+function sleepWhenIdle(pass: Pass, goalId: string): void {
+  const { memory, nowMs, facts } = pass;
+  const run = runOf(pass, goalId);
+  const isSettled = memory.currentRevisionId === goalId && memory.heldSinceMs === null;
+  if (run === null || !isSettled) return;
+  if (!canSleep(pass, run)) {
+    memory.isAsleep = false;
+    return;
+  }
+  if (memory.isAsleep) return;
+  memory.activeSinceMs ??= nowMs;
+  const isWaking = memory.wakingSinceMs !== null && nowMs - memory.wakingSinceMs < run.start_timeout_ms;
+  const idleAfterMs = pass.assignment?.idle_after_ms ?? 0;
+  const idleAtMs = Math.max(memory.activeSinceMs, facts.lastRequestAtMs ?? 0) + idleAfterMs;
+  const isBusy = liveOf(pass, goalId).some((replica) => replica.inFlight > 0);
+  if (nowMs < idleAtMs) wakeAt(pass, idleAtMs);
+  else if (isBusy || isWaking) wakeAt(pass, nowMs + Math.max(idleAfterMs, 1_000));
+  else {
+    memory.isAsleep = true;
+    memory.wakingSinceMs = null;
+    memory.scale = null;
+    note(pass, "deployment put to sleep", { revision_id: goalId, idle_after_ms: idleAfterMs });
+  }
+}
+
+function causeOf({ reason, message, exitCode, signal, lastLines }: ReplicaExit): Cause {
+  return { reason, message, exit_code: exitCode, signal, last_lines: lastLines.slice(-30) };
+}

@@ -1,0 +1,45 @@
+import type { ReplicaState } from "../../compute/compute.ts";
+import type { Traffic } from "../../gateway/route.ts";
+import type { Operations } from "./operations.ts";
+import type { ReplicaFacts } from "./plan-state.ts";
+import type { Sightings } from "./sightings.ts";
+
+const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
+
+/** Replicas of a deployment: what was seen, and what is being started and was not seen yet. */
+export function replicaFacts(
+  deploymentId: string,
+  known: { sightings: Sightings; operations: Operations; traffic: Pick<Traffic, "inFlight"> },
+): ReplicaFacts[] {
+  const { sightings, operations, traffic } = known;
+  const facts = new Map<string, ReplicaFacts>();
+  for (const state of sightings.of(deploymentId)) {
+    const startedAtMs = sightings.startedAtMs(state.replicaId);
+    facts.set(state.replicaId, factsOf(state, startedAtMs, traffic));
+  }
+  for (const { replicaId, revisionId, kind, startedAtMs } of operations.of(deploymentId)) {
+    const isBeingRemoved = kind === "remove";
+    const seen = facts.get(replicaId);
+    if (seen !== undefined) seen.isBeingRemoved = isBeingRemoved;
+    else
+      facts.set(replicaId, {
+        replicaId,
+        revisionId,
+        phase: "starting",
+        startedAtMs,
+        isBeingRemoved,
+        inFlight: 0,
+        limits: noLimitsYet,
+      });
+  }
+  return [...facts.values()];
+}
+
+function factsOf(
+  { startedAt: _at, deploymentId: _, ...state }: ReplicaState,
+  startedAtMs: number | null,
+  traffic: Pick<Traffic, "inFlight">,
+): ReplicaFacts {
+  const inFlight = traffic.inFlight(state.replicaId);
+  return { ...state, startedAtMs, isBeingRemoved: false, inFlight };
+}

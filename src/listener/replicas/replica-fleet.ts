@@ -1,0 +1,400 @@
+import type { Assignment } from "../../contract/listeners/assignment.ts";
+import type { Scale } from "../../domain/scaling.ts";
+import type { Route, Traffic } from "../../gateway/route.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import { type Clock, nothingDue } from "../clock.ts";
+import { PassQueue } from "../pass-queue.ts";
+import type { Snapshot } from "../session/report.ts";
+import type { RunningDeployment } from "../shipping/ship-metrics.ts";
+import type { Operations } from "./operations.ts";
+import { type Action, replicaBounds } from "./pass.ts";
+import { planReplicas } from "./plan.ts";
+import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
+import { replicaFacts } from "./replica-facts.ts";
+import { Routes } from "./routes.ts";
+import type { Scalable } from "./scaler.ts";
+import type { Sightings } from "./sightings.ts";
+
+/** One deployment as this listener holds it. */
+interface Member {
+  readonly deploymentId: string;
+  /** Null: the control plane does not know it. */
+  assignment: Assignment | null;
+  memory: Memory;
+  route: Route | null;
+  preparation: Preparation | null;
+  state: Facts["state"];
+  drains: Map<string, AbortController> | null;
+  cancelWake: () => void;
+}
+
+/** A pass that throws is our bug; the deployment is tried again, the others are not held up. */
+const brokenPassRetryMs = 30_000;
+
+/** Every deployment is looked at this often even if nothing happened, a slice at a time. */
+export const resyncMs = 300_000;
+
+/**
+ * All deployments of this listener. A pass is synchronous: it reads what is known, plans, sets the route and hands the
+ * rest to the operations, so passes of one deployment never overlap and ten thousand idle ones cost nothing.
+ */
+export class Fleet {
+  readonly #traffic: Traffic;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #sightings: Sightings;
+  readonly #operations: Operations;
+  readonly #report: (snapshot: Snapshot) => void;
+  readonly #forget: (deploymentId: string) => void;
+  readonly #look: () => void;
+  readonly #mayAct: () => boolean;
+  readonly #members = new Map<string, Member>();
+  readonly #queue: PassQueue;
+  readonly #routes: Routes;
+  /** Whether the replicas were seen at all, and whether the control plane has named all deployments it knows. */
+  #hasSeen = false;
+  #isListComplete = false;
+  #isActing = false;
+  #cancelResync = () => {};
+
+  constructor(options: {
+    traffic: Traffic;
+    clock: Clock;
+    logger: Logger;
+    sightings: Sightings;
+    operations: Operations;
+    report: (snapshot: Snapshot) => void;
+    /** Nothing more is to be said about a deployment. */
+    forget: (deploymentId: string) => void;
+    look: () => void;
+    /** False: another instance may be at work on the same replicas. */
+    mayAct: () => boolean;
+  }) {
+    this.#traffic = options.traffic;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#sightings = options.sightings;
+    this.#operations = options.operations;
+    this.#report = options.report;
+    this.#forget = options.forget;
+    this.#look = options.look;
+    this.#mayAct = options.mayAct;
+    this.#routes = new Routes(options.traffic);
+    this.#queue = new PassQueue({ clock: this.#clock, pass: (deploymentId) => this.#pass(deploymentId) });
+    options.traffic.onWake((deploymentId) => this.#wake(deploymentId));
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  /** What has replicas right now, or had some that ended by themselves. */
+  running(): RunningDeployment[] {
+    return Array.from(this.#members.values(), ({ deploymentId, memory }) => {
+      const replicas = this.#sightings.of(deploymentId).filter(({ phase }) => phase !== "exited");
+      const restarts = Object.values(memory.crashes).reduce((sum, { count }) => sum + count, 0);
+      return { deploymentId, replicaIds: replicas.map(({ replicaId }) => replicaId), restarts };
+    }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
+  }
+
+  /** What carries traffic on replicas that may become more or fewer. */
+  scalable(): Scalable[] {
+    return Array.from(this.#members.values()).flatMap(({ deploymentId, assignment, memory }) => {
+      const { currentRevisionId: id, scale, isAsleep } = memory;
+      const run = [assignment?.serving, assignment?.target].find((one) => one != null && one.revision_id === id);
+      if (run == null || scale === null || isAsleep || assignment?.op === "delete") return [];
+      const { min, max } = replicaBounds(run);
+      if (max === min) return [];
+      const ready = this.#replicasOf(deploymentId).filter(
+        ({ revisionId, phase, replicaId }) => revisionId === id && phase === "ready" && !(replicaId in memory.draining),
+      );
+      return [{ deploymentId, run, scale, ready }];
+    });
+  }
+
+  scale(deploymentId: string, scale: Scale): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined || member.memory.scale === null) return;
+    const isOther = member.memory.scale.replicas !== scale.replicas;
+    member.memory = { ...member.memory, scale };
+    if (isOther) this.#mark(deploymentId);
+  }
+
+  /** This instance acts for its listener from now on. */
+  lead(): void {
+    this.#isActing = true;
+    if (this.#hasSeen) this.#queue.open();
+    this.#resyncLater();
+  }
+
+  /** Another instance does: nothing is touched any more, and everything that was believed is forgotten. */
+  standBack(reason: Error): void {
+    this.#isActing = false;
+    this.#isListComplete = false;
+    this.#queue.close();
+    this.#cancelResync();
+    for (const member of this.#members.values()) this.#letGo(member);
+    this.#members.clear();
+    this.#operations.abandon(reason);
+  }
+
+  assign(assignments: Assignment[]): void {
+    for (const assignment of assignments) {
+      const member = this.#member(assignment.deployment_id);
+      if (member.assignment !== null && assignment.generation < member.assignment.generation) continue;
+      if (member.assignment === null) member.memory = emptyMemory;
+      member.assignment = assignment;
+      if (member.preparation?.revisionId !== assignment.target?.revision_id) member.preparation = null;
+      if (assignment.op === "apply") member.state = "kept";
+      this.#mark(member.deploymentId);
+    }
+  }
+
+  /** These are all deployments there are: what runs of any other is an orphan. */
+  completeList(deploymentIds: ReadonlySet<string>): void {
+    this.#isListComplete = true;
+    for (const member of this.#members.values()) {
+      if (deploymentIds.has(member.deploymentId) || member.assignment === null) continue;
+      member.assignment = null;
+      this.#mark(member.deploymentId);
+    }
+    this.#adoptOrphans(this.#sightings.deploymentIds());
+    const wanted = new Set(Array.from(this.#members.values(), ({ assignment }) => assignment?.slug));
+    this.#routes.keepOnly(wanted);
+  }
+
+  /** What it believes it should run. */
+  held(): { deployment_id: string; generation: number }[] {
+    return Array.from(this.#members.values()).flatMap(({ deploymentId, assignment }) =>
+      assignment === null ? [] : [{ deployment_id: deploymentId, generation: assignment.generation }],
+    );
+  }
+
+  /** The control plane knows nothing of these any more. */
+  disown(deploymentIds: ReadonlySet<string>): void {
+    for (const deploymentId of deploymentIds) {
+      const member = this.#members.get(deploymentId);
+      if (member === undefined) continue;
+      this.#logger.warn({ deployment_id: deploymentId }, "deployment is no longer this listener's");
+      member.assignment = null;
+      this.#mark(deploymentId);
+    }
+  }
+
+  /** Replicas were observed; `changed` names the deployments for which it matters. */
+  seen(changed: ReadonlySet<string>): void {
+    this.#hasSeen = true;
+    if (this.#isActing) this.#queue.open();
+    for (const deploymentId of changed) {
+      for (const { phase, replicaId } of this.#sightings.of(deploymentId)) {
+        if (phase !== "starting") this.#operations.givePlaceBack(replicaId);
+      }
+      this.#mark(deploymentId);
+    }
+    if (this.#isListComplete) this.#adoptOrphans(changed);
+  }
+
+  ended(deploymentId: string): void {
+    this.#mark(deploymentId);
+  }
+
+  /** The control plane has a snapshot: that of a deleted deployment was the last word about it. */
+  stored({ deployment_id: deploymentId, deleted }: Snapshot): void {
+    const member = this.#members.get(deploymentId);
+    if (!deleted || member?.assignment?.op !== "delete" || member.state !== "removed") return;
+    this.#drop(member);
+  }
+
+  #adoptOrphans(deploymentIds: Iterable<string>): void {
+    if (!this.#isActing || !this.#mayAct()) return;
+    for (const deploymentId of deploymentIds) {
+      if (this.#members.has(deploymentId)) continue;
+      this.#logger.warn({ deployment_id: deploymentId }, "replicas of an unknown deployment found");
+      this.#member(deploymentId);
+      this.#mark(deploymentId);
+    }
+  }
+
+  #member(deploymentId: string): Member {
+    const known = this.#members.get(deploymentId);
+    if (known !== undefined) return known;
+    const member: Member = {
+      deploymentId,
+      assignment: null,
+      memory: emptyMemory,
+      route: null,
+      preparation: null,
+      state: "kept",
+      drains: null,
+      cancelWake: nothingDue,
+    };
+    this.#members.set(deploymentId, member);
+    return member;
+  }
+
+  #letGo(member: Member): void {
+    member.cancelWake();
+    for (const drain of member.drains?.values() ?? []) drain.abort();
+  }
+
+  #drop(member: Member): void {
+    this.#letGo(member);
+    this.#members.delete(member.deploymentId);
+    this.#forget(member.deploymentId);
+  }
+
+  #wake(deploymentId: string): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined) return;
+    member.memory = wake(member.memory, this.#clock.now());
+    this.#mark(deploymentId);
+  }
+
+  /** What was left alone meanwhile is looked at now. */
+  lookAgain(): void {
+    this.#adoptOrphans(this.#isListComplete ? this.#sightings.deploymentIds() : []);
+    this.#markAll();
+  }
+
+  #markAll(): void {
+    for (const deploymentId of this.#members.keys()) this.#mark(deploymentId);
+  }
+
+  #mark(deploymentId: string): void {
+    if (this.#isActing) this.#queue.mark(deploymentId);
+  }
+
+  #pass(deploymentId: string): void {
+    const member = this.#members.get(deploymentId);
+    if (member === undefined || !this.#mayAct()) return;
+    try {
+      this.#converge(member);
+    } catch (error) {
+      this.#logger.error({ deployment_id: deploymentId, error: explain(error) }, "pass failed");
+      this.#wakeAt(member, this.#clock.now() + brokenPassRetryMs);
+    }
+  }
+
+  #converge(member: Member): void {
+    const plan = planReplicas(this.#factsOf(member), member.memory, this.#clock.now());
+    member.memory = plan.memory;
+    this.#routes.set(member.route, plan.route);
+    member.route = plan.route;
+    for (const action of plan.actions) this.#act(member, action);
+    if (plan.report !== null) this.#report(plan.report);
+    this.#wakeAt(member, plan.wakeAtMs);
+    if (member.assignment === null && this.#factsOf(member).replicas.length === 0) this.#drop(member);
+  }
+
+  #factsOf(member: Member): Facts {
+    const { deploymentId, assignment, preparation, state } = member;
+    const lastRequestAt = assignment === null ? null : this.#traffic.lastRequestAt(assignment.slug);
+    return {
+      deploymentId,
+      assignment,
+      replicas: this.#replicasOf(deploymentId),
+      lastRequestAtMs: lastRequestAt?.getTime() ?? null,
+      preparation,
+      state,
+    };
+  }
+
+  #replicasOf(deploymentId: string): ReplicaFacts[] {
+    return replicaFacts(deploymentId, {
+      sightings: this.#sightings,
+      operations: this.#operations,
+      traffic: this.#traffic,
+    });
+  }
+
+  #act(member: Member, action: Action): void {
+    const { assignment, deploymentId } = member;
+    switch (action.kind) {
+      case "note":
+        this.#logger.info({ deployment_id: deploymentId, ...action.fields }, action.message);
+        break;
+      case "start":
+        if (assignment !== null) this.#operations.start(assignment, action.run, action);
+        break;
+      case "prepare":
+        if (assignment !== null) void this.#prepare(member, assignment, action.run);
+        break;
+      case "awaitDrain":
+        void this.#awaitDrain(member, action);
+        break;
+      case "remove":
+        this.#remove(member, action);
+        break;
+      case "removeState":
+        void this.#removeState(member);
+        break;
+    }
+  }
+
+  #remove(member: Member, action: Action & { kind: "remove" }): void {
+    const { replicaId, because } = action;
+    const { deploymentId, assignment } = member;
+    const replica = this.#replicasOf(deploymentId).find((facts) => facts.replicaId === replicaId);
+    if (replica === undefined) return;
+    member.drains?.get(replicaId)?.abort();
+    const { revisionId } = replica;
+    this.#logger.debug({ deployment_id: deploymentId, replica_id: replicaId, because }, "replica is being removed");
+    this.#operations.remove({ replicaId, deploymentId, revisionId, tenantId: assignment?.tenant_id ?? "" }, action);
+  }
+
+  async #prepare(member: Member, assignment: Assignment, run: NonNullable<Assignment["target"]>): Promise<void> {
+    if (member.preparation?.revisionId === run.revision_id) return;
+    const preparation: Preparation = { revisionId: run.revision_id, phase: "running", message: "" };
+    member.preparation = preparation;
+    try {
+      await this.#operations.prepare(assignment, run);
+      preparation.phase = "done";
+    } catch (error) {
+      preparation.phase = "failed";
+      preparation.message = explain(error);
+    }
+    if (member.preparation === preparation) this.#mark(member.deploymentId);
+  }
+
+  async #awaitDrain(member: Member, action: Action & { kind: "awaitDrain" }): Promise<void> {
+    const { replicaId, timeoutMs } = action;
+    member.drains ??= new Map();
+    const { drains } = member;
+    if (drains.has(replicaId)) return;
+    const drain = new AbortController();
+    drains.set(replicaId, drain);
+    // Aborted: whoever did it no longer waits.
+    await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
+    if (drains.get(replicaId) === drain) drains.delete(replicaId);
+    if (!drain.signal.aborted) this.#mark(member.deploymentId);
+  }
+
+  async #removeState(member: Member): Promise<void> {
+    member.state = "beingRemoved";
+    try {
+      await this.#operations.removeState(member.deploymentId);
+    } catch {
+      return;
+    }
+    if (member.assignment?.op !== "delete") return;
+    member.state = "removed";
+    this.#mark(member.deploymentId);
+  }
+
+  #wakeAt(member: Member, wakeAtMs: number | null): void {
+    member.cancelWake();
+    member.cancelWake = nothingDue;
+    if (wakeAtMs === null) return;
+    const delayMs = Math.max(0, wakeAtMs - this.#clock.now());
+    member.cancelWake = this.#clock.setTimeout(() => this.#mark(member.deploymentId), delayMs);
+  }
+
+  #resyncLater(): void {
+    this.#cancelResync();
+    this.#cancelResync = this.#clock.setTimeout(() => {
+      this.#look();
+      this.#markAll();
+      this.#resyncLater();
+    }, resyncMs);
+  }
+}

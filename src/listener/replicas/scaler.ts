@@ -1,0 +1,164 @@
+import { type Compute, offersMetrics, offersRuns, type ReplicaUsage } from "../../compute/compute.ts";
+import type { RevisionRun } from "../../contract/listeners/assignment.ts";
+import { type Load, neededReplicas, nextScale, type Scale } from "../../domain/scaling.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import type { Clock } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import { replicaBounds } from "./pass.ts";
+import type { ReplicaFacts } from "./plan-state.ts";
+
+/** A deployment whose replicas carry traffic. */
+export interface Scalable {
+  deploymentId: string;
+  /** The revision that carries it. */
+  run: RevisionRun;
+  scale: Scale;
+  ready: Pick<ReplicaFacts, "replicaId" | "inFlight">[];
+}
+
+/** As often as the autoscaler of Kubernetes looks. A look costs a few files, or one call of the engine, per replica. */
+export const scaleIntervalMs = 15_000;
+
+const lookTimeoutMs = 10_000;
+
+/** Replicas of one deployment that are asked for runs. All of them count the same; one may be too busy to answer. */
+const askedMax = 3;
+
+export interface ScalerOptions {
+  compute: Compute;
+  clock: Clock;
+  logger: Logger;
+  /** Fewer replicas only after fewer would have done for this long. */
+  holdMs: number;
+  fleet: { scalable(): Scalable[]; scale(deploymentId: string, scale: Scale): void };
+}
+
+/** What replicas had used when they were last looked at. */
+interface Before {
+  atMs: number;
+  cpuSeconds: Map<string, number>;
+}
+
+/** Looks at what replicas do and says how many there should be. */
+export class Scaler {
+  readonly #options: ScalerOptions;
+  #life: AbortController | null = null;
+  #cancel = () => {};
+  #before: Before | null = null;
+  /** Replicas that say nothing of runs. */
+  #silent = new Set<string>();
+
+  constructor(options: ScalerOptions) {
+    this.#options = options;
+  }
+
+  /** While this instance acts for its listener. */
+  start(): void {
+    this.stop();
+    this.#life = new AbortController();
+    void this.#round(this.#life.signal);
+  }
+
+  stop(): void {
+    this.#cancel();
+    this.#life?.abort();
+    this.#life = null;
+    this.#before = null;
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#look(signal);
+    } catch (error) {
+      if (!signal.aborted) this.#options.logger.debug({ error: explain(error) }, "load could not be looked at");
+    }
+    if (signal.aborted) return;
+    this.#cancel = this.#options.clock.setTimeout(() => void this.#round(signal), scaleIntervalMs);
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, holdMs, logger, fleet } = this.#options;
+    const scalable = fleet.scalable().filter(({ ready }) => ready.length > 0);
+    const [usage, runs] =
+      scalable.length === 0 ? [null, null] : await Promise.all([this.#readUsage(signal), this.#readRuns(scalable)]);
+    signal.throwIfAborted();
+    const nowMs = clock.now();
+    const before = this.#before;
+    this.#before = usage && {
+      atMs: nowMs,
+      cpuSeconds: new Map(usage.map(({ replicaId, cpuSeconds }) => [replicaId, cpuSeconds])),
+    };
+    for (const { deploymentId, run, scale, ready } of scalable) {
+      const load = loadOf(run, ready, { usage, runs: runs?.get(deploymentId) ?? 0, before, nowMs });
+      const bounds = replicaBounds(run);
+      const from = Math.max(bounds.min, scale.replicas);
+      const next = nextScale({ ...scale, replicas: from }, neededReplicas(load), { ...bounds, holdMs }, nowMs);
+      if (next.replicas !== from) {
+        const fields = { deployment_id: deploymentId, from, to: next.replicas, ...load };
+        logger.info(fields, "deployment scaled");
+      }
+      if (next.replicas !== scale.replicas || next.lower !== scale.lower) fleet.scale(deploymentId, next);
+    }
+  }
+
+  /** By deployment. Answers come within a few seconds, or not at all. */
+  async #readRuns(scalable: Scalable[]): Promise<Map<string, number> | null> {
+    const { compute } = this.#options;
+    if (!offersRuns(compute)) return null;
+    const there = new Set(scalable.flatMap(({ ready }) => ready.map(({ replicaId }) => replicaId)));
+    this.#silent = new Set([...this.#silent].filter((replicaId) => there.has(replicaId)));
+    const ask = async ({ replicaId }: Scalable["ready"][number]) => {
+      if (this.#silent.has(replicaId)) return 0;
+      const count = await compute.readRuns(replicaId);
+      if (count === null) this.#silent.add(replicaId);
+      return count ?? 0;
+    };
+    const counts = scalable.map(
+      async ({ deploymentId, ready }) =>
+        [deploymentId, Math.max(0, ...(await Promise.all(ready.slice(0, askedMax).map(ask))))] as const,
+    );
+    return new Map(await Promise.all(counts));
+  }
+
+  async #readUsage(signal: AbortSignal): Promise<ReplicaUsage[] | null> {
+    const { compute, clock } = this.#options;
+    if (!offersMetrics(compute)) return null;
+    return withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, (ending) => compute.readUsage(ending));
+  }
+}
+
+function loadOf(
+  run: RevisionRun,
+  ready: Scalable["ready"],
+  seen: { usage: ReplicaUsage[] | null; runs: number; before: Before | null; nowMs: number },
+): Load {
+  const ids = new Set(ready.map(({ replicaId }) => replicaId));
+  const used = seen.usage?.filter(({ replicaId }) => ids.has(replicaId)) ?? [];
+  return {
+    replicas: ready.length,
+    cpu: cpuOf(run, used, seen),
+    memory: used.length === 0 ? null : mean(used.map(({ memoryMib }) => memoryMib)) / run.memory_limit_mib,
+    // Who waits for a run, or watches it, is a request under way: the two are not added.
+    pending: Math.max(
+      seen.runs,
+      ready.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    ),
+  };
+}
+
+/** Between two looks; replicas that were not there at the first one say nothing yet. */
+function cpuOf(
+  run: RevisionRun,
+  used: ReplicaUsage[],
+  { before, nowMs }: { before: Before | null; nowMs: number },
+): number | null {
+  if (before === null || nowMs <= before.atMs) return null;
+  const seconds = used.flatMap(({ replicaId, cpuSeconds }) => {
+    const earlier = before.cpuSeconds.get(replicaId);
+    return earlier === undefined ? [] : [Math.max(0, cpuSeconds - earlier)];
+  });
+  if (seconds.length === 0) return null;
+  return mean(seconds) / ((nowMs - before.atMs) / 1_000) / run.cpu_limit_cores;
+}
+
+const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -1,0 +1,243 @@
+import { hash } from "node:crypto";
+import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
+import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
+import { soundText } from "../../domain/sanitize-text.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import { type Clock, jitteredMs } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import { RolloutSpans } from "../replicas/rollout-spans.ts";
+
+export type Snapshot = Omit<DeploymentReport, "seq">;
+
+interface Pending {
+  snapshot: Snapshot;
+  told: Told;
+}
+
+/** What a snapshot says, as digests: its text is some 500 bytes, and one is kept for each of ten thousand. */
+interface Told {
+  all: string;
+  /** Of the part that somebody waits for. */
+  urgent: string;
+}
+
+/** What somebody waits for goes out at once, and after this long when a call has just ended: a busy moment is few calls. */
+const urgentDelayMs = 15;
+
+/** Enough to join what is put in one turn. */
+const sameMomentMs = 1;
+
+/** Everything else: a replica more or less, a restart counted. */
+const ordinaryDelayMs = 1_000;
+
+/** Reports in one call (the protocol's limit). */
+const batchMax = 100;
+
+const reportTimeoutMs = 30_000;
+
+/** Of a line that an agent printed last: the whole of it is in the log, and a report that is too large tells nothing. */
+const lineLengthMax = 4_096;
+
+const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
+
+/**
+ * Tells the control plane how every deployment looks. Snapshots replace each other, so that however long nobody answers
+ * there is one per deployment to send; one that says nothing new is not sent.
+ */
+export class Reporter {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #onStored: (snapshot: Snapshot) => void;
+  readonly #onStale: (error: StaleEpoch) => void;
+  readonly #rollouts: RolloutSpans;
+  readonly #pending = new Map<string, Pending>();
+  /** Those of the pending ones that somebody waits for. */
+  readonly #urgent = new Set<string>();
+  /** As the control plane has them, in this session. */
+  readonly #stored = new Map<string, Told>();
+  #session: ListenerSession | null = null;
+  #signal = new AbortController();
+  #seq = 0;
+  #failures = 0;
+  #batchSize = batchMax;
+  #isSending = false;
+  #sentAtMs = 0;
+  #dueAtMs: number | null = null;
+  #cancelDue = () => {};
+
+  constructor(options: {
+    clock: Clock;
+    logger: Logger;
+    /** The control plane has this one; a newer one may be on its way. */
+    onStored: (snapshot: Snapshot) => void;
+    onStale: (error: StaleEpoch) => void;
+    /** Default: nothing is traced. */
+    rollouts?: RolloutSpans;
+  }) {
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#onStored = options.onStored;
+    this.#onStale = options.onStale;
+    this.#rollouts = options.rollouts ?? new RolloutSpans();
+  }
+
+  get pendingCount(): number {
+    return this.#pending.size;
+  }
+
+  /** `seq` begins again, and so does what the control plane is known to have. Null: nobody may be told anything. */
+  follow(session: ListenerSession | null): void {
+    this.#session = session;
+    this.#seq = 0;
+    this.#failures = 0;
+    this.#stored.clear();
+    this.#signal.abort();
+    this.#signal = new AbortController();
+    if (session === null) {
+      this.#forgetAll();
+      this.#rollouts.clear();
+    }
+    if (this.#pending.size > 0) this.#sendWithin(this.#urgentDelayMs());
+  }
+
+  put(seen: Snapshot): void {
+    const snapshot = soundSnapshot(seen);
+    const { deployment_id: deploymentId } = snapshot;
+    const told = toldBy(snapshot);
+    const known = this.#pending.get(deploymentId)?.told ?? this.#stored.get(deploymentId);
+    if (told.all === known?.all) return;
+    this.#pending.set(deploymentId, { snapshot, told });
+    const isUrgent = told.urgent !== known?.urgent;
+    if (isUrgent) this.#urgent.add(deploymentId);
+    this.#sendWithin(isUrgent ? this.#urgentDelayMs() : ordinaryDelayMs);
+  }
+
+  /** Nothing is to be said about a deployment any more. */
+  forget(deploymentId: string): void {
+    this.#pending.delete(deploymentId);
+    this.#urgent.delete(deploymentId);
+    this.#stored.delete(deploymentId);
+  }
+
+  #forgetAll(): void {
+    this.#pending.clear();
+    this.#urgent.clear();
+  }
+
+  close(): void {
+    this.#cancelDue();
+    this.#signal.abort();
+    this.#session = null;
+  }
+
+  #sendWithin(delayMs: number): void {
+    const dueAtMs = this.#clock.now() + delayMs;
+    if (this.#isSending || this.#session === null || (this.#dueAtMs !== null && this.#dueAtMs <= dueAtMs)) return;
+    this.#cancelDue();
+    this.#dueAtMs = dueAtMs;
+    this.#cancelDue = this.#clock.setTimeout(() => {
+      this.#dueAtMs = null;
+      void this.#send();
+    }, delayMs);
+  }
+
+  async #send(): Promise<void> {
+    const session = this.#session;
+    if (session === null || this.#isSending) return;
+    const { signal } = this.#signal;
+    const batch = this.#nextBatch();
+    const reports = batch.map(({ snapshot }): DeploymentReport => ({ ...snapshot, seq: ++this.#seq }));
+    const options = { clock: this.#clock, timeoutMs: reportTimeoutMs, signal };
+    this.#isSending = true;
+    try {
+      await this.#rollouts.reporting(reports, () =>
+        withDeadline(options, (ending) => session.report({ reports }, ending)),
+      );
+      if (!signal.aborted) this.#noteStored(batch);
+    } catch (error) {
+      if (!signal.aborted) this.#noteFailure(error, batch);
+    }
+    this.#isSending = false;
+    this.#sentAtMs = this.#clock.now();
+    if (this.#pending.size > 0) this.#sendWithin(this.#nextDelayMs());
+  }
+
+  #nextBatch(): Pending[] {
+    const urgent = [...this.#urgent].flatMap((deploymentId) => this.#pending.get(deploymentId) ?? []);
+    if (urgent.length >= this.#batchSize) return urgent.slice(0, this.#batchSize);
+    const others = [...this.#pending.values()].filter(({ snapshot }) => !this.#urgent.has(snapshot.deployment_id));
+    return [...urgent, ...others.slice(0, this.#batchSize - urgent.length)];
+  }
+
+  #urgentDelayMs(): number {
+    return Math.max(sameMomentMs, this.#sentAtMs + urgentDelayMs - this.#clock.now());
+  }
+
+  #nextDelayMs(): number {
+    if (this.#failures > 0) return jitteredMs(this.#clock, this.#failures, retryBounds);
+    if (this.#pending.size >= batchMax) return 0;
+    return this.#urgent.size > 0 ? this.#urgentDelayMs() : ordinaryDelayMs;
+  }
+
+  #noteStored(batch: Pending[]): void {
+    if (this.#failures > 0) this.#logger.info({ failures: this.#failures }, "reports are accepted again");
+    this.#failures = 0;
+    this.#batchSize = batchMax;
+    for (const { snapshot, told } of batch) {
+      const deploymentId = snapshot.deployment_id;
+      this.#stored.set(deploymentId, told);
+      if (this.#pending.get(deploymentId)?.told.all === told.all) {
+        this.#pending.delete(deploymentId);
+        this.#urgent.delete(deploymentId);
+      }
+      this.#rollouts.stored(snapshot);
+      this.#onStored(snapshot);
+    }
+  }
+
+  #noteFailure(error: unknown, batch: Pending[]): void {
+    if (error instanceof StaleEpoch) {
+      this.#onStale(error);
+      return;
+    }
+    const status = error instanceof CallRefused ? error.status : null;
+    if (status === 400 || status === 413 || status === 422) this.#narrowDown(batch, error);
+    else this.#failures += 1;
+    if (this.#failures === 1) this.#logger.warn({ status, error: explain(error) }, "reports are not accepted");
+  }
+
+  /** One report that is refused must not hold back the others: halves of the batch find it, and it is dropped. */
+  #narrowDown(batch: Pending[], error: unknown): void {
+    const [only] = batch;
+    if (batch.length > 1 || only === undefined) {
+      this.#batchSize = Math.ceil(batch.length / 2);
+      return;
+    }
+    const deploymentId = only.snapshot.deployment_id;
+    this.#logger.error({ deployment_id: deploymentId, error: explain(error) }, "report refused and dropped");
+    this.#stored.set(deploymentId, only.told);
+    if (this.#pending.get(deploymentId) === only) this.#pending.delete(deploymentId);
+    this.#urgent.delete(deploymentId);
+    this.#batchSize = batchMax;
+  }
+}
+
+/** With what an agent said as the control plane takes it: a report that it refuses would never tell of a failure. */
+function soundSnapshot(snapshot: Snapshot): Snapshot {
+  const { cause, server_version: version } = snapshot;
+  if (cause === null && version === null) return snapshot;
+  const told = cause && {
+    ...cause,
+    message: soundText(cause.message),
+    last_lines: cause.last_lines.map((line) => soundText(line.slice(0, lineLengthMax))),
+  };
+  return { ...snapshot, cause: told, server_version: version && soundText(version) };
+}
+
+function toldBy(snapshot: Snapshot): Told {
+  const { generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted } = snapshot;
+  const awaited = [generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted];
+  return { all: digestOf(snapshot), urgent: digestOf(awaited) };
+}
+
+const digestOf = (said: unknown) => hash("sha256", JSON.stringify(said), "base64url");

@@ -1,0 +1,284 @@
+import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
+import type { ReplicaLogs } from "../../compute/compute.ts";
+import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
+import { soundText } from "../../domain/sanitize-text.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import { type Clock, jitteredMs } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import { type LineBudget, newLineBudget, withinBudget } from "./log-budget.ts";
+import type { LogCursors } from "./log-cursors.ts";
+
+/** The replica that lines belong to. */
+export interface LogSubject {
+  replicaId: string;
+  deploymentId: string;
+  revisionId: string;
+}
+
+interface Source extends LogSubject {
+  cursor: string | null;
+  budget: LineBudget;
+  /** Lines read and not yet accepted. */
+  unsent: number;
+  reading: Promise<boolean>;
+}
+
+/** A round of reading; also how long a line waits for others to go with it. */
+const roundMs = 100;
+
+/** Of one replica in one round: 2.5 MB/s each, in turns, so that a flood delays nobody else for more than some ms. */
+const readBytesMax = 256 * 1024;
+
+/** A replica that said nothing lately is asked at most this often, and all of them together 100 times a second. */
+const quietMs = { min: 200, max: 10_000, perReplica: 10 };
+
+/** Beyond this nothing is read: the driver's files hold the rest until the control plane takes lines again. */
+const unsentLinesMax = 10_000;
+const unsentBytesMax = 16 * 1024 * 1024;
+
+/** A replica that exits is read to its end even then, until there is this many times as much. */
+const unsentAtExitFactor = 2;
+
+/** The protocol's limits of one call. */
+const batchLinesMax = 1_000;
+const batchBytesMax = 1024 * 1024;
+const messageLengthMax = 65_536;
+
+/** At the end of a replica: 40 reads are 10 MiB, more than its last words. */
+const lastReadsMax = 40;
+
+const sendTimeoutMs = 30_000;
+const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
+
+/** Carries the output of replicas to the control plane: in order per replica, in turns between them, nothing twice. */
+export class LogShipper {
+  readonly #logs: ReplicaLogs;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #cursors: LogCursors;
+  readonly #onStale: (error: StaleEpoch) => void;
+  readonly #sources = new Map<string, Source>();
+  /** Replicas that had something to say when they were last asked, and the others, each in the order of their turn. */
+  readonly #talking = new Set<Source>();
+  readonly #quiet = new Set<Source>();
+  #unsentBytes = 0;
+  #unsent: { line: ReplicaLogLine; source: Source }[] = [];
+  #session: ListenerSession | null = null;
+  #signal = new AbortController();
+  #batchLines = batchLinesMax;
+  #failures = 0;
+  #isSending = false;
+  #isBackingOff = false;
+  #isClosed = false;
+  #quietTurns = 0;
+  #cancelRound = () => {};
+  #cancelRetry = () => {};
+
+  constructor(options: {
+    logs: ReplicaLogs;
+    clock: Clock;
+    logger: Logger;
+    cursors: LogCursors;
+    onStale: (error: StaleEpoch) => void;
+  }) {
+    this.#logs = options.logs;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#cursors = options.cursors;
+    this.#onStale = options.onStale;
+    this.#nextRound();
+  }
+
+  follow(session: ListenerSession | null): void {
+    this.#session = session;
+    this.#failures = 0;
+    this.#cancelRetry();
+    this.#isBackingOff = false;
+    this.#signal.abort();
+    this.#signal = new AbortController();
+    void this.#send();
+  }
+
+  /** Begins to read a replica's output, where it was left before a restart; again changes nothing. */
+  track({ replicaId, deploymentId, revisionId }: LogSubject): void {
+    if (this.#sources.has(replicaId)) return;
+    const cursor = this.#cursors.get(replicaId);
+    const budget = newLineBudget(this.#clock.now());
+    const reading = Promise.resolve(false);
+    const source: Source = { replicaId, deploymentId, revisionId, cursor, budget, unsent: 0, reading };
+    this.#sources.set(replicaId, source);
+    this.#talking.add(source);
+  }
+
+  /** Reads what a replica has still to say, before it is removed. */
+  async finish(replicaId: string): Promise<void> {
+    const source = this.#sources.get(replicaId);
+    if (source === undefined) return;
+    for (let reads = 0; reads < lastReadsMax && !this.#isFull(unsentAtExitFactor); reads++) {
+      if (!(await this.#read(source))) break;
+    }
+    void this.#send();
+  }
+
+  /** The replica is gone; lines that were read are still sent. */
+  forget(replicaId: string): void {
+    const source = this.#sources.get(replicaId);
+    if (source === undefined) return;
+    this.#sources.delete(replicaId);
+    this.#talking.delete(source);
+    this.#quiet.delete(source);
+    this.#cursors.delete(replicaId);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelRound();
+    this.#cancelRetry();
+    this.#signal.abort();
+  }
+
+  #nextRound(): void {
+    this.#cancelRound = this.#clock.setTimeout(() => void this.#round(), roundMs);
+  }
+
+  async #round(): Promise<void> {
+    for (const source of this.#dueSources()) {
+      if (this.#isClosed || this.#isFull(1)) break;
+      // Forgotten since the round began.
+      if (!this.#sources.has(source.replicaId)) continue;
+      const hasMore = await this.#read(source);
+      if (!this.#sources.has(source.replicaId)) continue;
+      // To the back of its line: who was not reached in this round comes first in the next.
+      this.#talking.delete(source);
+      this.#quiet.delete(source);
+      (hasMore ? this.#talking : this.#quiet).add(source);
+    }
+    void this.#send();
+    if (!this.#isClosed) this.#nextRound();
+  }
+
+  #isFull(factor: number): boolean {
+    return this.#unsent.length >= unsentLinesMax * factor || this.#unsentBytes >= unsentBytesMax * factor;
+  }
+
+  #dueSources(): Source[] {
+    const { min, max, perReplica } = quietMs;
+    const intervalMs = Math.min(max, Math.max(min, this.#quiet.size * perReplica));
+    this.#quietTurns = Math.min(this.#quiet.size, this.#quietTurns + (this.#quiet.size * roundMs) / intervalMs);
+    const turns = Math.floor(this.#quietTurns);
+    this.#quietTurns -= turns;
+    return [...this.#talking, ...[...this.#quiet].slice(0, turns)];
+  }
+
+  /** @returns whether there was something. Reads of one replica follow each other. */
+  #read(source: Source): Promise<boolean> {
+    source.reading = source.reading.then(() => this.#readNext(source));
+    return source.reading;
+  }
+
+  async #readNext(source: Source): Promise<boolean> {
+    try {
+      const chunk = await this.#logs.readLogs(source.replicaId, source.cursor, readBytesMax);
+      source.cursor = chunk.cursor;
+      const lines = withinBudget(source.budget, chunk.lines, this.#clock.now());
+      for (const line of lines) {
+        this.#unsent.push({ line: wireLine(source, line), source });
+        this.#unsentBytes += sizeOf(line);
+      }
+      source.unsent += lines.length;
+      if (source.unsent === 0 && this.#sources.has(source.replicaId)) {
+        this.#cursors.set(source.replicaId, chunk.cursor);
+      }
+      return chunk.lines.length > 0;
+    } catch (error) {
+      // It may just have been removed; if not, it is asked again in its turn.
+      this.#logger.debug({ replica_id: source.replicaId, error: explain(error) }, "replica logs could not be read");
+      return false;
+    }
+  }
+
+  async #send(): Promise<void> {
+    while (this.#canSend() && this.#session !== null) {
+      const { signal } = this.#signal;
+      const session = this.#session;
+      const batch = this.#nextBatch();
+      const lines = batch.map(({ line }) => line);
+      const options = { clock: this.#clock, timeoutMs: sendTimeoutMs, signal };
+      this.#isSending = true;
+      try {
+        await withDeadline(options, (ending) => session.sendLogs({ lines }, ending));
+        this.#noteSent(batch.length);
+        this.#failures = 0;
+        this.#batchLines = batchLinesMax;
+      } catch (error) {
+        this.#isSending = false;
+        if (!signal.aborted) this.#noteFailure(error, batch.length);
+        return;
+      }
+      this.#isSending = false;
+    }
+  }
+
+  #canSend(): boolean {
+    return this.#unsent.length > 0 && !this.#isSending && !this.#isBackingOff && !this.#isClosed;
+  }
+
+  #nextBatch() {
+    let bytes = 0;
+    const end = this.#unsent.findIndex(({ line }, index) => {
+      bytes += sizeOf(line);
+      return index > 0 && (index >= this.#batchLines || bytes > batchBytesMax);
+    });
+    return this.#unsent.slice(0, end < 0 ? this.#batchLines : end);
+  }
+
+  #noteSent(count: number): void {
+    for (const { line, source } of this.#unsent.splice(0, count)) {
+      this.#unsentBytes -= sizeOf(line);
+      source.unsent -= 1;
+      const isCaughtUp = source.unsent === 0 && source.cursor !== null && this.#sources.has(source.replicaId);
+      if (isCaughtUp) this.#cursors.set(source.replicaId, source.cursor as string);
+    }
+  }
+
+  #noteFailure(error: unknown, count: number): void {
+    if (error instanceof StaleEpoch) {
+      this.#onStale(error);
+      return;
+    }
+    const status = error instanceof CallRefused ? error.status : null;
+    if (status === 400 || status === 413 || status === 422) {
+      // One line that is refused must not hold back the others: halves find it.
+      if (count === 1) this.#noteSent(1);
+      this.#batchLines = count === 1 ? batchLinesMax : Math.ceil(count / 2);
+      this.#logger.warn({ status, lines: count, error: explain(error) }, "log lines refused");
+    } else {
+      this.#failures += 1;
+      if (this.#failures === 1) this.#logger.warn({ status, error: explain(error) }, "log lines are not accepted");
+    }
+    const delayMs = this.#failures === 0 ? 0 : jitteredMs(this.#clock, this.#failures, retryBounds);
+    this.#isBackingOff = true;
+    this.#cancelRetry = this.#clock.setTimeout(() => {
+      this.#isBackingOff = false;
+      void this.#send();
+    }, delayMs);
+  }
+}
+
+/** Of a line on its way, nearly: ids, timestamp and names are about 300 bytes, and most text is ASCII. */
+const sizeOf = ({ message }: { message: string }) => Math.min(message.length, messageLengthMax) + 300;
+
+type ReadLine = Awaited<ReturnType<ReplicaLogs["readLogs"]>>["lines"][number];
+
+function wireLine({ replicaId, deploymentId, revisionId }: LogSubject, line: ReadLine): ReplicaLogLine {
+  return {
+    deployment_id: deploymentId,
+    revision_id: revisionId,
+    replica_id: replicaId,
+    key: line.key,
+    timestamp: line.timestamp.toISOString(),
+    stream: line.stream,
+    level: line.level,
+    message: soundText(line.message.slice(0, messageLengthMax)),
+  };
+}

@@ -1,0 +1,202 @@
+import { type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
+import type { ReplicaLoad, ReplicaUsage } from "../../compute/compute.ts";
+import { latencyBoundsMs, type MetricSample } from "../../contract/logs/metrics.ts";
+import type { TrafficCounts } from "../../gateway/counts.ts";
+import type { Traffic } from "../../gateway/route.ts";
+import { explain, type Logger } from "../../telemetry/log.ts";
+import type { Clock } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+
+/** One deployment that has replicas, or had some that ended by themselves, as the fleet sees it. */
+export interface RunningDeployment {
+  deploymentId: string;
+  replicaIds: string[];
+  /** Since this listener began to act. */
+  restarts: number;
+}
+
+const defaultIntervalMs = 60_000;
+
+/** Thousands of listeners must not speak in the same second. */
+const jitterMaxMs = 20_000;
+
+const lookTimeoutMs = 10_000;
+const sendTimeoutMs = 30_000;
+
+/** The protocol's limit of one call; and an hour of 100 deployments that is kept while the control plane is away, or one look. */
+const batchMax = 1_000;
+const unsentMin = 6_000;
+
+type Used = ReplicaUsage | ReplicaLoad;
+
+export interface MetricsOptions {
+  /** Null, or its answer is: nobody measures what replicas use. */
+  readUsage: ((signal: AbortSignal) => Promise<Used[] | null>) | null;
+  traffic: Pick<Traffic, "counts">;
+  clock: Clock;
+  logger: Logger;
+  running(): RunningDeployment[];
+  onStale(error: StaleEpoch): void;
+  /** Default: once a minute. */
+  intervalMs?: number;
+}
+
+/** The part of its counters that a sample is made of: the rest of ten thousand would be held for a minute to no end. */
+interface Shipped {
+  requests: number;
+  errors: number;
+  latencies: readonly number[];
+}
+
+/** What counters showed when they were last looked at. */
+interface Before {
+  atMs: number;
+  cpuSeconds: Map<string, number>;
+  /** Of those that ever had a request. */
+  traffic: Map<string, Shipped>;
+  restarts: Map<string, number>;
+}
+
+/** Once a minute: what each deployment that runs, or was asked, used and answered since the last look. */
+export class MetricsShipper {
+  readonly #options: MetricsOptions;
+  #session: ListenerSession | null = null;
+  #signal = new AbortController();
+  #cancel = () => {};
+  #before: Before | null = null;
+  #unsent: MetricSample[] = [];
+
+  constructor(options: MetricsOptions) {
+    this.#options = options;
+  }
+
+  /** Null: another instance acts, and tells what it sees. */
+  follow(session: ListenerSession | null): void {
+    this.#cancel();
+    this.#signal.abort();
+    this.#signal = new AbortController();
+    this.#session = session;
+    this.#before = null;
+    if (session !== null) void this.#round();
+  }
+
+  close(): void {
+    this.follow(null);
+  }
+
+  async #round(): Promise<void> {
+    const { signal } = this.#signal;
+    const { clock, logger, intervalMs = defaultIntervalMs } = this.#options;
+    try {
+      await this.#look(signal);
+      await this.#send(signal);
+    } catch (error) {
+      if (error instanceof StaleEpoch) return this.#options.onStale(error);
+      if (!signal.aborted) logger.debug({ error: explain(error) }, "metrics were not accepted");
+    }
+    if (signal.aborted) return;
+    const untilNextMs = intervalMs - (clock.now() % intervalMs);
+    const jitterMs = clock.random() * Math.min(jitterMaxMs, intervalMs);
+    this.#cancel = clock.setTimeout(() => void this.#round(), untilNextMs + jitterMs);
+  }
+
+  /** The first look only learns where counters stand. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { readUsage, clock, traffic } = this.#options;
+    const running = this.#options.running();
+    const usage = readUsage && (await withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, readUsage));
+    const now: Before = {
+      atMs: clock.now(),
+      cpuSeconds: new Map(
+        usage?.flatMap((one) => ("cpuSeconds" in one ? [[one.replicaId, one.cpuSeconds] as const] : [])),
+      ),
+      traffic: shippedOf(traffic.counts()),
+      restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
+    };
+    const before = this.#before;
+    this.#before = now;
+    if (before === null || now.atMs <= before.atMs) return;
+    const usageOf = usage && new Map(usage.map((one) => [one.replicaId, one]));
+    const samples = [...running, ...unreached(running, now)]
+      .map((deployment) => sampleOf(deployment, { before, now, usageOf }))
+      .filter(saysSomething);
+    this.#unsent = [...this.#unsent, ...samples].slice(-Math.max(unsentMin, samples.length));
+  }
+
+  async #send(signal: AbortSignal): Promise<void> {
+    const session = this.#session;
+    while (session !== null && this.#unsent.length > 0 && !signal.aborted) {
+      const samples = this.#unsent.slice(0, batchMax);
+      const options = { clock: this.#options.clock, timeoutMs: sendTimeoutMs, signal };
+      await withDeadline(options, (ending) => session.sendMetrics({ samples }, ending));
+      this.#unsent = this.#unsent.slice(samples.length);
+    }
+  }
+}
+
+/** What is down or asleep has answers all the same: those of the gateway. */
+function unreached(running: RunningDeployment[], { traffic }: Before): RunningDeployment[] {
+  const known = new Set(running.map(({ deploymentId }) => deploymentId));
+  const others = [...traffic.keys()].filter((deploymentId) => !known.has(deploymentId));
+  return others.map((deploymentId) => ({ deploymentId, replicaIds: [], restarts: 0 }));
+}
+
+const saysSomething = ({ replicas, restarts, requests, errors }: MetricSample) =>
+  replicas + restarts + requests + errors > 0;
+
+function sampleOf(
+  { deploymentId, replicaIds, restarts }: RunningDeployment,
+  seen: { before: Before; now: Before; usageOf: Map<string, Used> | null },
+): MetricSample {
+  const { before, now, usageOf } = seen;
+  const intervalMs = now.atMs - before.atMs;
+  const used = usageOf && replicaIds.map((replicaId) => usageOf.get(replicaId)).filter((one) => one !== undefined);
+  const isMeasured = used != null && used.length > 0;
+  const coresOf = (one: Used) => {
+    if ("cpuCores" in one) return one.cpuCores;
+    const seconds = Math.max(0, one.cpuSeconds - (before.cpuSeconds.get(one.replicaId) ?? 0));
+    return seconds / (intervalMs / 1_000);
+  };
+  return {
+    deployment_id: deploymentId,
+    at: new Date(now.atMs).toISOString(),
+    interval_ms: intervalMs,
+    replicas: replicaIds.length,
+    cpu_cores: isMeasured ? used.reduce((sum, one) => sum + coresOf(one), 0) : null,
+    memory_mib: isMeasured ? used.reduce((sum, { memoryMib }) => sum + memoryMib, 0) : null,
+    restarts: Math.max(0, restarts - (before.restarts.get(deploymentId) ?? 0)),
+    ...trafficBetween(before.traffic.get(deploymentId), now.traffic.get(deploymentId)),
+  };
+}
+
+/** Errors are what clients saw as a failure of the agent or of its deployment: statuses, and answers that broke off. */
+function shippedOf(all: TrafficCounts[]): Map<string, Shipped> {
+  const shipped = new Map<string, Shipped>();
+  for (const { deploymentId, requests, answers, failures, latency } of all) {
+    if (requests === 0) continue;
+    shipped.set(deploymentId, { requests, errors: answers["5xx"] + failures.cut, latencies: latency.counts });
+  }
+  return shipped;
+}
+
+/** Counters of a route that was taken away and set again begin anew. */
+function trafficBetween(
+  earlier: Shipped | undefined,
+  later: Shipped = noTraffic,
+): Pick<MetricSample, "requests" | "errors" | "latency_counts"> {
+  const base = earlier !== undefined && hasGrown(earlier, later) ? earlier : noTraffic;
+  return {
+    requests: later.requests - base.requests,
+    errors: later.errors - base.errors,
+    latency_counts: later.latencies.map((count, bucket) => count - (base.latencies[bucket] ?? 0)),
+  };
+}
+
+/** One that has begun anew may have as many requests as before already. */
+function hasGrown(earlier: Shipped, later: Shipped): boolean {
+  const pairs = later.latencies.map((count, bucket) => [earlier.latencies[bucket] ?? 0, count] as const);
+  pairs.push([earlier.requests, later.requests], [earlier.errors, later.errors]);
+  return pairs.every(([before, after]) => before <= after);
+}
+
+const noTraffic: Shipped = { requests: 0, errors: 0, latencies: new Array(latencyBoundsMs.length + 1).fill(0) };

@@ -1,0 +1,22 @@
+import type { PreviewStage } from "../../domain/commit-report.ts";
+
+const words: Record<PreviewStage | "deleted", string> = {
+  building: "is being built",
+  ready: "is ready",
+  failed: "could not be deployed",
+  deleted: "was deleted",
+};
+
+/** What a pull request is told of its preview, in Markdown; one comment, which is changed as things go on. */
+export function previewComment(preview: {
+  name: string;
+  stage: PreviewStage | "deleted";
+  headSha: string;
+  url: string;
+  link: string;
+}): string {
+  const { name, stage, headSha, url, link } = preview;
+  const address = stage === "ready" ? `\n\n**Address:** ${url}` : "";
+  const details = stage === "deleted" ? "" : ` · [Details](${link})`;
+  return `Preview \`${name}\` ${words[stage]} (commit ${headSha.slice(0, 12)}).${address}${details}\n`;
+}

@@ -1,0 +1,225 @@
+import type { Cause } from "../../contract/listeners/assignment.ts";
+import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { deployTimeoutMs, listenerLookMs } from "../../domain/limits.ts";
+import { holdsSlot } from "../../domain/revision-status.ts";
+import type { BuildFacts, DeploymentState, RevisionFacts } from "./state.ts";
+
+/** One action of a pass. Each is safe to repeat and ends in at most one transaction. */
+export type Step =
+  | { kind: "provision" }
+  | { kind: "resolve"; revisionId: string }
+  | {
+      kind: "move";
+      revisionId: string;
+      from: RevisionStatus;
+      to: RevisionStatus;
+      because: string;
+      message: string | null;
+    }
+  | { kind: "skip"; revisionIds: string[]; supersededBy: string }
+  | { kind: "build"; revisionId: string; attempt: number }
+  | { kind: "cancelBuild"; revisionId: string }
+  | { kind: "acceptBuild"; revisionId: string }
+  | { kind: "rollOut"; revisionId: string; servingRevisionId: string | null }
+  | { kind: "finishRollout"; revisionId: string }
+  | { kind: "failRollout"; revisionId: string; message: string }
+  | { kind: "giveTime"; revisionId: string }
+  | { kind: "settleAssignment"; revisionId: string | null }
+  | { kind: "assignDelete" }
+  | { kind: "finalize" }
+  | { kind: "createTracingProject" }
+  | { kind: "removeTracingProject" }
+  | { kind: "lookAtBranch" }
+  | { kind: "forgetBranch" }
+  | { kind: "tellHost" }
+  | { kind: "deleteRow" }
+  | { kind: "wait"; until: Date | null; because: string }
+  | { kind: "none" };
+
+/** A build is begun at most this often: a server that dies thrice under one build is not going to survive a fourth. */
+export const buildAttemptsMax = 3;
+
+/**
+ * Chooses the next step of a deployment. Pure: it reads no clock, no database and no network, so a test can show it
+ * every world and `GET /debug/v1/deployments/{id}` can ask it without acting.
+ */
+export function planDeployment(state: DeploymentState, now: Date): Step {
+  const step = planWork(state, now);
+  return isIdle(step) ? planHost(state, now, planTracing(state, now, step)) : step;
+}
+
+type Idle = Extract<Step, { kind: "wait" | "none" }>;
+
+const isIdle = (step: Step): step is Idle => step.kind === "wait" || step.kind === "none";
+
+/** The branch is looked at beside everything else: a push that comes during a build waits in the queue. */
+function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {
+  const { host } = state;
+  if (host === null || isBeingDeleted(state.status) || !isIdle(otherwise)) return otherwise;
+  const { isFollowing, lookAt, tellAt } = host;
+  if (tellAt !== null && tellAt <= now) return { kind: "tellHost" };
+  if (!isFollowing && lookAt !== null) return { kind: "forgetBranch" };
+  if (isFollowing && (lookAt === null || lookAt <= now)) return { kind: "lookAtBranch" };
+  const until = lookAt === null ? tellAt : soonest(tellAt, lookAt);
+  if (until === null) return otherwise;
+  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, until) };
+  return { kind: "wait", until, because: "nothing to do until the code host is asked or told again" };
+}
+
+/** The tracing project is made when there is nothing better to do: a back end that is away holds nothing up. */
+function planTracing(state: DeploymentState, now: Date, otherwise: Idle): Step {
+  const { tracing } = state;
+  if (tracing === null || !tracing.isWanted || isBeingDeleted(state.status)) return otherwise;
+  const { retryAt } = tracing;
+  if (retryAt === null || retryAt <= now) return { kind: "createTracingProject" };
+  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, retryAt) };
+  return { kind: "wait", until: retryAt, because: "the tracing back end did not make the project; see the events" };
+}
+
+function planWork(state: DeploymentState, now: Date): Step {
+  const abandonedWork = state.builds.find((build) => build.status === "running" && !isWanted(state, build));
+  if (abandonedWork !== undefined) return { kind: "cancelBuild", revisionId: abandonedWork.revisionId };
+  if (isBeingDeleted(state.status)) return planDelete(state);
+  if (state.status === "AWAITING_DATABASE") return { kind: "provision" };
+
+  const creating = state.unsettled.find((revision) => revision.status === "CREATING");
+  if (creating !== undefined) return planCreating(creating, now);
+  const inProgress = state.unsettled.find((revision) => holdsSlot(revision.status));
+  if (inProgress !== undefined) return planInProgress(state, inProgress, now);
+  const queued = state.unsettled.filter((revision) => revision.status === "QUEUED");
+  if (queued.length > 0) return planQueued(queued);
+  return planSettled(state);
+}
+
+function isWanted(state: DeploymentState, build: BuildFacts): boolean {
+  if (isBeingDeleted(state.status)) return false;
+  return state.unsettled.some((revision) => revision.id === build.revisionId && revision.status === "BUILDING");
+}
+
+function planDelete(state: DeploymentState): Step {
+  const left = state.unsettled[0];
+  if (left !== undefined) return move(left, "INTERRUPTED", "deployment deleted");
+  if (state.status === "AWAITING_FINAL_DELETE") {
+    return state.tracing?.isDoomed ? { kind: "removeTracingProject" } : { kind: "deleteRow" };
+  }
+  if (state.assignment === null || state.isDeleteForced) return { kind: "finalize" };
+  if (state.assignment.op !== "delete") return { kind: "assignDelete" };
+  const { observation } = state;
+  if (observation?.report.deleted && observation.generation >= state.assignment.generation) return { kind: "finalize" };
+  return { kind: "wait", until: null, because: "the listener has not yet removed the replicas" };
+}
+
+function planCreating(revision: RevisionFacts, now: Date): Step {
+  if (isOverdue(revision, now)) return move(revision, "CREATE_FAILED", "deadline", overdue("resolving the source"));
+  return { kind: "resolve", revisionId: revision.id };
+}
+
+/** The newest runs: every revision carries the complete configuration, so the older ones are superseded (contract 5.3). */
+function planQueued(queued: RevisionFacts[]): Step {
+  const older = queued.slice(0, -1);
+  const newest = queued.at(-1) as RevisionFacts;
+  if (older.length > 0) return { kind: "skip", revisionIds: older.map(({ id }) => id), supersededBy: newest.id };
+  return newest.hasArtifact
+    ? move(newest, "AWAITING_DEPLOY", "the artifact is there")
+    : move(newest, "AWAITING_BUILD", "the slot is free");
+}
+
+function planInProgress(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
+  switch (revision.status) {
+    case "AWAITING_BUILD":
+      if (isOverdue(revision, now)) return move(revision, "BUILD_FAILED", "deadline", overdue("a free build slot"));
+      return { kind: "build", revisionId: revision.id, attempt: 1 };
+    case "BUILDING":
+      return planBuilding(state, revision, now);
+    case "AWAITING_DEPLOY":
+      if (isOverdue(revision, now)) return move(revision, "DEPLOY_FAILED", "deadline", overdue("the assignment"));
+      return { kind: "rollOut", revisionId: revision.id, servingRevisionId: state.activeRevisionId };
+    default:
+      return planDeploying(state, revision, now);
+  }
+}
+
+function planBuilding(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
+  const build = state.builds.find(({ revisionId }) => revisionId === revision.id);
+  if (build?.status === "succeeded") return { kind: "acceptBuild", revisionId: revision.id };
+  if (build?.status === "failed") {
+    return move(revision, "BUILD_FAILED", "the build ended with an error", build.failure ?? "The build failed.");
+  }
+  if (isOverdue(revision, now)) {
+    return move(revision, "BUILD_FAILED", "deadline", overdue("the build; it was killed, with everything it started"));
+  }
+  if (build === undefined || build.status === "cancelled")
+    return { kind: "build", revisionId: revision.id, attempt: 1 };
+  if (!build.abandoned)
+    return { kind: "wait", until: soonest(revision.deadlineAt, build.leaseUntil), because: "building" };
+  if (build.attempts < buildAttemptsMax) return { kind: "build", revisionId: revision.id, attempt: build.attempts + 1 };
+  const message = `The server that ran this build died ${build.attempts} times while building. Look at its memory and disk, then redeploy.`;
+  return move(revision, "BUILD_FAILED", "the builder died too often", message);
+}
+
+function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
+  const { assignment, observation } = state;
+  if (assignment === null || assignment.targetRevisionId !== revision.id || !assignment.isCurrent) {
+    return { kind: "rollOut", revisionId: revision.id, servingRevisionId: state.activeRevisionId };
+  }
+  const report = observation?.report;
+  const isAnswer =
+    observation !== null &&
+    observation.generation >= assignment.generation &&
+    report?.target_revision_id === revision.id;
+  if (isAnswer && report?.target_phase === "ready") return { kind: "finishRollout", revisionId: revision.id };
+  if (isAnswer && report?.target_phase === "failed") {
+    return {
+      kind: "failRollout",
+      revisionId: revision.id,
+      message: describeCause(report.cause) ?? "The replicas failed.",
+    };
+  }
+  const lookAt = new Date(now.getTime() + listenerLookMs);
+  if (state.listener === "awaited") {
+    const leftMs = (revision.deadlineAt ?? lookAt).getTime() - now.getTime();
+    if (leftMs < deployTimeoutMs / 2) return { kind: "giveTime", revisionId: revision.id };
+    return { kind: "wait", until: lookAt, because: listenerIsAway };
+  }
+  if (isOverdue(revision, now)) {
+    const why = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
+    return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? why };
+  }
+  return {
+    kind: "wait",
+    until: soonest(revision.deadlineAt, lookAt),
+    because: "the listener is starting the replicas",
+  };
+}
+
+/** For a day nothing is given up for a data plane that cannot say how it looks there, or was told to change nothing. */
+const listenerIsGone =
+  "Nobody acts for this deployment: its listener has not been there for a day. Start it, then redeploy.";
+export const listenerIsAway = "the listener does not act: it is away, or is to change nothing";
+
+/** Nothing in progress: the data plane should run the active revision and nothing else. */
+function planSettled(state: DeploymentState): Step {
+  const { assignment, activeRevisionId } = state;
+  if (assignment === null) return { kind: "none" };
+  const isSettled =
+    assignment.op === "apply" &&
+    assignment.isCurrent &&
+    assignment.targetRevisionId === activeRevisionId &&
+    assignment.servingRevisionId === activeRevisionId;
+  return isSettled ? { kind: "none" } : { kind: "settleAssignment", revisionId: activeRevisionId };
+}
+
+/** What happened, and the log lines that say why: a user should not have to go and look for them. */
+function describeCause(cause: Cause | null): string | null {
+  if (cause === null) return null;
+  return cause.last_lines.length === 0 ? cause.message : `${cause.message}\n${cause.last_lines.join("\n")}`;
+}
+
+const isOverdue = (revision: RevisionFacts, now: Date) => revision.deadlineAt !== null && revision.deadlineAt <= now;
+const overdue = (what: string) => `Gave up waiting for ${what}: the deadline of this step has passed.`;
+const soonest = (a: Date | null, b: Date) => (a !== null && a < b ? a : b);
+
+function move(revision: RevisionFacts, to: RevisionStatus, because: string, message: string | null = null): Step {
+  return { kind: "move", revisionId: revision.id, from: revision.status, to, because, message };
+}

@@ -1,0 +1,81 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Artifact } from "../../contract/listeners/assignment.ts";
+import { joined } from "../engine/batched.ts";
+import type { Db, Trx } from "../engine/database.ts";
+
+export interface ArtifactRow {
+  id: string;
+  key: string;
+  manifest: Artifact;
+}
+
+/** Remembers an artifact under its key; one that is there already keeps its id, and its row when it says the same. */
+export function saveArtifact(db: Db | Trx, tenantId: string, key: string, manifest: Artifact): Promise<string> {
+  return saveArtifacts(db, { tenant_id: tenantId, key, manifest });
+}
+
+/** `last_used_at` is exact to this: thousands of deployments of one image shall not wait for each other at its row. */
+const lastUsedExactTo = sql.lit("1 hour");
+
+const saveArtifacts = joined(async (db, made: { tenant_id: string; key: string; manifest: Artifact }[]) => {
+  const wanted = made.map((one) => ({ id: randomUUID(), ...one }));
+  const { rows } = await sql<{ id: string; tenant_id: string; key: string }>`
+    with wanted as (
+      select distinct on (tenant_id, key) * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
+        as w (id uuid, tenant_id uuid, key text, manifest jsonb) order by tenant_id, key
+    ), known as (
+      select a.id, a.tenant_id, a.key from wanted w join artifacts a on a.tenant_id = w.tenant_id and a.key = w.key
+       where a.manifest = w.manifest and a.last_used_at > now() - ${lastUsedExactTo}::interval
+    ), saved as (
+      insert into artifacts (id, tenant_id, key, manifest)
+      select id, tenant_id, key, manifest from wanted w
+       where not exists (select from known k where k.tenant_id = w.tenant_id and k.key = w.key)
+      on conflict (tenant_id, key) do update set last_used_at = now(), manifest = excluded.manifest
+      returning id, tenant_id, key
+    )
+    select id, tenant_id, key from known union all select id, tenant_id, key from saved`.execute(db.kysely);
+  return made.map(({ tenant_id, key }) => {
+    return (rows.find((row) => row.tenant_id === tenant_id && row.key === key) as { id: string }).id;
+  });
+});
+
+export async function findArtifactByKey(db: Db | Trx, tenantId: string, key: string): Promise<ArtifactRow | undefined> {
+  const { rows } = await sql<ArtifactRow>`
+    select id, key, manifest from artifacts where tenant_id = ${tenantId} and key = ${key}`.execute(db.kysely);
+  return rows[0];
+}
+
+export async function findArtifact(db: Db | Trx, id: string): Promise<ArtifactRow | undefined> {
+  const { rows } = await sql<ArtifactRow>`select id, key, manifest from artifacts where id = ${id}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** Those of these digests that an artifact has. */
+export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<string>> {
+  const { rows } = await sql<{ digest: string }>`
+    select distinct manifest ->> 'digest' as digest from artifacts
+     where manifest ->> 'digest' = any(${digests}::text[])`.execute(db.kysely);
+  return new Set(rows.map(({ digest }) => digest));
+}
+
+/**
+ * Forgets the artifacts that only this deployment stands on, and says which they were, so that their files can go.
+ * Called while the deployment is in AWAITING_FINAL_DELETE: no new revision can appear.
+ */
+export async function dropArtifactsOf(db: Db | Trx, deploymentId: string): Promise<ArtifactRow[]> {
+  const { rows } = await sql<ArtifactRow>`
+    with mine as (select distinct artifact_id as id from revisions where deployment_id = ${deploymentId} and artifact_id is not null),
+    doomed as (
+      select m.id from mine m
+       where not exists (select 1 from revisions r where r.artifact_id = m.id and r.deployment_id <> ${deploymentId})
+    ), freed as (
+      update revisions set artifact_id = null where deployment_id = ${deploymentId} and artifact_id in (select id from doomed)
+      returning artifact_id
+    )
+    select a.id, a.key, a.manifest from artifacts a join doomed d on d.id = a.id`.execute(db.kysely);
+  if (rows.length > 0) {
+    await sql`delete from artifacts where id = any(${rows.map((row) => row.id)}::uuid[])`.execute(db.kysely);
+  }
+  return rows;
+}

@@ -1,0 +1,150 @@
+import { sql } from "kysely";
+import { soundText } from "../../domain/sanitize-text.ts";
+import type { Db } from "../engine/database.ts";
+import { madeDue } from "../queue/enqueue.ts";
+import { countedBuild } from "../tenants/quotas.ts";
+
+/** What a build left in the row; the failure text becomes `status_message`. */
+export interface StoredBuildResult {
+  failure: string | null;
+  /** Manifest of the artifact, when it succeeded. */
+  artifact: unknown;
+}
+
+export interface LeftBuild {
+  pid: number | null;
+  pidStarted: string | null;
+}
+
+/**
+ * Claims the build of a revision and moves the revision to BUILDING in one statement. Taken over only when the server
+ * that had it missed its heartbeat, and never when it has ended since: what it made would be thrown away.
+ * @returns the process an earlier owner may have left, or undefined when someone else has the build.
+ */
+export async function claimBuild(
+  db: Db,
+  revision: { id: string; deploymentId: string },
+  claim: { owner: string; leaseMs: number; deadlineAt: Date },
+): Promise<LeftBuild | undefined> {
+  const { rows } = await sql<LeftBuild>`
+    with moved as (
+      update revisions set status = 'BUILDING', status_since = now(), deadline_at = ${claim.deadlineAt}, updated_at = now()
+       where id = ${revision.id} and status = 'AWAITING_BUILD' returning id, deployment_id, tenant_id
+    ), wanted as (
+      select id from moved
+      union select id from revisions where id = ${revision.id} and status = 'BUILDING'
+    ), before as (
+      select revision_id, pid, pid_started, status, started_at, lease_until from builds
+       where revision_id = ${revision.id} for update
+    ), claimed as (
+      insert into builds (revision_id, deployment_id, status, owner, lease_until)
+      select id, ${revision.deploymentId}, 'running', ${claim.owner}, now() + ${claim.leaseMs} * interval '1 millisecond' from wanted
+       where (select count(*) from before) >= 0 -- read first: a row that this statement has changed is not seen any more
+      on conflict (revision_id) do update
+         set owner = excluded.owner, lease_until = excluded.lease_until, status = 'running', pid = null, pid_started = null,
+             result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1
+       where builds.status = 'cancelled' or (builds.status = 'running' and builds.lease_until < now())
+      returning revision_id
+    ), again as ( -- it begins from nothing: so does its time
+      update revisions set deadline_at = ${claim.deadlineAt} from claimed c where id = c.revision_id and status = 'BUILDING'
+    ), abandoned as (
+      select r.tenant_id, b.started_at, least(b.lease_until, now()) as ended_at
+        from claimed c join before b on b.revision_id = c.revision_id join revisions r on r.id = c.revision_id
+       where b.status = 'running'
+    ), usage as (${countedBuild("abandoned")}
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, id, 'revision.status',
+             '{"from":"AWAITING_BUILD","to":"BUILDING","because":"a build slot is free"}'::jsonb from moved
+    ), ${madeDue("moved")}
+    select b.pid, b.pid_started as "pidStarted" from claimed c left join before b on b.revision_id = c.revision_id`.execute(
+    db.kysely,
+  );
+  if (rows.length === 0) return undefined;
+  db.reached("build claimed");
+  db.changes.wakeWatchers();
+  return rows[0];
+}
+
+/** Writes down which process works on it, so that a later server can end what this one left. */
+export async function recordBuildProcess(
+  db: Db,
+  revisionId: string,
+  worker: { owner: string; pid: number; pidStarted: string },
+): Promise<void> {
+  await sql`update builds set pid = ${worker.pid}, pid_started = ${worker.pidStarted}
+             where revision_id = ${revisionId} and owner = ${worker.owner}`.execute(db.kysely);
+  db.reached("build process recorded");
+}
+
+/**
+ * Those that nobody wants any more are renewed as well: until they have ended, nobody else has to look after them.
+ * @returns the builds that this owner must stop: someone took them over, or their revision is not being built any more.
+ */
+export async function renewBuilds(db: Db, owner: string, revisionIds: string[], leaseMs: number): Promise<string[]> {
+  const { rows } = await sql<{ revision_id: string; is_wanted: boolean }>`
+    update builds b set lease_until = now() + ${leaseMs} * interval '1 millisecond' from revisions r
+     where b.revision_id = any(${revisionIds}::uuid[]) and b.owner = ${owner} and b.status = 'running'
+       and r.id = b.revision_id
+    returning b.revision_id, r.status = 'BUILDING' as is_wanted`.execute(db.kysely);
+  const wanted = new Set(rows.flatMap((row) => (row.is_wanted ? [row.revision_id] : [])));
+  return revisionIds.filter((id) => !wanted.has(id));
+}
+
+/** Ends a build; only its owner can, and only once. */
+export async function finishBuild(
+  db: Db,
+  revisionId: string,
+  end: { owner: string; status: "succeeded" | "failed" | "cancelled"; result: StoredBuildResult | null },
+): Promise<boolean> {
+  const { result } = end;
+  // A failure quotes what a command printed last, cut to some length.
+  const stored = result && { ...result, failure: result.failure && soundText(result.failure) };
+  const { rows } = await sql`
+    with finished as (
+      update builds set status = ${end.status}, result = ${stored && JSON.stringify(stored)}::jsonb,
+             finished_at = now(), pid = null, pid_started = null
+       where revision_id = ${revisionId} and owner = ${end.owner} and status = 'running'
+      returning revision_id, deployment_id, started_at
+    ), known as (
+      select f.deployment_id, r.tenant_id, f.started_at, now() as ended_at
+        from finished f join revisions r on r.id = f.revision_id
+    ), usage as (${countedBuild("known")}
+    ), ${madeDue("known")}
+    select deployment_id from known`.execute(db.kysely);
+  if (rows.length === 0) return false;
+  db.reached(end.status === "cancelled" ? "build cancelled" : "build finished");
+  db.changes.wake();
+  return true;
+}
+
+/** Takes over an abandoned build in order to end it; the time that nobody worked on it does not count. @returns its left process, or undefined when its owner lives. */
+export async function takeAbandonedBuild(
+  db: Db,
+  revisionId: string,
+  claim: { owner: string; leaseMs: number },
+): Promise<LeftBuild | undefined> {
+  const { rows } = await sql<LeftBuild>`
+    update builds set owner = ${claim.owner}, lease_until = now() + ${claim.leaseMs} * interval '1 millisecond',
+           started_at = started_at + (now() - lease_until)
+     where revision_id = ${revisionId} and status = 'running' and lease_until < now()
+    returning pid, pid_started as "pidStarted"`.execute(db.kysely);
+  return rows[0];
+}
+
+/** Lets a clean stop hand its builds over at once instead of after the lease. */
+export async function releaseBuilds(db: Db, owner: string): Promise<void> {
+  await sql`
+    with released as (
+      update builds set lease_until = now() - interval '1 second', pid = null, pid_started = null, attempts = attempts - 1
+       where owner = ${owner} and status = 'running' returning deployment_id
+    ), ${madeDue("released")}
+    select 1`.execute(db.kysely);
+}
+
+/** Builds that someone works on: their work directories must stay. */
+export async function findLiveBuilds(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ revision_id: string }>`
+    select revision_id from builds where status = 'running' and lease_until > now()`.execute(db.kysely);
+  return rows.map((row) => row.revision_id);
+}

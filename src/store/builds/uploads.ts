@@ -1,0 +1,79 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "../engine/database.ts";
+
+export interface UploadRow {
+  id: string;
+  tenant_id: string;
+  deployment_id: string;
+  object_path: string;
+  sha256: string | null;
+  size_bytes: number | null;
+  expires_at: Date;
+  finished_at: Date | null;
+}
+
+/** Reserves a place for one tarball of one deployment. `object_path` is opaque to clients and relative to the uploads directory. */
+export async function beginUpload(
+  db: Db,
+  deployment: { id: string; tenantId: string },
+  expiresAt: Date,
+): Promise<UploadRow> {
+  const id = randomUUID();
+  const { rows } = await sql<UploadRow>`
+    insert into uploads (id, tenant_id, deployment_id, object_path, expires_at)
+    values (${id}, ${deployment.tenantId}, ${deployment.id}, ${`uploads/${deployment.id}/${id}.tar.gz`}, ${expiresAt})
+    returning id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at`.execute(
+    db.kysely,
+  );
+  db.reached("upload begun");
+  return rows[0] as UploadRow;
+}
+
+/** undefined also once its deployment is being deleted. */
+export async function findUpload(db: Db, id: string): Promise<UploadRow | undefined> {
+  const { rows } = await sql<UploadRow>`
+    select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads u
+     where id = ${id} and ${isWanted}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** Nobody removes what comes for a deployment after its files were removed. */
+const isWanted = sql<boolean>`exists (
+  select 1 from deployments d
+   where d.id = u.deployment_id and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE'))`;
+
+/**
+ * After the file is durable under its final name. Repeating an upload replaces it until a revision was made of it.
+ * @returns false when its deployment was deleted meanwhile: then nobody else removes the file.
+ */
+export async function finishUpload(db: Db, id: string, file: { sha256: string; sizeBytes: number }): Promise<boolean> {
+  const { rows } = await sql`
+    update uploads u set sha256 = ${file.sha256}, size_bytes = ${file.sizeBytes}, finished_at = now()
+     where id = ${id} and ${isWanted} returning id`.execute(db.kysely);
+  db.reached("upload finished");
+  return rows.length > 0;
+}
+
+/** Finished uploads of one deployment, by the path a PATCH names. */
+export async function findFinishedUpload(
+  db: Db,
+  deploymentId: string,
+  objectPath: string,
+): Promise<UploadRow | undefined> {
+  const { rows } = await sql<UploadRow>`
+    select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads
+     where deployment_id = ${deploymentId} and object_path = ${objectPath} and finished_at is not null`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/** Was a revision made of it? Then its content is settled. */
+export async function isUploadUsed(db: Db, upload: { deployment_id: string; object_path: string }): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from revisions
+     where deployment_id = ${upload.deployment_id}
+       and source_revision_config ->> 'source_tarball_path' = ${upload.object_path} limit 1`.execute(db.kysely);
+  return rows.length > 0;
+}

@@ -1,0 +1,51 @@
+import { sql } from "kysely";
+import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import type { CommitState } from "../../domain/commit-report.ts";
+import type { Db, Trx } from "../engine/database.ts";
+
+/** Has the host told of this revision, from the next pass on. */
+export async function beginReport(db: Db | Trx, revision: { id: string; deploymentId: string }): Promise<void> {
+  await sql`
+    insert into commit_reports (revision_id, deployment_id) values (${revision.id}, ${revision.deploymentId})
+    on conflict (revision_id) do nothing`.execute(db.kysely);
+}
+
+export interface CommitReport {
+  revision_id: string;
+  status: RevisionStatus;
+  status_message: string | null;
+  commit_sha: string;
+  reported: CommitState | null;
+  external_id: string | null;
+  attempts: number;
+}
+
+/** Reports of a deployment that are not at their end, oldest first. */
+export async function openReports(db: Db, deploymentId: string): Promise<CommitReport[]> {
+  const { rows } = await sql<CommitReport>`
+    select c.revision_id, r.status, r.status_message, r.source_revision_config ->> 'repo_commit_sha' as commit_sha,
+           c.reported, c.external_id, c.attempts
+      from commit_reports c join revisions r on r.id = c.revision_id
+     where c.deployment_id = ${deploymentId} and not c.is_settled order by r.seq`.execute(db.kysely);
+  return rows;
+}
+
+/** Writes down what the host was told; null: it was told nothing, and will not be. */
+export async function settleReport(
+  db: Db,
+  revisionId: string,
+  told: { state: CommitState | null; externalId: string | null; isSettled: boolean },
+): Promise<void> {
+  await sql`
+    update commit_reports
+       set reported = coalesce(${told.state}, reported), external_id = coalesce(${told.externalId}, external_id),
+           is_settled = ${told.isSettled}, attempts = 0, retry_at = null
+     where revision_id = ${revisionId}`.execute(db.kysely);
+}
+
+/** The host did not take it; it is told again then, or never. */
+export async function failReport(db: Db, revisionId: string, { retryAt }: { retryAt: Date | null }): Promise<void> {
+  await sql`
+    update commit_reports set attempts = attempts + 1, retry_at = ${retryAt}, is_settled = ${retryAt === null}
+     where revision_id = ${revisionId}`.execute(db.kysely);
+}

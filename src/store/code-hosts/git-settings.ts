@@ -1,0 +1,49 @@
+import { isDeepStrictEqual } from "node:util";
+import { sql } from "kysely";
+import type { GitSettings as Shown } from "../../contract/integrations/git-settings.ts";
+import { changesBetween } from "../../domain/audit.ts";
+import type { Db, Trx } from "../engine/database.ts";
+import { madeDue } from "../queue/enqueue.ts";
+import { auditedDeployment } from "../tenants/audit.ts";
+
+export type GitSettings = Omit<Shown, "followed">;
+
+/** What nobody has changed. */
+export const noGitSettings: GitSettings = { include_paths: null, exclude_paths: null, preview: null };
+
+export async function findGitSettings(db: Db | Trx, deploymentId: string): Promise<GitSettings | undefined> {
+  const { rows } = await sql<GitSettings>`
+    select include_paths, exclude_paths, preview from git_settings where deployment_id = ${deploymentId}`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/** Changes what is given; the same again writes nothing. The deployment is the workspace's: its caller has seen to it. */
+export async function changeGitSettings(
+  db: Db,
+  { id, tenantId, actor }: { id: string; tenantId: string; actor: string },
+  change: Partial<GitSettings>,
+): Promise<GitSettings> {
+  const settings = await db.transaction(async (trx) => {
+    await sql`select 1 from deployments where id = ${id} for no key update`.execute(trx.kysely);
+    const before = (await findGitSettings(trx, id)) ?? noGitSettings;
+    const after = { ...before, ...change };
+    if (isDeepStrictEqual(before, after)) return before;
+    const note = { actor, action: "deployment.git_settings", changes: changesBetween({ ...before }, { ...after }) };
+    await sql`
+      with settings as (
+        insert into git_settings (deployment_id, tenant_id, include_paths, exclude_paths, preview)
+        values (${id}, ${tenantId}, ${after.include_paths}, ${after.exclude_paths}, ${after.preview && JSON.stringify(after.preview)})
+        on conflict (deployment_id) do update
+           set include_paths = excluded.include_paths, exclude_paths = excluded.exclude_paths, preview = excluded.preview,
+               updated_at = now()
+        returning deployment_id, tenant_id
+      ), audit as (${auditedDeployment("settings", note)}
+      ), ${madeDue("settings")}
+      select 1`.execute(trx.kysely);
+    return after;
+  });
+  db.changes.wake();
+  return settings;
+}

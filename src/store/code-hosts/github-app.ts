@@ -1,0 +1,138 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "../engine/database.ts";
+import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import { audited } from "../tenants/audit.ts";
+
+/** The App that was made from this server's manifest, as far as it is shown. */
+export interface GithubAppRow {
+  id: string;
+  app_id: string;
+  name: string;
+  url: string;
+  page_url: string;
+  has_webhook: boolean;
+  created_at: Date;
+}
+
+export interface GithubAppSecrets {
+  /** PEM. */
+  privateKey: string;
+  webhookSecret: string | null;
+  client: { id: string; secret: string };
+}
+
+export const sealedGithubApp: SealedPlace = {
+  ...{ table: "github_app", id: "id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["id"],
+  boundTo: (row) => boundTo(String(row["id"])),
+};
+
+/** undefined: none was made. `open` gives what is sealed. */
+export async function findGithubApp(
+  db: Db,
+  sealer: Sealer,
+): Promise<(GithubAppRow & { open(): GithubAppSecrets }) | undefined> {
+  const { rows } = await sql<GithubAppRow & { data_key_id: string; sealed: Buffer }>`
+    select id, app_id, name, url, page_url, has_webhook, created_at, data_key_id, sealed from github_app`.execute(
+    db.kysely,
+  );
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { data_key_id: keyId, sealed, ...shown } = row;
+  return { ...shown, open: () => JSON.parse(sealer.open({ keyId, sealed }, boundTo(row.id)).toString()) };
+}
+
+/** Keeps an App that GitHub has made. @returns false: there is one already, of somebody who was faster. */
+export async function createGithubApp(
+  db: Db,
+  sealer: Sealer,
+  owner: { organizationId: string; actor: string },
+  made: Pick<GithubAppRow, "app_id" | "name" | "url" | "page_url"> & { secrets: GithubAppSecrets },
+): Promise<boolean> {
+  const { secrets, app_id, name, url, page_url } = made;
+  const id = randomUUID();
+  const { keyId, sealed } = sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(id));
+  const note = { actor: owner.actor, action: "github_app.create", details: { app_id, url } };
+  return db.transaction(async (trx) => {
+    const { numAffectedRows } = await sql`
+      insert into github_app (id, app_id, name, url, page_url, has_webhook, data_key_id, sealed, actor)
+      values (${id}, ${app_id}, ${name}, ${url}, ${page_url}, ${secrets.webhookSecret !== null}, ${keyId}, ${sealed},
+        ${owner.actor})
+      on conflict (is_only) do nothing`.execute(trx.kysely);
+    if (numAffectedRows === 0n) return false;
+    await audited({ organizationId: owner.organizationId, workspaceId: null, id, name }, note).execute(trx.kysely);
+    return true;
+  });
+}
+
+/** @returns whether there was one. */
+export async function deleteGithubApp(db: Db, owner: { organizationId: string; actor: string }): Promise<boolean> {
+  return db.transaction(async (trx) => {
+    const { rows } = await sql<GithubAppRow>`delete from github_app returning id, name, app_id, url`.execute(
+      trx.kysely,
+    );
+    const [row] = rows;
+    if (row === undefined) return false;
+    const { id, name, app_id, url } = row;
+    const note = { actor: owner.actor, action: "github_app.delete", details: { app_id, url } };
+    await audited({ organizationId: owner.organizationId, workspaceId: null, id, name }, note).execute(trx.kysely);
+    return true;
+  });
+}
+
+/** What was wished for an App, and who wished it. */
+export interface GithubAppLink {
+  organizationId: string;
+  actor: string;
+  url: string;
+  /** Organization at GitHub that is to own it; null: whoever opens the link. */
+  account: string | null;
+  name: string;
+  isPublic: boolean;
+}
+
+/** GitHub's code for an App that was made is good for as long. */
+const linkLifeMs = 3_600_000;
+
+/** @returns the state, which only its digest is kept of. */
+export async function createGithubAppLink(
+  db: Db,
+  { keyId, ...link }: GithubAppLink & { keyId: string },
+): Promise<{ state: string; expiresAt: Date }> {
+  const state = randomBytes(32).toString("base64url");
+  const expiresAt = new Date(db.now().getTime() + linkLifeMs);
+  await sql`
+    with old as (delete from github_app_links where expires_at < now())
+    insert into github_app_links (state_digest, key_id, organization_id, actor, url, account, name, is_public, expires_at)
+    values (${digestOf(state)}, ${keyId}, ${link.organizationId}, ${link.actor}, ${link.url}, ${link.account},
+      ${link.name}, ${link.isPublic}, ${expiresAt})`.execute(db.kysely);
+  return { state, expiresAt };
+}
+
+/** undefined: it is not known, used or expired, or the key of whoever made it is not good any more. */
+export async function findGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
+  const { rows } = await sql<GithubAppLink>`
+    select ${linkColumns} from github_app_links l join api_keys k on k.id = l.key_id
+     where ${isGood(state)}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** The same, once. */
+export async function takeGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
+  const { rows } = await sql<GithubAppLink>`
+    delete from github_app_links l using api_keys k where k.id = l.key_id and ${isGood(state)}
+    returning ${linkColumns}`.execute(db.kysely);
+  return rows[0];
+}
+
+const linkColumns = sql.raw(
+  `l.organization_id as "organizationId", l.actor, l.url, l.account, l.name, l.is_public as "isPublic"`,
+);
+
+const isGood = (state: string) => sql`
+  l.state_digest = ${digestOf(state)} and l.expires_at > now()
+  and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`;
+
+const digestOf = (state: string) => createHash("sha256").update(state).digest();
+const boundTo = (id: string) => `github-app/${id}`;

@@ -1,0 +1,45 @@
+import { createHash, randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "../engine/database.ts";
+import type { Owner } from "./integrations.ts";
+
+/** Time to log in at the host, and to ask an owner of the organization. */
+const linkLifeMs = 3_600_000;
+
+/** What a state looks like, so that it is told from one of the OAuth service. */
+const prefix = "install.";
+
+/** Marks the way to the host's page and back. @returns the state, which only its digest is kept of. */
+export async function createInstallationLink(db: Db, owner: Owner, returnTo: string | null): Promise<string> {
+  const state = prefix + randomBytes(32).toString("base64url");
+  await sql`
+    with old as (delete from installation_links where expires_at < now())
+    insert into installation_links (state_digest, tenant_id, organization_id, actor, return_to, expires_at)
+    values (${digestOf(state)}, ${owner.tenantId}, ${owner.organizationId}, ${owner.actor}, ${returnTo},
+      now() + ${linkLifeMs} * interval '1 millisecond')`.execute(db.kysely);
+  return state;
+}
+
+export const isInstallationState = (state: string) => state.startsWith(prefix);
+
+export interface TakenLink extends Owner {
+  returnTo: string | null;
+  createdAt: Date;
+}
+
+/** Who made the link, once; undefined: it is not known, used or expired, or its maker is no admin there any more. */
+export async function takeInstallationLink(db: Db, state: string): Promise<TakenLink | undefined> {
+  const { rows } = await sql<TakenLink>`
+    delete from installation_links l where l.state_digest = ${digestOf(state)} and l.expires_at > now() and ${isByAdmin}
+    returning tenant_id as "tenantId", organization_id as "organizationId", actor, return_to as "returnTo",
+              created_at as "createdAt"`.execute(db.kysely);
+  return rows[0];
+}
+
+/** A key's role stays, a member's may change. */
+const isByAdmin = sql`(
+  exists (select 1 from api_keys k where 'key:' || k.id::text = l.actor and k.revoked_at is null
+             and (k.expires_at is null or k.expires_at > now()))
+  or exists (select 1 from members m where 'member:' || m.id::text = l.actor and m.role = 'admin'))`;
+
+const digestOf = (state: string) => createHash("sha256").update(state).digest();

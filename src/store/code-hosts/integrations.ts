@@ -1,0 +1,202 @@
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import { type RawBuilder, sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import type { CodeHost } from "../../contract/integrations/integration.ts";
+import { integrationsMax } from "../../domain/limits.ts";
+import type { Db, Trx } from "../engine/database.ts";
+import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import { type AuditNote, audited } from "../tenants/audit.ts";
+
+export interface IntegrationRow {
+  id: string;
+  tenant_id: string;
+  host: CodeHost;
+  name: string;
+  installation_id: number | null;
+  url: string;
+  username: string | null;
+  has_token: boolean;
+  has_ssh_key: boolean;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** What is sealed of an integration. */
+export interface IntegrationSecrets {
+  token: string | null;
+  sshKey: string | null;
+  sshKnownHosts: string | null;
+  /** What the host signs its webhooks with; of the GitHub App it is the App's own. */
+  webhookSecret: string;
+}
+
+/** Who asks, for the rows they may see and for the audit log. */
+export interface Owner {
+  organizationId: string;
+  tenantId: string;
+  actor: string;
+}
+
+export const sealedIntegrations: SealedPlace = {
+  ...{ table: "integrations", id: "id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["id", "tenant_id"],
+  boundTo: (row) => boundTo(row as unknown as IntegrationRow),
+};
+
+const columns = sql.raw(
+  "i.id, i.tenant_id, i.host, i.name, i.installation_id, i.url, i.username, i.has_token, i.has_ssh_key, i.created_at, i.updated_at",
+);
+
+/** Oldest first. @param page.isApp of the GitHub App only. */
+export async function listIntegrations(
+  db: Db,
+  tenantId: string,
+  page: { limit: number; offset: number; isApp: boolean },
+): Promise<IntegrationRow[]> {
+  const { rows } = await sql<IntegrationRow>`
+    select ${columns} from integrations i
+     where i.tenant_id = ${tenantId} and (not ${page.isApp} or i.installation_id is not null)
+     order by i.created_at, i.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+/** @throws ApiError 404, for another workspace's as for an unknown one. */
+export async function readIntegration(db: Db | Trx, tenantId: string, id: string): Promise<IntegrationRow> {
+  const { rows } = await sql<IntegrationRow>`
+    select ${columns} from integrations i where i.id = ${id} and i.tenant_id = ${tenantId}`.execute(db.kysely);
+  return found(rows[0], id);
+}
+
+/** With what is sealed of it. `tenantId` null: whosever it is. undefined: there is none. */
+export async function openIntegration(
+  db: Db | Trx,
+  sealer: Sealer,
+  { tenantId, id }: { tenantId: string | null; id: string },
+): Promise<{ row: IntegrationRow; secrets: IntegrationSecrets } | undefined> {
+  const { rows } = await sql<IntegrationRow & { data_key_id: string; sealed: Buffer }>`
+    select ${columns}, i.data_key_id, i.sealed from integrations i
+     where i.id = ${id} and (${tenantId}::uuid is null or i.tenant_id = ${tenantId})`.execute(db.kysely);
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { data_key_id: keyId, sealed, ...integration } = row;
+  return { row: integration, secrets: JSON.parse(sealer.open({ keyId, sealed }, boundTo(row)).toString()) };
+}
+
+export type NewIntegration = Pick<IntegrationRow, "host" | "name" | "installation_id" | "url" | "username">;
+
+/**
+ * Writes an integration. An installation that the workspace has already is given back as it is.
+ * @throws ApiError 400 `tooManyIntegrations`.
+ */
+export async function createIntegration(
+  db: Db,
+  sealer: Sealer,
+  owner: Owner,
+  made: NewIntegration & { secrets: IntegrationSecrets },
+): Promise<IntegrationRow> {
+  const { secrets, ...settings } = made;
+  const row = { id: randomUUID(), tenant_id: owner.tenantId };
+  const { keyId, sealed } = sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(row));
+  return db.transaction(async (trx) => {
+    const id = await checkRoom(trx, owner.tenantId, settings.installation_id);
+    if (id !== null) return readIntegration(trx, owner.tenantId, id);
+    await sql`
+      with integration as (
+        insert into integrations (id, tenant_id, host, name, installation_id, url, username, has_token, has_ssh_key,
+          data_key_id, sealed)
+        values (${row.id}, ${row.tenant_id}, ${settings.host}, ${settings.name}, ${settings.installation_id},
+          ${settings.url}, ${settings.username}, ${secrets.token !== null}, ${secrets.sshKey !== null}, ${keyId}, ${sealed})
+      ) ${auditedIntegration(owner, { ...row, name: settings.name }, { action: "integration.create" })}`.execute(
+      trx.kysely,
+    );
+    return readIntegration(trx, owner.tenantId, row.id);
+  });
+}
+
+/** Changes name and secrets; absent ones stay. @throws ApiError 404. */
+export async function changeIntegration(
+  db: Db,
+  sealer: Sealer,
+  owner: Owner,
+  change: { id: string; name?: string; username?: string; secrets: Partial<IntegrationSecrets>; action: string },
+): Promise<IntegrationRow> {
+  return db.transaction(async (trx) => {
+    const { tenantId } = owner;
+    const { id } = change;
+    await sql`select 1 from integrations where id = ${id} and tenant_id = ${tenantId} for update`.execute(trx.kysely);
+    const open = await openIntegration(trx, sealer, { tenantId, id });
+    if (open === undefined) throw errors.integrationNotFound(id);
+    const secrets = { ...open.secrets, ...change.secrets };
+    const name = change.name ?? open.row.name;
+    const username = change.username ?? open.row.username;
+    const isSame = name === open.row.name && username === open.row.username;
+    if (isSame && isDeepStrictEqual(secrets, open.secrets)) return open.row;
+    const { keyId, sealed } = sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(open.row));
+    const replaced = Object.keys(change.secrets);
+    const details = { ...(name !== open.row.name && { name }), ...(replaced.length > 0 && { replaced }) };
+    await sql`
+      with integration as (
+        update integrations set name = ${name}, username = ${username},
+               has_token = ${secrets.token !== null}, has_ssh_key = ${secrets.sshKey !== null},
+               data_key_id = ${keyId}, sealed = ${sealed}, updated_at = now()
+         where id = ${id}
+      ) ${auditedIntegration(owner, open.row, { action: change.action, details })}`.execute(trx.kysely);
+    return readIntegration(trx, tenantId, id);
+  });
+}
+
+/** @throws ApiError 404; 409 while deployments use it. */
+export async function deleteIntegration(db: Db, owner: Owner, id: string): Promise<void> {
+  await db.transaction(async (trx) => {
+    const row = await readIntegration(trx, owner.tenantId, id);
+    const { rows } = await sql<{ count: number }>`
+      select count(*) as count from deployments
+       where tenant_id = ${owner.tenantId} and source_config ->> 'integration_id' = ${id}
+         and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(trx.kysely);
+    const users = rows[0]?.count ?? 0;
+    if (users > 0) throw errors.integrationInUse(users);
+    await sql`
+      with integration as (delete from integrations where id = ${id})
+      ${auditedIntegration(owner, row, { action: "integration.delete" })}`.execute(trx.kysely);
+  });
+}
+
+/** Whether any workspace uses this installation. */
+export async function isInstallationTaken(db: Db, installationId: number): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from integrations where installation_id = ${installationId} limit 1`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+export const noSecrets: IntegrationSecrets = { token: null, sshKey: null, sshKnownHosts: null, webhookSecret: "" };
+
+function found<Row>(row: Row | undefined, id: string): Row {
+  if (row === undefined) throw errors.integrationNotFound(id);
+  return row;
+}
+
+/**
+ * The workspace's row is held, so that of two at a time the second one counts the first.
+ * @returns the integration that has the installation already.
+ */
+async function checkRoom(trx: Trx, tenantId: string, installationId: number | null): Promise<string | null> {
+  await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
+  const { rows } = await sql<{ count: number; id: string | null }>`
+    select count(*) as count, max(id::text) filter (where installation_id = ${installationId}) as id
+      from integrations where tenant_id = ${tenantId}`.execute(trx.kysely);
+  const { count = 0, id = null } = rows[0] ?? {};
+  if (id === null && count >= integrationsMax) throw errors.tooManyIntegrations(integrationsMax);
+  return id;
+}
+
+const boundTo = (row: { id: string; tenant_id: string }) => `integration/${row.tenant_id}/${row.id}`;
+
+function auditedIntegration(
+  owner: Owner,
+  { id, name }: { id: string; name: string },
+  note: Omit<AuditNote, "actor">,
+): RawBuilder<unknown> {
+  const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id, name };
+  return audited(subject, { ...note, actor: owner.actor });
+}

@@ -1,0 +1,55 @@
+import { createHash, randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import type { PickerSession } from "../../contract/integrations/integration.ts";
+import type { Db } from "../engine/database.ts";
+import type { TakenLink } from "./installation-links.ts";
+
+/** Time to look at the list and think. */
+const sessionLifeMs = 3_600_000;
+
+/** Offers installations to whoever made the link. @returns the session's id, which only its digest is kept of. */
+export async function createPickerSession(
+  db: Db,
+  { tenantId, organizationId, returnTo }: TakenLink,
+  usable: readonly { id: number; account: string; accountType: "User" | "Organization" }[],
+): Promise<string> {
+  // Typed after a command, it must not look like an option.
+  const id = randomBytes(32).toString("base64url").replace(/^-/, "A");
+  const installs = usable.map((one) => ({
+    installation_id: one.id,
+    account_login: one.account,
+    account_type: one.accountType,
+  }));
+  await sql`
+    with old as (delete from picker_sessions where expires_at < now())
+    insert into picker_sessions (id_digest, tenant_id, organization_id, installs, return_to, expires_at)
+    values (${digestOf(id)}, ${tenantId}, ${organizationId}, ${JSON.stringify(installs)}, ${returnTo},
+      now() + ${sessionLifeMs} * interval '1 millisecond')`.execute(db.kysely);
+  return id;
+}
+
+/** undefined: the workspace has no such session, or not any more. */
+export async function findPickerSession(db: Db, tenantId: string, id: string): Promise<PickerSession | undefined> {
+  const { rows } = await sql<PickerSession & { taken: number[] }>`
+    select s.installs, s.return_to, array(
+             select i.installation_id from integrations i join workspaces w on w.id = i.tenant_id
+              where w.organization_id = s.organization_id and i.installation_id is not null) as taken
+      from picker_sessions s where ${isGood(tenantId, id)}`.execute(db.kysely);
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const taken = new Set(row.taken.map(Number));
+  const installs = row.installs.map((one) => ({ ...one, already_in_org: taken.has(one.installation_id) }));
+  return { installs, return_to: row.return_to };
+}
+
+/** The choice is made. @returns false: it was made before. */
+export async function endPickerSession(db: Db, tenantId: string, id: string): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    delete from picker_sessions s where ${isGood(tenantId, id)}`.execute(db.kysely);
+  return numAffectedRows === 1n;
+}
+
+const isGood = (tenantId: string, id: string) =>
+  sql`s.id_digest = ${digestOf(id)} and s.tenant_id = ${tenantId} and s.expires_at > now()`;
+
+const digestOf = (id: string) => createHash("sha256").update(id).digest();

@@ -1,0 +1,111 @@
+import { sql } from "kysely";
+import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import type { KnownPreview } from "../../domain/preview-plan.ts";
+import type { Db, Trx } from "../engine/database.ts";
+
+/** Previews of a deployment, with their last commit or request; one that is being deleted has none any more. */
+export async function listPreviews(db: Db, parentId: string): Promise<KnownPreview[]> {
+  const { rows } = await sql<KnownPreview>`
+    select p.number, d.id as "deploymentId", p.head_sha as "headSha",
+           greatest(p.head_at, d.created_at, (select max(m.at) from metric_minutes m
+              where m.deployment_id = d.id and m.requests > 0)) as "activeAt"
+      from previews p left join deployments d
+        on d.id = p.deployment_id and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
+     where p.parent_id = ${parentId} order by p.number`.execute(db.kysely);
+  return rows;
+}
+
+/** Notes which commit a pull request's deployment was given. */
+export async function notePreview(
+  db: Db | Trx,
+  preview: { parentId: string; number: number; tenantId: string; deploymentId: string; headSha: string },
+): Promise<void> {
+  const { parentId, number, tenantId, deploymentId, headSha } = preview;
+  await sql`
+    insert into previews (parent_id, number, tenant_id, deployment_id, head_sha)
+    values (${parentId}, ${number}, ${tenantId}, ${deploymentId}, ${headSha})
+    on conflict (parent_id, number) do update
+       set deployment_id = excluded.deployment_id, head_sha = excluded.head_sha, head_at = now(), attempts = 0,
+           retry_at = null`.execute(db.kysely);
+}
+
+/** @param preview.isClosed forgotten; otherwise its last commit is remembered. */
+export async function dropPreview(
+  db: Db,
+  preview: { parentId: string; number: number; isClosed: boolean },
+): Promise<void> {
+  const { parentId, number, isClosed } = preview;
+  await (isClosed
+    ? sql`delete from previews where parent_id = ${parentId} and number = ${number}`
+    : sql`update previews set deployment_id = null where parent_id = ${parentId} and number = ${number}`
+  ).execute(db.kysely);
+}
+
+/** The deployment of a preview that was made, but not noted: by name, as only one of the parent can have it. */
+export async function findPreviewByName(db: Db, parentId: string, name: string): Promise<string | undefined> {
+  const { rows } = await sql<{ id: string }>`
+    select id from deployments where parent_deployment_id = ${parentId} and name = ${name}
+       and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(db.kysely);
+  return rows[0]?.id;
+}
+
+/**
+ * Previews of a deployment that is being deleted, but that are not: they were being made when the delete was asked for, which
+ * could not see them yet.
+ */
+export async function findLeftPreviews(
+  db: Db,
+  parentId: string,
+): Promise<{ id: string; deleteTracingProject: boolean }[]> {
+  const { rows } = await sql<{ id: string; deleteTracingProject: boolean }>`
+    select d.id, p.delete_tracing_project as "deleteTracingProject"
+      from deployments d join deployments p on p.id = d.parent_deployment_id
+     where d.parent_deployment_id = ${parentId} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(
+    db.kysely,
+  );
+  return rows;
+}
+
+export interface PreviewComment {
+  parentId: string;
+  number: number;
+  headSha: string;
+  commentId: number | null;
+  commented: string | null;
+  attempts: number;
+  latestStatus: RevisionStatus | null;
+  statusMessage: string | null;
+}
+
+/** What is needed to write the comment of a preview; by its own deployment. */
+export async function findPreviewComment(db: Db, deploymentId: string): Promise<PreviewComment | undefined> {
+  const { rows } = await sql<PreviewComment>`
+    select p.parent_id as "parentId", p.number, p.head_sha as "headSha", p.comment_id as "commentId", p.commented,
+           p.attempts, r.status as "latestStatus", r.status_message as "statusMessage"
+      from previews p join deployments d on d.id = p.deployment_id left join revisions r on r.id = d.latest_revision_id
+     where p.deployment_id = ${deploymentId}`.execute(db.kysely);
+  return rows[0];
+}
+
+export async function settleComment(
+  db: Db,
+  deploymentId: string,
+  told: { commented: string; commentId: number | null },
+): Promise<void> {
+  await sql`
+    update previews set commented = ${told.commented}, comment_id = coalesce(${told.commentId}, comment_id), attempts = 0,
+           retry_at = null
+     where deployment_id = ${deploymentId}`.execute(db.kysely);
+}
+
+/** The host did not take it. @param retryAt null: it is not tried again until there is something else to say. */
+export async function failComment(
+  db: Db,
+  deploymentId: string,
+  { retryAt, commented }: { retryAt: Date | null; commented: string },
+): Promise<void> {
+  await sql`
+    update previews set attempts = attempts + 1, retry_at = ${retryAt},
+           commented = case when ${retryAt}::timestamptz is null then ${commented} else commented end
+     where deployment_id = ${deploymentId}`.execute(db.kysely);
+}

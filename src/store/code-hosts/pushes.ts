@@ -1,0 +1,34 @@
+import { sql } from "kysely";
+import type { Db } from "../engine/database.ts";
+
+/**
+ * The commit that a ref meant when the newest revision of it was made, if that is so young and followed the ref already;
+ * undefined: none is.
+ */
+export async function findCommitOf(
+  db: Db,
+  asked: { deploymentId: string; ref: string; youngerThanMs: number },
+): Promise<string | undefined> {
+  const { rows } = await sql<{ commit: string }>`
+    select r.source_revision_config ->> 'repo_commit_sha' as commit from revisions r
+     where r.deployment_id = ${asked.deploymentId} and r.source = 'github' and r.redeploy_of is null
+       and r.source_revision_config ->> 'repo_ref' = ${asked.ref}
+       and (r.source_config ->> 'build_on_push')::boolean
+       and r.source_revision_config ->> 'repo_commit_sha' is not null
+       and r.created_at > now() - ${asked.youngerThanMs} * interval '1 millisecond'
+     order by r.seq desc limit 1`.execute(db.kysely);
+  return rows[0]?.commit;
+}
+
+/** Was a revision of this commit made since then, by whomever? What runs an older artifact again does not count. */
+export async function hasCommitSince(
+  db: Db,
+  asked: { deploymentId: string; commitSha: string; since: Date },
+): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from revisions r
+     where r.deployment_id = ${asked.deploymentId} and r.source = 'github' and r.redeploy_of is null
+       and r.source_revision_config ->> 'repo_commit_sha' = ${asked.commitSha}
+       and r.created_at >= ${asked.since} limit 1`.execute(db.kysely);
+  return rows.length > 0;
+}

@@ -1,0 +1,122 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
+import { joined } from "../engine/batched.ts";
+import type { Db, Trx } from "../engine/database.ts";
+
+/** An assignment without what the store numbers. */
+export interface NewAssignment {
+  deployment_id: string;
+  tenant_id: string;
+  listener_id: string;
+  slug: string;
+  op: "apply" | "delete";
+  target: RevisionRun | null;
+  serving: RevisionRun | null;
+  namespace?: string;
+  idle_after_ms: number | null;
+  /** Where its listener said that agents answer when this was spelled out: addresses in it are made of that. */
+  agents_url?: string | null;
+  traceparent?: string;
+}
+
+/** An assignment in place of the one of generation `seen` (0: of none). */
+export type ReplacedAssignment = NewAssignment & { seen: number };
+
+/**
+ * Replaces what a listener should run for one deployment, but only the assignment that the caller saw: a server that
+ * stood still while another one took its pass over writes nothing, and brings back nothing that was deleted.
+ * @returns false when another worker changed it first; the caller reads again and plans anew.
+ */
+export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = joined(
+  async (db, all: ReplacedAssignment[]) => {
+    const wishes = all.map(({ seen, ...made }) => ({ ...assignmentColumns(made), seen }));
+    const { rows } = await sql<{ deployment_id: string }>`
+      with turn as (
+        select id from listeners where id = any(${all.map(({ listener_id }) => listener_id)}::uuid[]) order by id for update
+      ), held as (
+        select deployment_id, generation from assignments
+         where (select count(*) from turn) >= 0 -- locked first, as everybody who writes assignments does
+           and deployment_id = any(${all.map(({ deployment_id }) => deployment_id)}::uuid[])
+         order by deployment_id for update
+      ), wish as (
+        select w.* from jsonb_to_recordset(${JSON.stringify(wishes)}::jsonb)
+            as w (deployment_id uuid, tenant_id uuid, listener_id uuid, op text, spec jsonb, seen bigint)
+          left join held h on h.deployment_id = w.deployment_id where w.seen = coalesce(h.generation, 0)
+      ), ${assigned("wish")}
+      select deployment_id from wish`.execute(db.kysely);
+    const written = new Set(rows.map(({ deployment_id }) => deployment_id));
+    return all.map(({ deployment_id }) => written.has(deployment_id));
+  },
+);
+
+/**
+ * The part of a `with` list that writes the assignments of an earlier one (`source`, with the columns of
+ * `assignmentColumns`). rv is raised under the listener's row lock, so commit order is rv order and a reader who has seen
+ * rv N can never miss an earlier one that commits late.
+ */
+export function assigned(source: string): RawBuilder<unknown> {
+  const rows = sql.table(source);
+  return sql`counted as (
+      select listener_id, count(*) as count from ${rows} group by listener_id order by listener_id
+    ), listener as (
+      update listeners l set rv = l.rv + c.count from counted c where l.id = c.listener_id
+      returning l.id, l.rv - c.count as rv_before
+    ), written as (
+      insert into assignments (deployment_id, tenant_id, listener_id, rv, generation, op, spec)
+      select w.deployment_id, w.tenant_id, w.listener_id,
+             l.rv_before + row_number() over (partition by w.listener_id order by w.deployment_id), 1, w.op, w.spec
+        from ${rows} w join listener l on l.id = w.listener_id
+      on conflict (deployment_id) do update
+         set listener_id = excluded.listener_id, rv = excluded.rv, generation = assignments.generation + 1,
+             op = excluded.op, spec = excluded.spec, updated_at = now()
+    )`;
+}
+
+export function assignmentColumns({ deployment_id, tenant_id, listener_id, op, ...spec }: NewAssignment) {
+  return { deployment_id, tenant_id, listener_id, op, spec };
+}
+
+/** What one listener should run, in order of change. `after` 0: everything, which is how a session begins. */
+export async function readDesired(
+  db: Db,
+  listenerId: string,
+  page: { after: number; limit: number },
+): Promise<{ items: Assignment[]; rv: number; more: boolean }> {
+  const { rows } = await sql<{
+    deployment_id: string;
+    tenant_id: string;
+    rv: number;
+    generation: number;
+    op: "apply" | "delete";
+    spec: Pick<Assignment, "slug" | "target" | "serving" | "namespace" | "idle_after_ms" | "traceparent"> & {
+      agents_url?: string;
+    };
+  }>`
+    select deployment_id, tenant_id, rv, generation, op, spec from assignments
+     where listener_id = ${listenerId} and rv > ${page.after} order by rv limit ${page.limit}`.execute(db.kysely);
+  const items = rows.map(({ spec: { agents_url: _, ...spec }, ...row }) => ({ ...row, ...spec }));
+  return { items, rv: items.at(-1)?.rv ?? page.after, more: items.length === page.limit };
+}
+
+/**
+ * Compares what a listener holds with its assignments; what is `unknown` is not its own, or no longer. It is ahead when it was
+ * told of a generation that was not given yet: the database is an older copy.
+ */
+export async function compareInventory(
+  db: Db,
+  listenerId: string,
+  items: { deployment_id: string; generation: number }[],
+): Promise<{ unknown: string[]; isBehind: boolean; isAhead: boolean }> {
+  const { rows } = await sql<{ unknown: string[]; isBehind: boolean; isAhead: boolean }>`
+    with held as (
+      select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as h (deployment_id uuid, generation bigint)
+    ), own as (select deployment_id, generation, op from assignments where listener_id = ${listenerId})
+    select coalesce((select jsonb_agg(h.deployment_id) from held h
+                      where not exists (select from own o where o.deployment_id = h.deployment_id)), '[]') as unknown,
+           exists (select from own o left join held h on h.deployment_id = o.deployment_id
+                    where case when h.deployment_id is null then o.op = 'apply' else h.generation < o.generation end)
+             as "isBehind",
+           exists (select from own o join held h on h.deployment_id = o.deployment_id where h.generation > o.generation)
+             as "isAhead"`.execute(db.kysely);
+  return rows[0] as { unknown: string[]; isBehind: boolean; isAhead: boolean };
+}

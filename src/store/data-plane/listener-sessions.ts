@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import type { ListenerFacts } from "../../contract/listeners/assignment.ts";
+import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
+import { joined } from "../engine/batched.ts";
+import type { Db } from "../engine/database.ts";
+import { madeDue } from "../queue/enqueue.ts";
+
+export interface ListenerSession {
+  sessionId: string;
+  listenerId: string;
+  epoch: number;
+}
+
+/** The data plane inside this installation: made once, serves every workspace, not listed in the public API. */
+export async function ensureBuiltinListener(db: Db, computeType: string): Promise<string> {
+  const { rows } = await sql<{ id: string }>`
+    insert into listeners (id, builtin, compute_type, compute_id)
+    values (${randomUUID()}, true, ${computeType}, 'builtin')
+    on conflict (builtin) where builtin do update set compute_type = excluded.compute_type, updated_at = now()
+    returning id`.execute(db.kysely);
+  return (rows[0] as { id: string }).id;
+}
+
+/**
+ * Opens a session unless another instance holds a live one. The new epoch fences every older session out. Deployments are
+ * told of anew when the listener serves them elsewhere than it said before.
+ * @throws ApiError 409 `listenerBusy` while another instance's lease runs; `listenerDraining`.
+ */
+export async function openListenerSession(
+  db: Db,
+  listenerId: string,
+  request: { instanceId: string; version: string; facts?: ListenerFacts; leaseMs: number },
+): Promise<ListenerSession> {
+  const { rows } = await sql<{ session_id: string; epoch: number }>`
+    with before as (
+      select id, facts ->> 'agents_url' as agents_url from listeners where id = ${listenerId} for update
+    ), opened as (
+    update listeners l
+       set epoch = epoch + 1, session_id = ${randomUUID()}, instance_id = ${request.instanceId}, version = ${request.version},
+           facts = ${JSON.stringify(request.facts ?? {})}::jsonb,
+           lease_until = now() + ${request.leaseMs} * interval '1 millisecond', last_seen_at = now(), updated_at = now()
+      from before b where l.id = b.id and not l.drain
+       and (l.lease_until is null or l.lease_until < now() or l.instance_id = ${request.instanceId})
+    returning l.id, l.session_id, l.epoch, l.facts ->> 'agents_url' is distinct from b.agents_url as has_moved
+    ), moved as (
+      select d.id as deployment_id from opened o join deployments d on d.listener_id = o.id where o.has_moved
+    ), ${madeDue("moved")}
+    select session_id, epoch from opened`.execute(db.kysely);
+  const row = rows[0];
+  if (row === undefined) {
+    const { drain } = await readListenerOrders(db, listenerId);
+    throw drain ? errors.listenerDraining() : errors.listenerBusy();
+  }
+  db.reached("listener session opened");
+  db.changes.wake();
+  return { sessionId: row.session_id, listenerId, epoch: row.epoch };
+}
+
+/**
+ * Renews the session's lease.
+ * @returns the newest resource version of the listener's assignments.
+ * @throws ApiError 409 `staleEpoch` when a newer session was opened.
+ */
+export async function renewListenerSession(
+  db: Db,
+  session: { listenerId: string; epoch: number },
+  leaseMs: number,
+): Promise<number> {
+  const { rows } = await sql<{ rv: number }>`
+    update listeners set lease_until = now() + ${leaseMs} * interval '1 millisecond', last_seen_at = now()
+     where id = ${session.listenerId} and epoch = ${session.epoch} returning rv`.execute(db.kysely);
+  if (rows[0] === undefined) throw errors.staleEpoch();
+  return rows[0].rv;
+}
+
+/** @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener. */
+export async function checkEpoch(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
+  if ((await newestEpoch(db, session.listenerId)) !== session.epoch) throw errors.staleEpoch();
+}
+
+const newestEpoch = joined(async (db, listenerIds: string[]): Promise<(number | undefined)[]> => {
+  const { rows } = await sql<{ id: string; epoch: number }>`
+    select id, epoch from listeners where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
+  return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.epoch);
+});
+
+/** Ends a session at a clean stop, so that the next one need not wait for the lease. */
+export async function closeListenerSession(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
+  await sql`update listeners set lease_until = null where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(
+    db.kysely,
+  );
+}
+
+/** What a listener is to know at each sign of life. `rv`: newest resource version of its assignments. */
+export async function readListenerOrders(
+  db: Db,
+  listenerId: string,
+): Promise<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }> {
+  const { rows } = await sql<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }>`
+    select rv, drain, log_level from listeners where id = ${listenerId}`.execute(db.kysely);
+  return rows[0] ?? { rv: 0, drain: false, log_level: null };
+}
+
+/** Newest resource version of a listener's assignments. */
+export async function readListenerVersion(db: Db, listenerId: string): Promise<number> {
+  const { rows } = await sql<{ rv: number }>`select rv from listeners where id = ${listenerId}`.execute(db.kysely);
+  return rows[0]?.rv ?? 0;
+}
+
+/** Where a listener serves agents, with `{slug}` for the deployment; null: it does not. */
+export const readAgentsUrl = joined(async (db, listenerIds: string[]): Promise<(string | null)[]> => {
+  const { rows } = await sql<{ id: string; agents_url: string | null }>`
+    select id, facts ->> 'agents_url' as agents_url from listeners
+     where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
+  return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.agents_url ?? null);
+});
+
+/** Newest resource version of the assignments of each of these listeners. */
+export async function readListenerVersions(db: Db, listenerIds: string[]): Promise<Map<string, number>> {
+  const { rows } = await sql<{ id: string; rv: number }>`
+    select id, rv from listeners where id = any(${listenerIds}::uuid[])`.execute(db.kysely);
+  return new Map(rows.map(({ id, rv }) => [id, rv]));
+}

@@ -1,0 +1,46 @@
+import { sql } from "kysely";
+import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
+import type { Db } from "../engine/database.ts";
+import { madeDue } from "../queue/enqueue.ts";
+import { isUnsettled } from "../revisions/revisions.ts";
+
+/**
+ * Stores full snapshots from one listener session. A snapshot of an older session or with an older number is dropped, also
+ * within the batch, as is one for a deployment that is not this listener's. One statement for the batch. A report makes its
+ * deployment due when a pass waits for it: a start that still goes on, or news of a settled deployment, is no work.
+ * @returns how many were news.
+ */
+export async function storeReports(
+  db: Db,
+  session: { listenerId: string; epoch: number },
+  reports: DeploymentReport[],
+): Promise<number> {
+  const { rows } = await sql`
+    with reported as (
+      select distinct on ((report ->> 'deployment_id')::uuid)
+             (report ->> 'deployment_id')::uuid as deployment_id, (report ->> 'seq')::bigint as seq,
+             (report ->> 'generation')::bigint as generation, report
+        from jsonb_array_elements(${JSON.stringify(reports)}::jsonb) as report
+       order by 1, 2 desc
+    ), stored as (
+      insert into observations (deployment_id, listener_id, epoch, seq, generation, report)
+      select r.deployment_id, ${session.listenerId}, ${session.epoch}, r.seq, r.generation, r.report
+        from reported r join assignments a on a.deployment_id = r.deployment_id and a.listener_id = ${session.listenerId}
+      on conflict (deployment_id) do update
+         set listener_id = excluded.listener_id, epoch = excluded.epoch, seq = excluded.seq,
+             generation = excluded.generation, report = excluded.report, observed_at = now()
+       where (observations.epoch, observations.seq) < (excluded.epoch, excluded.seq)
+      returning deployment_id, report
+    ), known as (
+      select d.id as deployment_id,
+             s.report ->> 'target_phase' = 'starting' or (d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and not exists (
+               select from revisions r where r.deployment_id = d.id and ${isUnsettled("r")})) as is_expected
+        from stored s join deployments d on d.id = s.deployment_id
+    ), ${madeDue("known", { unless: "is_expected" })}
+    select deployment_id from stored`.execute(db.kysely);
+  if (rows.length > 0) {
+    db.reached("report stored");
+    db.changes.wake();
+  }
+  return rows.length;
+}

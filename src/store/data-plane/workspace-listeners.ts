@@ -1,0 +1,278 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
+import { changesBetween } from "../../domain/audit.ts";
+import { checkNamespacesKept } from "../../domain/listener-namespaces.ts";
+import { joined } from "../engine/batched.ts";
+import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { type AuditNote, audited } from "../tenants/audit.ts";
+
+/** A listener that belongs to a workspace. */
+export interface ListenerRow {
+  id: string;
+  tenant_id: string;
+  version: string | null;
+  compute_id: string;
+  k8s_namespaces: string[] | null;
+  lease_until: Date | null;
+  last_seen_at: Date | null;
+  drain: boolean;
+  log_level: ListenerLogLevel | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** Who asks, for the rows they may see and for the audit log. */
+interface Owner {
+  organizationId: string;
+  tenantId: string;
+  actor: string;
+}
+
+interface NewKey {
+  prefix: string;
+  hash: Buffer;
+}
+
+const columns = sql.raw(
+  "l.id, l.tenant_id, l.version, l.compute_id, l.compute_config -> 'k8s_namespaces' as k8s_namespaces, l.lease_until, " +
+    "l.last_seen_at, l.drain, l.log_level, l.created_at, l.updated_at",
+);
+
+/** Oldest first, so that pages do not shift when one is added. */
+export async function listListeners(
+  db: Db,
+  tenantId: string,
+  page: { limit: number; offset: number },
+): Promise<ListenerRow[]> {
+  const { rows } = await sql<ListenerRow>`
+    select ${columns} from listeners l where l.tenant_id = ${tenantId} and not l.builtin
+     order by l.created_at, l.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+/** All of them as a deployment chooses among them. */
+export const listListenerPlaces = joined(
+  async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
+    const { rows } = await sql<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>`
+      select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l
+       where l.tenant_id = any(${[...new Set(tenantIds)]}::uuid[]) and not l.builtin order by l.created_at, l.id`.execute(
+      db.kysely,
+    );
+    const places = Map.groupBy(rows, (row) => row.tenant_id);
+    return tenantIds.map((tenantId) =>
+      (places.get(tenantId) ?? []).map(({ id, k8sNamespaces }) => ({ id, k8sNamespaces })),
+    );
+  },
+);
+
+/** Another workspace's listener answers undefined, exactly as an unknown one. */
+export async function findListener(db: Db | Trx, tenantId: string, id: string): Promise<ListenerRow | undefined> {
+  const { rows } = await sql<ListenerRow>`
+    select ${columns} from listeners l where l.id = ${id} and l.tenant_id = ${tenantId} and not l.builtin`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/**
+ * Writes a listener with its first key.
+ * @throws ApiError 409 `listenerTaken`.
+ */
+export async function createListener(
+  db: Db,
+  owner: Owner,
+  made: { computeId: string; k8sNamespaces: string[] | null; version: string | null; key: NewKey },
+): Promise<ListenerRow> {
+  const id = randomUUID();
+  const note = { action: "listener.create", details: { k8s_namespaces: made.k8sNamespaces } };
+  try {
+    await sql`
+      with listener as (
+        insert into listeners (id, tenant_id, compute_type, compute_id, compute_config, version)
+        values (${id}, ${owner.tenantId}, 'k8s', ${made.computeId}, ${configOf(made.k8sNamespaces)}, ${made.version})
+      ), audit as (${auditedListener(owner, { id, computeId: made.computeId }, note)})
+      ${insertedKey(owner, { id, computeId: made.computeId }, made.key)}`.execute(db.kysely);
+  } catch (error) {
+    if (isUniqueViolation(error, "listeners_tenant_id_compute_id_key")) {
+      throw errors.listenerTaken(owner.tenantId, made.computeId);
+    }
+    throw error;
+  }
+  return (await findListener(db, owner.tenantId, id)) as ListenerRow;
+}
+
+export interface ListenerChange {
+  version: string | null;
+  k8sNamespaces: string[] | null;
+  drain: boolean | null;
+  logLevel: ListenerLogLevel | "own" | null;
+}
+
+/**
+ * @param change null: unchanged.
+ * @throws ApiError 404; 400 `invalidField` for a namespace in which agents run.
+ */
+export async function changeListener(db: Db, owner: Owner, id: string, change: ListenerChange): Promise<ListenerRow> {
+  return db.transaction(async (trx) => {
+    const before = await lockListener(trx, owner.tenantId, id);
+    if (change.k8sNamespaces !== null) checkNamespacesKept(change.k8sNamespaces, await usedNamespaces(trx, id));
+    const { version, k8s_namespaces, drain, log_level } = before;
+    const logLevel = change.logLevel === "own" ? null : (change.logLevel ?? log_level);
+    const after = {
+      ...{ version: change.version ?? version, k8s_namespaces: change.k8sNamespaces ?? k8s_namespaces },
+      ...{ drain: change.drain ?? drain, log_level: logLevel },
+    };
+    const changes = changesBetween({ version, k8s_namespaces, drain, log_level }, after);
+    if (Object.keys(changes).length === 0) return before;
+    await sql`
+      with listener as (
+        update listeners set version = ${after.version}, compute_config = ${configOf(after.k8s_namespaces)},
+               drain = ${after.drain}, log_level = ${after.log_level}, updated_at = now()
+         where id = ${id})
+      ${auditedListener(owner, { id, computeId: before.compute_id }, { action: "listener.patch", changes })}`.execute(
+      trx.kysely,
+    );
+    return (await findListener(trx, owner.tenantId, id)) as ListenerRow;
+  });
+}
+
+/**
+ * Ends a listener that nothing runs on, and its keys with it.
+ * @throws ApiError 404; 409 `listenerInUse`.
+ */
+export async function deleteListener(db: Db, owner: Owner, id: string): Promise<void> {
+  try {
+    await db.transaction(async (trx) => {
+      const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
+      const bound = await countDeployments(trx, id);
+      if (bound > 0) throw errors.listenerInUse(bound);
+      await sql`
+        with ended as (update api_keys set revoked_at = now() where listener_id = ${id} and revoked_at is null
+        ), listener as (delete from listeners where id = ${id})
+        ${auditedListener(owner, { id, computeId }, { action: "listener.delete" })}`.execute(trx.kysely);
+    });
+  } catch (error) {
+    // A deployment was created on it in this moment.
+    if (isForeignKeyViolation(error)) throw errors.listenerInUse(1);
+    throw error;
+  }
+}
+
+/**
+ * Gives a listener another key. The newest one before stays good for `graceMs`, so that the program can be restarted
+ * without a gap; older ones end at once.
+ * @throws ApiError 404.
+ */
+export async function replaceListenerKey(db: Db, owner: Owner, id: string, replaced: Replacement): Promise<void> {
+  await db.transaction((trx) => putKey(trx, owner, id, { ...replaced, action: "listener.replace_key" }));
+}
+
+interface Replacement {
+  key: NewKey;
+  graceMs: number;
+}
+
+async function putKey(
+  trx: Trx,
+  owner: Owner,
+  id: string,
+  { key, graceMs, action }: Replacement & { action: string },
+): Promise<void> {
+  const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
+  await sql`
+    with ended as (
+      update api_keys k
+         set revoked_at = case when k.id = n.id then k.revoked_at else now() end,
+             expires_at = least(k.expires_at, now() + ${graceMs} * interval '1 millisecond')
+        from (select id from api_keys where listener_id = ${id} and revoked_at is null and not one_time
+               order by created_at desc, id limit 1) n
+       where k.listener_id = ${id} and k.revoked_at is null and not k.one_time
+    ), audit as (${auditedListener(owner, { id, computeId }, { action })})
+    ${insertedKey(owner, { id, computeId }, key)}`.execute(trx.kysely);
+}
+
+/**
+ * Writes a token that is exchanged for the listener's key, once; one from before is worth nothing any more.
+ * @returns when it ends.
+ * @throws ApiError 404.
+ */
+export async function createEnrollment(
+  db: Db,
+  owner: Owner,
+  id: string,
+  { token, lifeMs }: { token: NewKey; lifeMs: number },
+): Promise<Date> {
+  return db.transaction(async (trx) => {
+    const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
+    const { rows } = await sql<{ expires_at: Date }>`
+      with ended as (
+        update api_keys set revoked_at = now() where listener_id = ${id} and one_time and revoked_at is null
+      ), audit as (${auditedListener(owner, { id, computeId }, { action: "listener.create_enrollment" })})
+      insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, one_time, prefix, hash, expires_at)
+      values (${randomUUID()}, ${owner.organizationId}, ${owner.tenantId}, ${id}, ${`enrollment of ${computeId}`},
+        'listener', true, ${token.prefix}, ${token.hash}, now() + ${lifeMs} * interval '1 millisecond')
+      returning expires_at`.execute(trx.kysely);
+    return (rows[0] as { expires_at: Date }).expires_at;
+  });
+}
+
+/**
+ * Ends a token and gives its listener a key, as `replaceListenerKey` does.
+ * @throws ApiError 401 when it was exchanged, or ended, before.
+ */
+export async function enrollListener(
+  db: Db,
+  { tokenId, actor }: { tokenId: string; actor: string },
+  replaced: Replacement,
+): Promise<void> {
+  await db.transaction(async (trx) => {
+    const { rows } = await sql<{ organization_id: string; workspace_id: string; listener_id: string }>`
+      update api_keys set revoked_at = now()
+       where id = ${tokenId} and one_time and revoked_at is null and expires_at > now()
+      returning organization_id, workspace_id, listener_id`.execute(trx.kysely);
+    const [token] = rows;
+    if (token === undefined) throw errors.invalidToken();
+    const owner = { organizationId: token.organization_id, tenantId: token.workspace_id, actor };
+    await putKey(trx, owner, token.listener_id, { ...replaced, action: "listener.enroll" });
+  });
+}
+
+async function lockListener(trx: Trx, tenantId: string, id: string): Promise<ListenerRow> {
+  const { rows } = await sql<ListenerRow>`
+    select ${columns} from listeners l where l.id = ${id} and l.tenant_id = ${tenantId} and not l.builtin
+       for update`.execute(trx.kysely);
+  const [found] = rows;
+  if (found === undefined) throw errors.listenerNotFound(id);
+  return found;
+}
+
+async function countDeployments(trx: Trx, id: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from deployments where listener_id = ${id}`.execute(trx.kysely);
+  return rows[0]?.count ?? 0;
+}
+
+async function usedNamespaces(trx: Trx, id: string): Promise<string[]> {
+  const { rows } = await sql<{ namespace: string | null }>`
+    select distinct source_config #>> '{listener_config,k8s_namespace}' as namespace from deployments
+     where listener_id = ${id}`.execute(trx.kysely);
+  return rows.flatMap(({ namespace }) => namespace ?? []);
+}
+
+type Named = { id: string; computeId: string };
+
+const insertedKey = ({ organizationId, tenantId }: Owner, listener: Named, { prefix, hash }: NewKey) => sql`
+  insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, prefix, hash)
+  values (${randomUUID()}, ${organizationId}, ${tenantId}, ${listener.id}, ${`listener ${listener.computeId}`},
+    'listener', ${prefix}, ${hash})`;
+
+const auditedListener = (owner: Owner, { id, computeId }: Named, note: Omit<AuditNote, "actor">) =>
+  audited(
+    { organizationId: owner.organizationId, workspaceId: owner.tenantId, id, name: computeId },
+    { actor: owner.actor, ...note },
+  );
+
+const configOf = (k8sNamespaces: string[] | null) =>
+  JSON.stringify(k8sNamespaces === null ? {} : { k8s_namespaces: k8sNamespaces });

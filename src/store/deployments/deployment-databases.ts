@@ -1,0 +1,72 @@
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import { joined } from "../engine/batched.ts";
+import type { Db, Trx } from "../engine/database.ts";
+import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+
+/** none: nothing is configured. container: servers of its own. custom: the deployment brings its own. */
+export type DatabaseKind = "none" | "shared" | "container" | "custom";
+
+export interface DeploymentDatabase {
+  postgres: DatabaseKind;
+  redis: DatabaseKind;
+  /** Of the role and user made for this deployment. */
+  password: string;
+}
+
+interface Owner {
+  id: string;
+  tenantId: string;
+}
+
+export const sealedPasswords: SealedPlace = {
+  ...{ table: "deployment_databases", id: "deployment_id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["tenant_id", "deployment_id"],
+  boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenantId: tenant_id, id: deployment_id } as Owner),
+};
+
+/** Writes down, before anything is made, what is going to be made; a second call finds what the first decided. */
+export async function planDeploymentDatabase(
+  db: Db,
+  sealer: Sealer,
+  deployment: Owner,
+  kinds: { postgres: DatabaseKind; redis: DatabaseKind },
+): Promise<DeploymentDatabase> {
+  const { keyId, sealed } = sealer.seal(newPassword(), boundTo(deployment));
+  await sql`
+    insert into deployment_databases (deployment_id, tenant_id, postgres, redis, data_key_id, sealed)
+    values (${deployment.id}, ${deployment.tenantId}, ${kinds.postgres}, ${kinds.redis}, ${keyId}, ${sealed})
+    on conflict (deployment_id) do nothing`.execute(db.kysely);
+  return (await findDeploymentDatabase(db, sealer, deployment)) as DeploymentDatabase;
+}
+
+export async function findDeploymentDatabase(
+  db: Db | Trx,
+  sealer: Sealer,
+  deployment: Owner,
+): Promise<DeploymentDatabase | undefined> {
+  const { rows } = await sql<{ postgres: DatabaseKind; redis: DatabaseKind; data_key_id: string; sealed: Buffer }>`
+    select postgres, redis, data_key_id, sealed from deployment_databases where deployment_id = ${deployment.id}`.execute(
+    db.kysely,
+  );
+  const row = rows[0];
+  if (row === undefined) return undefined;
+  const password = sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(deployment)).toString();
+  return { postgres: row.postgres, redis: row.redis, password };
+}
+
+type Kinds = Pick<DeploymentDatabase, "postgres" | "redis">;
+
+/** Without the password. Nothing, as long as nothing was decided. What passes ask at the same time is one statement. */
+export const findDatabaseKinds = joined(async (db, ids: string[]): Promise<(Kinds | undefined)[]> => {
+  const { rows } = await sql<Kinds & { deployment_id: string }>`
+    select deployment_id, postgres, redis from deployment_databases
+    where deployment_id = any(${ids}::uuid[])`.execute(db.kysely);
+  const found = new Map(rows.map(({ deployment_id, ...kinds }) => [deployment_id, kinds]));
+  return ids.map((id) => found.get(id));
+});
+
+const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;
+
+/** 256 random bits in characters that need no escaping in a URL. */
+const newPassword = () => Buffer.from(randomBytes(32).toString("base64url"));

@@ -1,0 +1,132 @@
+import { sql } from "kysely";
+import type { DeploymentStatus } from "../../contract/deployments/deployment.ts";
+import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
+import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import type { CommitState } from "../../domain/commit-report.ts";
+import { buildTimeoutMs, listenerAwaitedMs } from "../../domain/limits.ts";
+import { joined } from "../engine/batched.ts";
+import type { Db } from "../engine/database.ts";
+import { isUnsettled } from "../revisions/revisions.ts";
+
+/** What one reconcile pass reads: desired and observed state of one deployment, from one statement and so one moment. */
+export interface DeploymentStateRow {
+  id: string;
+  tenant_id: string;
+  status: DeploymentStatus;
+  active_revision_id: string | null;
+  force_delete: boolean;
+  listener: "acting" | "awaited" | "gone";
+  unsettled: {
+    id: string;
+    status: RevisionStatus;
+    deadline_at: string | null;
+    has_artifact: boolean;
+    traceparent: string | null;
+  }[];
+  builds: {
+    revision_id: string;
+    status: "running" | "succeeded" | "failed" | "cancelled";
+    lease_until: string;
+    attempts: number;
+    failure: string | null;
+  }[];
+  assignment: {
+    generation: number;
+    op: "apply" | "delete";
+    target_revision_id: string | null;
+    serving_revision_id: string | null;
+    /** Its listener has said nothing else since of where agents answer. */
+    is_current: boolean;
+  } | null;
+  observation: { generation: number; report: DeploymentReport } | null;
+  tracing: { status: "wanted" | "ready"; retry_at: string | null } | null;
+  /** The tracing project goes with the deployment; that of an agent belongs to the agent. */
+  drops_tracing: boolean;
+  /** null: it comes from no repository. */
+  host: {
+    is_following: boolean;
+    look_at: string | null;
+    reports: { status: RevisionStatus; reported: CommitState | null; retry_at: string | null }[];
+    comment: {
+      status: RevisionStatus | null;
+      head_sha: string;
+      commented: string | null;
+      retry_at: string | null;
+    } | null;
+  } | null;
+}
+
+/**
+ * A deadline before the step began was written by a server that had not seen yet, for a second at most, that somebody had set
+ * the database's clock. The longest step, a build, has as long as the one that is given then.
+ */
+const deadline = sql`case when r.deadline_at < r.status_since
+  then r.status_since + ${sql.lit(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
+
+/** @returns undefined when the deployment is gone. */
+export const readDeploymentState = joined(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
+  const { rows } = await sql<DeploymentStateRow>`
+    select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
+      coalesce((
+        select case when l.lease_until > now() and not l.drain then 'acting'
+                    when coalesce(l.last_seen_at, l.created_at) > now() - ${sql.lit(listenerAwaitedMs)} * interval '1 millisecond'
+                      then 'awaited' end
+          from listeners l where l.id = d.listener_id), 'gone') as listener,
+      coalesce((
+        select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', ${deadline},
+                 'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)
+          from revisions r
+         where r.deployment_id = d.id
+           and ${isUnsettled("r")}
+      ), '[]'::json) as unsettled,
+      coalesce((
+        select json_agg(json_build_object('revision_id', b.revision_id, 'status', b.status, 'lease_until', b.lease_until,
+                 'attempts', b.attempts,
+                 'failure', b.result ->> 'failure'))
+          from revisions r join builds b on b.revision_id = r.id
+         where r.deployment_id = d.id and (b.status = 'running' or r.status = 'BUILDING')
+      ), '[]'::json) as builds,
+      (select json_build_object('generation', a.generation, 'op', a.op,
+                'target_revision_id', a.spec -> 'target' ->> 'revision_id',
+                'serving_revision_id', a.spec -> 'serving' ->> 'revision_id',
+                'is_current', a.spec ->> 'agents_url' is not distinct from l.facts ->> 'agents_url')
+         from assignments a join listeners l on l.id = a.listener_id where a.deployment_id = d.id) as assignment,
+      (select json_build_object('generation', o.generation, 'report', o.report)
+         from observations o where o.deployment_id = d.id) as observation,
+      (select json_build_object('status', t.status, 'retry_at', t.retry_at)
+         from tracing_projects t where t.deployment_id = d.id) as tracing,
+      d.delete_tracing_project and d.agent_id is null as drops_tracing,
+      case when d.source = 'github' then json_build_object(
+        'is_following', not d.is_preview and d.tracked_ref not like 'refs/tags/%' and (
+           coalesce((d.source_config ->> 'build_on_push')::boolean, false)
+           or exists (select 1 from git_settings g where g.deployment_id = d.id and g.preview @> '{"enabled":true}')
+           or exists (select 1 from previews p where p.parent_id = d.id)),
+        'look_at', (select w.look_at from branch_watches w where w.deployment_id = d.id),
+        'reports', coalesce((select json_agg(json_build_object('status', r.status, 'reported', c.reported, 'retry_at', c.retry_at))
+           from commit_reports c join revisions r on r.id = c.revision_id
+          where c.deployment_id = d.id and not c.is_settled), '[]'::json),
+        'comment', (select json_build_object('status', r.status, 'head_sha', p.head_sha, 'commented', p.commented,
+                             'retry_at', p.retry_at)
+           from previews p left join revisions r on r.id = d.latest_revision_id where p.deployment_id = d.id)) end as host
+      from deployments d where d.id = any(${ids}::uuid[])`.execute(db.kysely);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  return ids.map((id) => found.get(id));
+});
+
+/**
+ * Deployments that still have something to do but that nobody is going to look at: neither due nor leased. A row here is
+ * a lost change, and `resync_corrections_total` counts it.
+ */
+export async function findForgottenDeployments(db: Db, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with unsettled as (
+      select r.deployment_id as id from revisions r where ${isUnsettled("r")}
+      union
+      select id from deployments where status not in ('READY', 'UNUSED') and status <> 'UNKNOWN'
+      union
+      select deployment_id from tracing_projects where status = 'wanted' and deployment_id is not null
+    )
+    select u.id from unsettled u left join reconcile_queue q on q.deployment_id = u.id
+     where q.deployment_id is null or (q.run_at is null and q.lease_owner is null) limit ${limit}`.execute(db.kysely);
+  return rows.map((row) => row.id);
+}

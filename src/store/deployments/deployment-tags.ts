@@ -1,0 +1,127 @@
+import { type RawBuilder, sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import { changesBetween } from "../../domain/audit.ts";
+import { tagsOfDeploymentMax } from "../../domain/limits.ts";
+import type { Db, Trx } from "../engine/database.ts";
+import { audited } from "../tenants/audit.ts";
+import type { TagOwner } from "../tenants/tags.ts";
+
+export interface DeploymentTagRow {
+  tag_id: string;
+  tag_value_id: string;
+  name: string;
+  value: string;
+}
+
+/** By name and value. The caller knows that the deployment is of this workspace. */
+export async function listTagsOf(db: Db | Trx, deploymentId: string): Promise<DeploymentTagRow[]> {
+  const { rows } = await sql<DeploymentTagRow>`
+    select k.id as tag_id, v.id as tag_value_id, k.name, v.name as value
+      from deployment_tags t join tag_values v on v.id = t.tag_value_id join tag_keys k on k.id = v.tag_key_id
+     where t.deployment_id = ${deploymentId} order by k.name, v.name`.execute(db.kysely);
+  return rows;
+}
+
+/**
+ * Replaces the tags of a deployment.
+ * @throws ApiError 404 for an unknown deployment or value, 400 for too many.
+ */
+export async function putTagsOf(
+  db: Db,
+  owner: TagOwner,
+  deploymentId: string,
+  wanted: readonly string[],
+): Promise<DeploymentTagRow[]> {
+  const ids = [...new Set(wanted)];
+  if (ids.length > tagsOfDeploymentMax) throw errors.tooManyTags(tagsOfDeploymentMax, "tags on a deployment");
+  return db.transaction(async (trx) => {
+    const { rows } = await sql<{ name: string }>`
+      select name from deployments where id = ${deploymentId} and tenant_id = ${owner.tenantId} for no key update`.execute(
+      trx.kysely,
+    );
+    const deployment = rows[0];
+    if (deployment === undefined) throw errors.deploymentNotFound(deploymentId);
+    const known = await lockValues(trx, owner.tenantId, ids);
+    const unknown = ids.find((id) => !known.has(id));
+    if (unknown !== undefined) throw errors.tagValueNotFound(unknown);
+    const before = await listTagsOf(trx, deploymentId);
+    await sql`
+      with dropped as (
+        delete from deployment_tags where deployment_id = ${deploymentId} and tag_value_id <> all(${ids}::uuid[]))
+      insert into deployment_tags (deployment_id, tag_value_id)
+      select ${deploymentId}::uuid, id from unnest(${ids}::uuid[]) as id on conflict do nothing`.execute(trx.kysely);
+    const after = await listTagsOf(trx, deploymentId);
+    const changes = changesBetween({ tags: before.map(textOf) }, { tags: after.map(textOf) });
+    if (Object.keys(changes).length > 0) {
+      const { organizationId, tenantId: workspaceId } = owner;
+      const subject = { organizationId, workspaceId, deploymentId, id: deploymentId, name: deployment.name };
+      await audited(subject, { actor: owner.actor, action: "deployment.tag", changes }).execute(trx.kysely);
+    }
+    return after;
+  });
+}
+
+const textOf = ({ name, value }: DeploymentTagRow) => `${name}=${value}`;
+
+/** Values of this workspace among the ids; they stay until the transaction ends. */
+async function lockValues(trx: Trx, tenantId: string, ids: string[]): Promise<Set<string>> {
+  const { rows } = await sql<{ id: string }>`
+    select v.id from tag_values v join tag_keys k on k.id = v.tag_key_id
+     where v.id = any(${ids}::uuid[]) and k.tenant_id = ${tenantId} order by v.id for key share of v`.execute(
+    trx.kysely,
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Conditions on a deployment `d` that all say the same of it, so that it can be looked at or looked for. */
+export interface TagConditions {
+  /** For one at hand: a look by its id. */
+  fits: RawBuilder<unknown>[];
+  /** For finding: begins with the ids of those that have the rarest tag, written so that no plan can begin elsewhere. */
+  found: RawBuilder<unknown>[];
+  /** The rarest tag, where one value of it is asked for: an index has those that have it in the order of the list. */
+  rarest?: { valueId: string; others: RawBuilder<unknown>[] } | undefined;
+}
+
+/** Up to here it is counted how many have each of several tags: 0.1 ms. */
+const countedMax = 1_000;
+
+/** Where all of them have more: about 2 ms each, which is what a page of the wrong one costs. */
+const countedLongMax = 20_000;
+
+/**
+ * Of each tag among the values a deployment has at least one: values of one tag are alternatives, different tags must all
+ * fit. @returns undefined when a value is not of this workspace: then nothing fits.
+ */
+export async function taggedWith(
+  db: Db,
+  tenantId: string,
+  valueIds: readonly string[],
+): Promise<TagConditions | undefined> {
+  const ids = [...new Set(valueIds)];
+  const counted = (max: number) => sql`(select count(*) from (
+    select from deployment_tags t where t.tag_value_id = any(wanted.ids) limit ${sql.lit(max)}) counted)`;
+  const { rows } = await sql<{ ids: string[] }>`
+    with wanted as materialized (
+      select array_agg(v.id) as ids from tag_values v join tag_keys k on k.id = v.tag_key_id
+       where v.id = any((select ${ids}::uuid[])::uuid[]) and k.tenant_id = ${tenantId} group by k.id
+    ), sized as materialized (
+      select ids, case when (select count(*) from wanted) > 1 then ${counted(countedMax)} end as size from wanted
+    )
+    select ids::text[] from sized wanted
+     order by size, case when (select min(size) from sized) = ${sql.lit(countedMax)} then ${counted(countedLongMax)} end`.execute(
+    db.kysely,
+  );
+  if (rows.flatMap((row) => row.ids).length < ids.length) return undefined;
+  const having = (row: { ids: string[] }) => sql`t.tag_value_id = any(${row.ids}::uuid[])`;
+  const fits = rows.map(
+    (row) => sql`(select true from deployment_tags t where t.deployment_id = d.id and ${having(row)} limit 1)`,
+  );
+  const others = fits.slice(1);
+  const found = rows
+    .slice(0, 1)
+    .map((row) => sql`d.id = any(array(select t.deployment_id from deployment_tags t where ${having(row)}))`);
+  const [valueId, alternative] = rows[0]?.ids ?? [];
+  const rarest = valueId === undefined || alternative !== undefined ? undefined : { valueId, others };
+  return { fits, found: [...found, ...others], rarest };
+}

@@ -1,0 +1,23 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Db } from "../engine/database.ts";
+
+/**
+ * Moves every deployment that a condition finds, and tells of it. Nothing of it is work for a pass: only what is shown
+ * changes.
+ * @param found rows of `id`, `status` and `next`, locked; each a move of the table in domain/deployment-status.ts.
+ * @returns how many moved.
+ */
+export async function moveFound(db: Db, found: RawBuilder<unknown>): Promise<number> {
+  const { rows } = await sql`
+    with before as (${found}), moved as (
+      update deployments d set status = b.next, status_since = now(), updated_at = now()
+        from before b where d.id = b.id
+      returning d.id as deployment_id, d.tenant_id, b.status as old, b.next
+    ), event as (
+      insert into events (tenant_id, deployment_id, kind, data)
+      select tenant_id, deployment_id, 'deployment.status', jsonb_build_object('from', old, 'to', next) from moved
+    )
+    select deployment_id from moved`.execute(db.kysely);
+  if (rows.length > 0) db.changes.wake();
+  return rows.length;
+}

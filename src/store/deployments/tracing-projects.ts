@@ -1,0 +1,135 @@
+import { type RawBuilder, sql } from "kysely";
+import { soundText } from "../../domain/sanitize-text.ts";
+import { tracingProjectId } from "../../domain/tracing.ts";
+import type { Db, Trx } from "../engine/database.ts";
+
+/** The tracing project of a deployment. */
+export interface TracingProjectRow {
+  id: string;
+  /** What the back end calls it. */
+  project: string;
+  status: "wanted" | "ready";
+  external_id: string | null;
+  attempts: number;
+}
+
+export interface NewTracingProject {
+  /** Instead of `name` in the back end, when another workspace's project is called so there. */
+  otherName: string;
+  /** There is a back end to make it in. */
+  isWanted: boolean;
+}
+
+/**
+ * CTE body that writes the projects of the new deployments of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
+ * and `tracing` as `tracingColumns` gives it), or hands them those that earlier deployments of their names left.
+ */
+export function insertedTracingProject(source: string): RawBuilder<unknown> {
+  return sql`
+      insert into tracing_projects (id, tenant_id, name, project, deployment_id, status)
+      select r.id, s.tenant_id, r.name,
+             case when exists (select 1 from tracing_projects p where p.project = r.name and p.tenant_id <> s.tenant_id)
+                  then r.project else r.name end, s.deployment_id, r.status
+        from ${sql.table(source)} s, jsonb_populate_record(null::tracing_projects, s.tracing) r
+      on conflict (tenant_id, name) do update
+         set deployment_id = excluded.deployment_id, status = excluded.status, external_id = null, attempts = 0,
+             retry_at = null, last_error = null, updated_at = now()`;
+}
+
+export function tracingColumns(
+  made: NewTracingProject,
+  { tenant_id: tenantId, name }: { tenant_id: string; name: string },
+) {
+  const id = tracingProjectId(tenantId, name);
+  return { id, name, project: made.otherName, status: made.isWanted ? "wanted" : "ready" };
+}
+
+/**
+ * What a new deployment of that name would find: whether the name is taken by a deployment, whether an earlier one left
+ * its project, and what the project would be called in the back end (null: a name that nobody has).
+ */
+export async function foreseeTracingProject(
+  db: Db,
+  tenantId: string,
+  name: string,
+): Promise<{ isNameTaken: boolean; isLeft: boolean; project: string | null }> {
+  const { rows } = await sql<{ taken: boolean; own: string | null; foreign: boolean }>`
+    select exists (select 1 from deployments where tenant_id = ${tenantId} and name = ${name}) as taken,
+           (select project from tracing_projects where tenant_id = ${tenantId} and name = ${name}) as own,
+           exists (select 1 from tracing_projects where project = ${name} and tenant_id <> ${tenantId}) as "foreign"`.execute(
+    db.kysely,
+  );
+  const found = rows[0] as { taken: boolean; own: string | null; foreign: boolean };
+  return {
+    isNameTaken: found.taken,
+    isLeft: found.own !== null,
+    project: found.own ?? (found.foreign ? null : name),
+  };
+}
+
+export async function findTracingProject(db: Db | Trx, deploymentId: string): Promise<TracingProjectRow | undefined> {
+  const { rows } = await sql<TracingProjectRow>`
+    select id, project, status, external_id, attempts from tracing_projects
+     where deployment_id = ${deploymentId}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** The project is there. @param externalId its id in the back end; null: ours. */
+export async function settleTracingProject(db: Db, deploymentId: string, externalId: string | null): Promise<void> {
+  await sql`
+    with settled as (
+      update tracing_projects
+         set status = 'ready', external_id = nullif(${externalId}::uuid, id), attempts = 0, retry_at = null,
+             last_error = null, updated_at = now()
+       where deployment_id = ${deploymentId} and status = 'wanted'
+      returning tenant_id, deployment_id, project, coalesce(external_id, id) as shown_id
+    ), shown as (
+      update deployments d set tracer_session_id = s.shown_id from settled s
+       where d.id = s.deployment_id and d.tracer_session_id is distinct from s.shown_id
+    )
+    insert into events (tenant_id, deployment_id, kind, data)
+    select tenant_id, deployment_id, 'tracing.project_ready', jsonb_build_object('project', project, 'id', shown_id)
+      from settled`.execute(db.kysely);
+}
+
+/** It could not be made; tried again at `retryAt`. Users are told once of each reason. */
+export async function noteTracingFailure(
+  db: Db,
+  deploymentId: string,
+  failure: { message: string; retryAt: Date },
+): Promise<void> {
+  // It quotes what the back end answered, cut to some length.
+  const message = soundText(failure.message);
+  await sql`
+    with before as (
+      select tenant_id, deployment_id, last_error from tracing_projects where deployment_id = ${deploymentId}
+    ), failed as (
+      update tracing_projects
+         set attempts = attempts + 1, retry_at = ${failure.retryAt}, last_error = ${message}, updated_at = now()
+       where deployment_id = ${deploymentId} and status = 'wanted'
+      returning deployment_id
+    )
+    insert into events (tenant_id, deployment_id, kind, data)
+    select b.tenant_id, b.deployment_id, 'tracing.failed', ${JSON.stringify({ message })}
+      from before b join failed f on f.deployment_id = b.deployment_id
+     where b.last_error is distinct from ${message}`.execute(db.kysely);
+}
+
+/** The project was deleted with its deployment. */
+export async function dropTracingProject(db: Db, deploymentId: string): Promise<void> {
+  await sql`delete from tracing_projects where deployment_id = ${deploymentId}`.execute(db.kysely);
+}
+
+/** The back end did not delete it: it stays behind, as if nobody had asked for it, and an event says so. */
+export async function leaveTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
+  const message = soundText(because);
+  await sql`
+    with left_behind as (
+      update tracing_projects t set deployment_id = null, last_error = ${message}, updated_at = now()
+       where t.deployment_id = ${deploymentId} returning t.tenant_id
+    )
+    insert into events (tenant_id, deployment_id, kind, data)
+    select tenant_id, ${deploymentId}::uuid, 'tracing.failed', ${JSON.stringify({ message })} from left_behind`.execute(
+    db.kysely,
+  );
+}

@@ -1,0 +1,24 @@
+import { sql } from "kysely";
+import type { Db } from "../engine/database.ts";
+import { moveFound } from "./move-status.ts";
+
+/**
+ * A deployment that serves but has had neither a request nor a new revision for so long is UNUSED, until it has one or
+ * the other (contract 5.1). It goes on running: nothing is stopped or deleted for it. A listener in a cluster sees no
+ * requests, so of one elsewhere that never counted any nothing is known.
+ * @param idleDays null: nothing is ever unused.
+ * @returns how many moved, either way.
+ */
+export function noteUnusedDeployments(db: Db, idleDays: number | null): Promise<number> {
+  return moveFound(
+    db,
+    sql`
+      select d.id, d.status, case d.status when 'READY' then 'UNUSED' else 'READY' end as next
+        from deployments d join revisions r on r.id = d.latest_revision_id join listeners l on l.id = d.listener_id
+       where d.status in ('READY', 'UNUSED') and d.active_revision_id is not null
+         and (d.status = 'READY') = coalesce(
+               greatest(d.used_at, d.created_at, r.created_at) < now() - ${idleDays}::integer * interval '1 day'
+                 and (l.builtin or d.used_at is not null), false)
+         for update of d`,
+  );
+}

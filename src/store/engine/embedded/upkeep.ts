@@ -1,0 +1,51 @@
+import { type Kysely, sql } from "kysely";
+import { explain, type Logger } from "../../../telemetry/log.ts";
+import type { Database } from "../schema.ts";
+
+/** Ends the upkeep and waits for the step that runs. */
+export type StopUpkeep = () => Promise<void>;
+
+const intervalMs = 60_000;
+
+/** WAL that a restart after a crash has to read: 64 MiB take about a second. */
+const walBytesMax = 64 * 1024 * 1024;
+
+/** Rows of a table that may be dead, or not yet counted by the planner, before it is vacuumed: as autovacuum, 20 %. */
+const staleRowsMin = 500;
+
+/**
+ * PostgreSQL's background processes do not exist in the embedded database: without this no checkpoint would ever recycle
+ * WAL, and no vacuum free rows. Runs between the statements of others, one short statement at a time.
+ */
+export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkeep {
+  let isStopped = false;
+  let running = Promise.resolve();
+  const timer = setInterval(() => {
+    running = running.then(round).catch((error: unknown) => {
+      logger.warn({ error: explain(error) }, "upkeep of the embedded database failed");
+    });
+  }, intervalMs).unref();
+  const round = async () => {
+    if (!isStopped) await keepUp(kysely, () => isStopped);
+  };
+  return async () => {
+    isStopped = true;
+    clearInterval(timer);
+    await running;
+  };
+}
+
+/** One round: vacuums the tables that need it, then writes a checkpoint if there is much WAL since the last. */
+export async function keepUp(kysely: Kysely<Database>, isStopped: () => boolean = () => false): Promise<void> {
+  const { rows: tables } = await sql<{ name: string }>`
+    select relname as name from pg_stat_user_tables
+     where schemaname = 'public'
+       and greatest(n_dead_tup, n_mod_since_analyze) > ${staleRowsMin}::float8 + 0.2 * n_live_tup`.execute(kysely);
+  for (const { name } of tables) {
+    if (isStopped()) return;
+    await sql`vacuum (analyze) ${sql.table(name)}`.execute(kysely);
+  }
+  const { rows } = await sql<{ bytes: number }>`
+    select (pg_current_wal_insert_lsn() - redo_lsn)::float8 as bytes from pg_control_checkpoint()`.execute(kysely);
+  if (!isStopped() && (rows[0]?.bytes ?? 0) > walBytesMax) await sql`checkpoint`.execute(kysely);
+}

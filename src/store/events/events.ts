@@ -1,0 +1,112 @@
+import { sql } from "kysely";
+import type { EventType } from "../../contract/logs/event.ts";
+import type { Db } from "../engine/database.ts";
+
+/** One line of the timeline users see. */
+export interface EventRow {
+  id: number;
+  tenant_id: string;
+  deployment_id: string | null;
+  /** null: it is gone, or the event is about none. */
+  deployment_name: string | null;
+  revision_id: string | null;
+  kind: EventType;
+  data: Record<string, unknown>;
+  created_at: Date;
+}
+
+const columns = sql.raw(
+  "e.id, e.tenant_id, e.deployment_id, d.name as deployment_name, e.revision_id, e.kind, e.data, e.created_at",
+);
+
+/**
+ * What one look of a follower finds: events above a number, and those of the given numbers; in any order. `last` is the
+ * greatest number that was given out to an event, perhaps not committed yet.
+ */
+export async function readNewEvents(
+  db: Db,
+  look: { above: number; numbers: number[]; limit: number },
+): Promise<{ rows: EventRow[]; last: number }> {
+  // One statement: a follower with nothing to do asks once a second.
+  const { rows } = await sql<EventRow & { last: number }>`
+    with found as (
+      (select * from events where id > ${look.above} order by id limit ${look.limit})
+      union all (select * from events where id = any(${look.numbers}::bigint[]) and id <= ${look.above})
+    ) select ${columns}, s.last_value as last
+        from events_id_seq s left join found e on true left join deployments d on d.id = e.deployment_id`.execute(
+    db.kysely,
+  );
+  const [{ last = 0 } = {}] = rows;
+  return { rows: rows.filter(({ id }) => id !== null), last };
+}
+
+export interface EventFilter {
+  tenantId: string;
+  /** null: of the whole workspace. */
+  deploymentIds: readonly string[] | null;
+  types: readonly EventType[] | null;
+}
+
+/** Events of a workspace after a number, up to one below which all are settled; oldest first. */
+export async function readEvents(
+  db: Db,
+  filter: EventFilter,
+  page: { after: number; upTo: number; limit: number },
+): Promise<EventRow[]> {
+  const { rows } = await sql<EventRow>`
+    select ${columns} from events e left join deployments d on d.id = e.deployment_id
+     where ${isWanted(filter)} and e.id > ${page.after} and e.id <= ${page.upTo}
+     order by e.id limit ${page.limit}`.execute(db.kysely);
+  return rows;
+}
+
+/** The same before a number, newest first. */
+export async function readEventsBack(
+  db: Db,
+  filter: EventFilter,
+  page: { before: number; limit: number },
+): Promise<EventRow[]> {
+  const { rows } = await sql<EventRow>`
+    select ${columns} from events e left join deployments d on d.id = e.deployment_id
+     where ${isWanted(filter)} and e.id < ${page.before} order by e.id desc limit ${page.limit}`.execute(db.kysely);
+  return rows;
+}
+
+const isWanted = ({ tenantId, deploymentIds, types }: EventFilter) => sql`
+       e.tenant_id = ${tenantId}
+       and (${deploymentIds}::uuid[] is null or e.deployment_id = any(${deploymentIds}::uuid[]))
+       and (${types}::text[] is null or e.kind = any(${types}::text[]))`;
+
+/** Whether events after this number may be gone already. 0 asks for whatever is kept. */
+export async function isForgotten(db: Db, after: number): Promise<boolean> {
+  if (after === 0) return false;
+  const bounds = await findEventBounds(db);
+  // Above the newest one: the database is an older copy of what the reader has seen.
+  return bounds === null || after < bounds.first - 1 || after > bounds.last;
+}
+
+/** Numbers of the oldest event that is kept and of the newest one that is committed; null: there are none. */
+export async function findEventBounds(db: Db): Promise<{ first: number; last: number } | null> {
+  const { rows } = await sql<{ first: number | null; last: number | null }>`
+    select (select min(id) from events) as first, (select max(id) from events) as last`.execute(db.kysely);
+  const { first = null, last = null } = rows[0] ?? {};
+  return first === null || last === null ? null : { first, last };
+}
+
+/**
+ * Transactions of other sessions on this database that may have taken a number and not committed it, by names that are
+ * never used again. One that has not written is none of them, unless it is just about to: so a backup, which reads for
+ * long, holds nobody up. All servers must use one database role, which sees all of its own sessions.
+ */
+export async function findOpenTransactions(db: Db): Promise<ReadonlySet<string>> {
+  // One session, and nothing is open in it while it answers this.
+  if (db.kind === "embedded") return new Set();
+  const { rows } = await sql<{ name: string }>`
+    select pid || '/' || extract(epoch from xact_start) as name from pg_stat_activity
+     where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+       and xact_start is not null
+       and (backend_xid is not null or (state = 'active' and query_start > now() - interval '1 second'))`.execute(
+    db.kysely,
+  );
+  return new Set(rows.map(({ name }) => name));
+}

@@ -1,0 +1,59 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db, Trx } from "../engine/database.ts";
+import type { Subject } from "./oauth-tokens.ts";
+
+export type TokenEventType = "connected" | "refreshed" | "refresh_failed" | "flow_failed" | "imported" | "deleted";
+
+/** What happened to a token, for those who wonder. Never a token, a code or what a provider wrote. */
+export interface TokenNote {
+  type: TokenEventType;
+  source: "authenticate" | "callback" | "import" | "delete" | "refresh";
+  providerId: string;
+  tokenId?: string | null;
+  reason?: string | null;
+  detail?: string | null;
+  scopes?: readonly string[];
+  accountLabel?: string | null;
+}
+
+export interface TokenEventRow {
+  id: string;
+  provider_id: string;
+  agent_id: string | null;
+  event_type: string;
+  reason: string | null;
+  source: string;
+  account_label: string | null;
+  scopes: string[];
+  detail: string | null;
+  acknowledged_at: Date | null;
+  created_at: Date;
+}
+
+export async function noteTokenEvent(db: Db | Trx, subject: Subject, note: TokenNote): Promise<void> {
+  await sql`
+    insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, token_id, event_type, reason, source,
+      account_label, scopes, detail)
+    values (${randomUUID()}, ${subject.tenantId}, ${note.providerId}, ${subject.userId}, ${subject.agentId},
+      ${note.tokenId ?? null}, ${note.type}, ${note.reason ?? null}, ${note.source}, ${note.accountLabel ?? null},
+      ${JSON.stringify(note.scopes ?? [])}, ${note.detail ?? null})`.execute(db.kysely);
+}
+
+/** Those of one user, newest first. */
+export async function listTokenEvents(
+  db: Db,
+  {
+    tenantId,
+    userId,
+    providerId,
+    limit,
+  }: { tenantId: string; userId: string; providerId: string | null; limit: number },
+): Promise<TokenEventRow[]> {
+  const { rows } = await sql<TokenEventRow>`
+    select id, provider_id, agent_id, event_type, reason, source, account_label, scopes, detail, acknowledged_at, created_at
+      from oauth_token_events
+     where tenant_id = ${tenantId} and user_id = ${userId} and provider_id = coalesce(${providerId}, provider_id)
+     order by seq desc limit ${limit}`.execute(db.kysely);
+  return rows;
+}

@@ -1,0 +1,215 @@
+import { type RawBuilder, sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import type { OAuthProviderType, TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
+import { changesBetween } from "../../domain/audit.ts";
+import { type Db, isUniqueViolation, type Trx } from "../engine/database.ts";
+import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import { type AuditNote, audited } from "../tenants/audit.ts";
+import { insertedAnswer, type KeptAnswer } from "../tenants/idempotency-keys.ts";
+
+/** What a request can set of a provider, apart from its secret. */
+export interface ProviderFields {
+  name: string;
+  client_id: string;
+  auth_url: string;
+  token_url: string;
+  uses_pkce: boolean;
+  provider_type: OAuthProviderType | null;
+  token_endpoint_auth_method: TokenEndpointAuthMethod;
+  authorization_params: Record<string, string>;
+  allowed_redirect_uris: string[];
+  default_redirect_uri: string | null;
+  issuer: string | null;
+  revocation_url: string | null;
+}
+
+/** What only a discovery finds out. */
+export interface DiscoveredFields {
+  names_issuer: boolean;
+  mcp_server_url: string | null;
+  /** What tokens are asked for (RFC 8707). */
+  resource: string | null;
+  is_dynamic_client: boolean;
+  scopes_supported: string[] | null;
+}
+
+export interface ProviderRow extends ProviderFields, DiscoveredFields {
+  id: string;
+  organization_id: string;
+  provider_id: string;
+  secret_key_id: string | null;
+  sealed_secret: Buffer | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** Who changes providers of an organization. */
+interface Owner {
+  organizationId: string;
+  actor: string;
+}
+
+export const sealedProviders: SealedPlace = {
+  ...{ table: "oauth_providers", id: "id", keyColumn: "secret_key_id", column: "sealed_secret" },
+  boundBy: ["id", "organization_id"],
+  boundTo: (row) => boundTo(row as unknown as ProviderRow),
+};
+
+const columns = sql.raw(
+  "p.id, p.organization_id, p.provider_id, p.name, p.client_id, p.secret_key_id, p.sealed_secret, p.auth_url, p.token_url, " +
+    "p.uses_pkce, p.provider_type, p.token_endpoint_auth_method, p.authorization_params, p.allowed_redirect_uris, " +
+    "p.default_redirect_uri, p.issuer, p.names_issuer, p.revocation_url, p.mcp_server_url, p.resource, p.is_dynamic_client, " +
+    "p.scopes_supported, p.created_at, p.updated_at",
+);
+
+export async function listProviders(db: Db, organizationId: string): Promise<ProviderRow[]> {
+  const { rows } = await sql<ProviderRow>`
+    select ${columns} from oauth_providers p where p.organization_id = ${organizationId}
+     order by p.created_at, p.id`.execute(db.kysely);
+  return rows;
+}
+
+/** Another organization's provider answers undefined, exactly as an unknown one. */
+export async function findProvider(
+  db: Db | Trx,
+  organizationId: string,
+  providerId: string,
+): Promise<ProviderRow | undefined> {
+  const { rows } = await sql<ProviderRow>`
+    select ${columns} from oauth_providers p
+     where p.organization_id = ${organizationId} and p.provider_id = ${providerId}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** By the id of its row, which only this server's own records name. */
+export async function findProviderRow(db: Db | Trx, id: string): Promise<ProviderRow | undefined> {
+  const { rows } = await sql<ProviderRow>`select ${columns} from oauth_providers p where p.id = ${id}`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/** Its id is chosen before: what is registered elsewhere may name it. */
+export interface NewProvider {
+  id: string;
+  providerId: string;
+  fields: ProviderFields & DiscoveredFields;
+  secret: string | null;
+}
+
+/** The whole row as it will be, so that the answer can be kept in the statement that writes it. */
+export function draftProvider(sealer: Sealer, organizationId: string, made: NewProvider): ProviderRow {
+  const at = new Date();
+  return {
+    ...made.fields,
+    id: made.id,
+    organization_id: organizationId,
+    provider_id: made.providerId,
+    ...sealedSecret(sealer, { id: made.id, organization_id: organizationId }, made.secret),
+    created_at: at,
+    updated_at: at,
+  };
+}
+
+/** @throws ApiError 409 `oauthProviderTaken` */
+export async function insertProvider(db: Db, owner: Owner, row: ProviderRow, kept: KeptAnswer | null): Promise<void> {
+  const { auth_url, token_url, client_id } = row;
+  try {
+    await sql`
+      with provider as (
+        insert into oauth_providers (id, organization_id, provider_id, name, client_id, secret_key_id, sealed_secret,
+          auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method, authorization_params,
+          allowed_redirect_uris, default_redirect_uri, issuer, names_issuer, revocation_url, mcp_server_url,
+          resource, is_dynamic_client, scopes_supported, created_at, updated_at)
+        values (${row.id}, ${row.organization_id}, ${row.provider_id}, ${row.name}, ${client_id}, ${row.secret_key_id},
+          ${row.sealed_secret}, ${auth_url}, ${token_url}, ${row.uses_pkce}, ${row.provider_type},
+          ${row.token_endpoint_auth_method}, ${JSON.stringify(row.authorization_params)},
+          ${JSON.stringify(row.allowed_redirect_uris)}, ${row.default_redirect_uri}, ${row.issuer}, ${row.names_issuer},
+          ${row.revocation_url}, ${row.mcp_server_url}, ${row.resource}, ${row.is_dynamic_client},
+          ${row.scopes_supported === null ? null : JSON.stringify(row.scopes_supported)}, ${row.created_at},
+          ${row.updated_at})
+      ), kept as (${insertedAnswer(kept)})
+      ${auditedProvider(owner, row, { action: "oauth_provider.create", details: { auth_url, token_url, client_id } })}
+    `.execute(db.kysely);
+  } catch (error) {
+    if (isUniqueViolation(error, "oauth_providers_name")) throw errors.oauthProviderTaken(row.provider_id);
+    throw error;
+  }
+}
+
+/**
+ * @param change gets the provider as it is and says what it shall be; it runs while nobody else can change it.
+ * @param secret null: the one before stays.
+ * @throws ApiError 404; what `change` throws.
+ */
+export async function changeProvider(
+  db: Db,
+  sealer: Sealer,
+  owner: Owner,
+  providerId: string,
+  { change, secret }: { change: (before: ProviderRow) => ProviderFields; secret: string | null },
+): Promise<ProviderRow> {
+  return db.transaction(async (trx) => {
+    const { rows } = await sql<ProviderRow>`
+      select ${columns} from oauth_providers p
+       where p.organization_id = ${owner.organizationId} and p.provider_id = ${providerId} for update`.execute(
+      trx.kysely,
+    );
+    const before = rows[0];
+    if (before === undefined) throw errors.oauthProviderNotFound(providerId);
+    const after = change(before);
+    const sealed = secret === null ? before : sealedSecret(sealer, before, secret);
+    const changes = changesBetween(
+      Object.fromEntries(Object.keys(after).map((key) => [key, before[key as keyof ProviderFields]])),
+      after,
+    );
+    if (Object.keys(changes).length === 0 && secret === null) return before;
+    await sql`
+      with provider as (
+        update oauth_providers set name = ${after.name}, client_id = ${after.client_id}, auth_url = ${after.auth_url},
+          token_url = ${after.token_url}, uses_pkce = ${after.uses_pkce},
+          token_endpoint_auth_method = ${after.token_endpoint_auth_method},
+          authorization_params = ${JSON.stringify(after.authorization_params)},
+          allowed_redirect_uris = ${JSON.stringify(after.allowed_redirect_uris)},
+          default_redirect_uri = ${after.default_redirect_uri}, issuer = ${after.issuer},
+          revocation_url = ${after.revocation_url}, secret_key_id = ${sealed.secret_key_id},
+          sealed_secret = ${sealed.sealed_secret}, updated_at = now()
+         where id = ${before.id})
+      ${auditedProvider(owner, before, {
+        action: "oauth_provider.patch",
+        changes,
+        ...(secret !== null && { secrets: { added: [], removed: [], changed: ["client_secret"] } }),
+      })}`.execute(trx.kysely);
+    return (await findProviderRow(trx, before.id)) as ProviderRow;
+  });
+}
+
+/** Its tokens, requests and connections go with it. */
+export async function deleteProvider(db: Db, owner: Owner, row: ProviderRow, kept: KeptAnswer | null): Promise<void> {
+  await sql`
+    with provider as (delete from oauth_providers where id = ${row.id}
+    ), kept as (${insertedAnswer(kept)})
+    ${auditedProvider(owner, row, { action: "oauth_provider.delete" })}`.execute(db.kysely);
+}
+
+/** The client secret; null: a public client has none. @throws SealError */
+export function openProviderSecret(sealer: Sealer, row: ProviderRow): string | null {
+  if (row.sealed_secret === null || row.secret_key_id === null) return null;
+  return sealer.open({ keyId: row.secret_key_id, sealed: row.sealed_secret }, boundTo(row)).toString();
+}
+
+function sealedSecret(sealer: Sealer, row: Pick<ProviderRow, "id" | "organization_id">, secret: string | null) {
+  if (secret === null) return { secret_key_id: null, sealed_secret: null };
+  const { keyId, sealed } = sealer.seal(Buffer.from(secret), boundTo(row));
+  return { secret_key_id: keyId, sealed_secret: sealed };
+}
+
+const boundTo = ({ id, organization_id }: Pick<ProviderRow, "id" | "organization_id">) =>
+  `oauth-provider/${organization_id}/${id}`;
+
+function auditedProvider(owner: Owner, row: ProviderRow, note: Omit<AuditNote, "actor">): RawBuilder<unknown> {
+  return audited(
+    { organizationId: owner.organizationId, workspaceId: null, id: row.id, name: row.provider_id },
+    { actor: owner.actor, ...note },
+  );
+}

@@ -1,0 +1,184 @@
+import { hash } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import type { Sealer } from "../secrets/seal.ts";
+import type { ProviderRow } from "./oauth-providers.ts";
+import type { Subject } from "./oauth-tokens.ts";
+
+export type AuthRequestStatus = "pending" | "claimed" | "completed" | "failed";
+
+/** One sign-in: from the URL that the user is sent to until the token is there. */
+export interface AuthRequestRow {
+  id: string;
+  tenant_id: string;
+  provider_row_id: string;
+  user_id: string | null;
+  agent_id: string | null;
+  data_key_id: string;
+  sealed: Buffer;
+  /** Of the provider as it was: its answer is for that one. */
+  token_url: string;
+  client_id: string;
+  scopes: string[];
+  redirect_uri: string;
+  is_own_callback: boolean;
+  is_default: boolean;
+  replaces_token_id: string | null;
+  actor: string;
+  status: AuthRequestStatus;
+  failure: string | null;
+  token_id: string | null;
+  /** Both by the clock of the database, which all servers share. */
+  is_expired: boolean;
+  status_age_ms: number;
+}
+
+/** What only the user's browser and the provider may know. */
+export interface RequestSecrets {
+  state: string;
+  /** null: the provider is used without PKCE. */
+  verifier: string | null;
+}
+
+export interface NewAuthRequest {
+  id: string;
+  subject: Subject;
+  provider: Pick<ProviderRow, "id" | "provider_id" | "token_url" | "client_id">;
+  scopes: string[];
+  redirectUri: string;
+  isOwnCallback: boolean;
+  isDefault: boolean;
+  replacesTokenId: string | null;
+  actor: string;
+  lifeMs: number;
+}
+
+const columns = sql.raw(
+  "r.id, r.tenant_id, r.provider_row_id, r.user_id, r.agent_id, r.data_key_id, r.sealed, r.token_url, r.client_id, " +
+    "r.scopes, r.redirect_uri, r.is_own_callback, r.is_default, r.replaces_token_id, r.actor, r.status, r.failure, " +
+    "r.token_id, (r.expires_at <= now()) as is_expired, " +
+    "(extract(epoch from now() - r.status_since) * 1000)::float8 as status_age_ms",
+);
+
+/**
+ * Begins a sign-in. A token it was to replace that has been deleted in the meantime is replaced no more.
+ * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
+ */
+export async function insertAuthRequest(
+  db: Db,
+  sealer: Sealer,
+  made: NewAuthRequest,
+  secrets: RequestSecrets,
+): Promise<void> {
+  const { tenantId, userId, agentId } = made.subject;
+  const { keyId, sealed } = sealer.seal(
+    Buffer.from(JSON.stringify(secrets)),
+    boundTo({ id: made.id, tenant_id: tenantId }),
+  );
+  await sql`
+    insert into oauth_requests (id, tenant_id, provider_row_id, user_id, agent_id, state_digest, data_key_id, sealed,
+      token_url, client_id, scopes, redirect_uri, is_own_callback, is_default, replaces_token_id, actor, expires_at)
+    values (${made.id}, ${tenantId}, ${made.provider.id}, ${userId}, ${agentId}, ${digestOf(secrets.state)}, ${keyId},
+      ${sealed}, ${made.provider.token_url}, ${made.provider.client_id}, ${JSON.stringify(made.scopes)},
+      ${made.redirectUri}, ${made.isOwnCallback}, ${made.isDefault},
+      (select id from oauth_tokens where id = ${made.replacesTokenId}::uuid for key share), ${made.actor},
+      now() + ${made.lifeMs} * interval '1 millisecond')`
+    .execute(db.kysely)
+    .catch((error: unknown) => {
+      const isGone = isForeignKeyViolation(error, "oauth_requests_provider_row_id_fkey");
+      throw isGone ? errors.oauthProviderNotFound(made.provider.provider_id) : error;
+    });
+}
+
+/**
+ * An open request for the very same, good for another `lifeLeftMs`. A user's whose code comes to an application only for
+ * who began it, as nobody else may hand the code in.
+ */
+export async function findSameRequest(
+  db: Db,
+  made: Omit<NewAuthRequest, "id" | "lifeMs">,
+  lifeLeftMs: number,
+): Promise<AuthRequestRow | undefined> {
+  const { tenantId, userId, agentId } = made.subject;
+  const { rows } = await sql<AuthRequestRow>`
+    select ${columns} from oauth_requests r
+     where r.tenant_id = ${tenantId} and r.provider_row_id = ${made.provider.id} and r.status = 'pending'
+       and r.user_id is not distinct from ${userId} and r.agent_id is not distinct from ${agentId}
+       and r.expires_at > now() + ${lifeLeftMs} * interval '1 millisecond' and r.scopes = ${JSON.stringify(made.scopes)}::jsonb
+       and r.redirect_uri = ${made.redirectUri} and r.is_default = ${made.isDefault}
+       and r.token_url = ${made.provider.token_url} and r.client_id = ${made.provider.client_id}
+       and r.replaces_token_id is not distinct from ${made.replacesTokenId}
+       and (r.is_own_callback or r.user_id is null or r.actor = ${made.actor})
+     order by r.created_at desc limit 1`.execute(db.kysely);
+  return rows[0];
+}
+
+export async function findAuthRequest(db: Db, id: string): Promise<AuthRequestRow | undefined> {
+  const { rows } = await sql<AuthRequestRow>`
+    select ${columns} from oauth_requests r where r.id = ${id}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** The request that a state belongs to, whatever became of it. */
+export async function findRequestByState(db: Db, state: string): Promise<AuthRequestRow | undefined> {
+  const { rows } = await sql<AuthRequestRow>`
+    select ${columns} from oauth_requests r where r.state_digest = ${digestOf(state)}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** @throws SealError */
+export function openRequest(sealer: Sealer, row: AuthRequestRow): RequestSecrets {
+  return JSON.parse(sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(row)).toString());
+}
+
+/** Takes a request to finish it. Of all who bring its state one gets it, once. */
+export async function claimAuthRequest(db: Db, id: string, owner: string): Promise<boolean> {
+  const { rows } = await sql`
+    update oauth_requests set status = 'claimed', status_since = now(), claimed_by = ${owner}
+     where id = ${id} and status = 'pending' and expires_at > now() returning id`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/** @returns false when it had ended before. */
+export async function completeAuthRequest(trx: Trx, id: string, tokenId: string): Promise<boolean> {
+  const { rows } = await sql`
+    update oauth_requests set status = 'completed', status_since = now(), token_id = ${tokenId}
+     where id = ${id} and status = 'claimed' returning id`.execute(trx.kysely);
+  return rows.length > 0;
+}
+
+export async function failAuthRequest(db: Db | Trx, id: string, failure: string): Promise<boolean> {
+  const { rows } = await sql`
+    update oauth_requests set status = 'failed', status_since = now(), failure = ${failure}
+     where id = ${id} and status in ('pending', 'claimed') returning id`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/**
+ * Ends sign-ins whose server died while it took the code to the provider: a code is good once, so nobody can go on. Their
+ * users' history says so.
+ * @param by beginning of the names of servers that are gone; else all that take longer than `afterMs`.
+ * @returns how many.
+ */
+export async function failInterrupted(db: Db, by: { owner: string } | { afterMs: number }): Promise<number> {
+  const isGone =
+    "owner" in by
+      ? sql`starts_with(r.claimed_by, ${by.owner})`
+      : sql`r.status_since < now() - ${by.afterMs} * interval '1 millisecond'`;
+  const { numAffectedRows } = await sql`
+    with failed as (
+      update oauth_requests r set status = 'failed', status_since = now(), failure = 'interrupted'
+       where r.status = 'claimed' and ${isGone} returning r.tenant_id, r.provider_row_id, r.user_id, r.agent_id, r.scopes
+    )
+    insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, event_type, reason, source, scopes, detail)
+    select gen_random_uuid(), f.tenant_id, p.provider_id, f.user_id, f.agent_id, 'flow_failed', 'interrupted', 'callback',
+           f.scopes, 'The server was interrupted while it finished the sign-in. Start it again.'
+      from failed f join oauth_providers p on p.id = f.provider_row_id`.execute(db.kysely);
+  return Number(numAffectedRows ?? 0);
+}
+
+/** 256 random bits need no salt. */
+const digestOf = (state: string) => hash("sha256", state, "buffer");
+
+const boundTo = ({ tenant_id, id }: Pick<AuthRequestRow, "id" | "tenant_id">) => `oauth-request/${tenant_id}/${id}`;

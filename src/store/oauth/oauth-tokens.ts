@@ -1,0 +1,291 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { ProviderRow } from "./oauth-providers.ts";
+
+/**
+ * Whose a token is, within a workspace. A user and an agent: the user's, for that agent alone. No user: the agent's own.
+ * Neither: the workspace's.
+ */
+export interface Subject {
+  tenantId: string;
+  userId: string | null;
+  agentId: string | null;
+}
+
+/** A token as a provider gave it. */
+export interface IssuedToken {
+  accessToken: string;
+  refreshToken: string | null;
+  /** From now on, in milliseconds; null: it does not expire, or nobody knows when. */
+  lifeMs: number | null;
+  scopes: string[];
+  metadata: Record<string, unknown>;
+  accountLabel: string | null;
+}
+
+/** The part that is sealed. */
+export type TokenSecrets = Pick<IssuedToken, "accessToken" | "refreshToken" | "metadata">;
+
+export interface TokenRow {
+  id: string;
+  tenant_id: string;
+  provider_row_id: string;
+  /** The chosen name of its provider. */
+  provider_id: string;
+  user_id: string | null;
+  agent_id: string | null;
+  data_key_id: string;
+  sealed: Buffer;
+  /** Who issued it, to which client: its refresh token goes nowhere else. */
+  token_url: string;
+  client_id: string;
+  scopes: string[];
+  account_label: string | null;
+  is_default: boolean;
+  /** The provider takes it back no more: only a new consent helps. */
+  is_dead: boolean;
+  expires_at: Date | null;
+  /** By the clock of the database, which all servers share; null: it does not expire. */
+  life_left_ms: number | null;
+  generation: number;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export const sealedTokens: SealedPlace = {
+  ...{ table: "oauth_tokens", id: "id", keyColumn: "data_key_id", column: "sealed" },
+  boundBy: ["id", "tenant_id"],
+  boundTo: (row) => boundTo(row as unknown as TokenRow),
+};
+
+export const tokenColumns = sql.raw(
+  "t.id, t.tenant_id, t.provider_row_id, p.provider_id, t.user_id, t.agent_id, t.data_key_id, t.sealed, t.token_url, " +
+    "t.client_id, t.scopes, t.account_label, t.is_default, t.is_dead, t.expires_at, " +
+    "(extract(epoch from t.expires_at - now()) * 1000)::float8 as life_left_ms, t.generation, t.created_at, t.updated_at",
+);
+
+/** @throws SealError when the row was changed by hand, or the master key is another one. */
+export function openToken(sealer: Sealer, row: TokenRow): TokenSecrets {
+  return JSON.parse(sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(row)).toString());
+}
+
+/**
+ * Tokens that may be used for a subject, best first: those connected to the agent, those for this agent alone, the
+ * default one, the newest. Of connected ones only the subject's own and the agent's: nobody gets another user's token by
+ * asking as himself. An agent that asks for nobody has all that was connected to it.
+ */
+export async function findUsableTokens(
+  db: Db | Trx,
+  { tenantId, userId, agentId }: Subject,
+  providerRowId: string,
+): Promise<TokenRow[]> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns}
+      from oauth_tokens t
+      join oauth_providers p on p.id = t.provider_row_id
+      left join agent_connections c
+        on c.oauth_token_id = t.id and c.tenant_id = t.tenant_id and c.agent_id = ${agentId}::text
+     where t.tenant_id = ${tenantId} and t.provider_row_id = ${providerRowId}
+       and (
+         (t.user_id = ${userId}::text and (t.agent_id is null or t.agent_id = ${agentId}::text))
+         or (c.id is not null and (t.user_id is null or t.user_id = ${userId}::text or ${userId}::text is null))
+       )
+     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id`.execute(
+    db.kysely,
+  );
+  return rows;
+}
+
+export async function findToken(db: Db | Trx, tenantId: string, id: string): Promise<TokenRow | undefined> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.id = ${id} and t.tenant_id = ${tenantId}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** The tokens of one user, whichever agent they are for, newest first. */
+export async function listTokens(
+  db: Db | Trx,
+  { tenantId, userId, providerId }: { tenantId: string; userId: string; providerId: string | null },
+): Promise<TokenRow[]> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.tenant_id = ${tenantId} and t.user_id = ${userId} and p.provider_id = coalesce(${providerId}, p.provider_id)
+     order by t.created_at desc, t.id`.execute(db.kysely);
+  return rows;
+}
+
+/** Every token of a provider, in every workspace of its organization. */
+export async function listTokensOfProvider(db: Db, providerRowId: string): Promise<TokenRow[]> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.provider_row_id = ${providerRowId} order by t.id`.execute(db.kysely);
+  return rows;
+}
+
+/** Every token of a workspace, whoever's it is. */
+export async function listTokensIn(db: Db | Trx, tenantId: string): Promise<TokenRow[]> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.tenant_id = ${tenantId} order by t.id`.execute(db.kysely);
+  return rows;
+}
+
+export async function listWorkspaceTokens(db: Db, tenantId: string, providerType: string): Promise<TokenRow[]> {
+  const { rows } = await sql<TokenRow>`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.tenant_id = ${tenantId} and t.user_id is null and t.agent_id is null and p.provider_type = ${providerType}
+     order by t.id`.execute(db.kysely);
+  return rows;
+}
+
+/** Which of these providers the user has a token of, dead ones not counted. */
+export async function findProvidersWithToken(
+  db: Db,
+  { tenantId, userId, providerIds }: { tenantId: string; userId: string; providerIds: readonly string[] },
+): Promise<Set<string>> {
+  const { rows } = await sql<{ provider_id: string }>`
+    select distinct p.provider_id from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where t.tenant_id = ${tenantId} and t.user_id = ${userId} and not t.is_dead
+       and p.provider_id = any(${[...providerIds]}::text[])`.execute(db.kysely);
+  return new Set(rows.map(({ provider_id }) => provider_id));
+}
+
+export interface KeptToken {
+  subject: Subject;
+  provider: Pick<ProviderRow, "id" | "provider_id" | "token_url" | "client_id">;
+  token: IssuedToken;
+  isDefault: boolean;
+  /** The token of the same subject that this one takes the place of, connections included; null: it is a further one. */
+  replacesTokenId: string | null;
+}
+
+/**
+ * Keeps a token. The default one of its subject and provider is the only one.
+ * @returns its id.
+ * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
+ */
+export async function keepToken(trx: Trx, sealer: Sealer, kept: KeptToken): Promise<string> {
+  const { subject, provider, token, isDefault } = kept;
+  const { tenantId, userId, agentId } = subject;
+  const replaced = await lockReplaced(trx, kept);
+  const id = replaced ?? randomUUID();
+  const { keyId, sealed } = sealToken(sealer, { id, tenant_id: tenantId }, token);
+  const { scopes, accountLabel } = token;
+  if (replaced === undefined) {
+    await sql`
+      insert into oauth_tokens (id, tenant_id, provider_row_id, user_id, agent_id, data_key_id, sealed, token_url,
+        client_id, scopes, account_label, expires_at)
+      values (${id}, ${tenantId}, ${provider.id}, ${userId}, ${agentId}, ${keyId}, ${sealed}, ${provider.token_url},
+        ${provider.client_id}, ${JSON.stringify(scopes)}, ${accountLabel}, ${expiryOf(token)})`
+      .execute(trx.kysely)
+      .catch((error: unknown) => {
+        const isGone = isForeignKeyViolation(error, "oauth_tokens_provider_row_id_fkey");
+        throw isGone ? errors.oauthProviderNotFound(provider.provider_id) : error;
+      });
+  } else {
+    await sql`
+      update oauth_tokens set data_key_id = ${keyId}, sealed = ${sealed}, token_url = ${provider.token_url},
+          client_id = ${provider.client_id}, scopes = ${JSON.stringify(scopes)},
+          account_label = coalesce(${accountLabel}, account_label), expires_at = ${expiryOf(token)}, is_dead = false,
+          generation = generation + 1, refresh_until = null, updated_at = now()
+       where id = ${id}`.execute(trx.kysely);
+  }
+  if (isDefault) await makeDefault(trx, id);
+  return id;
+}
+
+/** The row that is replaced, if it still is what the request meant: the same subject's, of the same provider. */
+async function lockReplaced(trx: Trx, { subject, provider, replacesTokenId }: KeptToken): Promise<string | undefined> {
+  if (replacesTokenId === null) return undefined;
+  const { rows } = await sql<{ id: string }>`
+    select id from oauth_tokens
+     where id = ${replacesTokenId} and tenant_id = ${subject.tenantId} and provider_row_id = ${provider.id}
+       and user_id is not distinct from ${subject.userId} and agent_id is not distinct from ${subject.agentId}
+       for update`.execute(trx.kysely);
+  return rows[0]?.id;
+}
+
+/** Makes a token the default one among those of its subject and provider. */
+export async function makeDefault(db: Db | Trx, id: string): Promise<void> {
+  await sql`
+    update oauth_tokens t set is_default = (t.id = chosen.id)
+      from oauth_tokens chosen
+     where chosen.id = ${id} and t.tenant_id = chosen.tenant_id and t.provider_row_id = chosen.provider_row_id
+       and t.user_id is not distinct from chosen.user_id and t.agent_id is not distinct from chosen.agent_id
+       and t.is_default <> (t.id = chosen.id)`.execute(db.kysely);
+}
+
+/** @param change null: unchanged. */
+export async function labelToken(
+  db: Db | Trx,
+  id: string,
+  change: { accountLabel: string | null; isDefault: boolean | null },
+): Promise<void> {
+  await sql`
+    update oauth_tokens set account_label = coalesce(${change.accountLabel}, account_label),
+        is_default = coalesce(${change.isDefault}, is_default), updated_at = now()
+     where id = ${id}`.execute(db.kysely);
+  if (change.isDefault === true) await makeDefault(db, id);
+}
+
+/** @returns false when it was gone already. */
+export async function deleteToken(db: Db | Trx, id: string): Promise<boolean> {
+  const { rows } = await sql`delete from oauth_tokens where id = ${id} returning id`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/**
+ * Takes the right to refresh a token: one at a time, and only while it is as it was read. A holder that dies loses it
+ * after `leaseMs`, or when it is started again.
+ */
+export async function claimRefresh(
+  db: Db,
+  row: TokenRow,
+  { owner, leaseMs }: { owner: string; leaseMs: number },
+): Promise<boolean> {
+  const { rows } = await sql`
+    update oauth_tokens set refresh_until = now() + ${leaseMs} * interval '1 millisecond', refresh_owner = ${owner}
+     where id = ${row.id} and generation = ${row.generation} and not is_dead
+       and (refresh_until is null or refresh_until < now()) returning id`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/** Ends a refresh that brought nothing, so that the next one need not wait. */
+export async function releaseRefresh(db: Db, row: TokenRow): Promise<void> {
+  await sql`update oauth_tokens set refresh_until = null where id = ${row.id} and generation = ${row.generation}`.execute(
+    db.kysely,
+  );
+}
+
+/** Stores what a refresh brought. @returns false when the token was deleted or replaced meanwhile. */
+export async function storeRefreshed(db: Db, sealer: Sealer, row: TokenRow, token: IssuedToken): Promise<boolean> {
+  const { keyId, sealed } = sealToken(sealer, row, token);
+  const { rows } = await sql`
+    update oauth_tokens set data_key_id = ${keyId}, sealed = ${sealed}, scopes = ${JSON.stringify(token.scopes)},
+        expires_at = ${expiryOf(token)}, generation = generation + 1, refresh_until = null, updated_at = now()
+     where id = ${row.id} and generation = ${row.generation} returning id`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+/** The provider takes this token no more. @returns false when it was replaced meanwhile. */
+export async function markDead(db: Db | Trx, row: TokenRow): Promise<boolean> {
+  const { rows } = await sql`
+    update oauth_tokens set is_dead = true, refresh_until = null, updated_at = now()
+     where id = ${row.id} and generation = ${row.generation} and not is_dead returning id`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+const expiryOf = ({ lifeMs }: IssuedToken) =>
+  lifeMs === null ? sql`null::timestamptz` : sql`now() + ${lifeMs} * interval '1 millisecond'`;
+
+function sealToken(sealer: Sealer, row: Pick<TokenRow, "id" | "tenant_id">, token: IssuedToken) {
+  const { accessToken, refreshToken, metadata } = token;
+  const secrets: TokenSecrets = { accessToken, refreshToken, metadata };
+  return sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(row));
+}
+
+const boundTo = ({ tenant_id, id }: Pick<TokenRow, "id" | "tenant_id">) => `oauth-token/${tenant_id}/${id}`;

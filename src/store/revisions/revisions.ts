@@ -1,0 +1,309 @@
+import { type RawBuilder, sql } from "kysely";
+import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
+import type { RevisionStatus, RevisionTrigger } from "../../contract/revisions/revision.ts";
+import { canMoveRevision } from "../../domain/revision-status.ts";
+import { soundText } from "../../domain/sanitize-text.ts";
+import type { Sizes } from "../../domain/tiers.ts";
+import { assigned, assignmentColumns, type NewAssignment } from "../data-plane/assignments.ts";
+import { joined } from "../engine/batched.ts";
+import type { Db, Trx } from "../engine/database.ts";
+import type { FaultPoint } from "../engine/fault-points.ts";
+import { madeDue } from "../queue/enqueue.ts";
+import { type AuditNote, auditColumns, auditedRows } from "../tenants/audit.ts";
+
+export interface RevisionRow {
+  id: string;
+  tenant_id: string;
+  deployment_id: string;
+  status: RevisionStatus;
+  status_message: string | null;
+  status_since: Date;
+  deadline_at: Date | null;
+  source: SourceKind;
+  source_config: SourceConfig;
+  source_revision_config: SourceRevisionConfig;
+  secret_set_id: string | null;
+  secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
+  sizes: Sizes | null;
+  artifact_id: string | null;
+  artifact_key: string | null;
+  redeploy_of: string | null;
+  triggered_by: RevisionTrigger;
+  image_version: string | null;
+  tracked_packages: string[] | null;
+  created_at: Date;
+  updated_at: Date;
+  /** How its replicas replace the ones before; known once there is an artifact. */
+  rollout: "rolling" | "handover" | null;
+  artifact_digest: string | null;
+  builder_version: string | null;
+}
+
+export interface NewRevision
+  extends Pick<
+    RevisionRow,
+    | "id"
+    | "source"
+    | "source_config"
+    | "source_revision_config"
+    | "secret_set_id"
+    | "secret_references"
+    | "sizes"
+    | "artifact_id"
+    | "artifact_key"
+    | "redeploy_of"
+    | "triggered_by"
+    | "tracked_packages"
+  > {
+  /** When CREATING counts as stuck. */
+  deadline_at: Date;
+  /** Span that asked for it: what is done for it belongs to that trace. */
+  traceparent: string | null;
+}
+
+export const revisionColumns = sql.raw(
+  [
+    "r.id, r.tenant_id, r.deployment_id, r.status, r.status_message, r.status_since, r.deadline_at, r.source",
+    "r.source_config, r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key",
+    "r.redeploy_of, r.triggered_by, r.image_version, r.tracked_packages, r.created_at, r.updated_at",
+    ...[
+      ["rollout", "rollout"],
+      ["digest", "artifact_digest"],
+      ["builder", "builder_version"],
+    ].map(([key, name]) => `(select a.manifest ->> '${key}' from artifacts a where a.id = r.artifact_id) as ${name}`),
+  ].join(", "),
+) as RawBuilder<unknown>;
+
+/** Condition on rows of `revisions` under an alias: the status is not final. As the index `revisions_unsettled` says it. */
+export const isUnsettled = (alias: string): RawBuilder<boolean> =>
+  sql`${sql.ref(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
+
+/**
+ * CTE body that writes the CREATING revisions of the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
+ * and `revision`, a NewRevision as JSON).
+ */
+export function insertedRevision(source: string): RawBuilder<unknown> {
+  return sql`
+      insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
+        source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
+        triggered_by, tracked_packages, traceparent)
+      select r.id, s.tenant_id, s.deployment_id, 'CREATING', r.deadline_at, r.source, r.source_config,
+             r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key,
+             r.redeploy_of, r.triggered_by, r.tracked_packages, r.traceparent
+        from ${sql.table(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
+}
+
+/** A row type of its own would be one more list of columns: these are named like those of the table. */
+export const newRevisionColumns = (made: NewRevision | null): NewRevision | null => made;
+
+/** Another tenant's revision, or one of another deployment, answers undefined as if it did not exist. */
+export async function findRevision(
+  db: Db | Trx,
+  tenantId: string,
+  path: { deploymentId: string; revisionId: string },
+): Promise<RevisionRow | undefined> {
+  const { rows } = await sql<RevisionRow>`
+    select ${revisionColumns} from revisions r
+     where r.id = ${path.revisionId} and r.deployment_id = ${path.deploymentId} and r.tenant_id = ${tenantId}`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/** For those who work on it, whosever it is. */
+export const readRevision = joined(async (db, ids: string[]): Promise<(RevisionRow | undefined)[]> => {
+  const { rows } = await sql<RevisionRow>`
+    select ${revisionColumns} from revisions r where r.id = any(${ids}::uuid[])`.execute(db.kysely);
+  return ids.map((id) => rows.find((row) => row.id === id));
+});
+
+/** Newest first; ties in time by order of insertion. `statuses` null: all. */
+export async function listRevisions(
+  db: Db | Trx,
+  tenantId: string,
+  deploymentId: string,
+  page: { statuses: string[] | null; limit: number; offset: number },
+): Promise<RevisionRow[]> {
+  const { rows } = await sql<RevisionRow>`
+    select ${revisionColumns} from revisions r
+     where r.deployment_id = ${deploymentId} and r.tenant_id = ${tenantId}
+       and (${page.statuses}::text[] is null or r.status = any(${page.statuses}::text[]))
+     order by r.seq desc limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+export interface RevisionMove {
+  from: RevisionStatus;
+  to: RevisionStatus;
+  /** For the timeline: why, in a few words. */
+  because: string;
+  /** Shown to users as `status_message`; every failure has one. */
+  message?: string | null;
+  deadlineAt: Date | null;
+  /** When somebody asked for it. */
+  audit?: AuditNote;
+  /** Further facts that are settled by this move; `artifact_id: null`: what it was to run again is gone. */
+  set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
+  /** What its listener should run from now on; `proven`: what it runs, as the target has shown that it serves. */
+  assignment?: NewAssignment | "proven";
+  /** Made by a pass that holds the deployment and reads it again before it ends: nobody else need look. */
+  byPass?: boolean;
+}
+
+/**
+ * Moves a revision to its next status, but only from the status the caller saw; event, change and assignment in the same
+ * statement. A revision that becomes DEPLOYED becomes the active one: `active_revision_id` never points to another.
+ * @returns false when another worker moved it first; the caller reads again and plans anew.
+ * @throws RangeError when there is no such move: a bug of the caller.
+ */
+export async function moveRevision(
+  db: Db | Trx,
+  revision: { id: string; deploymentId: string },
+  move: RevisionMove,
+): Promise<boolean> {
+  if (!canMoveRevision(move.from, move.to)) throw new RangeError(`revision cannot move ${move.from} -> ${move.to}`);
+  const isMoved = await joinedMoves(db, { id: revision.id, ...move });
+  if (isMoved) committed(db, pointOf(move.to));
+  return isMoved;
+}
+
+const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]): Promise<boolean[]> => {
+  const wanted = moves.map(({ id, from, to, because, message, deadlineAt, set, assignment, byPass, audit }, n) => ({
+    ...{
+      n,
+      id,
+      from,
+      to,
+      because,
+      // It may quote what a command or another server said.
+      message: message ? soundText(message) : null,
+      deadline_at: deadlineAt,
+      by_pass: byPass ?? false,
+      sets_artifact: set?.artifact_id !== undefined,
+      ...set,
+    },
+    ...(assignment === "proven" ? { proven: true } : assignment && assignmentColumns(assignment)),
+    ...(audit && auditColumns(audit)),
+  }));
+  const { rows } = await sql<{ n: number }>`
+    with wanted as (
+      select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
+        as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
+              sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean,
+              listener_id uuid, op text, spec jsonb, actor text, action text, noted jsonb)
+    ), moved as (
+      update revisions r set status = w."to", status_message = w.message, status_since = now(), deadline_at = w.deadline_at,
+             updated_at = now(), artifact_id = case when w.sets_artifact then w.artifact_id else r.artifact_id end,
+             artifact_key = coalesce(w.artifact_key, r.artifact_key), image_version = coalesce(w.image_version, r.image_version),
+             source_revision_config = coalesce(w.source_revision_config, r.source_revision_config)
+        from wanted w
+       where r.id = any(${moves.map(({ id }) => id)}::uuid[]) and r.id = w.id and r.status = w."from"
+      returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.by_pass, r.image_version,
+                w.proven, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
+    ), activated as (
+      update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now()
+        from moved m where d.id = m.deployment_id and m."to" = 'DEPLOYED'
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, id, 'revision.status',
+             jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message)
+        from moved order by deployment_id
+    ), audit as (${auditedRows("moved")}
+    ), wish as (
+      select deployment_id, tenant_id, listener_id, op, spec from moved where spec is not null
+      union all
+      select a.deployment_id, a.tenant_id, a.listener_id, a.op, jsonb_set(a.spec, '{serving}', a.spec -> 'target')
+        from moved m join assignments a on a.deployment_id = m.deployment_id where m.proven
+    ), ${assigned("wish")}, ${madeDue("moved", { unless: "by_pass" })}
+    select n from moved`.execute(db.kysely);
+  const moved = new Set(rows.map(({ n }) => n));
+  return moves.map((_, n) => moved.has(n));
+});
+
+/** Moves superseded revisions QUEUED -> SKIPPED in one statement. */
+export async function skipRevisions(db: Db, revisionIds: string[], supersededBy: string): Promise<void> {
+  await sql`
+    with moved as (
+      update revisions set status = 'SKIPPED', status_since = now(), deadline_at = null, updated_at = now(),
+             status_message = ${`Superseded by revision ${supersededBy} while waiting in the queue.`}
+       where id = any(${revisionIds}::uuid[]) and status = 'QUEUED'
+      returning id, deployment_id, tenant_id
+    ), event as (
+      insert into events (tenant_id, deployment_id, revision_id, kind, data)
+      select tenant_id, deployment_id, id, 'revision.status',
+             ${JSON.stringify({ from: "QUEUED", to: "SKIPPED", because: "superseded" })} from moved
+    )
+    select 1`.execute(db.kysely);
+  db.reached("revisions skipped");
+  db.changes.wakeWatchers();
+}
+
+/**
+ * Stops a revision for a user (contract R5). The status moves here; killing the build or the replicas is what the next
+ * pass sees to do.
+ * @returns the status it had when it was too late, or "interrupted"; undefined when there is no such revision.
+ */
+export async function interruptRevision(
+  db: Db,
+  revision: { id: string; deploymentId: string; tenantId: string; actor: string },
+): Promise<RevisionStatus | undefined> {
+  const found = await findRevision(db, revision.tenantId, {
+    deploymentId: revision.deploymentId,
+    revisionId: revision.id,
+  });
+  if (found === undefined || !canMoveRevision(found.status, "INTERRUPTED")) return found?.status;
+  const isMoved = await moveRevision(db, revision, {
+    from: found.status,
+    to: "INTERRUPTED",
+    because: `interrupted by ${revision.actor}`,
+    message: "Stopped on request.",
+    deadlineAt: null,
+    audit: { actor: revision.actor, action: "revision.interrupt", details: { revision_id: revision.id } },
+  });
+  if (!isMoved) return interruptRevision(db, revision);
+  db.changes.wake();
+  return "INTERRUPTED";
+}
+
+/** Which revisions of a tenant's deployments stand on one artifact: it must stay while there are any. */
+export async function isArtifactUsed(db: Db | Trx, artifactId: string): Promise<boolean> {
+  const { rows } = await sql`select 1 from revisions where artifact_id = ${artifactId} limit 1`.execute(db.kysely);
+  return rows.length > 0;
+}
+
+function pointOf(to: RevisionStatus): FaultPoint | null {
+  switch (to) {
+    case "QUEUED":
+      return "revision queued";
+    case "AWAITING_BUILD":
+      return "revision awaiting build";
+    case "AWAITING_DEPLOY":
+      return "revision awaiting deploy";
+    case "INTERRUPTED":
+      return "revision interrupted";
+    case "CREATE_FAILED":
+    case "BUILD_FAILED":
+      return "revision failed";
+    default:
+      return null;
+  }
+}
+
+/** Inside a transaction nothing is persisted yet: the one who commits it reports the point and wakes who watches. */
+function committed(db: Db | Trx, point: FaultPoint | null): void {
+  if (!("reached" in db)) return;
+  if (point !== null) db.reached(point);
+  db.changes.wakeWatchers();
+}
+
+/** Gives a revision more time in a status, unless it has left it or has that much. */
+export async function postponeDeadline(
+  db: Db,
+  { id, status }: { id: string; status: RevisionStatus },
+  until: Date,
+): Promise<void> {
+  await sql`
+    update revisions set deadline_at = ${until} where id = ${id} and status = ${status} and deadline_at < ${until}`.execute(
+    db.kysely,
+  );
+}

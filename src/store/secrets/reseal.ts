@@ -1,0 +1,94 @@
+import { sql } from "kysely";
+import { sealedGithubApp } from "../code-hosts/github-app.ts";
+import { sealedIntegrations } from "../code-hosts/integrations.ts";
+import { sealedPasswords } from "../deployments/deployment-databases.ts";
+import type { Db } from "../engine/database.ts";
+import { sealedProviders } from "../oauth/oauth-providers.ts";
+import { sealedTokens } from "../oauth/oauth-tokens.ts";
+import { sealedWebhooks } from "../webhooks/webhooks.ts";
+import { SealError, type SealedPlace, type Sealer } from "./seal.ts";
+import { sealedSecretSets } from "./secrets.ts";
+
+/** All that is kept for long. Sign-ins and kept answers are gone within a day, with the key they were sealed under. */
+export const sealedPlaces: readonly SealedPlace[] = [
+  sealedSecretSets,
+  sealedPasswords,
+  sealedProviders,
+  sealedTokens,
+  sealedWebhooks,
+  sealedIntegrations,
+  sealedGithubApp,
+];
+
+/** Values sealed again in one go: 4 KiB each at most in the usual case, 1 MiB. */
+const pageRows = 200;
+
+/** Makes a new data key when the newest one is older than that. @returns whether it did. */
+export async function renewDataKey(db: Db, sealer: Sealer, { days }: { days: number }): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from data_keys having max(created_at) < now() - ${days} * interval '1 day'`.execute(db.kysely);
+  if (rows.length === 0) return false;
+  await sealer.rotateDataKey();
+  return true;
+}
+
+/**
+ * Seals again, under the active data key, what is sealed under older ones. A value that is replaced meanwhile is left as
+ * it was replaced.
+ * @returns how many values.
+ * @throws SealError, when all others are done, if some do not open.
+ */
+export async function resealValues(db: Db, sealer: Sealer, signal: AbortSignal): Promise<number> {
+  let done = 0;
+  let broken = 0;
+  for (const place of sealedPlaces) {
+    for (let after = ""; !signal.aborted; ) {
+      const page = await findStale(db, sealer, place, after);
+      for (const row of page) {
+        const isOpen = await resealOne(db, sealer, place, row);
+        if (isOpen) done += 1;
+        else broken += 1;
+      }
+      const last = page.at(-1);
+      if (last === undefined || page.length < pageRows) break;
+      after = last.row_id;
+    }
+  }
+  if (broken > 0) throw new SealError(`${broken} sealed values do not open: they were changed by hand, or cut off`);
+  return done;
+}
+
+interface StaleRow extends Record<string, unknown> {
+  row_id: string;
+  key_id: string;
+  sealed: Buffer;
+}
+
+async function findStale(db: Db, sealer: Sealer, place: SealedPlace, after: string): Promise<StaleRow[]> {
+  const { table, id, keyColumn, column, boundBy } = place;
+  const { rows } = await sql<StaleRow>`
+    select ${sql.ref(id)}::text as row_id, ${sql.ref(keyColumn)} as key_id, ${sql.ref(column)} as sealed,
+           ${sql.join(boundBy.map((name) => sql.ref(name)))}
+      from ${sql.table(table)}
+     where ${sql.ref(keyColumn)} <> ${sealer.activeKeyId} and ${sql.ref(id)}::text > ${after}
+     order by ${sql.ref(id)}::text limit ${pageRows}`.execute(db.kysely);
+  return rows;
+}
+
+/** @returns false when the value does not open. */
+async function resealOne(db: Db, sealer: Sealer, place: SealedPlace, row: StaleRow): Promise<boolean> {
+  const { table, id, keyColumn, column } = place;
+  const boundTo = place.boundTo(row);
+  let plaintext: Buffer;
+  try {
+    plaintext = sealer.open({ keyId: row.key_id, sealed: row.sealed }, boundTo);
+  } catch (error) {
+    if (error instanceof SealError) return false;
+    throw error;
+  }
+  const { keyId, sealed } = sealer.seal(plaintext, boundTo);
+  await sql`
+    update ${sql.table(table)} set ${sql.ref(keyColumn)} = ${keyId}, ${sql.ref(column)} = ${sealed}
+     where ${sql.ref(id)} = ${row.row_id} and ${sql.ref(column)} = ${row.sealed}`.execute(db.kysely);
+  return true;
+}

@@ -1,0 +1,232 @@
+import {
+  type CipherKey,
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  randomUUID,
+} from "node:crypto";
+import { sql } from "kysely";
+import type { Db, Trx } from "../engine/database.ts";
+
+/** What was sealed, and the data key that opens it. `sealed` = version, nonce, tag, ciphertext (AES-256-GCM). */
+export interface Sealed {
+  keyId: string;
+  sealed: Buffer;
+}
+
+/**
+ * Seals values under data keys, which are kept in the database wrapped by the master key. The unwrapped ones are held in
+ * memory, so sealing and opening need no database.
+ */
+export interface Sealer {
+  /** @param boundTo what the value belongs to, e.g. `secrets/<tenant>/<deployment>`: it opens with the same text only. */
+  seal(plaintext: Buffer, boundTo: string): Sealed;
+  /** @throws SealError when the key is unknown, the value was changed, or it belongs to something else. */
+  open(value: Sealed, boundTo: string): Buffer;
+  /** The key that `seal` uses; what is sealed under another one can be sealed again. */
+  readonly activeKeyId: string;
+  /** Makes a new data key. It becomes active once every server knows it (30 s on PostgreSQL). @returns its id. */
+  rotateDataKey(): Promise<string>;
+  /** Reads the list of data keys now; on PostgreSQL it is read every 10 s anyway. */
+  refresh(): Promise<void>;
+  close(): void;
+}
+
+/** Where sealed values are kept, so that they can be sealed again under another data key. */
+export interface SealedPlace {
+  table: string;
+  /** Its primary key. */
+  id: string;
+  keyColumn: string;
+  column: string;
+  /** The columns that say what a value is bound to, and how. */
+  boundBy: readonly string[];
+  boundTo(row: Record<string, unknown>): string;
+}
+
+/** A sealed value or data key that does not open. Never says what was in it. */
+export class SealError extends Error {
+  override readonly name = "SealError";
+}
+
+export const masterKeyBytes = 32;
+
+/** Servers read the list of data keys this often; a new one is used after three times that, when all can open it. */
+const refreshIntervalMs = 10_000;
+const activationMs = 3 * refreshIntervalMs;
+
+const version = 1;
+const nonceBytes = 12;
+const tagBytes = 16;
+const headBytes = 1 + nonceBytes + tagBytes;
+
+/**
+ * Unwraps the data keys, making the first one if there is none.
+ * @param previous the master key of before: what it wraps is wrapped by the new one from now on.
+ * @throws SealError when the keys in the database were wrapped by another master key.
+ */
+export async function openSealer(db: Db, masterKey: Buffer, previous: Buffer | null = null): Promise<Sealer> {
+  for (const key of [masterKey, previous]) {
+    if (key !== null && key.length !== masterKeyBytes) {
+      throw new SealError(`the master key must have ${masterKeyBytes} bytes`);
+    }
+  }
+  const ring = new KeyRing(db, masterKey, previous);
+  await ring.ensureFirst();
+  await ring.rewrap();
+  await ring.refresh();
+  const refresh = () =>
+    ring.refresh().catch(() => {
+      // The database is away, or a key is under a newer master key: what this server knows already goes on working.
+    });
+  const timer = db.kind === "postgres" ? setInterval(refresh, refreshIntervalMs).unref() : undefined;
+  return {
+    seal: (plaintext, boundTo) => ({ keyId: ring.active.id, sealed: encrypt(ring.active.key, plaintext, boundTo) }),
+    open: (value, boundTo) => decrypt(ring.find(value.keyId), value.sealed, boundTo),
+    get activeKeyId() {
+      return ring.active.id;
+    },
+    rotateDataKey: () => ring.rotate(),
+    refresh: () => ring.refresh(),
+    close: () => clearInterval(timer),
+  };
+}
+
+/** The unwrapped data keys, by id, and which of them is in use. As key objects: bytes would cost 12 us more each time. */
+class KeyRing {
+  readonly #db: Db;
+  readonly #masterKey: Buffer;
+  readonly #previous: Buffer | null;
+  readonly #keys = new Map<string, KeyObject>();
+  #active: { id: string; key: KeyObject } | undefined;
+
+  constructor(db: Db, masterKey: Buffer, previous: Buffer | null) {
+    this.#db = db;
+    this.#masterKey = masterKey;
+    this.#previous = previous;
+  }
+
+  get active(): { id: string; key: KeyObject } {
+    if (this.#active === undefined) throw new SealError("there is no data key");
+    return this.#active;
+  }
+
+  find(id: string): KeyObject {
+    const key = this.#keys.get(id);
+    if (key === undefined) throw new SealError(`data key ${id} is not known`);
+    return key;
+  }
+
+  /** Of servers that start at the same time one makes it; the others wait for its commit and find it. */
+  async ensureFirst(): Promise<void> {
+    await this.#db.transaction(async (trx) => {
+      await sql`lock table data_keys in share row exclusive mode`.execute(trx.kysely);
+      const { rows } = await sql`select 1 from data_keys limit 1`.execute(trx.kysely);
+      if (rows.length === 0) await this.#insert(trx);
+    });
+  }
+
+  async refresh(): Promise<void> {
+    const { rows } = await sql<{ id: string; wrapped: Buffer; master_key_id: string; is_settled: boolean }>`
+      select id, wrapped, master_key_id, created_at <= now() - ${this.#activationMs} * interval '1 millisecond' as is_settled
+        from data_keys order by created_at desc, id`.execute(this.#db.kysely);
+    for (const row of rows) {
+      if (!this.#keys.has(row.id)) this.#keys.set(row.id, createSecretKey(this.#unwrap(row)));
+    }
+    const inUse = rows.find((row) => row.is_settled) ?? rows.at(-1);
+    if (inUse !== undefined) this.#active = { id: inUse.id, key: this.find(inUse.id) };
+  }
+
+  async rotate(): Promise<string> {
+    const id = await this.#db.transaction(async (trx) => {
+      await sql`update data_keys set retired_at = now() where retired_at is null`.execute(trx.kysely);
+      return this.#insert(trx);
+    });
+    await this.refresh();
+    return id;
+  }
+
+  /** Takes over what the previous master key wraps. Servers that still run with it know their data keys already. */
+  async rewrap(): Promise<void> {
+    const previous = this.#previous;
+    if (previous === null) return;
+    await this.#db.transaction(async (trx) => {
+      const { rows } = await sql<WrappedKey>`
+        select id, wrapped, master_key_id from data_keys where master_key_id = ${masterKeyId(previous)}
+         order by id for update`.execute(trx.kysely);
+      for (const row of rows) {
+        const wrapped = wrap(this.#masterKey, { id: row.id, key: this.#unwrap(row) });
+        await sql`update data_keys set wrapped = ${wrapped}, master_key_id = ${masterKeyId(this.#masterKey)}
+                   where id = ${row.id}`.execute(trx.kysely);
+      }
+    });
+  }
+
+  /** One of those servers may make another data key before it is replaced. */
+  #unwrap(row: WrappedKey): Buffer {
+    const isUnderPrevious = this.#previous !== null && row.master_key_id === masterKeyId(this.#previous);
+    return unwrap(isUnderPrevious ? (this.#previous as Buffer) : this.#masterKey, row);
+  }
+
+  async #insert(trx: Trx): Promise<string> {
+    const made = { id: randomUUID(), key: randomBytes(32) };
+    await sql`
+      insert into data_keys (id, wrapped, master_key_id)
+      values (${made.id}, ${wrap(this.#masterKey, made)}, ${masterKeyId(this.#masterKey)})`.execute(trx.kysely);
+    return made.id;
+  }
+
+  /** One server alone knows a key as soon as it has made it. */
+  get #activationMs(): number {
+    return this.#db.kind === "embedded" ? 0 : activationMs;
+  }
+}
+
+interface WrappedKey {
+  id: string;
+  wrapped: Buffer;
+  master_key_id: string;
+}
+
+const wrap = (masterKey: Buffer, { id, key }: { id: string; key: Buffer }) => encrypt(masterKey, key, `data-key/${id}`);
+
+function unwrap(masterKey: Buffer, row: WrappedKey): Buffer {
+  const given = masterKeyId(masterKey);
+  if (row.master_key_id !== given) {
+    throw new SealError(
+      `the secrets in this database are under master key ${row.master_key_id}, but ${given} was given: ` +
+        "start with the PIERHEAD_MASTER_KEY (or master key file) that belongs to this database, " +
+        "or give that one as PIERHEAD_PREVIOUS_MASTER_KEY to replace it",
+    );
+  }
+  return decrypt(masterKey, row.wrapped, `data-key/${row.id}`);
+}
+
+/** Names a key without telling anything about it. */
+function masterKeyId(masterKey: Buffer): string {
+  return createHmac("sha256", masterKey).update("pierhead master key id").digest("hex").slice(0, 16);
+}
+
+/** Random nonces: with 2^32 values under one data key the chance of a repeat is 2^-33 (NIST SP 800-38D, 8.3). */
+function encrypt(key: CipherKey, plaintext: Buffer, boundTo: string): Buffer {
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(boundTo));
+  const ciphertext = Buffer.concat([cipher.update(plaintext), cipher.final()]);
+  return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), ciphertext]);
+}
+
+function decrypt(key: CipherKey, sealed: Buffer, boundTo: string): Buffer {
+  if (sealed.length < headBytes || sealed[0] !== version) throw new SealError("not a sealed value of this version");
+  const nonce = sealed.subarray(1, 1 + nonceBytes);
+  const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes })
+    .setAAD(Buffer.from(boundTo))
+    .setAuthTag(sealed.subarray(1 + nonceBytes, headBytes));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(headBytes)), decipher.final()]);
+  } catch {
+    throw new SealError("the value was changed, belongs to something else, or was sealed under another key");
+  }
+}

@@ -1,0 +1,191 @@
+import { randomUUID } from "node:crypto";
+import { type RawBuilder, sql } from "kysely";
+import type { KeyScope } from "../../contract/administration/organization.ts";
+import { errors } from "../../contract/error.ts";
+import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import { audited } from "./audit.ts";
+import { type Reach, within } from "./scope.ts";
+
+export type KeyRole = "reader" | "agent" | "deployer" | "listener" | "admin";
+
+/** A key with what must be known of its workspace. */
+export interface ApiKeyRow {
+  id: string;
+  organization_id: string;
+  /** null: a key of the organization. An operator's key has one only to act in when none is named. */
+  workspace_id: string | null;
+  listener_id: string | null;
+  name: string;
+  role: KeyRole;
+  is_operator: boolean;
+  /** A listener's token: to be exchanged for its key, and good for nothing else. */
+  one_time: boolean;
+  prefix: string;
+  /** SHA-256 of the whole key. */
+  hash: Buffer;
+  created_at: Date;
+  expires_at: Date | null;
+  revoked_at: Date | null;
+  last_used_at: Date | null;
+  deployments_enabled: boolean | null;
+}
+
+export interface NewApiKey {
+  prefix: string;
+  hash: Buffer;
+  organizationId: string;
+  /** null: a key of the organization, good for each of its workspaces. */
+  workspaceId: string | null;
+  /** Whom the key speaks for in the listener protocol; needed by the role `listener`. */
+  listenerId: string | null;
+  name: string;
+  role: KeyRole;
+  isOperator?: boolean;
+  expiresAt?: Date | null;
+}
+
+/** How far a key reaches. */
+export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): KeyScope {
+  if (key.is_operator) return "installation";
+  return key.workspace_id === null ? "organization" : "workspace";
+}
+
+/** Of `api_keys k left join workspaces w`. */
+export const keyColumns = sql.raw(
+  [
+    "k.id, k.organization_id, k.workspace_id, k.listener_id, k.name, k.role, k.is_operator, k.one_time, k.prefix, k.hash",
+    "k.created_at, k.expires_at, k.revoked_at, k.last_used_at, w.deployments_enabled",
+  ].join(", "),
+) as RawBuilder<unknown>;
+
+/** Writes a key that was minted before, without a word in the audit log; the key itself is never stored. @returns its id. */
+export async function insertApiKey(db: Db, made: NewApiKey): Promise<string> {
+  const id = randomUUID();
+  await insertedKey(id, made).execute(db.kysely);
+  return id;
+}
+
+/**
+ * The same for a key that somebody asked for.
+ * @throws ApiError 404 when its workspace was deleted meanwhile.
+ */
+export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string): Promise<ApiKeyRow> {
+  const id = randomUUID();
+  const { organizationId, workspaceId, name, role, expiresAt = null } = made;
+  const details = { role, scope: scopeOf({ is_operator: made.isOperator ?? false, workspace_id: workspaceId }) };
+  const note = { actor, action: "api_key.create", details: { ...details, expires_at: expiresAt } };
+  const subject = { organizationId, workspaceId: made.isOperator ? null : workspaceId, id, name };
+  try {
+    await sql`with key as (${insertedKey(id, made)}) ${audited(subject, note)}`.execute(db.kysely);
+  } catch (error) {
+    if (isForeignKeyViolation(error) && workspaceId !== null) throw errors.workspaceNotFound(workspaceId);
+    throw error;
+  }
+  return (await findApiKey(db, { organizationId: null, workspaceId: null }, id)) as ApiKeyRow;
+}
+
+function insertedKey(id: string, made: NewApiKey): RawBuilder<unknown> {
+  return sql`
+    insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, is_operator, prefix, hash, expires_at)
+    values (${id}, ${made.organizationId}, ${made.workspaceId}, ${made.listenerId}, ${made.name}, ${made.role},
+      ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null})`;
+}
+
+/** Also expired and revoked ones: who checks the key decides. */
+export async function findApiKeyByPrefix(db: Db | Trx, prefix: string): Promise<ApiKeyRow | undefined> {
+  const { rows } = await sql<ApiKeyRow>`
+    select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
+     where k.prefix = ${prefix}`.execute(db.kysely);
+  return rows[0];
+}
+
+export async function findApiKey(db: Db | Trx, reach: Reach, id: string): Promise<ApiKeyRow | undefined> {
+  const { rows } = await sql<ApiKeyRow>`
+    select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
+     where k.id = ${id} and ${visible(reach)}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** Newest first. */
+export async function listApiKeys(
+  db: Db,
+  reach: Reach,
+  filter: { organizationId: string | null; workspaceId: string | null; role: KeyRole | null; inactive: boolean },
+  page: { limit: number; offset: number },
+): Promise<ApiKeyRow[]> {
+  const { rows } = await sql<ApiKeyRow>`
+    select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
+     where ${visible(reach)} and ${within(filter, columns)} and (${filter.role}::text is null or k.role = ${filter.role})
+       and (${filter.inactive} or (k.revoked_at is null and (k.expires_at is null or k.expires_at > now())))
+     order by k.created_at desc, k.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+const columns = { organization: "k.organization_id", workspace: "k.workspace_id" };
+
+/** Operators' keys are the operators' business, and the key of the built-in listener is nobody's. */
+function visible(reach: Reach): RawBuilder<boolean> {
+  return sql<boolean>`${within(reach, columns)} and (${reach.organizationId}::uuid is null or not k.is_operator)
+       and not exists (select 1 from listeners l where l.id = k.listener_id and l.builtin)`;
+}
+
+/**
+ * Ends a key at once; one that was revoked before stays as it is.
+ * @returns false when there is no such key.
+ * @throws ApiError 409 `lastAdminKey` when nobody could administer any more what this key does.
+ */
+export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
+  return db.transaction(async (trx) => {
+    // Of two keys that are revoked at the same moment one must stay if they are the last. Noting uses waits meanwhile.
+    await sql`lock table api_keys in share row exclusive mode`.execute(trx.kysely);
+    const key = await findApiKey(trx, reach, id);
+    if (key === undefined || key.revoked_at !== null) return key !== undefined;
+    if (key.role === "admin" && !(await hasSuccessor(trx, key, db.now()))) throw errors.lastAdminKey(scopeOf(key));
+    const { organization_id: organizationId, workspace_id: workspaceId, name } = key;
+    const subject = { organizationId, workspaceId: key.is_operator ? null : workspaceId, id, name };
+    await sql`
+      with key as (update api_keys set revoked_at = now() where id = ${id})
+      ${audited(subject, { actor, action: "api_key.revoke", details: { role: key.role, scope: scopeOf(key) } })}`.execute(
+      trx.kysely,
+    );
+    return true;
+  });
+}
+
+/** Is there another key that can do all that this one can, within its organization (an operator's: anywhere)? */
+async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolean> {
+  if (key.expires_at !== null && key.expires_at <= now) return true;
+  const { rows } = await sql`
+    select 1 from api_keys
+     where id <> ${key.id} and role = 'admin' and revoked_at is null and (expires_at is null or expires_at > now())
+       and (${key.is_operator} or organization_id = ${key.organization_id})
+       and (is_operator or (not ${key.is_operator} and (workspace_id is null or workspace_id = ${key.workspace_id})))
+     limit 1`.execute(trx.kysely);
+  return rows.length > 0;
+}
+
+/** Keys of the first versions reached one workspace; the one that this machine's operator starts with reaches all. */
+export async function makeOperator(db: Db, key: ApiKeyRow): Promise<void> {
+  if (key.is_operator) return;
+  const { id, organization_id: organizationId, name } = key;
+  const changes = { scope: { before: scopeOf(key), after: "installation" } };
+  await sql`
+    with key as (update api_keys set is_operator = true where id = ${id})
+    ${audited({ organizationId, workspaceId: null, id, name }, { actor: "system", action: "api_key.patch", changes })}`.execute(
+    db.kysely,
+  );
+}
+
+/** Ends all keys of a listener; whoever still uses one must be given another. */
+export async function revokeListenerKeys(db: Db | Trx, listenerId: string): Promise<void> {
+  await sql`update api_keys set revoked_at = now() where listener_id = ${listenerId} and revoked_at is null`.execute(
+    db.kysely,
+  );
+}
+
+/** Notes that a key was used. Exact to a minute: several servers then write a busy key's row once a minute, not per request. */
+export async function touchApiKey(db: Db, id: string): Promise<void> {
+  await sql`
+    update api_keys set last_used_at = now()
+     where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`.execute(db.kysely);
+}

@@ -1,0 +1,110 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { MemberRole } from "../../contract/administration/member.ts";
+import { errors } from "../../contract/error.ts";
+import { changesBetween } from "../../domain/audit.ts";
+import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { audited } from "./audit.ts";
+import { type Reach, within } from "./scope.ts";
+
+/** A person in one workspace, or (without one) in all of an organization. */
+export interface MemberRow {
+  id: string;
+  organization_id: string;
+  workspace_id: string | null;
+  /** In lower case. */
+  email: string;
+  name: string | null;
+  role: MemberRole;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = sql.raw("m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, m.created_at, m.updated_at");
+const owners = { organization: "m.organization_id", workspace: "m.workspace_id" };
+
+/** @throws ApiError 409 when that address is a member there, 404 when the place was deleted meanwhile. */
+export async function createMember(
+  db: Db,
+  made: Pick<MemberRow, "organization_id" | "workspace_id" | "email" | "name" | "role">,
+  actor: string,
+): Promise<MemberRow> {
+  const id = randomUUID();
+  const { organization_id, workspace_id, email, name, role } = made;
+  const note = { actor, action: "member.create", details: { role } };
+  try {
+    await sql`
+      with member as (
+        insert into members (id, organization_id, workspace_id, email, name, role)
+        values (${id}, ${organization_id}, ${workspace_id}, ${email}, ${name}, ${role})
+      ) ${audited(subjectOf({ id, ...made }), note)}`.execute(db.kysely);
+  } catch (error) {
+    if (isUniqueViolation(error)) throw errors.memberTaken(email);
+    if (!isForeignKeyViolation(error)) throw error;
+    throw workspace_id === null ? errors.organizationNotFound(organization_id) : errors.workspaceNotFound(workspace_id);
+  }
+  return (await findMember(db, { organizationId: organization_id, workspaceId: null }, id)) as MemberRow;
+}
+
+export async function findMember(db: Db | Trx, reach: Reach, id: string): Promise<MemberRow | undefined> {
+  const { rows } = await sql<MemberRow>`
+    select ${columns} from members m where m.id = ${id} and ${within(reach, owners)}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** By address. */
+export async function listMembers(
+  db: Db,
+  reach: Reach,
+  filter: Reach & { email: string | null },
+  page: { limit: number; offset: number },
+): Promise<MemberRow[]> {
+  const { rows } = await sql<MemberRow>`
+    select ${columns} from members m
+     where ${within(reach, owners)} and ${within(filter, owners)}
+       and (${filter.email}::text is null or m.email = ${filter.email})
+     order by m.email, m.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+/** @returns undefined when there is no such member. */
+export async function changeMember(
+  db: Db,
+  reach: Reach,
+  id: string,
+  wanted: { name?: string; role?: MemberRole; actor: string },
+): Promise<MemberRow | undefined> {
+  return db.transaction(async (trx) => {
+    await sql`select 1 from members where id = ${id} for update`.execute(trx.kysely);
+    const row = await findMember(trx, reach, id);
+    if (row === undefined) return undefined;
+    const after = { name: wanted.name ?? row.name, role: wanted.role ?? row.role };
+    const changes = changesBetween({ name: row.name, role: row.role }, after);
+    if (Object.keys(changes).length === 0) return row;
+    await sql`
+      with member as (
+        update members set name = ${after.name}, role = ${after.role}, updated_at = now() where id = ${id}
+      ) ${audited(subjectOf(row), { actor: wanted.actor, action: "member.patch", changes })}`.execute(trx.kysely);
+    return findMember(trx, reach, id);
+  });
+}
+
+/** @returns false when there is no such member. */
+export async function deleteMember(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
+  return db.transaction(async (trx) => {
+    await sql`select 1 from members where id = ${id} for update`.execute(trx.kysely);
+    const row = await findMember(trx, reach, id);
+    if (row === undefined) return false;
+    await sql`
+      with member as (delete from members where id = ${id})
+      ${audited(subjectOf(row), { actor, action: "member.delete", details: { role: row.role } })}`.execute(trx.kysely);
+    return true;
+  });
+}
+
+const subjectOf = (member: Pick<MemberRow, "id" | "organization_id" | "workspace_id" | "email">) => ({
+  organizationId: member.organization_id,
+  workspaceId: member.workspace_id,
+  id: member.id,
+  name: member.email,
+});

@@ -1,0 +1,116 @@
+import { sql } from "kysely";
+import type { MemberRole } from "../../contract/administration/member.ts";
+import type { KeyScope } from "../../contract/administration/organization.ts";
+import type { Db } from "../engine/database.ts";
+import { type ApiKeyRow, findApiKey } from "./api-keys.ts";
+import { audited } from "./audit.ts";
+import type { MemberRow } from "./members.ts";
+
+/** A person in one place, with what must be known of its workspace; it has the form of a key. */
+export interface MembershipRow extends Omit<MemberRow, "created_at" | "updated_at"> {
+  listener_id: null;
+  is_operator: false;
+  deployments_enabled: boolean | null;
+}
+
+/** Whom a session stands for, and until when it does. */
+export interface SessionRow {
+  expires_at: Date;
+  /** The key, or all memberships of the person, the strongest first; none: they were ended. */
+  holders: ApiKeyRow[] | MembershipRow[];
+}
+
+/** Signs the holder of a token in as a key, with a row in the audit log. Sessions that are over go. */
+export async function createSession(
+  db: Db,
+  made: { tokenHash: Buffer; key: ApiKeyRow; expiresAt: Date },
+  actor: string,
+): Promise<void> {
+  const { tokenHash, key, expiresAt } = made;
+  const subject = { organizationId: key.organization_id, workspaceId: key.is_operator ? null : key.workspace_id };
+  const note = { actor, action: "session.create", details: { expires_at: expiresAt } };
+  await sql`
+    with over as (delete from sessions where expires_at <= now()),
+         made as (insert into sessions (token_hash, api_key_id, expires_at) values (${tokenHash}, ${key.id}, ${expiresAt}))
+    ${audited({ ...subject, id: key.id, name: key.name }, note)}`.execute(db.kysely);
+}
+
+/** Signs the holder of a token in as a person; each place where the person is a member notes it. */
+export async function createMemberSession(
+  db: Db,
+  made: { tokenHash: Buffer; memberships: readonly MembershipRow[]; email: string; expiresAt: Date },
+): Promise<void> {
+  const { tokenHash, memberships, email, expiresAt } = made;
+  await db.transaction(async (trx) => {
+    await sql`
+      with over as (delete from sessions where expires_at <= now())
+      insert into sessions (token_hash, member_email, expires_at) values (${tokenHash}, ${email}, ${expiresAt})`.execute(
+      trx.kysely,
+    );
+    for (const { id, organization_id: organizationId, workspace_id: workspaceId } of memberships) {
+      const note = { actor: `member:${id}`, action: "session.create", details: { expires_at: expiresAt } };
+      await audited({ organizationId, workspaceId, id, name: email }, note).execute(trx.kysely);
+    }
+  });
+}
+
+/** undefined: never, or over. Whether a key is still good is for who checks it. */
+export async function findSession(db: Db, tokenHash: Buffer): Promise<SessionRow | undefined> {
+  const { rows } = await sql<{ api_key_id: string | null; member_email: string | null; expires_at: Date }>`
+    select api_key_id, member_email, expires_at from sessions
+     where token_hash = ${tokenHash} and expires_at > now()`.execute(db.kysely);
+  const [session] = rows;
+  if (session === undefined) return undefined;
+  const { api_key_id: keyId, member_email: email, expires_at } = session;
+  if (email !== null) return { expires_at, holders: await findMemberships(db, email) };
+  const key = await findApiKey(db, { organizationId: null, workspaceId: null }, keyId as string);
+  return { expires_at, holders: key === undefined ? [] : [key] };
+}
+
+/** Of two memberships that reach a workspace the one counts that may more there. */
+const strength = sql`array_position(array['admin', 'deployer', 'reader'], m.role), m.workspace_id nulls first`;
+
+/** Everything that is a member under an address, in lower case; the strongest first. */
+export async function findMemberships(db: Db, email: string): Promise<MembershipRow[]> {
+  const { rows } = await sql<MembershipRow>`
+    select m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, null as listener_id,
+           false as is_operator, w.deployments_enabled
+      from members m left join workspaces w on w.id = m.workspace_id
+     where m.email = ${email} order by ${strength}, m.id`.execute(db.kysely);
+  return rows;
+}
+
+/** Workspaces in which a person may act, and as what; by name. */
+export async function listMemberWorkspaces(
+  db: Db,
+  email: string,
+  limit: number,
+): Promise<{ id: string; name: string; role: MemberRole; scope: KeyScope }[]> {
+  const { rows } = await sql<{ id: string; name: string; role: MemberRole; scope: KeyScope }>`
+    select distinct on (w.name, w.id) w.id, w.name, m.role,
+           case when m.workspace_id is null then 'organization' else 'workspace' end as scope
+      from members m join workspaces w
+        on w.organization_id = m.organization_id and (m.workspace_id is null or m.workspace_id = w.id)
+     where m.email = ${email} order by w.name, w.id, ${strength} limit ${limit}`.execute(db.kysely);
+  return rows;
+}
+
+/** Signs out, with a row in the audit log wherever the sign-in has one. Nothing when the session is over. */
+export async function deleteSession(db: Db, tokenHash: Buffer): Promise<void> {
+  const session = await findSession(db, tokenHash);
+  await db.transaction(async (trx) => {
+    const { numAffectedRows } = await sql`delete from sessions where token_hash = ${tokenHash}`.execute(trx.kysely);
+    if (numAffectedRows !== 1n) return;
+    for (const holder of session?.holders ?? []) {
+      const isPerson = "email" in holder;
+      const subject = {
+        organizationId: holder.organization_id,
+        workspaceId: holder.is_operator ? null : holder.workspace_id,
+        id: holder.id,
+        name: isPerson ? holder.email : holder.name,
+      };
+      const actor = `${isPerson ? "member" : "key"}:${holder.id}`;
+      await audited(subject, { actor, action: "session.delete" }).execute(trx.kysely);
+    }
+  });
+}

@@ -1,0 +1,287 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Plan } from "../../contract/administration/organization.ts";
+import { errors } from "../../contract/error.ts";
+import { changesBetween } from "../../domain/audit.ts";
+import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { listTokensIn, type TokenRow } from "../oauth/oauth-tokens.ts";
+import { audited } from "./audit.ts";
+import { type Reach, within } from "./scope.ts";
+
+export interface OrganizationRow {
+  id: string;
+  name: string;
+  plan: Plan;
+  created_at: Date;
+}
+
+/** A tenant: what deployments belong to. Users call it a workspace. */
+export interface WorkspaceRow {
+  id: string;
+  organization_id: string;
+  name: string;
+  /** false: the operator has switched deployments off here. */
+  deployments_enabled: boolean;
+  created_at: Date;
+  plan: Plan;
+}
+
+const system = "system";
+const everything: Reach = { organizationId: null, workspaceId: null };
+
+export async function createOrganization(
+  db: Db | Trx,
+  made: { name: string; plan: Plan; actor?: string },
+): Promise<string> {
+  const id = randomUUID();
+  const { name, plan, actor = system } = made;
+  await sql`
+    with organization as (insert into organizations (id, name, plan) values (${id}, ${name}, ${plan}))
+    ${audited(ofOrganization({ id, name }), { actor, action: "organization.create", details: { plan } })}`.execute(
+    db.kysely,
+  );
+  return id;
+}
+
+/** @throws ApiError 409 when the name is taken, 404 when there is no such organization. */
+export async function createWorkspace(
+  db: Db | Trx,
+  made: { organizationId: string; name: string; actor?: string },
+): Promise<string> {
+  const id = randomUUID();
+  const { organizationId, name, actor = system } = made;
+  try {
+    await sql`
+      with workspace as (
+        insert into workspaces (id, organization_id, name) values (${id}, ${organizationId}, ${name})
+      ) ${audited({ organizationId, workspaceId: id, id, name }, { actor, action: "workspace.create" })}`.execute(
+      db.kysely,
+    );
+  } catch (error) {
+    if (isForeignKeyViolation(error)) throw errors.organizationNotFound(organizationId);
+    throw refusalOfName(error, name);
+  }
+  return id;
+}
+
+export async function findOrganization(db: Db | Trx, reach: Reach, id: string): Promise<OrganizationRow | undefined> {
+  const { rows } = await sql<OrganizationRow>`
+    select o.id, o.name, o.plan, o.created_at from organizations o
+     where o.id = ${id} and (${reach.organizationId}::uuid is null or o.id = ${reach.organizationId})`.execute(
+    db.kysely,
+  );
+  return rows[0];
+}
+
+/** By name. */
+export async function listOrganizations(
+  db: Db,
+  reach: Reach,
+  page: { limit: number; offset: number },
+): Promise<OrganizationRow[]> {
+  const { rows } = await sql<OrganizationRow>`
+    select o.id, o.name, o.plan, o.created_at from organizations o
+     where ${reach.organizationId}::uuid is null or o.id = ${reach.organizationId}
+     order by o.name, o.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+/** @param id must be a uuid: what a client sent is checked before. */
+export async function findWorkspace(
+  db: Db | Trx,
+  id: string,
+  reach: Reach = everything,
+): Promise<WorkspaceRow | undefined> {
+  const { rows } = await sql<WorkspaceRow>`
+    select w.id, w.organization_id, w.name, w.deployments_enabled, w.created_at, o.plan
+      from workspaces w join organizations o on o.id = w.organization_id
+     where w.id = ${id} and ${within(reach, columns)}`.execute(db.kysely);
+  return rows[0];
+}
+
+/** By name. */
+export async function listWorkspaces(
+  db: Db,
+  reach: Reach,
+  filter: { organizationId: string | null },
+  page: { limit: number; offset: number },
+): Promise<WorkspaceRow[]> {
+  const { rows } = await sql<WorkspaceRow>`
+    select w.id, w.organization_id, w.name, w.deployments_enabled, w.created_at, o.plan
+      from workspaces w join organizations o on o.id = w.organization_id
+     where ${within(reach, columns)} and ${within({ ...filter, workspaceId: null }, columns)}
+     order by w.name, w.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+  return rows;
+}
+
+const columns = { organization: "w.organization_id", workspace: "w.id" };
+
+/** @returns undefined when there is no such organization. */
+export async function changeOrganization(
+  db: Db,
+  reach: Reach,
+  id: string,
+  wanted: { name?: string; plan?: Plan; actor: string },
+): Promise<OrganizationRow | undefined> {
+  return db.transaction(async (trx) => {
+    await sql`select 1 from organizations where id = ${id} for update`.execute(trx.kysely);
+    const row = await findOrganization(trx, reach, id);
+    if (row === undefined) return undefined;
+    const after = { name: wanted.name ?? row.name, plan: wanted.plan ?? row.plan };
+    const changes = changesBetween({ name: row.name, plan: row.plan }, after);
+    if (Object.keys(changes).length === 0) return row;
+    await sql`
+      with organization as (update organizations set name = ${after.name}, plan = ${after.plan} where id = ${id})
+      ${audited(ofOrganization(row), { actor: wanted.actor, action: "organization.patch", changes })}`.execute(
+      trx.kysely,
+    );
+    return { ...row, ...after };
+  });
+}
+
+/**
+ * @returns undefined when there is no such workspace.
+ * @throws ApiError 409 when the name is taken.
+ */
+export async function changeWorkspace(
+  db: Db,
+  reach: Reach,
+  id: string,
+  wanted: { name?: string; deploymentsEnabled?: boolean; actor: string },
+): Promise<WorkspaceRow | undefined> {
+  const change = async (trx: Trx) => {
+    await sql`select 1 from workspaces where id = ${id} for no key update`.execute(trx.kysely);
+    const row = await findWorkspace(trx, id, reach);
+    if (row === undefined) return undefined;
+    const before = { name: row.name, deployments_enabled: row.deployments_enabled };
+    const after = {
+      name: wanted.name ?? row.name,
+      deployments_enabled: wanted.deploymentsEnabled ?? row.deployments_enabled,
+    };
+    const changes = changesBetween(before, after);
+    if (Object.keys(changes).length === 0) return row;
+    await sql`
+      with workspace as (
+        update workspaces set name = ${after.name}, deployments_enabled = ${after.deployments_enabled} where id = ${id}
+      ) ${audited(ofWorkspace(row), { actor: wanted.actor, action: "workspace.patch", changes })}`.execute(trx.kysely);
+    return { ...row, ...after };
+  };
+  return db.transaction(change).catch((error: unknown) => {
+    throw refusalOfName(error, wanted.name ?? "");
+  });
+}
+
+/**
+ * Deletes an organization with its keys and members.
+ * @returns false when there is no such organization.
+ * @throws ApiError 409 while it has workspaces, or keys of operators.
+ */
+export async function deleteOrganization(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
+  const act = async (trx: Trx) => {
+    await sql`select 1 from organizations where id = ${id} for update`.execute(trx.kysely);
+    const row = await findOrganization(trx, reach, id);
+    if (row === undefined) return false;
+    const has = await countOf(trx, {
+      workspaces: sql`select 1 from workspaces where organization_id = ${id}`,
+      "keys of operators": sql`select 1 from api_keys where organization_id = ${id} and is_operator and revoked_at is null`,
+    });
+    if (has !== null) throw errors.organizationInUse(`it has ${has}.`);
+    await sql`delete from api_keys where organization_id = ${id}`.execute(trx.kysely);
+    await sql`delete from members where organization_id = ${id}`.execute(trx.kysely);
+    await sql`
+      with organization as (delete from organizations where id = ${id})
+      ${audited(ofOrganization(row), { actor, action: "organization.delete" })}`.execute(trx.kysely);
+    return true;
+  };
+  return db.transaction(act).catch((error: unknown) => {
+    throw isForeignKeyViolation(error) ? errors.organizationInUse(stillThere(error)) : error;
+  });
+}
+
+/**
+ * Deletes a workspace with its keys, members, tags and quotas; a deployment that is created meanwhile finds no workspace.
+ * @returns the OAuth tokens that went with it, which are still good at their providers; undefined: there is no such
+ *   workspace.
+ * @throws ApiError 409 while it has deployments or listeners.
+ */
+export async function deleteWorkspace(
+  db: Db,
+  reach: Reach,
+  id: string,
+  actor: string,
+): Promise<TokenRow[] | undefined> {
+  const act = async (trx: Trx) => {
+    await sql`select 1 from workspaces where id = ${id} for update`.execute(trx.kysely);
+    const row = await findWorkspace(trx, id, reach);
+    if (row === undefined) return undefined;
+    const has = await countOf(trx, {
+      deployments: sql`select 1 from deployments where tenant_id = ${id}`,
+      listeners: sql`select 1 from listeners where tenant_id = ${id}`,
+    });
+    if (has !== null) throw errors.workspaceInUse(`it has ${has}. Delete them first.`);
+    const tokens = await listTokensIn(trx, id);
+    // An operator's key was not of this workspace, it only acted there.
+    await sql`update api_keys set workspace_id = null where workspace_id = ${id} and is_operator`.execute(trx.kysely);
+    await sql`delete from api_keys where workspace_id = ${id}`.execute(trx.kysely);
+    await sql`delete from artifacts where tenant_id = ${id}`.execute(trx.kysely);
+    await sql`
+      with workspace as (delete from workspaces where id = ${id})
+      ${audited(ofWorkspace(row), { actor, action: "workspace.delete" })}`.execute(trx.kysely);
+    return tokens;
+  };
+  return db.transaction(act).catch((error: unknown) => {
+    throw isForeignKeyViolation(error) ? errors.workspaceInUse(stillThere(error)) : error;
+  });
+}
+
+/** What was added since it was looked at, or what nobody thought of: by the name of its table. */
+function stillThere(error: unknown): string {
+  const { table = "something" } = error as { table?: string };
+  return `${table.replaceAll("_", " ")} still belong to it.`;
+}
+
+/** "2 deployments and 1 listeners"; null: nothing. */
+async function countOf(trx: Trx, questions: Record<string, ReturnType<typeof sql>>): Promise<string | null> {
+  const found: string[] = [];
+  for (const [what, rowsOf] of Object.entries(questions)) {
+    const { rows } = await sql<{ n: number }>`select count(*) as n from (${rowsOf}) r`.execute(trx.kysely);
+    const count = rows[0]?.n ?? 0;
+    if (count > 0) found.push(`${count} ${count === 1 ? what.replace(/s\b/, "") : what}`);
+  }
+  return found.length === 0 ? null : found.join(" and ");
+}
+
+const ofOrganization = ({ id, name }: { id: string; name: string }) => ({
+  organizationId: id,
+  workspaceId: null,
+  id,
+  name,
+});
+
+const ofWorkspace = ({ id, organization_id: organizationId, name }: WorkspaceRow) => ({
+  organizationId,
+  workspaceId: id,
+  id,
+  name,
+});
+
+function refusalOfName(error: unknown, name: string): unknown {
+  return isUniqueViolation(error, "workspaces_name") ? errors.workspaceNameTaken(name) : error;
+}
+
+/** Whose a deployment is; undefined: there is none. */
+export async function findTenantOf(db: Db, deploymentId: string): Promise<string | undefined> {
+  const { rows } = await sql<{ tenant_id: string }>`
+    select tenant_id from deployments where id = ${deploymentId}`.execute(db.kysely);
+  return rows[0]?.tenant_id;
+}
+
+/** Those of these deployments that there are. */
+export async function findKnownDeployments(db: Db, ids: string[]): Promise<Set<string>> {
+  const uuids = ids.filter(isUuid);
+  const { rows } = await sql<{ id: string }>`
+    select id from deployments where id = any(${uuids}::uuid[])`.execute(db.kysely);
+  return new Set(rows.map(({ id }) => id));
+}
+
+const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);

@@ -1,0 +1,311 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { errors } from "../../contract/error.ts";
+import type { DeliveryStatus } from "../../contract/webhooks/webhook.ts";
+import { orderedAttemptsMax, webhookFailingMaxMs } from "../../domain/webhook-schedule.ts";
+import type { Db, Trx } from "../engine/database.ts";
+import type { Sealed } from "../secrets/seal.ts";
+import { auditedWebhook, lockWebhook } from "./webhooks.ts";
+
+export interface DeliveryRow {
+  id: string;
+  seq: number;
+  webhook_id: string;
+  event_id: number | null;
+  type: string;
+  payload: string;
+  status: DeliveryStatus;
+  attempts: number;
+  next_attempt_at: Date | null;
+  last_attempt_at: Date | null;
+  duration_ms: number | null;
+  response_status: number | null;
+  response_text: string | null;
+  error: string | null;
+  created_at: Date;
+}
+
+/** A delivery that is to be sent soon, by whoever claimed it. */
+export interface ClaimedDelivery extends Sealed {
+  id: string;
+  webhookId: string;
+  tenantId: string;
+  /** Scheme and host; the address itself is sealed. */
+  origin: string;
+  payload: string;
+  /** This attempt counted. */
+  attempts: number;
+}
+
+/** How an attempt went. */
+export interface AttemptResult {
+  durationMs: number;
+  responseStatus: number | null;
+  responseText: string | null;
+  error: string | null;
+}
+
+/** Events that one statement looks at. */
+const eventsMax = 5_000;
+
+/**
+ * Makes the deliveries of the events up to one below which all are settled, a handful at a time: deliveries and the place
+ * up to which they were made are one commit, so of two servers at it one finds nothing to do.
+ * @returns whether there is more.
+ */
+export async function makeDeliveries(db: Db, settled: number): Promise<boolean> {
+  const { from, upTo, given } = await nextEvents(db, settled);
+  // Beyond what was given out: the database is an older copy of what was read. What comes now has such numbers.
+  if (from >= settled || settled > given) return false;
+  await sql`
+    with place as (
+      insert into webhook_position (event_id) values (${upTo})
+      on conflict (singleton) do update set event_id = excluded.event_id where webhook_position.event_id = ${from}
+      returning 1
+    )
+    insert into webhook_deliveries (id, webhook_id, tenant_id, event_id, type, payload, status, next_attempt_at)
+    select gen_random_uuid(), w.id, e.tenant_id, e.id, e.kind, ${payload}, 'pending', now()
+      from place, events e
+      join webhooks w on w.tenant_id = e.tenant_id and w.enabled and w.after_event < e.id
+       and (w.types is null or e.kind = any(w.types))
+       and (w.deployment_ids is null or e.deployment_id = any(w.deployment_ids))
+      left join deployments d on d.id = e.deployment_id
+     where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`.execute(db.kysely);
+  db.reached("webhook deliveries made");
+  return upTo < settled;
+}
+
+/** By events, not by numbers: a restore jumps over a thousand million of these. */
+async function nextEvents(db: Db, settled: number): Promise<{ from: number; upTo: number; given: number }> {
+  const { rows } = await sql<{ from: number; upTo: number; given: number }>`
+    select place.event_id as "from", (select last_value from events_id_seq) as given, (
+      select case when count(*) < ${eventsMax} then ${settled}::bigint else max(id) end
+        from (select id from events where id > place.event_id and id <= ${settled} order by id limit ${eventsMax}) page
+    ) as "upTo" from (select coalesce((select event_id from webhook_position), 0) as event_id) place`.execute(
+    db.kysely,
+  );
+  return rows[0] as { from: number; upTo: number; given: number };
+}
+
+/** What is signed and sent: an event as the API shows it, in the envelope of the Standard Webhooks specification. */
+const payload = sql`
+      jsonb_build_object('type', e.kind, 'timestamp', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', e.data,
+          'created_at', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+          'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
+          'revision_id', e.revision_id))::text`;
+
+/** Messages of one webhook that are claimed in a row. */
+const rowMax = 8;
+
+/**
+ * Claims what is due: of each webhook the oldest messages, to be sent one after the other, and those that failed so often
+ * that they are no longer waited for. Of two servers one gets them; one that dies is followed after the lease.
+ * @param worker.owner unique to this start of this server.
+ * @returns in the order of the events.
+ */
+export async function claimDeliveries(
+  db: Db,
+  worker: { owner: string; limit: number; leaseMs: number },
+): Promise<ClaimedDelivery[]> {
+  const { rows } = await sql<ClaimedDelivery & { seq: number }>`
+    with heads as (
+      select h.id, w.id as webhook_id, h.n from webhooks w cross join lateral (
+          select p.id, row_number() over (order by p.seq) as n,
+                 bool_and(p.next_attempt_at <= now() and ${isFree("p")}) over (order by p.seq) as is_due
+            from (select d.id, d.seq, d.next_attempt_at, d.lease_until from webhook_deliveries d
+                   where d.webhook_id = w.id and d.status = 'pending' and d.attempts < ${orderedAttemptsMax}
+                   order by d.seq limit ${rowMax}) p) h
+       where w.enabled and h.is_due order by h.n limit ${worker.limit}
+    ), locked as (
+      select d.id from webhook_deliveries d
+       where d.id in (select id from heads) and d.status = 'pending' and ${isFree("d")} for update skip locked
+    ), numbered as (
+      select h.id, h.n, row_number() over (partition by h.webhook_id order by h.n) as m
+        from heads h join locked l on l.id = h.id
+    ), overtaken as (
+      select d.id from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
+       where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now() and ${isFree("d")}
+       limit ${worker.limit} for update of d skip locked
+    ), chosen as (
+      -- Without one that another server has just taken, those behind it are not ours either.
+      select id from numbered where n = m union all select id from overtaken
+    )
+    update webhook_deliveries d
+       set lease_owner = ${worker.owner}, lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
+           attempts = d.attempts + 1
+      from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
+    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, d.payload, d.attempts,
+              w.data_key_id as "keyId", w.sealed`.execute(db.kysely);
+  if (rows.length > 0) db.reached("webhook deliveries claimed");
+  return rows.toSorted((a, b) => a.seq - b.seq);
+}
+
+const isFree = (delivery: string) =>
+  sql`(${sql.ref(`${delivery}.lease_until`)} is null or ${sql.ref(`${delivery}.lease_until`)} < now())`;
+
+/** Gives back what this worker claimed and did not send, as if it had never had it. @param ids null: all of it. */
+export async function releaseDeliveries(db: Db, owner: string, ids: string[] | null): Promise<void> {
+  await sql`
+    update webhook_deliveries set lease_owner = null, lease_until = null, attempts = attempts - 1
+     where lease_owner = ${owner} and status = 'pending' and (${ids}::uuid[] is null or id = any(${ids}::uuid[]))`.execute(
+    db.kysely,
+  );
+}
+
+type Claim = Pick<ClaimedDelivery, "id" | "attempts"> & { owner: string };
+
+const isHeldBy = ({ id, attempts, owner }: Claim) =>
+  sql`id = ${id} and lease_owner = ${owner} and attempts = ${attempts} and status = 'pending'`;
+
+const attempted = ({ durationMs, responseStatus, responseText, error }: AttemptResult) => sql`
+  lease_owner = null, lease_until = null, last_attempt_at = now() - ${durationMs} * interval '1 millisecond',
+  duration_ms = ${Math.round(durationMs)}, response_status = ${responseStatus},
+  response_text = ${responseText}, error = ${error}`;
+
+/** It got through. Nothing is written by whoever lost the claim meanwhile. */
+export async function settleDelivered(db: Db, claim: Claim, result: AttemptResult): Promise<void> {
+  await sql`
+    with delivery as (
+      update webhook_deliveries set status = 'delivered', next_attempt_at = null, ${attempted(result)}
+       where ${isHeldBy(claim)} returning webhook_id
+    )
+    update webhooks w set failing_since = null from delivery d
+     where w.id = d.webhook_id and w.failing_since is not null`.execute(db.kysely);
+  db.reached("webhook delivery settled");
+}
+
+/** It did not get through, and is tried again. */
+export async function settleFailed(db: Db, claim: Claim, result: AttemptResult, retryInMs: number): Promise<void> {
+  await sql`
+    with delivery as (
+      update webhook_deliveries set next_attempt_at = now() + ${retryInMs} * interval '1 millisecond', ${attempted(result)}
+       where ${isHeldBy(claim)} returning webhook_id
+    )
+    update webhooks w set failing_since = now() from delivery d
+     where w.id = d.webhook_id and w.failing_since is null`.execute(db.kysely);
+}
+
+/**
+ * It is given up. When nothing else got through for long, or the receiver says that it is gone, the webhook is switched
+ * off, and an event and the audit log say so.
+ * @returns whether it was switched off.
+ */
+export async function settleGivenUp(
+  db: Db,
+  claim: Claim,
+  result: AttemptResult,
+  { isGone, reason }: { isGone: boolean; reason: string },
+): Promise<boolean> {
+  const isSwitchedOff = await db.transaction(async (trx) => {
+    const { rows } = await sql<{ id: string; tenantId: string; organizationId: string; origin: string }>`
+      with delivery as (
+        update webhook_deliveries set status = 'failed', next_attempt_at = null, ${attempted(result)}
+         where ${isHeldBy(claim)} returning webhook_id
+      ), webhook as (
+        update webhooks w set enabled = false, disabled_reason = ${reason}, updated_at = now() from delivery d
+         where w.id = d.webhook_id and w.enabled
+           and (${isGone} or w.failing_since < now() - ${webhookFailingMaxMs} * interval '1 millisecond')
+        returning w.id, w.tenant_id, w.origin
+      ), event as (
+        insert into events (tenant_id, kind, data)
+        select tenant_id, 'webhook.disabled', jsonb_build_object('webhook_id', id, 'reason', ${reason}::text) from webhook
+      )
+      select w.id, w.tenant_id as "tenantId", s.organization_id as "organizationId", w.origin
+        from webhook w join workspaces s on s.id = w.tenant_id`.execute(trx.kysely);
+    const [webhook] = rows;
+    if (webhook === undefined) return false;
+    const owner = { ...webhook, actor: "system" };
+    await auditedWebhook(owner, webhook, { action: "webhook.disable", details: { reason } }).execute(trx.kysely);
+    return true;
+  });
+  if (isSwitchedOff) db.changes.wakeWatchers();
+  return isSwitchedOff;
+}
+
+/** When there is next something to send, or to take over; null: nothing waits. */
+export async function nextDeliveryAt(db: Db): Promise<Date | null> {
+  const { rows } = await sql<{ at: Date | null }>`
+    select min(greatest(d.next_attempt_at, d.lease_until)) as at
+      from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled where d.status = 'pending'`.execute(
+    db.kysely,
+  );
+  return rows[0]?.at ?? null;
+}
+
+const columns = sql.raw(
+  "d.id, d.seq, d.webhook_id, d.event_id, d.type, d.payload, d.status, d.attempts, d.next_attempt_at, d.last_attempt_at, " +
+    "d.duration_ms, d.response_status, d.response_text, d.error, d.created_at",
+);
+
+/** Newest first. */
+export async function listDeliveries(
+  db: Db,
+  webhookId: string,
+  page: { status: DeliveryStatus | null; before: number | null; limit: number },
+): Promise<DeliveryRow[]> {
+  const { rows } = await sql<DeliveryRow>`
+    select ${columns} from webhook_deliveries d
+     where d.webhook_id = ${webhookId} and (${page.status}::text is null or d.status = ${page.status})
+       and (${page.before}::bigint is null or d.seq < ${page.before}) order by d.seq desc limit ${page.limit}`.execute(
+    db.kysely,
+  );
+  return rows;
+}
+
+interface Owner {
+  organizationId: string;
+  tenantId: string;
+  actor: string;
+}
+
+/**
+ * Writes a message that tests the way to the receiver.
+ * @throws ApiError 404; 400 `webhookDisabled`.
+ */
+export async function addTestDelivery(db: Db, owner: Owner, webhookId: string): Promise<DeliveryRow> {
+  const id = randomUUID();
+  const timestamp = db.now().toISOString();
+  const text = JSON.stringify({ type: "webhook.test", timestamp, data: { webhook_id: webhookId } });
+  return db.transaction(async (trx) => {
+    const webhook = await lockEnabled(trx, owner, webhookId);
+    await sql`
+      with delivery as (
+        insert into webhook_deliveries (id, webhook_id, tenant_id, type, payload, status, next_attempt_at)
+        values (${id}, ${webhookId}, ${owner.tenantId}, 'webhook.test', ${text}, 'pending', now())
+      ) ${auditedWebhook(owner, webhook, { action: "webhook.test" })}`.execute(trx.kysely);
+    return readDelivery(trx, webhookId, id);
+  });
+}
+
+/**
+ * Sends a message again, however it ended; one that is being sent is left alone.
+ * @throws ApiError 404; 400 `webhookDisabled`.
+ */
+export async function redeliver(db: Db, owner: Owner, path: { webhookId: string; id: string }): Promise<DeliveryRow> {
+  return db.transaction(async (trx) => {
+    const webhook = await lockEnabled(trx, owner, path.webhookId);
+    await readDelivery(trx, path.webhookId, path.id);
+    const details = { delivery_id: path.id };
+    await sql`
+      with delivery as (
+        update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), lease_owner = null,
+               lease_until = null, error = null, response_status = null, response_text = null, duration_ms = null
+         where id = ${path.id} and (lease_until is null or lease_until < now())
+      ) ${auditedWebhook(owner, webhook, { action: "webhook.redeliver", details })}`.execute(trx.kysely);
+    return readDelivery(trx, path.webhookId, path.id);
+  });
+}
+
+async function lockEnabled(trx: Trx, owner: Owner, webhookId: string) {
+  const webhook = await lockWebhook(trx, owner.tenantId, webhookId);
+  if (!webhook.enabled) throw errors.webhookDisabled(webhookId);
+  return webhook;
+}
+
+async function readDelivery(trx: Trx, webhookId: string, id: string): Promise<DeliveryRow> {
+  const { rows } = await sql<DeliveryRow>`
+    select ${columns} from webhook_deliveries d where d.id = ${id} and d.webhook_id = ${webhookId}`.execute(trx.kysely);
+  if (rows[0] === undefined) throw errors.deliveryNotFound(id);
+  return rows[0];
+}

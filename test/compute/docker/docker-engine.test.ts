@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { Readable } from "node:stream";
+import { test } from "node:test";
+import { EngineUnreachable } from "../../../src/compute/docker/engine/engine.ts";
+import { answeringEngine } from "./answering-engine.ts";
+
+test("an engine that goes away in the middle of an answer is named", async (context) => {
+  const engine = await answeringEngine(context, (_, response) => {
+    response.write('{"stream":"Step 1/2"}\n', () => response.socket?.destroy());
+  });
+  const named = (error: Error) =>
+    error instanceof EngineUnreachable && error.message.includes(`engine at ${engine.host} broke off`);
+  const progress = engine.values<{ stream: string }>("POST", "/build");
+  assert.deepEqual((await progress.next()).value, { stream: "Step 1/2" });
+  await assert.rejects(progress.next(), named);
+  await assert.rejects(engine.call("GET", "/info"), named);
+});
+
+test("one who gives up in the middle hears his own reason", async (context) => {
+  const engine = await answeringEngine(context, (_, response) => response.write('{"stream":"Step 1/2"}\n'));
+  const wish = new AbortController();
+  const progress = engine.values("POST", "/build", { signal: wish.signal });
+  await progress.next();
+  wish.abort(new Error("no longer wanted"));
+  await assert.rejects(progress.next(), /no longer wanted/);
+});
+
+test("an engine that was upgraded, or put back, is asked in a version that it knows", async (context) => {
+  let knows = { min: 24, max: 43 };
+  const asked: string[] = [];
+  const engine = await answeringEngine(
+    context,
+    ({ url = "" }, response) => {
+      const [, minor] = /^\/v1\.(\d+)\//.exec(url) ?? [];
+      asked.push(url);
+      const why = Number(minor) < knows.min ? "too old" : Number(minor) > knows.max ? "too new" : null;
+      if (why === null) return response.end('{"ok":true}');
+      return response.writeHead(400).end(`{"message":"client version 1.${minor} is ${why}."}`);
+    },
+    () => `1.${knows.max}`,
+  );
+  await engine.call("GET", "/info");
+  knows = { min: 44, max: 52 };
+  assert.deepEqual(await engine.call("GET", "/info"), { ok: true });
+  const streamed = [];
+  knows = { min: 24, max: 43 };
+  for await (const value of engine.values("GET", "/events")) streamed.push(value);
+  assert.deepEqual(streamed, [{ ok: true }]);
+  assert.deepEqual(asked, ["/v1.43/info", "/v1.43/info", "/v1.51/info", "/v1.51/events", "/v1.43/events"]);
+  knows = { min: 60, max: 61 };
+  await assert.rejects(engine.call("GET", "/info"), /is too old/);
+});
+
+test("what cannot be read to be sent is no fault of the engine", async (context) => {
+  const engine = await answeringEngine(context, (request) => request.resume());
+  const body = new Readable({ read: () => body.destroy(Object.assign(new Error("no such file"), { code: "ENOENT" })) });
+  await assert.rejects(engine.call("POST", "/build", { body }), { message: "no such file", code: "ENOENT" });
+});

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { Images } from "../../../src/compute/docker/images/images.ts";
+import { Registry } from "../../../src/registry/registry.ts";
+import { readConfig } from "../../../src/server/config.ts";
+import { ImageNames } from "../../../src/server/registry.ts";
+import { createLogger } from "../../../src/telemetry/log.ts";
+import { answeringEngine } from "./answering-engine.ts";
+
+const installationId = "00000000-0000-4000-8000-000000000000";
+const deploymentId = "00000000-0000-4000-8000-000000000001";
+const oldId = `sha256:${"1".repeat(64)}`;
+const newId = `sha256:${"2".repeat(64)}`;
+
+test("a revision that was pinned to an image of this machine runs no other that has its name now", async (context) => {
+  const { images, asked } = await imagesOf(context, { [newId]: newId, "team/agent:1": newId });
+  await assert.rejects(
+    images.ensure({ digest: oldId, uri: "team/agent:1" }, AbortSignal.timeout(5_000)),
+    /team\/agent:1 meant when this revision was made is gone from this server\. Deploy/,
+  );
+  assert.equal(await images.ensure({ digest: newId, uri: "team/agent:1" }, AbortSignal.timeout(5_000)), newId);
+  assert.equal(asked.pulls, 0);
+});
+
+test("nor does it ask a registry for that name, which is somebody else's there", async (context) => {
+  const { images, asked } = await imagesOf(context, {});
+  const gone = { digest: oldId, uri: "team/agent:1" };
+  await assert.rejects(images.ensure(gone, AbortSignal.timeout(5_000)), { name: "UnusableSpec" });
+  assert.equal(asked.pulls, 0);
+});
+
+test("one that was built again here under the same key is as good", async (context) => {
+  const uri = `pierhead-built/00000000:${"3".repeat(64)}`;
+  const { images } = await imagesOf(context, { [uri]: newId });
+  assert.equal(await images.ensure({ digest: oldId, uri }, AbortSignal.timeout(5_000)), newId);
+});
+
+test("an image of a registry that has moved is pulled from where that is now", async (context) => {
+  const digest = `sha256:${"4".repeat(64)}`;
+  const [before, now] = ["8124", "9000"].map((port) => `127.0.0.1:${port}/r/${deploymentId}/agent@${digest}`);
+  const place = { before: before as string, now: now as string };
+  const registry = new Registry({
+    place: async () => ({ origin: "http://127.0.0.1", prefix: "", login: null }),
+    signer: { sign: () => "", isSigned: () => false },
+    logger: createLogger("silent"),
+  });
+  context.after(() => registry.close());
+  const config = readConfig({ PORT: "9000" });
+  const names = new ImageNames(config, { db: null as never, registry, ownUrl: () => "http://127.0.0.1:9000" });
+  const { images, asked } = await imagesOf(
+    context,
+    {},
+    {
+      pulled: { [place.now]: newId },
+      placeOf: (uri) => names.placeOf(uri),
+    },
+  );
+  assert.equal(await images.ensure({ digest, uri: place.before }, AbortSignal.timeout(5_000)), newId);
+  assert.deepEqual(asked.from, [place.now]);
+  const elsewhere = `registry.example.com/r/${deploymentId}/agent@${digest}`;
+  assert.equal(names.placeOf(elsewhere), elsewhere);
+});
+
+/**
+ * @param named what names and ids mean in an engine.
+ * @param registry.pulled and what else they do once they were pulled.
+ */
+async function imagesOf(
+  context: TestContext,
+  named: Record<string, string>,
+  registry: { pulled?: Record<string, string>; placeOf?: (uri: string) => string } = {},
+) {
+  const asked = { pulls: 0, from: [] as string[] };
+  const engine = await answeringEngine(context, (request, response) => {
+    const [, name = ""] = /\/images\/(.+)\/json$/.exec(request.url ?? "") ?? [];
+    const from = new URL(request.url ?? "", "http://engine").searchParams.get("fromImage");
+    if (from !== null) {
+      asked.pulls += 1;
+      asked.from.push(from);
+      Object.assign(named, registry.pulled);
+      return response.end('{"status":"done"}\n');
+    }
+    if (request.method === "POST") return response.writeHead(201).end();
+    const Id = named[decodeURIComponent(name)];
+    if (Id === undefined) return response.writeHead(404).end('{"message":"no such image"}');
+    return response.end(JSON.stringify({ Id, RepoTags: null, RepoDigests: null }));
+  });
+  const { placeOf } = registry;
+  const options = { installationId, credentialOf: async () => null, ...(placeOf && { placeOf }) };
+  const images = new Images(engine, options);
+  return { images, asked };
+}

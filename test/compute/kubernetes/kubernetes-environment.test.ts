@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import { render } from "../../../src/compute/kubernetes/render/render.ts";
+import type { ClusterPolicy, Workload } from "../../../src/compute/kubernetes/workload.ts";
+import { effectiveSizes } from "../../../src/domain/sizes.ts";
+
+test("a variable's value reaches the agent as it is, also one that looks like a reference of Kubernetes", () => {
+  const values = ["$(PORT)", "$$(PORT)", "5$ or 5$$", "$"];
+  const env = Object.fromEntries(values.map((value, index) => [`VALUE_${index}`, value]));
+  const { rest } = render(workloadWith(env), { traits, policy, database: "external" });
+  const { spec } = rest.find(({ kind }) => kind === "Deployment") as unknown as Rendered;
+  const given = spec.template.spec.containers[0]?.env ?? [];
+  assert.deepEqual(
+    Object.keys(env).map((name) => expand(given.find((one) => one.name === name)?.value ?? "")),
+    values,
+  );
+});
+
+interface Rendered {
+  spec: { template: { spec: { containers: { env: { name: string; value?: string }[] }[] } } };
+}
+
+/** As a kubelet reads a value (third_party/forked/golang/expansion): `$$` is `$`, and `$(NAME)` is a variable. */
+const expand = (value: string) =>
+  value.replace(/\$\$|\$\((\w+)\)/g, (found, name) => (found === "$$" ? "$" : `<value of ${name}>`));
+
+const traits = {
+  ...{ hasMetrics: false, hasKeda: false, hasCnpg: false, hasSnapshots: false, hasGatewayApi: false },
+  version: "v1.34",
+};
+
+const policy: ClusterPolicy = {
+  ...{ gateway: null, ingressClass: null, imagePullSecrets: [], allowsPrivileged: false, allowsNetworkVolumes: false },
+  ...{ postgresImage: "postgres", redisImage: "redis", dataPolicy: "delete", snapshotClass: null },
+};
+
+function workloadWith(env: Record<string, string>): Workload {
+  return {
+    ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "agent-1234abcd" },
+    ...{
+      listenerId: randomUUID(),
+      isServing: false,
+      generation: 1,
+      epoch: 1,
+      image: "registry.example.com/agent:1",
+      healthPath: "/ok",
+      secrets: {},
+      env,
+    },
+    ...{ startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
+    cluster: {
+      ...{ namespace: "agents", spec: {}, sizes: effectiveSizes(null, {}), secret_references: [] },
+      ...{ url: "https://agent.example.com", profile: "development" },
+    },
+  };
+}

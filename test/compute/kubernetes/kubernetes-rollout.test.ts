@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { componentLabel, revisionAnnotation } from "../../../src/compute/kubernetes/render/names.ts";
+import {
+  type ClusterView,
+  type DeploymentView,
+  type PodView,
+  readRollout,
+} from "../../../src/compute/kubernetes/watch/rollout.ts";
+
+/** A first revision that never came up, its time over, and the next one just written over it. */
+const seenByNobody: ClusterView = {
+  deployments: [deploymentOf("second", { generation: 2, observedGeneration: 1 })],
+  replicaSets: [replicaSetOf("a1", 1)],
+  pods: [podOf("first", "a1")],
+  claims: [],
+  refusals: [],
+  nowMs: Date.parse("2026-01-01T00:10:00Z"),
+};
+
+test("what kept the revision before from starting is no trouble of the one that was just written", () => {
+  assert.deepEqual(readRollout(seenByNobody), { revisionId: "second", isReady: false, findings: [] });
+  // Lists are no single moment: the Deployment may be newer than the ReplicaSets beside it.
+  const [seen] = [deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false })];
+  assert.deepEqual(readRollout({ ...seenByNobody, deployments: [seen] }).findings, []);
+});
+
+test("its own troubles are told, as grave as they are", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const replicaSets = [replicaSetOf("a1", 1), replicaSetOf("b2", 2)];
+  const pods = [podOf("first", "a1"), podOf("second", "b2")];
+  const { findings } = readRollout({ ...seenByNobody, deployments: [inTime], replicaSets, pods });
+  assert.deepEqual(
+    findings.map(({ weight, cause }) => [weight, cause.reason]),
+    [["now", "StartError"]],
+  );
+  const overdue = deploymentOf("second", { generation: 2, observedGeneration: 2 });
+  const late = readRollout({ ...seenByNobody, deployments: [overdue], replicaSets, pods: [] });
+  assert.deepEqual(
+    late.findings.map(({ weight, cause }) => [weight, cause.reason]),
+    [["now", "NotHealthy"]],
+  );
+});
+
+test("what a busy node says of a container and takes back by itself is waited for", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const weightOf = (reason: string, message: string) => {
+    const pod = podOf("second", "b2");
+    for (const status of pod.status.containerStatuses ?? []) status.state = { waiting: { reason, message } };
+    const view = { ...seenByNobody, deployments: [inTime], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ weight }) => weight);
+  };
+  const unsynced = "failed to sync secret cache: timed out waiting for the condition";
+  assert.deepEqual(weightOf("CreateContainerConfigError", unsynced), ["grace"]);
+  assert.deepEqual(weightOf("CreateContainerError", "context deadline exceeded"), ["grace"]);
+  const reserved = 'failed to reserve container name "api-server_a_0": name "api-server_a_0" is reserved for "818fcf"';
+  assert.deepEqual(weightOf("CreateContainerError", reserved), ["grace"]);
+  assert.deepEqual(weightOf("CreateContainerConfigError", 'secret "theirs" not found'), ["now"]);
+  assert.deepEqual(weightOf("InvalidImageName", "couldn't parse image name"), ["now"]);
+});
+
+test("a server that ends well again and again has ended; an init container that came through in the end has not failed", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const causesOf = (status: Partial<PodView["status"]>) => {
+    const pod = podOf("second", "b2");
+    pod.status = { phase: "Pending", ...status };
+    const view = { ...seenByNobody, deployments: [inTime], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ cause }) => [cause.reason, cause.exit_code]);
+  };
+  const container = (parts: object) => [{ name: "a", image: "agent:1", restartCount: 3, ...parts }];
+  const ended = (exitCode: number) => ({ terminated: { exitCode } });
+  const loops = { state: { waiting: { reason: "CrashLoopBackOff" } } };
+  assert.deepEqual(causesOf({ containerStatuses: container({ ...loops, lastState: ended(0) }) }), [["Exited", 0]]);
+  assert.deepEqual(causesOf({ initContainerStatuses: container({ state: ended(0), lastState: ended(1) }) }), []);
+  assert.deepEqual(causesOf({ initContainerStatuses: container({ ...loops, lastState: ended(1) }) }), [
+    ["InitFailed", 1],
+  ]);
+});
+
+test("a server that has crashed and runs since a while has until the deadline to get ready", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const foundOf = (startedAt: string, deployment = inTime) => {
+    const pod = podOf("second", "b2");
+    const states = { state: { running: { startedAt } }, lastState: { terminated: { exitCode: 1 } } };
+    pod.status = { containerStatuses: [{ name: "api-server", image: "agent:1", restartCount: 2, ...states }] };
+    const view = { ...seenByNobody, deployments: [deployment], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ weight, cause }) => [weight, cause.reason])[0];
+  };
+  assert.deepEqual(foundOf("2026-01-01T00:09:55Z"), ["grace", "Exited"]);
+  assert.deepEqual(foundOf("2026-01-01T00:07:00Z"), ["deadline", "Exited"]);
+  const overdue = deploymentOf("second", { generation: 2, observedGeneration: 2 });
+  assert.deepEqual(foundOf("2026-01-01T00:07:00Z", overdue), ["now", "Exited"]);
+});
+
+test("a rollout that somebody has paused is told with how it goes on: nothing else would say why it takes so long", () => {
+  const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  paused.spec.paused = true;
+  const { findings } = readRollout({ ...seenByNobody, deployments: [paused], pods: [] });
+  assert.deepEqual(
+    findings.map(({ weight, cause }) => [weight, cause.message]),
+    [["deadline", "The rollout is paused in the cluster. To go on: kubectl rollout resume deployment/agent"]],
+  );
+});
+
+test("a server that somebody has scaled to none is not ready, and it is told how it goes on", () => {
+  const stopped = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  stopped.spec.replicas = 0;
+  stopped.status = { observedGeneration: 2, replicas: 0, updatedReplicas: 0, availableReplicas: 0 };
+  const { isReady, findings } = readRollout({ ...seenByNobody, deployments: [stopped], pods: [] });
+  assert.equal(isReady, false);
+  assert.match(findings[0]?.cause.message ?? "", /scaled to none in the cluster.*kubectl scale deployment\/agent/);
+  stopped.metadata.labels = { [componentLabel]: "queue" };
+  assert.deepEqual(readRollout({ ...seenByNobody, deployments: [stopped], pods: [] }).findings, []);
+});
+
+function deploymentOf(
+  revisionId: string,
+  state: { generation: number; observedGeneration: number; isOverdue?: boolean },
+): DeploymentView {
+  const { generation, observedGeneration, isOverdue = true } = state;
+  const reason = isOverdue ? "ProgressDeadlineExceeded" : "NewReplicaSetCreated";
+  const progressing = { type: "Progressing", status: isOverdue ? "False" : "True", reason };
+  return {
+    metadata: { name: "agent", generation, labels: { [componentLabel]: "server" }, creationTimestamp: "" },
+    spec: { replicas: 1, template: { metadata: { annotations: { [revisionAnnotation]: revisionId } } } },
+    status: { observedGeneration, replicas: 1, updatedReplicas: 1, conditions: [progressing] },
+  };
+}
+
+function replicaSetOf(hash: string, number: number): ClusterView["replicaSets"][number] {
+  const annotations = { "deployment.kubernetes.io/revision": String(number) };
+  const labels = { "pod-template-hash": hash };
+  return { metadata: { name: `agent-${hash}`, annotations, labels, creationTimestamp: "" } };
+}
+
+function podOf(revisionId: string, hash: string): PodView {
+  const waiting = { reason: "CreateContainerConfigError", message: 'secret "nowhere" not found' };
+  return {
+    metadata: {
+      name: `agent-${hash}-x`,
+      labels: { "pod-template-hash": hash, [componentLabel]: "server" },
+      annotations: { [revisionAnnotation]: revisionId },
+      creationTimestamp: "",
+    },
+    spec: { containers: [{ name: "api-server" }] },
+    status: {
+      phase: "Pending",
+      containerStatuses: [{ name: "api-server", image: "agent:1", restartCount: 0, state: { waiting } }],
+    },
+  };
+}

@@ -1,0 +1,203 @@
+import assert from "node:assert/strict";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { ReplicaSpec, ReplicaState } from "../../../src/compute/compute.ts";
+import { eventually } from "../../support/eventually.ts";
+import { soon } from "../compute-world.ts";
+import { type AgentArtifact, buildPythonAgent, withConfig } from "./langgraph-python-agent.ts";
+import { ask, get, messagesOf, newThread, post, stepsRun, urlOf } from "./langgraph-threads.ts";
+import { ProcessWorld } from "./process-world.ts";
+
+// Most of the time is waiting, for timers of the server and for other processes.
+describe("process compute: the real LangGraph server for Python", { concurrency: 3 }, () => {
+  let world: ProcessWorld;
+  let artifact: AgentArtifact | null = null;
+  before(async () => {
+    world = await ProcessWorld.open();
+    artifact = await buildPythonAgent(world.root);
+    if (artifact === null) console.log("SKIPPED langgraph-python compute: Python 3.11 or its package index is missing");
+  });
+  after(() => world?.[Symbol.asyncDispose]());
+
+  const withAgent = (name: string, run: (artifact: AgentArtifact) => Promise<void>) =>
+    test(name, async (context) => (artifact === null ? context.skip("no Python") : run(artifact)));
+  const specOf = (agent: AgentArtifact, changes: Partial<ReplicaSpec> = {}) =>
+    world.spec(agent, { memoryLimitMib: 512, startTimeoutMs: 120_000, drainTimeoutMs: 60_000, ...changes });
+  const nextOf = (spec: ReplicaSpec, at = 2) => ({ ...spec, replicaId: `${spec.revisionId}-${at}` });
+  const stateFile = (spec: ReplicaSpec, name: string) =>
+    path.join(world.dataDir, "state", spec.deploymentId, ".langgraph_api", name);
+  /** All of what is known now is on disk: the file may be on its way just now, without it, so the next one is awaited. */
+  const written = async (spec: ReplicaSpec) => {
+    const file = stateFile(spec, ".langgraph_ops.pckl");
+    const afterMs = async (ms: number) => {
+      const found = await eventually(
+        () => stat(file).catch(() => null),
+        (found) => found !== null && found.mtimeMs > ms,
+      );
+      return found?.mtimeMs ?? 0;
+    };
+    await afterMs(await afterMs(Date.now()));
+  };
+  const linesOf = async (spec: ReplicaSpec) =>
+    (await world.compute.readLogs(spec.replicaId, null, 256 * 1024)).lines.map((line) => line.message);
+
+  withAgent("an agent runs, asks nobody outside, and its state outlives its replicas", async (agent) => {
+    const filesBefore = await readdir(agent.path, { recursive: true });
+    const connections = path.join(world.root, "connections");
+    const watched = { PYTHONPATH: path.resolve("test/clients/python"), PIERHEAD_CONNECTIONS_FILE: connections };
+    const spec = specOf(agent, { env: { ...watched, FROM_BOTH: "secret", DATABASE_URI: "postgres://of-the-agent" } });
+    const state = await world.start(spec);
+    assert.match(state.serverVersion ?? "", /^\d+\.\d+\.\d+/);
+    const thread = await newThread(state);
+    assert.match((await ask(state, thread, "Hello")) ?? "", /^Hello! I am a LangGraph agent in Python/);
+    await world.remove(spec, 60_000);
+
+    const again = await world.start(nextOf(spec));
+    assert.match((await ask(again, thread, "two words")) ?? "", /your message number 2 in this thread/);
+    assert.equal(
+      await ask(again, await newThread(again), "read", "files"),
+      "good day config secret postgres://of-the-agent",
+    );
+    await world.remove(nextOf(spec), 60_000);
+    assert.deepEqual(
+      await readdir(agent.path, { recursive: true }),
+      filesBefore,
+      "nothing is written into the artifact",
+    );
+    assert.equal(await readFile(connections, "utf8").catch(() => ""), "");
+  });
+
+  withAgent("a stream under way when the replica is removed is told to its end, and its run is kept", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    const thread = await newThread(state);
+    const stream = await post(state, `/threads/${thread}/runs/stream`, stepsRun);
+    const reader = (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes('"step0"')) text += (await reader.read()).value ?? assert.fail(`no first step: ${text}`);
+    const removal = world.remove(spec, 60_000);
+    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) text += chunk.value;
+    for (let step = 0; step < 10; step++) assert.ok(text.includes(`"step${step}":`), text);
+    await removal;
+
+    const again = await world.start(nextOf(spec));
+    assert.equal((await messagesOf(again, thread)).at(-1), "step9");
+    await world.remove(nextOf(spec), 60_000);
+  });
+
+  withAgent("a run that was executing when the replica was killed is executed by the next one", async (agent) => {
+    const goFile = path.join(world.root, "go");
+    const spec = specOf(agent, { env: { GO_FILE: goFile } });
+    const state = await world.start(spec);
+    const thread = await newThread(state);
+    const { run_id } = (await (await post(state, `/threads/${thread}/runs`, stepsRun)).json()) as { run_id: string };
+    const statusOf = async (at: ReplicaState) =>
+      ((await (await get(at, `/threads/${thread}/runs/${run_id}`)).json()) as { status: string }).status;
+    await eventually(
+      () => statusOf(state),
+      (status) => status === "running",
+    );
+    assert.equal(await world.compute.readRuns(spec.replicaId), 1, "it counts its runs");
+    await written(spec);
+    const exit = await world.kill(spec);
+    assert.equal(exit.signal, "SIGKILL");
+
+    await writeFile(goFile, "");
+    const again = await world.start(nextOf(spec));
+    await eventually(
+      () => statusOf(again),
+      (status) => status === "success",
+    );
+    assert.deepEqual(
+      await messagesOf(again, thread),
+      Array.from({ length: 10 }, (_, step) => `step${step}`),
+    );
+    await world.remove(nextOf(spec), 60_000);
+  });
+
+  withAgent("state reaches the disk within seconds under requests that never pause", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    const thread = await newThread(state);
+    await ask(state, thread, "one");
+    let isWritten = false;
+    const writing = written(spec).then(() => {
+      isWritten = true;
+    });
+    while (!isWritten) assert.equal((await messagesOf(state, thread)).length, 2);
+    await writing;
+    await world.kill(spec);
+    const again = await world.start(nextOf(spec));
+    assert.match((await ask(again, thread, "two words")) ?? "", /message number 2/);
+    await world.remove(nextOf(spec), 60_000);
+  });
+
+  withAgent(
+    "a state file that cannot be read is put aside, and the copy of the last start takes its place",
+    async (agent) => {
+      const spec = specOf(agent);
+      const state = await world.start(spec);
+      const thread = await newThread(state);
+      await ask(state, thread, "Hello");
+      await world.remove(spec, 60_000);
+      await world.start(nextOf(spec));
+      await world.remove(nextOf(spec, 2), 60_000);
+      await writeFile(stateFile(spec, ".langgraph_ops.pckl"), "half a fi");
+      const again = await world.start(nextOf(spec, 3));
+      assert.deepEqual((await messagesOf(again, thread)).slice(0, 1), ["Hello"]);
+      assert.ok(
+        (await linesOf(nextOf(spec, 3))).some((line) => /unreadable-\d+; the copy of the last start/.test(line)),
+      );
+      await world.remove(nextOf(spec, 3), 60_000);
+    },
+  );
+
+  withAgent("a second replica on the state of a living one is refused, and harms nothing", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    const thread = await newThread(state);
+    await ask(state, thread, "Hello");
+    await world.compute.ensure(nextOf(spec), soon());
+    const exit = await world.exits(nextOf(spec));
+    assert.equal(exit.exitCode, 1);
+    assert.match(
+      exit.lastLines.at(-1) ?? "",
+      /another process is using the state .* two servers on it would destroy it/,
+    );
+    await world.remove(nextOf(spec));
+    assert.match((await ask(state, thread, "two words")) ?? "", /message number 2/);
+    await world.remove(spec, 60_000);
+  });
+
+  withAgent("a graph that cannot be loaded is exited with its cause as last line, whatever the code", async (agent) => {
+    const causes = {
+      "throwing.json": /could not start: .*no model key in MODEL_KEY$/,
+      "importing.json": /could not start: .*No module named 'no_such_module_at_all'$/,
+      "missing.json": /could not start: .*Could not find graph 'nothing' in/,
+      "ending.json": /could not start: /,
+      "syntax.json": /could not start: .*invalid syntax/,
+    } as const;
+    for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
+      await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
+    }
+  });
+
+  withAgent("an agent that asks for credentials becomes ready, and nobody passes without them", async (agent) => {
+    const spec = specOf(withConfig(agent, "guarded.json"));
+    const state = await world.start(spec);
+    assert.equal((await get(state, "/ok")).status, 200);
+    const statusWith = async (headers: Record<string, string>) =>
+      (
+        await fetch(urlOf(state, "/threads/search"), {
+          method: "POST",
+          headers: { "content-type": "application/json", ...headers },
+          body: "{}",
+        })
+      ).status;
+    assert.equal(await statusWith({}), 401);
+    assert.equal(await statusWith({ "x-auth-scheme": "langsmith" }), 401);
+    assert.equal(await statusWith({ authorization: "Bearer of-the-test" }), 200);
+    await world.remove(spec, 60_000);
+  });
+});

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
+import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
+import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
+import { Places, Stagger } from "../../src/reconciler/steps/slots.ts";
+import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
+import { closeListenerSession, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { makeDeployment, makeWorld } from "../store/fixtures.ts";
+import { eachDatabase } from "../support/database.ts";
+import { eventually } from "../support/eventually.ts";
+import { passDeps } from "./pass-deps.ts";
+
+const never = new AbortController().signal;
+
+/** A revision whose step may take so much longer. */
+async function waiting(db: Db, status: string, leftMs: number) {
+  const { id, revisionId } = await makeDeployment(db, await makeWorld(db));
+  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  const deadlineAt = new Date(db.now().getTime() + leftMs);
+  await sql`
+    update revisions set status = ${status}, status_since = now() - interval '1 hour', deadline_at = ${deadlineAt},
+           source_config = source_config || '{"repo_url": "https://host.invalid/agent.git"}',
+           source_revision_config = source_revision_config || '{"repo_ref": "main"}'
+     where id = ${revisionId}`.execute(db.kysely);
+  const read = async () => {
+    const { rows } = await sql<{ status: string; deadline_at: Date }>`
+      select status, deadline_at from revisions where id = ${revisionId}`.execute(db.kysely);
+    return { status: rows[0]?.status, leftMs: Number(rows[0]?.deadline_at) - db.now().getTime() };
+  };
+  return { id, read };
+}
+
+const builds = (hasFreeSlot: boolean) => ({ stagger: new Stagger(), isRunning: () => false, hasFreeSlot }) as never;
+
+eachDatabase("a revision that waits for a build slot is not given up while all are taken", async (db) => {
+  const { id, read } = await waiting(db, "AWAITING_BUILD", 5_000);
+  const outcome = await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
+  assert.equal(outcome.because, "all build slots are taken");
+  const after = await read();
+  assert.equal(after.status, "AWAITING_BUILD");
+  assert.ok(after.leftMs > awaitingBuildTimeoutMs / 2, "it may wait on");
+  await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
+  assert.ok((await read()).leftMs <= after.leftMs, "it is not written with each look");
+});
+
+eachDatabase("one that no server took on is given up", async (db) => {
+  const { id, read } = await waiting(db, "AWAITING_BUILD", -5_000);
+  await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
+  assert.equal((await read()).status, "BUILD_FAILED");
+});
+
+eachDatabase(
+  "a revision that waits for a call to another server is not given up while all places are taken",
+  async (db) => {
+    const { id, read } = await waiting(db, "CREATING", 5_000);
+    const outcome = await reconcileDeployment(passDeps(db, { outward: new Places(0) }), id, never);
+    assert.equal(outcome.because, "many calls to other servers are under way");
+    const after = await read();
+    assert.equal(after.status, "CREATING");
+    assert.ok(after.leftMs > resolveTimeoutMs / 2, "it may wait on");
+  },
+);
+
+eachDatabase("the time in which no server worked does not count, when the next one begins", async (db) => {
+  const { id, read } = await waiting(db, "AWAITING_BUILD", -60_000);
+  await sql`update clock set worked_at = now() - interval '2 minutes'`.execute(db.kysely);
+  const deps = passDeps(db, { builds: builds(false) });
+  const loop = new ReconcilerLoop(deps, createMetrics().reconciler, { owner: "me", resyncIntervalMs: 3_600_000 });
+  loop.start();
+  const outcomes = async () => {
+    const { rows } = await sql<{ because: string }>`
+      select jsonb_array_elements(outcomes) ->> 'because' as because from reconcile_queue where deployment_id = ${id}`.execute(
+      db.kysely,
+    );
+    return rows.map(({ because }) => because);
+  };
+  try {
+    await eventually(outcomes, (all) => all.includes("all build slots are taken"), { what: "a pass" });
+  } finally {
+    await loop.stop();
+  }
+  assert.equal((await read()).status, "AWAITING_BUILD");
+});
+
+/** A revision that its listener was told to bring up, and whose time for that is over. */
+async function overdueRollout(db: Db) {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  await sql`
+    update revisions set status = 'DEPLOYING', status_since = now() - interval '1 hour',
+           deadline_at = now() - interval '1 second' where id = ${revisionId}`.execute(db.kysely);
+  await writeAssignment(db, {
+    ...{ deployment_id: id, tenant_id: world.tenantId, listener_id: world.listenerId, slug: "a", op: "apply", seen: 0 },
+    ...{ target: { revision_id: revisionId } as never, serving: null, idle_after_ms: null },
+  });
+  return {
+    openSession: () => openListenerSession(db, world.listenerId, { instanceId: "one", version: "1", leaseMs: 30_000 }),
+    drain: (isWanted: boolean) =>
+      sql`update listeners set drain = ${isWanted} where id = ${world.listenerId}`.execute(db.kysely),
+    pass: () => reconcileDeployment(passDeps(db), id, never),
+    async read() {
+      const { rows } = await sql<{ status: string; status_message: string | null; left_ms: number }>`
+        select status, status_message, extract(epoch from deadline_at - now()) * 1000 as left_ms
+          from revisions where id = ${revisionId}`.execute(db.kysely);
+      return { status: rows[0]?.status, message: rows[0]?.status_message, leftMs: Number(rows[0]?.left_ms) };
+    },
+  };
+}
+
+eachDatabase(
+  "a rollout waits for a listener that is away, or is to change nothing, and has its time afterwards",
+  async (db) => {
+    const rollout = await overdueRollout(db);
+    const { because } = await rollout.pass();
+    assert.match(because, /listener does not act/);
+    const whileAway = await rollout.read();
+    assert.equal(whileAway.status, "DEPLOYING");
+    assert.ok(whileAway.leftMs > 60_000, "all of its time");
+    await closeListenerSession(db, await rollout.openSession());
+    await rollout.pass();
+    assert.equal((await rollout.read()).status, "DEPLOYING");
+    await rollout.openSession();
+    await rollout.drain(true);
+    await rollout.pass();
+    assert.equal((await rollout.read()).status, "DEPLOYING");
+  },
+);
+
+eachDatabase("one whose listener acts is given up when its time is over", async (db) => {
+  const rollout = await overdueRollout(db);
+  await rollout.openSession();
+  await rollout.pass();
+  assert.equal((await rollout.read()).status, "DEPLOY_FAILED");
+});
+
+eachDatabase("one whose listener has not been there for a day is given up, and says so", async (db) => {
+  const rollout = await overdueRollout(db);
+  await closeListenerSession(db, await rollout.openSession());
+  await sql`update listeners set last_seen_at = now() - interval '25 hours'`.execute(db.kysely);
+  await rollout.pass();
+  const { status, message } = await rollout.read();
+  assert.equal(status, "DEPLOY_FAILED");
+  assert.match(message ?? "", /its listener has not been there for a day/);
+});

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { joined } from "../../src/store/engine/batched.ts";
+import type { Db, Trx } from "../../src/store/engine/database.ts";
+import { outsideTransaction } from "../../src/store/engine/statement-pool.ts";
+import { eachDatabase } from "../support/database.ts";
+
+/** Squares numbers in the database, and keeps the size of each statement. */
+function squares() {
+  const sizes: number[] = [];
+  const square = joined(async (db: Db | Trx, numbers: number[]) => {
+    sizes.push(numbers.length);
+    const { rows } = await sql<{ n: number; square: number }>`
+      select n, (1000 / n) * 0 + n * n as square from unnest(${numbers}::int[]) as n order by n desc`.execute(
+      db.kysely,
+    );
+    return numbers.map((n) => rows.find((row) => row.n === n)?.square);
+  });
+  return { sizes, square };
+}
+
+eachDatabase("calls of one moment are one statement, and each gets its own answer", async (db) => {
+  const { sizes, square } = squares();
+  const numbers = Array.from({ length: 50 }, (_, index) => index + 1);
+  const answers = await Promise.all(numbers.map((n) => square(db, n)));
+  assert.deepEqual(
+    answers,
+    numbers.map((n) => n * n),
+  );
+  assert.deepEqual(sizes, [50]);
+});
+
+eachDatabase("what is asked while a statement is under way goes together when it has ended", async (db) => {
+  const { sizes, square } = squares();
+  const first = square(db, 1);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(sizes, [1]);
+  await Promise.all([first, square(db, 2), square(db, 3), square(db, 4)]);
+  assert.deepEqual(sizes, [1, 3]);
+});
+
+eachDatabase(
+  "with two at once a second statement goes out beside the first, where there are connections",
+  async (db) => {
+    const sizes: number[] = [];
+    const held = Promise.withResolvers<void>();
+    const hold = async (_: Db | Trx, items: number[]) => {
+      sizes.push(items.length);
+      await held.promise;
+      return items;
+    };
+    const echo = joined(hold, { atOnce: 2 });
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const first = echo(db, 1);
+    await turn();
+    const second = echo(db, 2);
+    await turn();
+    const isAlone = db.kind === "embedded";
+    assert.deepEqual(sizes, isAlone ? [1] : [1, 1]);
+    const others = [echo(db, 3), echo(db, 4)];
+    held.resolve();
+    assert.deepEqual(await Promise.all([first, second, ...others]), [1, 2, 3, 4]);
+    assert.deepEqual(sizes, isAlone ? [1, 3] : [1, 1, 2]);
+  },
+);
+
+eachDatabase("an item that cannot be worked on fails alone", async (db) => {
+  const { square } = squares();
+  const answers = await Promise.allSettled([2, 0, 3].map((n) => square(db, n)));
+  assert.deepEqual(
+    answers.map((answer) => (answer.status === "fulfilled" ? answer.value : (answer.reason as { code: string }).code)),
+    [4, "22012", 9],
+  );
+});
+
+eachDatabase("inside a transaction nothing is joined, and a call past the transaction is refused", async (db) => {
+  const { sizes, square } = squares();
+  const asked = await db.transaction(async (trx) => {
+    await assert.rejects(async () => square(db, 5), /inside a transaction/);
+    return [await square(trx, 5), await square(trx, 6)];
+  });
+  assert.deepEqual(asked, [25, 36]);
+  assert.deepEqual(sizes, [1, 1]);
+});
+
+eachDatabase(
+  "a statement that waits holds back nobody who asks after it",
+  async (db) => {
+    const ask = joined(async (on: Db | Trx, items: number[]) => {
+      await sql`select pg_advisory_xact_lock(${items[0]}::int)`.execute(on.kysely);
+      return items;
+    });
+    const { slow } = await db.transaction(async (trx) => {
+      await sql`select pg_advisory_xact_lock(1)`.execute(trx.kysely);
+      const slow = outsideTransaction(() => ask(db, 1));
+      await new Promise((resolve) => setImmediate(resolve));
+      // The first one waits for a lock until the second one has its answer.
+      assert.equal(await outsideTransaction(() => ask(db, 2)), 2);
+      return { slow };
+    });
+    assert.equal(await slow, 1);
+  },
+  { kinds: ["postgres"] },
+);

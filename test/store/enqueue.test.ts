@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "../../src/store/engine/database.ts";
+import { madeDue, makeDue } from "../../src/store/queue/enqueue.ts";
+import { eachDatabase } from "../support/database.ts";
+
+eachDatabase("a deployment becomes due with the transaction around it, or not at all", async (db) => {
+  const id = randomUUID();
+  const undone = db.transaction(async (trx) => {
+    await makeDue(trx, id);
+    throw new Error("undo");
+  });
+  await assert.rejects(undone, /undo/);
+  assert.deepEqual(await queued(db), []);
+  await db.transaction((trx) => makeDue(trx, id));
+  assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 1 }]);
+});
+
+eachDatabase(
+  "a source with many rows of one deployment makes it due once, and one without rows nothing",
+  async (db) => {
+    const id = randomUUID();
+    const make = (rows: number) =>
+      sql`
+    with source as (select ${id}::uuid as deployment_id from generate_series(1, ${rows}::int)), ${madeDue("source")}
+    select 1`.execute(db.kysely);
+    await make(0);
+    assert.deepEqual(await queued(db), []);
+    await make(3);
+    await make(3);
+    assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 2 }]);
+  },
+);
+
+eachDatabase("what is due already stays due as early as it was, and its pass sees that there was more", async (db) => {
+  const id = randomUUID();
+  await makeDue(db, id);
+  const early = await dueAt(db, id);
+  await makeDue(db, id);
+  assert.equal(await dueAt(db, id), early);
+  assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 2 }]);
+});
+
+async function queued(db: Db): Promise<unknown[]> {
+  const { rows } = await sql`select deployment_id, generation from reconcile_queue`.execute(db.kysely);
+  return rows;
+}
+
+async function dueAt(db: Db, id: string): Promise<string> {
+  const { rows } = await sql<{ at: string }>`
+    select run_at::text as at from reconcile_queue where deployment_id = ${id}`.execute(db.kysely);
+  return rows[0]?.at ?? "";
+}

@@ -1,0 +1,115 @@
+import { randomUUID } from "node:crypto";
+import { createDeploymentExample } from "../../src/contract/examples.ts";
+
+/** One call of the API that must succeed; gives back the body of the answer. */
+// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+export type Call = (verb: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<any>;
+
+export type Ids = Record<string, string>;
+
+export interface MakerContext {
+  /** As an admin of the workspace that is to own it. */
+  call: Call;
+  /** Is in every text of it that an answer could show. */
+  mark: string;
+  /** What was made before for the same request, by the names of its parameters. */
+  ids: Ids;
+}
+
+/**
+ * How to make what a parameter of that name names. An operation with another parameter that holds ids fails the tests
+ * made from the operations table until its name is here.
+ */
+export const thingMakers: Record<string, (context: MakerContext) => Promise<string>> = {
+  deployment_id: async ({ call, mark }) => {
+    const secrets = [{ name: "KEY", value: `${mark} ${secretText}` }];
+    return (await call("POST", "/v2/deployments", { ...deploymentNowhere, name: `${mark} ${randomUUID()}`, secrets }))
+      .id;
+  },
+  revision_id: async ({ call, ids }) =>
+    (await call("GET", `/v2/deployments/${ids["deployment_id"]}`)).latest_revision_id,
+  upload_id: async ({ call }) => {
+    const body = { name: randomUUID(), source: "internal_source", source_config: {}, source_revision_config: {} };
+    const { id } = await call("POST", "/v2/deployments", body);
+    const { upload_url } = await call("POST", `/v2/deployments/${id}/upload-url`);
+    return new URL(upload_url).pathname.split("/").at(-1) ?? "";
+  },
+  listener_id: async ({ call, mark }) => (await makeListener(call, mark)).id,
+  api_key_id: async ({ call, mark }) => (await call("POST", "/v2/admin/api-keys", { name: mark, role: "reader" })).id,
+  member_id: async ({ call, mark }) =>
+    (await call("POST", "/v2/admin/members", { email: `${randomUUID()}@${mark}`, role: "reader" })).id,
+  tag_id: async ({ call, mark }) => {
+    await makeRoom(call, "/v2/admin/tags");
+    return (await call("POST", "/v2/admin/tags", { name: `${mark} ${randomUUID()}` })).id;
+  },
+  provider_id: async ({ call, mark }) =>
+    (await call("POST", "/v2/auth/providers", { ...newProvider(), name: mark })).provider_id,
+  token_id: async ({ call, mark }) => (await importToken(call, mark)).token_id,
+  connection_id: async ({ call, mark }) => {
+    const { token_id: oauth_token_id } = await importToken(call, mark);
+    const path = "/v2/auth/agents/support-bot/connections";
+    return (await call("POST", path, { oauth_token_id }, userHeaders(mark))).id;
+  },
+  webhook_id: async ({ call, mark }) => {
+    await makeRoom(call, "/v2/webhooks");
+    return (await call("POST", "/v2/webhooks", { url: `https://hooks.invalid/${mark}/${secretText}` })).id;
+  },
+  integration_id: async ({ call, mark }) => {
+    await makeRoom(call, "/v2/integrations");
+    return (await call("POST", "/v2/integrations", newIntegration(mark))).id;
+  },
+  delivery_id: async ({ call, ids }) => (await call("POST", `/v2/webhooks/${ids["webhook_id"]}/test`)).id,
+  tag_value_id: async ({ call, mark, ids }) =>
+    (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
+};
+
+/** Things that are known by a name of their owner's choice instead of an id. */
+export const namedThings: ReadonlySet<string> = new Set(["provider_id"]);
+
+async function importToken(call: Call, mark: string): Promise<{ token_id: string }> {
+  const { provider_id } = await call("POST", "/v2/auth/providers", { ...newProvider(), name: mark });
+  return call("POST", "/v2/auth/tokens/import", { provider_id, access_token: secretText }, userHeaders(mark));
+}
+
+/** Names the user whose OAuth tokens a request is about. */
+export const userHeaders = (mark: string) => ({ "x-user-id": mark });
+
+/** An OAuth provider that nobody calls. */
+export function newProvider() {
+  // As long as an id, and none.
+  const provider_id = `${randomUUID().slice(0, -1)}z`;
+  const endpoints = { auth_url: "https://id.example/authorize", token_url: "https://id.example/token" };
+  return { provider_id, name: "Example", client_id: "c", client_secret: secretText, ...endpoints };
+}
+
+/** A credential for a host that is nowhere. */
+export function newIntegration(mark: string) {
+  return { host: "gitlab", name: mark, url: `https://git.invalid/${mark}`, token: secretText };
+}
+
+/** A workspace has 50 of these at most: the oldest are deleted. */
+async function makeRoom(call: Call, collection: string): Promise<void> {
+  const { resources } = await call("GET", `${collection}?limit=100`);
+  const newestFirst = resources.toSorted((a: Dated, b: Dated) => (a.created_at < b.created_at ? 1 : -1));
+  for (const { id } of newestFirst.slice(30)) {
+    await call("DELETE", `${collection}/${id}`);
+  }
+}
+
+interface Dated {
+  created_at: string;
+}
+
+/** In the value of every secret: shown to nobody who may only read. */
+export const secretText = "sk-never-shown";
+
+/** A deployment of a repository that is nowhere: its revision fails without a word to any host. */
+export const deploymentNowhere = {
+  ...createDeploymentExample,
+  source_config: { ...createDeploymentExample.source_config, repo_url: "https://127.0.0.1:1/acme/bot" },
+};
+
+export function makeListener(call: Call, mark: string): Promise<{ id: string; listener_key: string }> {
+  const compute_config = { k8s_namespaces: ["agents"] };
+  return call("POST", "/v2/listeners", { compute_type: "k8s", compute_id: `${mark}-${randomUUID()}`, compute_config });
+}
