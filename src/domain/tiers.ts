@@ -22,8 +22,8 @@ export interface WantedTiers {
 
 /**
  * A tier is a size of one kind, and the kind is fixed with the deployment type: serverless for the types that scale to
- * zero, dedicated for `prod`; development types and images from outside have no tier (contract 6.1). A size for the
- * whole replaces what was chosen for a part.
+ * zero, dedicated for `prod`; development types and images from outside have no tier (contract 6.1 and 13.23). A size for
+ * the whole replaces what was chosen for a part.
  *
  * @throws ApiError 400 `invalidField`.
  */

@@ -236,7 +236,7 @@ async function resolve(
     set: {
       artifact_id: found.artifactId,
       artifact_key: found.artifactKey,
-      // Until its server says one, which not every server does, and none in a cluster (contract 13).
+      // Until its server says one, which not every server does, and none in a cluster (contract 13.27).
       image_version: config.image_uri === null ? null : (parseImageReference(config.image_uri)?.tag ?? null),
       ...(found.commitSha === null ? {} : { source_revision_config: { ...config, repo_commit_sha: found.commitSha } }),
     },
