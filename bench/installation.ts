@@ -18,7 +18,7 @@ import { openSealer, type Sealer } from "../src/store/secrets/seal.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { type PostgresServer, startPostgresServer } from "../test/support/postgres-server.ts";
 import { toBeEnded } from "./endings.ts";
-import type { Question, Usage } from "./server-process.ts";
+import type { Question, Usage } from "./server-messages.ts";
 import type { WrittenEvent } from "./write-events.ts";
 
 export type DatabaseKind = Db["kind"];

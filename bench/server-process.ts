@@ -16,23 +16,8 @@ import { openSealer } from "../src/store/secrets/seal.ts";
 import { createLogger, type Logger } from "../src/telemetry/log.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { apiSettings } from "./requests.ts";
+import type { Question, Usage } from "./server-messages.ts";
 import { readBack, writeEvents, writeManyEvents } from "./write-events.ts";
-
-/** What the parent may ask: what was used so far, or one row of the database, which has one opener if it is embedded. */
-export type Question =
-  | { ask: "usage" }
-  | { ask: "memory" }
-  | { ask: "row"; text: string }
-  | { ask: "writeEvents"; tenantId: string; count: number; perS: number }
-  | { ask: "writeManyEvents"; tenantId: string; count: number }
-  | { ask: "readBack"; tenantId: string; count: number };
-
-export interface Usage {
-  /** Of all threads. */
-  cpuMs: number;
-  /** Statements sent to the database. */
-  queries: number;
-}
 
 /**
  * A server in a process of its own, configured by its environment as any other. Argument: `server` for all of it, `api`

@@ -1,12 +1,12 @@
 import { createRootRoute, createRoute, createRouter, Navigate, redirect } from "@tanstack/react-router";
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
-import type { SortOrder } from "../../src/contract/page.ts";
 import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
 import { Failure, Note } from "./parts/notes.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { returnToLeft } from "./return-to.ts";
+import type { DeploymentSearch, ListSearch } from "./search.ts";
 import { basePath } from "./server.ts";
 
 const root = createRootRoute({
@@ -14,16 +14,6 @@ const root = createRootRoute({
   notFoundComponent: () => <Note kind="warn">There is no such page.</Note>,
   errorComponent: ({ error }) => <Failure error={error} />,
 });
-
-/** What a list shows is in its address: it can be sent to somebody, and the browser's Back goes back. */
-export interface ListSearch {
-  q?: string;
-  status?: string;
-  type?: string;
-  sort?: DeploymentSort;
-  order?: SortOrder;
-  page?: number;
-}
 
 /** In the contract's words; its schemas would cost the first view 40 kB. */
 const sorts: Record<DeploymentSort, true> = { created_at: true, updated_at: true, name: true, status: true };
@@ -42,12 +32,6 @@ function listSearch(raw: Record<string, unknown>): ListSearch {
     ...((order === "asc" || order === "desc") && { order }),
     ...(Number.isInteger(page) && page > 1 && { page }),
   };
-}
-
-/** Part of a deployment's page, and what the log shows. */
-export interface DeploymentSearch {
-  revision?: string;
-  log?: "build" | "deploy";
 }
 
 const home = createRoute({

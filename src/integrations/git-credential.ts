@@ -1,10 +1,16 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 
-import type { SshKey } from "./ssh.ts";
-
 /** What a repository is read with: a password or token over http, or a key over ssh. */
 export type RepositoryCredential = GitCredential | SshKey;
+
+/** A stored key, and the hosts it may be shown to. */
+export interface SshKey {
+  /** OpenSSH's form, without a passphrase. */
+  privateKey: string;
+  /** Lines of known_hosts(5): another host is refused. */
+  knownHosts: string;
+}
 
 /** Given to git on a pipe when it asks: never in a URL, an argument, a variable, a config file or a log line. */
 export interface GitCredential {

@@ -3,15 +3,8 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Readable, Writable } from "node:stream";
+import type { SshKey } from "./git-credential.ts";
 import { GitFailure } from "./git-failure.ts";
-
-/** A stored key, and the hosts it may be shown to. */
-export interface SshKey {
-  /** OpenSSH's form, without a passphrase. */
-  privateKey: string;
-  /** Lines of known_hosts(5): another host is refused. */
-  knownHosts: string;
-}
 
 /** Where ssh connects to. */
 export interface SshTarget {

@@ -7,7 +7,7 @@ import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notes.tsx";
 import { DeploymentStatusNames, DeploymentTypeNames } from "../parts/words.ts";
-import type { ListSearch } from "../router.tsx";
+import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
 const route = getRouteApi("/host/deployments");

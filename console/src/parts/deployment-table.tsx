@@ -3,7 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import type { DeploymentSort } from "../../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../../src/contract/page.ts";
-import type { ListSearch } from "../router.tsx";
+import type { ListSearch } from "../search.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { ConfirmByName } from "./dialog.tsx";

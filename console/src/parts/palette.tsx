@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useId, useState } from "react";
 import { useSession } from "../session.tsx";
 import { Dialog } from "./dialog.tsx";
-import { settingsPages } from "./shell.tsx";
+import { settingsPages } from "./settings-pages.ts";
 
 interface Choice {
   key: string;

@@ -3,20 +3,7 @@ import { useEffect, useState } from "react";
 import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
 import { Palette } from "./palette.tsx";
-
-/** Pages beside the deployments; who may not administer is not shown what he may not see. */
-export const settingsPages = [
-  { page: "listeners", text: "Listeners", admin: false },
-  { page: "integrations", text: "Integrations", admin: false },
-  { page: "providers", text: "OAuth providers", admin: false },
-  { page: "webhooks", text: "Webhooks", admin: false },
-  { page: "keys", text: "API keys", admin: true },
-  { page: "members", text: "Members", admin: true },
-  { page: "quotas", text: "Quotas", admin: true },
-  { page: "audit", text: "Audit log", admin: true },
-] as const;
-
-export type SettingsPageName = (typeof settingsPages)[number]["page"];
+import { settingsPages } from "./settings-pages.ts";
 
 /** The frame of every page: where one is, who one is, and the way to everything else. */
 export function Shell() {
