@@ -8,7 +8,7 @@ import { readConfig } from "../src/server/config.ts";
 import type { DeploymentRow } from "../src/store/deployments/deployments.ts";
 import type { Db } from "../src/store/engine/database.ts";
 import type { Sealer } from "../src/store/secrets/seal.ts";
-import { sealAnswer } from "../src/store/tenants/idempotency-keys.ts";
+import { sealResponse } from "../src/store/tenants/idempotency-keys.ts";
 import type { Installation } from "./installation.ts";
 
 /** Rows that a new deployment belongs to. */
@@ -46,7 +46,7 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">,
   const keep = (row: DeploymentRow) => {
     const text = JSON.stringify(deploymentOf(row, showing));
     const answer = { requestDigest: randomUUID(), status: 201, headers: {}, text };
-    return sealAnswer(sealer, { scopeId: owner.workspaceId, key: unique }, answer);
+    return sealResponse(sealer, { scopeId: owner.workspaceId, key: unique }, answer);
   };
   return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), keep });
 }

@@ -2,7 +2,7 @@ import type { Db } from "../store/engine/database.ts";
 import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/tenants/api-keys.ts";
 import { findSession, type MembershipRow, type SessionRow } from "../store/tenants/sessions.ts";
 import { findWorkspace, type WorkspaceRow } from "../store/tenants/tenants.ts";
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 import { isSameHash, readKey } from "./api-key.ts";
 import { Memo } from "./memo.ts";
 import { readServiceKey, type ServiceClaims } from "./service-key.ts";
@@ -63,7 +63,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     if (isRecent || touched.has(row)) return;
     touched.add(row);
     touchApiKey(db, row.id).catch((error: unknown) => {
-      logger.debug({ key_id: row.id, error: explain(error) }, "the use of a key could not be noted");
+      logger.debug({ key_id: row.id, error: describeError(error) }, "the use of a key could not be noted");
     });
   }
 

@@ -1,5 +1,5 @@
 import { GitFailure } from "../integrations/git-failure.ts";
-import { explain } from "../telemetry/log.ts";
+import { describeError } from "../telemetry/log.ts";
 import type { BuildResult } from "./build.ts";
 
 /** Why a build failed. Stable: clients name them, and docs/reference/builds.md explains each one (a test compares). */
@@ -41,7 +41,7 @@ export function failedResult(error: unknown): FailedResult {
   if (error instanceof BuildFailure) return { ok: false, reason: error.reason, message: error.message };
   if (error instanceof GitFailure) return { ok: false, reason: "FetchFailed", message: error.message };
   if (isDiskFull(error)) return { ok: false, reason: "DiskFull", message: diskFullMessage };
-  return { ok: false, reason: "BuilderFailed", message: `The builder failed: ${explain(error)}` };
+  return { ok: false, reason: "BuilderFailed", message: `The builder failed: ${describeError(error)}` };
 }
 
 /** Used for the finished artifact, and while the build runs. */

@@ -20,14 +20,14 @@ const states: Partial<Record<RevisionStatus, CommitState>> = {
  * What there is to tell; null: nothing. A commit that was superseded before its host heard of it is left alone: of a
  * hundred pushes in a second the host hears of one.
  */
-export function newsOf(status: RevisionStatus, reported: CommitState | null): CommitState | null {
+export function nextCommitState(status: RevisionStatus, reported: CommitState | null): CommitState | null {
   const state = states[status] ?? null;
   if (state === reported || (state === "skipped" && reported === null)) return null;
   return state;
 }
 
 /** Nothing will follow. */
-export const isLastWord = (status: RevisionStatus): boolean => {
+export const isFinalReport = (status: RevisionStatus): boolean => {
   const state = states[status];
   return state !== undefined && state !== "in_progress";
 };
@@ -35,11 +35,12 @@ export const isLastWord = (status: RevisionStatus): boolean => {
 /** Where a preview stands, as its comment says it. */
 export type PreviewStage = "building" | "ready" | "failed";
 
-export function stageOf(status: RevisionStatus | null): PreviewStage {
+export function previewStageOf(status: RevisionStatus | null): PreviewStage {
   const state = status === null ? undefined : states[status];
   if (state === "success") return "ready";
   return state === "failure" || state === "cancelled" ? "failed" : "building";
 }
 
 /** What a preview's comment tells of, in short: as long as this is the same, there is nothing to write. */
-export const commentOf = (status: RevisionStatus | null, headSha: string): string => `${stageOf(status)} ${headSha}`;
+export const previewCommentKey = (status: RevisionStatus | null, headSha: string): string =>
+  `${previewStageOf(status)} ${headSha}`;

@@ -69,7 +69,7 @@ export const listenerHeartbeatMs = 10 * second;
 export const listenerLeaseMs = 30 * second;
 
 /** While a rollout is under way it is looked this often whether its listener still acts: its time is not counted otherwise. */
-export const listenerLookMs = minute;
+export const listenerPollMs = minute;
 
 /** A rollout waits for a listener that was there within this time: a cluster may be rebuilt over night. */
 export const listenerAwaitedMs = 24 * 60 * minute;
@@ -151,7 +151,7 @@ export const tagsOfDeploymentMax = 50;
 export const streamHeartbeatMs = 15 * second;
 
 /** A watcher that takes nothing from a full connection for this long is cut off, and comes back where it was. */
-export const streamPatienceMs = 30 * second;
+export const slowReaderTimeoutMs = 30 * second;
 
 /** Event streams of one server: each holds a socket and about 30 KiB. */
 export const eventStreamsMax = 5_000;

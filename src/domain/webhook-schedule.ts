@@ -26,10 +26,10 @@ export const orderedAttemptsMax = 5;
 export const deliveryTimeoutMs = 15 * second;
 
 /** Of an answer, for whoever looks why it failed. */
-export const responseTextMax = 1_024;
+export const responseTextBytesMax = 1_024;
 
 /** Of messages claimed in a row those are given back that were not begun after this long. */
-export const rowPatienceMs = 20 * second;
+export const orderedRetryWindowMs = 20 * second;
 
 /** A server that dies while it sends is followed after this long: well above a row's patience and one attempt. */
 export const deliveryLeaseMs = 60 * second;

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { readJson, writeJson } from "../compute/json-file.ts";
 import { Ports } from "../compute/process/replicas/ports.ts";
 import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/replicas/processes.ts";
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 
 export interface RegistryPlace {
   /** Blobs, configuration and the identity of the process live below it. */
@@ -107,7 +107,7 @@ export class RegistryProcess {
     });
     // One that a killed server left would delete what is being pushed.
     await this.#note(child).catch((error: unknown) => {
-      logger.warn({ error: explain(error) }, "the garbage collection of the registry could not be noted");
+      logger.warn({ error: describeError(error) }, "the garbage collection of the registry could not be noted");
     });
     const failure = await ended;
     if (failure !== null) logger.warn({ error: failure }, "garbage collection of the registry failed");
@@ -140,7 +140,7 @@ export class RegistryProcess {
       child.once("error", (error) => resolve(error.message));
       child.once("exit", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}. ${words()}`));
     });
-    const failure = await this.#note(child).then(() => Promise.race([ended, answers(port)]), explain);
+    const failure = await this.#note(child).then(() => Promise.race([ended, answers(port)]), describeError);
     if (failure !== null) {
       child.kill("SIGKILL");
       throw new Error(failure);
@@ -228,4 +228,4 @@ async function answers(port: number): Promise<string | null> {
 }
 
 const doesNotStart = (error: unknown) =>
-  new Error(`the image registry does not start: ${explain(error)}`, { cause: error });
+  new Error(`the image registry does not start: ${describeError(error)}`, { cause: error });

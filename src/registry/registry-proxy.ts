@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request, type ServerResponse } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 import { type Access, readAccess, repositoryPrefix, type Signer } from "./access-token.ts";
 import type { RegistryLogin } from "./registry-login.ts";
 
@@ -46,7 +46,7 @@ export class RegistryDoor {
 
   handle(asked: IncomingMessage, response: ServerResponse): void {
     this.#answer(asked, response).catch((error: unknown) => {
-      this.#options.logger.warn({ error: explain(error) }, "the image registry does not answer");
+      this.#options.logger.warn({ error: describeError(error) }, "the image registry does not answer");
       refuse(response, 503, "UNAVAILABLE", "the image registry is not available; try again");
     });
   }

@@ -1,4 +1,4 @@
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 
 /** What was started, to be ended in the opposite order. One part that fails to end does not keep the others from it. */
 export class Closing {
@@ -25,7 +25,7 @@ export class Closing {
       try {
         await part.close();
       } catch (error) {
-        this.#logger.error({ part: part.name, error: explain(error) }, "part did not close cleanly");
+        this.#logger.error({ part: part.name, error: describeError(error) }, "part did not close cleanly");
       }
     }
   }

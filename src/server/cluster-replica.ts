@@ -5,7 +5,7 @@ import { Elector } from "../compute/kubernetes/lease.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/workload.ts";
 import { createClusterListener } from "../listener/clusters/cluster-listener.ts";
 import type { Listener, ListenerOptions } from "../listener/listener.ts";
-import { explain } from "../telemetry/log.ts";
+import { describeError } from "../telemetry/log.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
 export interface ClusterReplica {
@@ -45,7 +45,7 @@ export async function startClusterReplica(
       await listener.stop();
       await cluster.close();
     } catch (error) {
-      logger.error({ error: explain(error) }, "this instance cannot lead");
+      logger.error({ error: describeError(error) }, "this instance cannot lead");
     }
   };
   const stopping = new AbortController();

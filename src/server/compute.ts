@@ -2,7 +2,7 @@ import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
 import type { BuildTarget } from "../builds/build.ts";
 import type { Compute, ReplicaLogs } from "../compute/compute.ts";
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";
 
@@ -58,7 +58,7 @@ async function endReplicasOf(
     await compute.removeAll({ graceMs: endGraceMs, signal });
     await rm(directory, { recursive: true, force: true });
   } catch (error) {
-    ground.logger.warn({ compute: other, error: explain(error) }, "replicas of another compute may run still");
+    ground.logger.warn({ compute: other, error: describeError(error) }, "replicas of another compute may run still");
   } finally {
     await compute?.close();
   }

@@ -25,7 +25,7 @@ import { migrate } from "../store/engine/migrate.ts";
 import { EventFeed } from "../store/events/event-feed.ts";
 import { takeOverLeases } from "../store/queue/release-leases.ts";
 import { openSealer, type Sealer } from "../store/secrets/seal.ts";
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
@@ -152,7 +152,7 @@ interface Ground {
 async function checkTemplates({ templatesDir }: Config): Promise<void> {
   if (templatesDir === undefined) return;
   await listTemplates(templatesDir).catch((error: unknown) => {
-    throw new Error(`PIERHEAD_TEMPLATES_DIR must be a directory of templates: ${explain(error)}`);
+    throw new Error(`PIERHEAD_TEMPLATES_DIR must be a directory of templates: ${describeError(error)}`);
   });
 }
 
@@ -317,7 +317,7 @@ async function startBuiltinListener(
     installationId,
   }).catch(async (error: unknown) => {
     await compute.close();
-    throw new Error(`the listener could not be started: ${explain(error)}`, { cause: error });
+    throw new Error(`the listener could not be started: ${describeError(error)}`, { cause: error });
   });
 }
 

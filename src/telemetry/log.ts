@@ -64,7 +64,7 @@ function cover(held: object): Record<string, unknown> {
 }
 
 /** The whole chain of causes in one string, outermost first: "start replica: create container: no space left". */
-export function explain(error: unknown): string {
+export function describeError(error: unknown): string {
   const causes: string[] = [];
   for (let cause: unknown = error; cause !== undefined && causes.length < 10; ) {
     causes.push(cause instanceof Error ? cause.message : String(cause));

@@ -17,7 +17,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import { explain, type Logger } from "./log.ts";
+import { describeError, type Logger } from "./log.ts";
 import { type Attributes, parseTraceparent, type Span, type Traces } from "./traces.ts";
 
 export interface OtlpSettings {
@@ -154,7 +154,7 @@ class NotedExporter implements SpanExporter {
     this.#exporter.export(spans, (result) => {
       const isFailing = result.error !== undefined;
       if (isFailing && !this.isFailing) {
-        this.#logger.warn({ error: explain(result.error) }, "traces are not taken by the collector");
+        this.#logger.warn({ error: describeError(result.error) }, "traces are not taken by the collector");
       }
       if (!isFailing && this.isFailing) this.#logger.info("traces are taken by the collector again");
       this.isFailing = isFailing;

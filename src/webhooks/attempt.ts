@@ -1,5 +1,5 @@
-import { soundText } from "../domain/sanitize-text.ts";
-import { deliveryTimeoutMs, responseTextMax } from "../domain/webhook-schedule.ts";
+import { sanitizeText } from "../domain/sanitize-text.ts";
+import { deliveryTimeoutMs, responseTextBytesMax } from "../domain/webhook-schedule.ts";
 import { fetchOutward, OutboundFailure } from "../integrations/outbound-fetch.ts";
 import { retryAfterMs } from "../integrations/retry-after.ts";
 import type { Sealer } from "../store/secrets/seal.ts";
@@ -54,11 +54,11 @@ export async function attempt(
         allowPrivateNetwork,
         plainHttp: "anywhere",
         timeoutMs: deliveryTimeoutMs,
-        bytesMax: responseTextMax,
+        bytesMax: responseTextBytesMax,
         cuts: true,
       },
     );
-    const text = soundText(await response.text());
+    const text = sanitizeText(await response.text());
     return ended({
       responseStatus: response.status,
       responseText: text,

@@ -3,7 +3,7 @@ import {
   deliveryLeaseMs,
   nextAttemptInMs,
   orderedAttemptsMax,
-  rowPatienceMs,
+  orderedRetryWindowMs,
   webhookFailingMaxMs,
 } from "../domain/webhook-schedule.ts";
 import type { Db } from "../store/engine/database.ts";
@@ -20,7 +20,7 @@ import {
   settleGivenUp,
 } from "../store/webhooks/webhook-deliveries.ts";
 import { hasWebhooks } from "../store/webhooks/webhooks.ts";
-import { explain, type Logger } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { type Attempt, attempt } from "./attempt.ts";
 
@@ -91,7 +91,7 @@ export class WebhookWorker {
       try {
         await this.#rest(await this.#round(), woken);
       } catch (error) {
-        if (!signal.aborted) logger.warn({ error: explain(error) }, "telling webhooks failed");
+        if (!signal.aborted) logger.warn({ error: describeError(error) }, "telling webhooks failed");
         await this.#rest({ leastMs: retryMs, mostMs: retryMs }, woken);
       }
     }
@@ -148,7 +148,7 @@ export class WebhookWorker {
   async #sendRow(row: ClaimedDelivery[]): Promise<void> {
     const { db, sealer, logger, settings } = this.#deps;
     const signal = this.#stopping.signal;
-    const endAt = performance.now() + rowPatienceMs;
+    const endAt = performance.now() + orderedRetryWindowMs;
     let sent = 0;
     try {
       for (const delivery of row) {
@@ -162,7 +162,7 @@ export class WebhookWorker {
       if (rest.length > 0) await releaseDeliveries(db, settings.owner, rest);
     } catch (error) {
       // The claims run out, and they are sent again.
-      const fields = { webhook_id: row[0]?.webhookId, error: explain(error) };
+      const fields = { webhook_id: row[0]?.webhookId, error: describeError(error) };
       if (!signal.aborted) logger.warn(fields, "deliveries are in doubt");
     }
   }

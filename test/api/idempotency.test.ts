@@ -9,7 +9,7 @@ import { createKeyring } from "../../src/auth/keyring.ts";
 import { keepsAnswer } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { trimOlder } from "../../src/store/maintenance/retention.ts";
-import { answerLifeDays } from "../../src/store/tenants/idempotency-keys.ts";
+import { savedResponseDays } from "../../src/store/tenants/idempotency-keys.ts";
 import { eachDatabase } from "../support/database.ts";
 import { type Answer, startApi, startApiOn, type TestApi } from "./harness.ts";
 
@@ -133,13 +133,13 @@ test("what is kept shows no secret, and is forgotten after a day", async () => {
   const { rows } = await sql<{ row: string; sealed: Buffer }>`
     select k::text as row, sealed from idempotency_keys k where key = ${under}`.execute(t.db.kysely);
   assert.ok(rows[0] && !`${rows[0].row}${rows[0].sealed.toString("latin1")}`.includes("canary"));
-  const trim = () => trimOlder(t.db, "idempotency_keys", { days: answerLifeDays }, new AbortController().signal);
+  const trim = () => trimOlder(t.db, "idempotency_keys", { days: savedResponseDays }, new AbortController().signal);
   await trim();
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("kept"), under })).status, 201);
   await sql`update idempotency_keys set created_at = now() - interval '25 hours' where key = ${under}`.execute(
     t.db.kysely,
   );
-  assert.equal(answerLifeDays, 1);
+  assert.equal(savedResponseDays, 1);
   assert.equal(await trim(), 1);
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("kept"), under })).status, 409);
 });

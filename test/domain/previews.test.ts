@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { previewDefaults } from "../../src/contract/integrations/git-settings.ts";
-import { newsOf } from "../../src/domain/commit-report.ts";
+import { nextCommitState } from "../../src/domain/commit-report.ts";
 import { checkPatterns, isRelevantChange } from "../../src/domain/path-filter.ts";
 import { type KnownPreview, type OpenPull, planPreviews } from "../../src/domain/preview-plan.ts";
 import { repositoryKey } from "../../src/domain/repository-key.ts";
@@ -50,13 +50,13 @@ test("pull requests of forks never get the secrets of a deployment, and those wi
 });
 
 test("a host hears of what goes on and how it ended, and nothing of a commit that was superseded unheard", () => {
-  assert.equal(newsOf("QUEUED", null), null);
-  assert.equal(newsOf("BUILDING", null), "in_progress");
-  assert.equal(newsOf("DEPLOYING", "in_progress"), null);
-  assert.equal(newsOf("DEPLOYED", "in_progress"), "success");
-  assert.equal(newsOf("BUILD_FAILED", null), "failure");
-  assert.equal(newsOf("SKIPPED", null), null);
-  assert.equal(newsOf("SKIPPED", "in_progress"), "skipped");
+  assert.equal(nextCommitState("QUEUED", null), null);
+  assert.equal(nextCommitState("BUILDING", null), "in_progress");
+  assert.equal(nextCommitState("DEPLOYING", "in_progress"), null);
+  assert.equal(nextCommitState("DEPLOYED", "in_progress"), "success");
+  assert.equal(nextCommitState("BUILD_FAILED", null), "failure");
+  assert.equal(nextCommitState("SKIPPED", null), null);
+  assert.equal(nextCommitState("SKIPPED", "in_progress"), "skipped");
 });
 
 test("a repository has one name, however its address is written", () => {

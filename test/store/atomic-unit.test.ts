@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
-import { makeDue } from "../../src/store/queue/enqueue.ts";
+import { enqueueAndWake } from "../../src/store/queue/enqueue.ts";
 import { eachDatabase } from "../support/database.ts";
 import { isListening } from "./change-subscriber.ts";
 
-const announce = (db: Db) => makeDue(db, randomUUID());
+const announce = (db: Db) => enqueueAndWake(db, randomUUID());
 
 async function count(db: Db): Promise<number> {
   const { rows } = await sql<{ count: number }>`select count(*) as count from reconcile_queue`.execute(db.kysely);
@@ -16,7 +16,7 @@ async function count(db: Db): Promise<number> {
 eachDatabase("a unit commits everything that was sent while it ran, or nothing of it", async (db) => {
   const act = async () => {
     await announce(db);
-    await db.transaction((trx) => makeDue(trx, randomUUID()));
+    await db.transaction((trx) => enqueueAndWake(trx, randomUUID()));
     await db.atomically(() => announce(db));
     assert.equal(await count(db), 3);
   };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { joined } from "../../src/store/engine/batched.ts";
+import { batched } from "../../src/store/engine/batched.ts";
 import type { Db, Trx } from "../../src/store/engine/database.ts";
 import { outsideTransaction } from "../../src/store/engine/statement-pool.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -8,7 +8,7 @@ import { eachDatabase } from "../support/database.ts";
 /** Squares numbers in the database, and keeps the size of each statement. */
 function squares() {
   const sizes: number[] = [];
-  const square = joined(async (db: Db | Trx, numbers: number[]) => {
+  const square = batched(async (db: Db | Trx, numbers: number[]) => {
     sizes.push(numbers.length);
     const { rows } = await sql<{ n: number; square: number }>`
       select n, (1000 / n) * 0 + n * n as square from unnest(${numbers}::int[]) as n order by n desc`.execute(
@@ -49,7 +49,7 @@ eachDatabase(
       await held.promise;
       return items;
     };
-    const echo = joined(hold, { atOnce: 2 });
+    const echo = batched(hold, { atOnce: 2 });
     const turn = () => new Promise((resolve) => setImmediate(resolve));
     const first = echo(db, 1);
     await turn();
@@ -86,7 +86,7 @@ eachDatabase("inside a transaction nothing is joined, and a call past the transa
 eachDatabase(
   "a statement that waits holds back nobody who asks after it",
   async (db) => {
-    const ask = joined(async (on: Db | Trx, items: number[]) => {
+    const ask = batched(async (on: Db | Trx, items: number[]) => {
       await sql`select pg_advisory_xact_lock(${items[0]}::int)`.execute(on.kysely);
       return items;
     });

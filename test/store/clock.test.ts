@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { sql } from "kysely";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
-import { moveSpansOnce, spans } from "../../src/store/engine/relative-times.ts";
+import { relativeTimeColumns, shiftRelativeTimesOnce } from "../../src/store/engine/relative-times.ts";
 import { acquireLease } from "../../src/store/queue/leases.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -29,7 +29,9 @@ eachDatabase(
       select table_name, column_name from information_schema.columns
        where table_schema = 'public' and data_type = 'timestamp with time zone'
          and column_name ~ '(_until|^deadline_at|^retry_at|^run_at|^look_at|^next_attempt_at)$'`.execute(db.kysely);
-    const missing = rows.filter(({ table_name, column_name }) => !spans[table_name]?.includes(column_name));
+    const missing = rows.filter(
+      ({ table_name, column_name }) => !relativeTimeColumns[table_name]?.includes(column_name),
+    );
     assert.deepEqual(missing, []);
   },
   { kinds: ["embedded"] },
@@ -89,7 +91,10 @@ eachDatabase("deadlines move once with a clock, however often they are told to",
   const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(db.kysely);
   const { mark } = rows[0] as { mark: Date };
   const move = { byMs: -10_000, mark, now: () => db.now() };
-  assert.deepEqual([await moveSpansOnce(db.kysely, move), await moveSpansOnce(db.kysely, move)], [true, false]);
+  assert.deepEqual(
+    [await shiftRelativeTimesOnce(db.kysely, move), await shiftRelativeTimesOnce(db.kysely, move)],
+    [true, false],
+  );
   assert.equal((await leaseUntil(db)) - before, -10_000);
 });
 

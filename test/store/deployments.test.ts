@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { ApiError } from "../../src/contract/error.ts";
-import { readFollowed, settleLook } from "../../src/store/code-hosts/branch-watches.ts";
+import { findFollowedBranch, recordBranchPoll } from "../../src/store/code-hosts/branch-watches.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
 import {
   deleteDeploymentRow,
@@ -163,8 +163,8 @@ eachDatabase("what other servers said is kept, also with a zero byte or half of 
   await noteTracingFailure(db, id, { message: odd, retryAt: new Date() });
   await leaveTracingProject(db, id, odd);
   const look = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
-  await settleLook(db, { ...look, handled: [], nextInMs: 0, error: odd });
-  assert.equal((await readFollowed(db, id))?.error, sound);
+  await recordBranchPoll(db, { ...look, handled: [], nextInMs: 0, error: odd });
+  assert.equal((await findFollowedBranch(db, id))?.error, sound);
   const [claimed] = await claim(db, { owner: "o", limit: 1, leaseMs: 60_000 });
   const pass = { deploymentId: id, owner: "o", generation: claimed?.generation as number, durationMs: 1 };
   assert.equal(await failPass(db, { ...pass, because: odd }), true);

@@ -8,7 +8,7 @@ import pg from "pg";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { DatabaseRestarted } from "../../src/store/engine/database-errors.ts";
 import { openEmbeddedEngine } from "../../src/store/engine/embedded/engine.ts";
-import { keepUp } from "../../src/store/engine/embedded/upkeep.ts";
+import { runUpkeep } from "../../src/store/engine/embedded/upkeep.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { templateDirectory } from "../support/database-template.ts";
 import { eventually } from "../support/eventually.ts";
@@ -128,11 +128,11 @@ test("upkeep recycles the write-ahead log and frees dead rows", async () => {
   await sql`create table t (i int, filler text)`.execute(db.kysely);
   await sql`insert into t select i, repeat('x', 1000) from generate_series(1, 80000) i`.execute(db.kysely);
   assert.ok((await walAhead()) > 64 * 1024 * 1024);
-  await keepUp(db.kysely);
+  await runUpkeep(db.kysely);
   assert.ok((await walAhead()) < 1024 * 1024);
   await sql`delete from t where i % 2 = 0`.execute(db.kysely);
   const vacuumed = async () => {
-    await keepUp(db.kysely);
+    await runUpkeep(db.kysely);
     const { rows } = await sql<{ count: number }>`
       select vacuum_count as count from pg_stat_user_tables where relname = 't'`.execute(db.kysely);
     return rows[0]?.count ?? 0;

@@ -2,18 +2,18 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
-import { madeDue, makeDue } from "../../src/store/queue/enqueue.ts";
+import { enqueueAndWake, enqueued } from "../../src/store/queue/enqueue.ts";
 import { eachDatabase } from "../support/database.ts";
 
 eachDatabase("a deployment becomes due with the transaction around it, or not at all", async (db) => {
   const id = randomUUID();
   const undone = db.transaction(async (trx) => {
-    await makeDue(trx, id);
+    await enqueueAndWake(trx, id);
     throw new Error("undo");
   });
   await assert.rejects(undone, /undo/);
   assert.deepEqual(await queued(db), []);
-  await db.transaction((trx) => makeDue(trx, id));
+  await db.transaction((trx) => enqueueAndWake(trx, id));
   assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 1 }]);
 });
 
@@ -23,7 +23,7 @@ eachDatabase(
     const id = randomUUID();
     const make = (rows: number) =>
       sql`
-    with source as (select ${id}::uuid as deployment_id from generate_series(1, ${rows}::int)), ${madeDue("source")}
+    with source as (select ${id}::uuid as deployment_id from generate_series(1, ${rows}::int)), ${enqueued("source")}
     select 1`.execute(db.kysely);
     await make(0);
     assert.deepEqual(await queued(db), []);
@@ -35,9 +35,9 @@ eachDatabase(
 
 eachDatabase("what is due already stays due as early as it was, and its pass sees that there was more", async (db) => {
   const id = randomUUID();
-  await makeDue(db, id);
+  await enqueueAndWake(db, id);
   const early = await dueAt(db, id);
-  await makeDue(db, id);
+  await enqueueAndWake(db, id);
   assert.equal(await dueAt(db, id), early);
   assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 2 }]);
 });

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import pg from "pg";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { EventFeed } from "../../src/store/events/event-feed.ts";
-import { gapPatienceMs } from "../../src/store/events/event-order.ts";
+import { gapTimeoutMs } from "../../src/store/events/event-order.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -35,7 +35,7 @@ async function listen(feed: EventFeed, tenant: string | null = tenantId) {
 }
 
 /** A number that is missing is waited for at most twice as long: who is told within this did not wait for that. */
-const noWait = { timeoutMs: gapPatienceMs / 2 };
+const noWait = { timeoutMs: gapTimeoutMs / 2 };
 
 const has = (count: number) => (ids: number[]) => ids.length >= count;
 

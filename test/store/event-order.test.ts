@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { EventOrder, gapPatienceMs } from "../../src/store/events/event-order.ts";
+import { EventOrder, gapTimeoutMs } from "../../src/store/events/event-order.ts";
 
 const row = (id: number) => ({ id });
 const ids = (rows: { id: number }[]) => rows.map(({ id }) => id);
@@ -30,8 +30,8 @@ test("a gap is not waited for longer than any transaction may last", () => {
   const order = new EventOrder(0);
   order.add([row(2)], 0);
   order.note(new Set(["endless"]));
-  assert.deepEqual(ids(order.add([], gapPatienceMs)), []);
-  assert.deepEqual(ids(order.add([], gapPatienceMs + 1)), [2]);
+  assert.deepEqual(ids(order.add([], gapTimeoutMs)), []);
+  assert.deepEqual(ids(order.add([], gapTimeoutMs + 1)), [2]);
 });
 
 test("numbers that jump by millions cost no memory", () => {

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { noteSilentListeners } from "../../src/store/data-plane/silent-listeners.ts";
 import { findForgottenDeployments } from "../../src/store/deployments/deployment-state.ts";
 import type { Db } from "../../src/store/engine/database.ts";
-import { noteWork } from "../../src/store/queue/time-worked.ts";
+import { recordServerActivity } from "../../src/store/queue/server-activity.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
@@ -67,7 +67,7 @@ eachDatabase(
     await serve(db, id, revisionId, "READY");
     await seen(db, "10 minutes");
     await sql`update clock set worked_at = now() - interval '10 minutes'`.execute(db.kysely);
-    await noteWork(db);
+    await recordServerActivity(db);
     assert.equal(await noteSilentListeners(db, silentMs), 0);
     await sql`update clock set resumed_at = now() - interval '6 minutes'`.execute(db.kysely);
     assert.equal(await noteSilentListeners(db, silentMs), 1);

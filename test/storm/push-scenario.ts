@@ -17,7 +17,7 @@ import {
   settleTimeoutMs,
 } from "./scenario.ts";
 
-const pushPoints: readonly (FaultPoint | string)[] = ["branch looked at", "push heard", "push revisions made"];
+const pushPoints: readonly (FaultPoint | string)[] = ["branch polled", "push received", "push revisions created"];
 
 /** Whether a server that dies there dies of a push; the rest of a life need not be lived then. */
 export const isOfPush = (points: string[]) => points.every((point) => pushPoints.includes(point));

@@ -61,7 +61,7 @@ const lateInLife = [
   "revisions skipped",
   "revision interrupted",
   "build cancelled",
-  "upload begun",
+  "upload started",
   "upload finished",
   "revision awaiting deploy",
 ];

@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { create } from "tar";
 import { operations } from "../../contract/operations.ts";
 import { noteBackup, writeBackup } from "../../store/maintenance/backup.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import { type Api, adminRoute } from "../http/route.ts";
 
 /** Everything as of one moment, for whoever runs the installation. */
@@ -41,7 +41,7 @@ export function addBackupRoute(api: Api): void {
       await pipeline(archive, answer(), { signal });
     } catch (error) {
       // Of an answer that has begun only the end is left to say it with.
-      if (begun !== undefined && !signal.aborted) logger.error({ error: explain(error) }, "backup failed");
+      if (begun !== undefined && !signal.aborted) logger.error({ error: describeError(error) }, "backup failed");
       begun?.destroy();
       throw error;
     } finally {

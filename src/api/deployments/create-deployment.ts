@@ -11,7 +11,7 @@ import { createDeployment } from "../../store/deployments/create-deployment.ts";
 import { newRevision } from "../../store/deployments/deployment-settings.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { sealSecrets } from "../../store/secrets/secrets.ts";
-import type { KeptAnswer } from "../../store/tenants/idempotency-keys.ts";
+import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import type { ApiDeps } from "../http/app.ts";
 import { refuseTakenProject } from "./langsmith-projects.ts";
 import { ruleContext } from "./rule-context.ts";
@@ -24,7 +24,7 @@ import { ruleContext } from "./rule-context.ts";
  */
 export async function createFromRequest(
   deps: ApiDeps,
-  request: { principal: Principal; body: CreateDeployment; keep: (row: DeploymentRow) => KeptAnswer | null },
+  request: { principal: Principal; body: CreateDeployment; keep: (row: DeploymentRow) => SealedResponse | null },
 ): Promise<DeploymentRow> {
   const { principal, body } = request;
   const made = normaliseCreate(body, await contextOf(deps, principal, body));

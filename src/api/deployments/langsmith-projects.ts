@@ -1,7 +1,7 @@
 import { errors } from "../../contract/error.ts";
 import { tracingVariables } from "../../domain/tracing.ts";
-import { findTracingProject, foreseeTracingProject } from "../../store/deployments/tracing-projects.ts";
-import { explain } from "../../telemetry/log.ts";
+import { findTracingProject, predictTracingProject } from "../../store/deployments/tracing-projects.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../http/app.ts";
 
 /** Somebody waits for the answer to their create; a back end that is slower is asked again by the reconciler. */
@@ -15,13 +15,13 @@ const lookTimeoutMs = 2_000;
  */
 export async function refuseTakenProject({ db, tracing, logger }: ApiDeps, tenantId: string, name: string) {
   if (tracing === null) return;
-  const { isNameTaken, isLeft, project } = await foreseeTracingProject(db, tenantId, name);
+  const { isNameTaken, isLeft, project } = await predictTracingProject(db, tenantId, name);
   if (isNameTaken) throw errors.nameTaken(name);
   if (project === null) return;
   const isThere = await tracing.find(project, AbortSignal.timeout(lookTimeoutMs)).then(
     (id) => id !== null,
     (error: unknown) => {
-      logger.warn({ tenant_id: tenantId, error: explain(error) }, "tracing back end could not be asked");
+      logger.warn({ tenant_id: tenantId, error: describeError(error) }, "tracing back end could not be asked");
       return isLeft;
     },
   );

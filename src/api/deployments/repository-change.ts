@@ -8,7 +8,7 @@ import { gitAccess } from "../../integrations/git-access.ts";
 import { GitFailure } from "../../integrations/git-failure.ts";
 import { findFile } from "../../integrations/git-tree.ts";
 import { abortable } from "../../integrations/outbound-fetch.ts";
-import { type KeptAnswer, keepAnswer } from "../../store/tenants/idempotency-keys.ts";
+import { type SealedResponse, saveResponse } from "../../store/tenants/idempotency-keys.ts";
 import type { ApiDeps } from "../http/app.ts";
 import { askHost, integrationOf } from "../integrations/code-hosts.ts";
 
@@ -35,7 +35,7 @@ interface Call<T> {
   principal: Principal;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
-  keep(body: T): KeptAnswer | null;
+  keep(body: T): SealedResponse | null;
 }
 
 /**
@@ -65,7 +65,7 @@ export async function changeRepository<T>(
       return await db.atomically(async () => {
         const body = await change(check);
         const kept = call.keep(body);
-        if (kept !== null) await keepAnswer(db, kept);
+        if (kept !== null) await saveResponse(db, kept);
         return body;
       });
     } catch (error) {

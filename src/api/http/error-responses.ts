@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, errorHeader, errors } from "../../contract/error.ts";
 import { bodyBytesMax } from "../../domain/limits.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { traceFields } from "../../telemetry/traces.ts";
 import { spanOf } from "./request-span.ts";
 
@@ -16,7 +16,7 @@ export function answerErrors(app: FastifyInstance, logger: Logger): void {
     // The client left while it was still sending: nobody reads this answer, and nothing of ours failed.
     if (request.raw.errored !== null) return reply.code(400).send({ detail: "The request ended early." });
     const { operation } = request.routeOptions.config;
-    const fields = { request_id: request.id, operation, ...traceFields(spanOf(request)), error: explain(error) };
+    const fields = { request_id: request.id, operation, ...traceFields(spanOf(request)), error: describeError(error) };
     if (isDiskFull(error)) {
       logger.error(fields, "the disk is full");
       return answer(reply, errors.diskFull());

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { LogType } from "../../contract/logs/log.ts";
-import { streamPatienceMs } from "../../domain/limits.ts";
+import { slowReaderTimeoutMs } from "../../domain/limits.ts";
 import type { Db } from "../../store/engine/database.ts";
 import type { EventFeed, FeedSubscription } from "../../store/events/event-feed.ts";
 import { type EventFilter, type EventRow, isForgotten, readEvents } from "../../store/events/events.ts";
 import { findLastLogIds, readLogEntries } from "../../store/logs/log-entries.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { eventOf, logEntryOf } from "../deployments/present.ts";
 
 /** What one watcher asked for. */
@@ -104,7 +104,7 @@ export class EventStream {
         else if (!(await this.#catchUp()) && !(await this.#readLogs())) await kicked;
       }
     } catch (error) {
-      if (!ending.aborted) this.#deps.logger.warn({ error: explain(error) }, "an event stream ended early");
+      if (!ending.aborted) this.#deps.logger.warn({ error: describeError(error) }, "an event stream ended early");
     } finally {
       this.end();
       clearInterval(heartbeat);
@@ -204,7 +204,7 @@ export class EventStream {
 
   /** @throws when the reader takes nothing for too long; it is cut off then. */
   async #drained(): Promise<void> {
-    const late = AbortSignal.timeout(streamPatienceMs);
+    const late = AbortSignal.timeout(slowReaderTimeoutMs);
     try {
       await once(this.#response, "drain", { signal: AbortSignal.any([late, this.#ending.signal]) });
     } catch (error) {

@@ -7,23 +7,23 @@ import type { Operation } from "../../contract/operation.ts";
 import type { Db } from "../../store/engine/database.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
 import {
-  type Answer,
-  type AnswerKey,
-  findAnswer,
-  type KeptAnswer,
-  keepAnswer,
-  sealAnswer,
+  findSavedResponse,
+  type IdempotencyKey,
+  type SavedResponse,
+  type SealedResponse,
+  saveResponse,
+  sealResponse,
 } from "../../store/tenants/idempotency-keys.ts";
 import { compileValidator } from "../validation/validate.ts";
 
 /** An answer as it goes out. */
-export type Answered = Omit<Answer, "requestDigest">;
+export type Answered = Omit<SavedResponse, "requestDigest">;
 
 /** Makes the row that the answer is kept in. */
-export type Keep = (answer: Answered) => KeptAnswer;
+export type Keep = (answer: Answered) => SealedResponse;
 
 /** A request that its client may send again, to be answered again without being done again. */
-export interface OnceRequest extends AnswerKey {
+export interface OnceRequest extends IdempotencyKey {
   /** Of the request as it was understood: blanks, the order of keys and unknown ones do not matter. */
   digest: string;
 }
@@ -45,17 +45,17 @@ export async function answerOnce(
   asked: { once: OnceRequest; keepsItself: boolean; act: (keep: Keep) => Promise<Answered> },
 ): Promise<{ answer: Answered; isRepeated: boolean }> {
   const { once, act } = asked;
-  const keep: Keep = (answer) => sealAnswer(sealer, once, { requestDigest: once.digest, ...answer });
+  const keep: Keep = (answer) => sealResponse(sealer, once, { requestDigest: once.digest, ...answer });
   const actAndKeep = async () => {
     const answer = await act(keep);
-    await keepAnswer(db, keep(answer));
+    await saveResponse(db, keep(answer));
     return answer;
   };
   try {
     return { answer: await (asked.keepsItself ? act(keep) : db.atomically(actAndKeep)), isRepeated: false };
   } catch (error) {
     // Whatever failed: an equal request before this one may have taken the name, or moved what this one wanted to move.
-    const kept = await findAnswer(db, sealer, once);
+    const kept = await findSavedResponse(db, sealer, once);
     if (kept === undefined) throw error;
     if (kept.requestDigest !== once.digest) throw errors.idempotencyKeyReused();
     return { answer: kept, isRepeated: true };

@@ -12,7 +12,7 @@ import {
   type Principal,
 } from "../../auth/principal.ts";
 import { keepsAnswer, type Operation } from "../../contract/operation.ts";
-import type { KeptAnswer } from "../../store/tenants/idempotency-keys.ts";
+import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import { type Page, sendPage } from "../documents/browser-page.ts";
 import type { ApiDeps } from "./app.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
@@ -66,7 +66,7 @@ export interface Call<O extends Operation, P> {
    * For an operation registered with `keepsItself`: the row that keeps this answer for when the request is sent again,
    * to be written together with its effect; null when it has no `Idempotency-Key`.
    */
-  keep(body: Answer<O>): KeptAnswer | null;
+  keep(body: Answer<O>): SealedResponse | null;
 }
 
 type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;

@@ -8,7 +8,7 @@ import {
 import { operations } from "../../contract/operations.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { checkPatterns } from "../../domain/path-filter.ts";
-import { readFollowed } from "../../store/code-hosts/branch-watches.ts";
+import { findFollowedBranch } from "../../store/code-hosts/branch-watches.ts";
 import { changeGitSettings, findGitSettings, noGitSettings } from "../../store/code-hosts/git-settings.ts";
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
@@ -48,7 +48,7 @@ export function addGitSettingsRoutes(api: Api): void {
 
   const shown = async (id: string) => ({
     ...((await findGitSettings(db, id)) ?? noGitSettings),
-    followed: await readFollowed(db, id),
+    followed: await findFollowedBranch(db, id),
   });
 
   /** Whoever may not read the integration of his deployment could not have named it. */

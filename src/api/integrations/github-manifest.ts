@@ -6,7 +6,7 @@ import {
   type GithubAppLink,
   takeGithubAppLink,
 } from "../../store/code-hosts/github-app.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { Page } from "../documents/browser-page.ts";
 import type { ApiDeps } from "../http/app.ts";
 
@@ -56,7 +56,7 @@ export async function finishGithubApp(
     return await keepApp(deps, { link, code }, signal);
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    deps.logger.warn({ error: explain(error) }, "a github app could not be read");
+    deps.logger.warn({ error: describeError(error) }, "a github app could not be read");
     return refused(`${error.message} Delete the App there, and make another link.`);
   }
 }

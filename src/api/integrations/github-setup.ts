@@ -4,7 +4,7 @@ import { newWebhookSecret } from "../../integrations/webhook-signature.ts";
 import { type TakenLink, takeInstallationLink } from "../../store/code-hosts/installation-links.ts";
 import { createIntegration, isInstallationTaken, noSecrets } from "../../store/code-hosts/integrations.ts";
 import { createPickerSession } from "../../store/code-hosts/picker-sessions.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { Page } from "../documents/browser-page.ts";
 import type { ApiDeps } from "../http/app.ts";
 
@@ -37,7 +37,7 @@ export async function finishInstallation(
     return { ...pageOf("Installed", lines), ...(link.returnTo !== null && { back: link.returnTo }) };
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    logger.warn({ error: explain(error) }, "an installation could not be read");
+    logger.warn({ error: describeError(error) }, "an installation could not be read");
     return refused(error.message);
   }
 }

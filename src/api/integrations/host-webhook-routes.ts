@@ -6,7 +6,7 @@ import { operations } from "../../contract/operations.ts";
 import { repositoryKey } from "../../domain/repository-key.ts";
 import { readHostEvents } from "../../integrations/webhook-event.ts";
 import { deliveryIdOf, isSigned } from "../../integrations/webhook-signature.ts";
-import { type HostMessage, hearHost } from "../../store/code-hosts/branch-watches.ts";
+import { type HostMessage, receiveHostMessage } from "../../store/code-hosts/branch-watches.ts";
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { type Api, openRoute } from "../http/route.ts";
 
@@ -45,7 +45,7 @@ export function addHostWebhookRoutes(api: Api): void {
     const id = deliveryIdOf(request.headers);
     const names = [`${scope}/content/${createHash("sha256").update(body).digest("hex")}`];
     if (id !== null) names.push(`${scope}/id/${id}`);
-    const looks = await hearHost(db, { names, events, integration });
+    const looks = await receiveHostMessage(db, { names, events, integration });
     return { status: looks === undefined ? ("repeated" as const) : ("accepted" as const) };
   }
 }

@@ -2,7 +2,7 @@ import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
 import { findProviderRow } from "../../store/oauth/oauth-providers.ts";
 import { deleteToken, openToken, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import { audited } from "../../store/tenants/audit.ts";
-import { insertedAnswer, type KeptAnswer } from "../../store/tenants/idempotency-keys.ts";
+import { insertedResponse, type SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import { dialogueWith, type OAuthDeps } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
 import { revokeToken } from "./token-endpoint.ts";
@@ -18,7 +18,7 @@ export async function dropTokens(
   deps: OAuthDeps,
   by: { organizationId: string; actor: string },
   rows: readonly TokenRow[],
-  kept: KeptAnswer | null = null,
+  kept: SealedResponse | null = null,
 ): Promise<void> {
   await revokeTokens(deps, rows);
   await deps.db.transaction(async (trx) => {
@@ -32,7 +32,7 @@ export async function dropTokens(
       const details = { user_id: row.user_id, agent_id: row.agent_id };
       await audited(what, { actor: by.actor, action: "oauth_token.delete", details }).execute(trx.kysely);
     }
-    if (kept !== null) await insertedAnswer(kept).execute(trx.kysely);
+    if (kept !== null) await insertedResponse(kept).execute(trx.kysely);
   });
 }
 

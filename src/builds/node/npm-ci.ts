@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import { nodeMajor } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import type { Command } from "../detect/command-line.ts";
@@ -110,7 +110,7 @@ async function keep(context: BuildContext, target: string, kept: string): Promis
     await Promise.all(old.map(({ name }) => rm(path.join(keptDir, name), { recursive: true, force: true })));
   } catch (error) {
     context.signal.throwIfAborted();
-    context.log.say(`The dependencies could not be kept for later builds: ${explain(error)}`);
+    context.log.say(`The dependencies could not be kept for later builds: ${describeError(error)}`);
   }
 }
 

@@ -4,7 +4,7 @@ import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../build.ts";
 import { type FailedResult, failureLine } from "../failure.ts";
 import { LineSplitter } from "./build-log.ts";
@@ -170,7 +170,7 @@ class WatchedBuild implements RunningBuild {
   /** Resolves when the worker is gone, with everything it started and its scratch space. */
   async #end(worker: ChildProcess): Promise<BuildResult> {
     const how = await new Promise<string>((resolve) => {
-      worker.once("error", (error) => resolve(explain(error)));
+      worker.once("error", (error) => resolve(describeError(error)));
       worker.once("close", (exitCode, signal) =>
         resolve(signal === null ? `exit code ${exitCode}` : `signal ${signal}`),
       );
@@ -179,7 +179,7 @@ class WatchedBuild implements RunningBuild {
       await this.#kill();
       await rm(this.#request.workDir, { recursive: true, force: true, maxRetries: 5 });
     } catch (error) {
-      return died(`it could not be cleaned up: ${explain(error)}`, []);
+      return died(`it could not be cleaned up: ${describeError(error)}`, []);
     }
     return this.#stoppedWith ?? this.#said ?? died(how, this.#lastWords);
   }

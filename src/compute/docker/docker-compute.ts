@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
 import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
 import { readRunCount } from "../health.ts";
@@ -154,7 +154,7 @@ class DockerCompute implements DockerComputeDriver {
       if (bytes > bytesMax) logger.warn({ bytes, bytes_max: bytesMax }, "images in use take more disk than they may");
     } catch (error) {
       if (!this.#life.signal.aborted)
-        logger.warn({ error: explain(error) }, "garbage of the engine could not be removed");
+        logger.warn({ error: describeError(error) }, "garbage of the engine could not be removed");
     }
   }
 
@@ -291,7 +291,10 @@ class DockerCompute implements DockerComputeDriver {
     await replica.stop(graceMs);
     this.#drop(replicaId);
     await this.#networks.leave(replica.record.tenantId, replicaId).catch((error: unknown) => {
-      this.#options.logger.warn({ replica_id: replicaId, error: explain(error) }, "a network could not be removed");
+      this.#options.logger.warn(
+        { replica_id: replicaId, error: describeError(error) },
+        "a network could not be removed",
+      );
     });
   }
 
@@ -342,7 +345,10 @@ class DockerCompute implements DockerComputeDriver {
         () => logger.warn({ replica_id: replicaId }, "a container that nobody wants was removed"),
         (error: unknown) => {
           if (this.#life.signal.aborted) return;
-          logger.warn({ replica_id: replicaId, error: explain(error) }, "a container that nobody wants does not go");
+          logger.warn(
+            { replica_id: replicaId, error: describeError(error) },
+            "a container that nobody wants does not go",
+          );
         },
       )
       .finally(() => this.#removing.delete(replicaId));

@@ -1,5 +1,5 @@
 import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
 import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
 import { type ApiServer, KubeError } from "./api-server.ts";
@@ -160,7 +160,7 @@ class KubernetesCluster implements ClusterCompute {
     const labelSelector = `${managedText},${componentLabel}=anchor`;
     const { anchors, refused } = await findAnchors(api, namespaces, labelSelector, signal);
     for (const [namespace, error] of refused)
-      logger.warn({ namespace, error: explain(error) }, "nothing can be listed");
+      logger.warn({ namespace, error: describeError(error) }, "nothing can be listed");
     return anchors.map((anchor) => {
       const { namespace, labels } = anchor.metadata;
       const deploymentId = labels?.[deploymentLabel] ?? "";

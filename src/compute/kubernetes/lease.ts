@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type ApiServer, KubeError } from "./api-server.ts";
 import { pathOf } from "./kinds.ts";
 import type { Manifest } from "./workload.ts";
@@ -97,7 +97,8 @@ export class Elector {
     } catch (error) {
       if (signal.aborted) return false;
       const isRace = error instanceof KubeError && (error.status === 409 || error.reason === "AlreadyExists");
-      if (!isRace) this.#logger.warn({ lease: name, error: explain(error) }, "the lease cannot be taken or renewed");
+      if (!isRace)
+        this.#logger.warn({ lease: name, error: describeError(error) }, "the lease cannot be taken or renewed");
       return false;
     }
   }

@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import path from "node:path";
 import type { Logger } from "../../telemetry/log.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import { unlessAborted } from "../abort.ts";
 import type {
   Compute,
@@ -216,7 +216,10 @@ class ProcessCompute implements ProcessComputeDriver {
     for (const [replicaId, { log }] of this.#replicas) {
       await log.bound(this.#logBytesMax).catch((error: unknown) => {
         if (!this.#replicas.has(replicaId) || this.#life.signal.aborted) return;
-        this.#ground.logger.error({ replica_id: replicaId, error: explain(error) }, "bounding a replica log failed");
+        this.#ground.logger.error(
+          { replica_id: replicaId, error: describeError(error) },
+          "bounding a replica log failed",
+        );
       });
     }
     this.#isBounding = false;

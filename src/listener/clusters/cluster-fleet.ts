@@ -1,6 +1,6 @@
 import type { ClusterCompute, Trouble } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, doubledMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Snapshot } from "../session/report.ts";
@@ -167,7 +167,7 @@ export class ClusterFleet {
         this.#mark(this.#member(deploymentId));
       }
     } catch (error) {
-      if (!signal.aborted) this.#options.logger.warn({ error: explain(error) }, "objects cannot be listed");
+      if (!signal.aborted) this.#options.logger.warn({ error: describeError(error) }, "objects cannot be listed");
     }
   }
 
@@ -381,9 +381,9 @@ export class ClusterFleet {
   #noteFailure(member: Member, error: unknown): void {
     const { logger } = this.#options;
     const { deploymentId, assignment } = member;
-    logger.warn({ deployment_id: deploymentId, error: explain(error) }, "deployment could not be applied");
+    logger.warn({ deployment_id: deploymentId, error: describeError(error) }, "deployment could not be applied");
     if (assignment === null) return;
-    const cause = causeOf("ClusterError", explain(error));
+    const cause = causeOf("ClusterError", describeError(error));
     if (assignment.op === "delete") this.#options.report({ ...snapshotOf(assignment), cause });
     else if (assignment.target !== null)
       this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });

@@ -1,6 +1,6 @@
 import type { ClusterSight, Trouble, Workload } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { Snapshot } from "../session/report.ts";
 import type { Drift } from "./drift.ts";
 
@@ -20,9 +20,9 @@ export const notForClusters: Trouble = {
 /** Why the cluster does not take a workload as it is; null: something else went wrong. */
 export function refusalOf(error: unknown): Trouble | null {
   const { name } = error as Error;
-  if (name === "UnusableWorkload") return { weight: "now", cause: causeOf("StartError", explain(error)) };
+  if (name === "UnusableWorkload") return { weight: "now", cause: causeOf("StartError", describeError(error)) };
   // A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is.
-  if (name === "ForbiddenWorkload") return { weight: "grace", cause: causeOf("Forbidden", explain(error)) };
+  if (name === "ForbiddenWorkload") return { weight: "grace", cause: causeOf("Forbidden", describeError(error)) };
   return null;
 }
 

@@ -1,5 +1,5 @@
 import type { Compute, ReplicaState } from "../../compute/compute.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, doubledMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 
@@ -89,7 +89,7 @@ export class Observer {
     try {
       return await withDeadline(options, (signal) => this.#compute.observe(signal));
     } catch (error) {
-      const fields = { compute_type: this.#compute.type, error: explain(error) };
+      const fields = { compute_type: this.#compute.type, error: describeError(error) };
       if (!this.#closing.signal.aborted && this.#failures === 0)
         this.#logger.warn(fields, "compute cannot be observed");
       return null;

@@ -1,6 +1,6 @@
 import { type Compute, offersPreparation, type ReplicaSpec, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Span } from "../../telemetry/traces.ts";
 import { type Clock, doubledMs, sleep } from "../clock.ts";
 import { endedWithin, withDeadline } from "../deadline.ts";
@@ -152,7 +152,7 @@ export class Operations {
     } catch (error) {
       signal.throwIfAborted();
       this.givePlaceBack(replicaId);
-      const fields = { deployment_id: deploymentId, replica_id: replicaId, error: explain(error) };
+      const fields = { deployment_id: deploymentId, replica_id: replicaId, error: describeError(error) };
       this.#logger.warn(fields, "replica could not be started");
       span?.fail("StartRefused");
       return fields.error;
@@ -245,7 +245,7 @@ export class Operations {
         return await act();
       } catch (error) {
         signal.throwIfAborted();
-        this.#logger.warn({ ...fields, attempt, error: explain(error) }, failure);
+        this.#logger.warn({ ...fields, attempt, error: describeError(error) }, failure);
         await sleep(this.#clock, doubledMs(attempt, retryBounds), signal);
       }
     }

@@ -1,7 +1,7 @@
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import type { Scale } from "../../domain/scaling.ts";
 import type { Route, Traffic } from "../../gateway/route.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, nothingDue } from "../clock.ts";
 import { PassQueue } from "../pass-queue.ts";
 import type { Snapshot } from "../session/report.ts";
@@ -270,7 +270,7 @@ export class Fleet {
     try {
       this.#converge(member);
     } catch (error) {
-      this.#logger.error({ deployment_id: deploymentId, error: explain(error) }, "pass failed");
+      this.#logger.error({ deployment_id: deploymentId, error: describeError(error) }, "pass failed");
       this.#wakeAt(member, this.#clock.now() + brokenPassRetryMs);
     }
   }
@@ -351,7 +351,7 @@ export class Fleet {
       preparation.phase = "done";
     } catch (error) {
       preparation.phase = "failed";
-      preparation.message = explain(error);
+      preparation.message = describeError(error);
     }
     if (member.preparation === preparation) this.#mark(member.deploymentId);
   }

@@ -1,7 +1,7 @@
 import { type Compute, offersMetrics, offersRuns, type ReplicaUsage } from "../../compute/compute.ts";
 import type { RevisionRun } from "../../contract/listeners/assignment.ts";
 import { type Load, neededReplicas, nextScale, type Scale } from "../../domain/scaling.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Clock } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { replicaBounds } from "./pass.ts";
@@ -70,7 +70,7 @@ export class Scaler {
     try {
       await this.#look(signal);
     } catch (error) {
-      if (!signal.aborted) this.#options.logger.debug({ error: explain(error) }, "load could not be looked at");
+      if (!signal.aborted) this.#options.logger.debug({ error: describeError(error) }, "load could not be looked at");
     }
     if (signal.aborted) return;
     this.#cancel = this.#options.clock.setTimeout(() => void this.#round(signal), scaleIntervalMs);

@@ -7,7 +7,7 @@ import {
   waitMsMax,
 } from "../../client/listener-client.ts";
 import type { Assignment, Inventory, SessionRequest } from "../../contract/listeners/assignment.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, jitteredMs, sleep } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { compact } from "./compact-assignments.ts";
@@ -212,7 +212,8 @@ export class Leadership {
       // What is believed here, and what was told there, is of another history: a new session begins from nothing.
       else if (error instanceof Gone)
         this.#logger.warn("the control plane knows less than before: all is listed again");
-      else if (!(error instanceof StaleEpoch)) this.#logger.error({ error: explain(error) }, "listener session broke");
+      else if (!(error instanceof StaleEpoch))
+        this.#logger.error({ error: describeError(error) }, "listener session broke");
       this.lose(error as Error);
     };
     const tasks = [this.#follow(session, signal), this.#beat(session, signal), this.#compare(session, signal)];
@@ -385,7 +386,7 @@ export class Leadership {
 
   #noteSilence(error: unknown): void {
     const status = error instanceof CallRefused ? error.status : null;
-    if (this.#isAnswered) this.#logger.warn({ status, error: explain(error) }, "control plane does not answer");
+    if (this.#isAnswered) this.#logger.warn({ status, error: describeError(error) }, "control plane does not answer");
     this.#isAnswered = false;
   }
 }

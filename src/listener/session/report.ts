@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
-import { soundText } from "../../domain/sanitize-text.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, jitteredMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { RolloutSpans } from "../replicas/rollout-spans.ts";
@@ -203,7 +203,7 @@ export class Reporter {
     const status = error instanceof CallRefused ? error.status : null;
     if (status === 400 || status === 413 || status === 422) this.#narrowDown(batch, error);
     else this.#failures += 1;
-    if (this.#failures === 1) this.#logger.warn({ status, error: explain(error) }, "reports are not accepted");
+    if (this.#failures === 1) this.#logger.warn({ status, error: describeError(error) }, "reports are not accepted");
   }
 
   /** One report that is refused must not hold back the others: halves of the batch find it, and it is dropped. */
@@ -214,7 +214,7 @@ export class Reporter {
       return;
     }
     const deploymentId = only.snapshot.deployment_id;
-    this.#logger.error({ deployment_id: deploymentId, error: explain(error) }, "report refused and dropped");
+    this.#logger.error({ deployment_id: deploymentId, error: describeError(error) }, "report refused and dropped");
     this.#stored.set(deploymentId, only.told);
     if (this.#pending.get(deploymentId) === only) this.#pending.delete(deploymentId);
     this.#urgent.delete(deploymentId);
@@ -228,10 +228,10 @@ function soundSnapshot(snapshot: Snapshot): Snapshot {
   if (cause === null && version === null) return snapshot;
   const told = cause && {
     ...cause,
-    message: soundText(cause.message),
-    last_lines: cause.last_lines.map((line) => soundText(line.slice(0, lineLengthMax))),
+    message: sanitizeText(cause.message),
+    last_lines: cause.last_lines.map((line) => sanitizeText(line.slice(0, lineLengthMax))),
   };
-  return { ...snapshot, cause: told, server_version: version && soundText(version) };
+  return { ...snapshot, cause: told, server_version: version && sanitizeText(version) };
 }
 
 function toldBy(snapshot: Snapshot): Told {

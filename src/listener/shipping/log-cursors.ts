@@ -1,5 +1,5 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Clock } from "../clock.ts";
 
 /** A crash repeats at most this much; the control plane drops lines it has. */
@@ -28,7 +28,7 @@ export class LogCursors {
       this.#cursors = new Map(Object.entries(JSON.parse(await readFile(this.#path, "utf8"))));
     } catch (error) {
       const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
-      if (!isMissing) this.#logger.warn({ error: explain(error) }, "log positions are lost; logs are read again");
+      if (!isMissing) this.#logger.warn({ error: describeError(error) }, "log positions are lost; logs are read again");
     }
   }
 
@@ -73,7 +73,7 @@ export class LogCursors {
         await writeFile(`${path}.new`, JSON.stringify(Object.fromEntries(this.#cursors)), { mode: 0o600 });
         await rename(`${path}.new`, path);
       } catch (error) {
-        this.#logger.warn({ error: explain(error) }, "log positions could not be saved");
+        this.#logger.warn({ error: describeError(error) }, "log positions could not be saved");
       }
     });
   }

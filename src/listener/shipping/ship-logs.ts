@@ -1,8 +1,8 @@
 import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
 import type { ReplicaLogs } from "../../compute/compute.ts";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
-import { soundText } from "../../domain/sanitize-text.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, jitteredMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { type LineBudget, newLineBudget, withinBudget } from "./log-budget.ts";
@@ -192,7 +192,10 @@ export class LogShipper {
       return chunk.lines.length > 0;
     } catch (error) {
       // It may just have been removed; if not, it is asked again in its turn.
-      this.#logger.debug({ replica_id: source.replicaId, error: explain(error) }, "replica logs could not be read");
+      this.#logger.debug(
+        { replica_id: source.replicaId, error: describeError(error) },
+        "replica logs could not be read",
+      );
       return false;
     }
   }
@@ -251,10 +254,11 @@ export class LogShipper {
       // One line that is refused must not hold back the others: halves find it.
       if (count === 1) this.#noteSent(1);
       this.#batchLines = count === 1 ? batchLinesMax : Math.ceil(count / 2);
-      this.#logger.warn({ status, lines: count, error: explain(error) }, "log lines refused");
+      this.#logger.warn({ status, lines: count, error: describeError(error) }, "log lines refused");
     } else {
       this.#failures += 1;
-      if (this.#failures === 1) this.#logger.warn({ status, error: explain(error) }, "log lines are not accepted");
+      if (this.#failures === 1)
+        this.#logger.warn({ status, error: describeError(error) }, "log lines are not accepted");
     }
     const delayMs = this.#failures === 0 ? 0 : jitteredMs(this.#clock, this.#failures, retryBounds);
     this.#isBackingOff = true;
@@ -279,6 +283,6 @@ function wireLine({ replicaId, deploymentId, revisionId }: LogSubject, line: Rea
     timestamp: line.timestamp.toISOString(),
     stream: line.stream,
     level: line.level,
-    message: soundText(line.message.slice(0, messageLengthMax)),
+    message: sanitizeText(line.message.slice(0, messageLengthMax)),
   };
 }

@@ -3,7 +3,7 @@ import type { ReplicaLoad, ReplicaUsage } from "../../compute/compute.ts";
 import { latencyBoundsMs, type MetricSample } from "../../contract/logs/metrics.ts";
 import type { TrafficCounts } from "../../gateway/counts.ts";
 import type { Traffic } from "../../gateway/route.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Clock } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 
@@ -92,7 +92,7 @@ export class MetricsShipper {
       await this.#send(signal);
     } catch (error) {
       if (error instanceof StaleEpoch) return this.#options.onStale(error);
-      if (!signal.aborted) logger.debug({ error: explain(error) }, "metrics were not accepted");
+      if (!signal.aborted) logger.debug({ error: describeError(error) }, "metrics were not accepted");
     }
     if (signal.aborted) return;
     const untilNextMs = intervalMs - (clock.now() % intervalMs);

@@ -5,7 +5,7 @@ import { resolveRef } from "../../integrations/git.ts";
 import { GitFailure } from "../../integrations/git-failure.ts";
 import { changedPaths } from "../../integrations/git-tree.ts";
 import { HostFailure } from "../../integrations/host-failure.ts";
-import { type BranchWatch, findWatch, settleLook } from "../../store/code-hosts/branch-watches.ts";
+import { type BranchWatch, findWatch, recordBranchPoll } from "../../store/code-hosts/branch-watches.ts";
 import { findGitSettings } from "../../store/code-hosts/git-settings.ts";
 import { findCommitOf, hasCommitSince } from "../../store/code-hosts/pushes.ts";
 import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
@@ -53,7 +53,7 @@ export async function lookAtBranch(
     const isGone = error instanceof GitFailure && error.reason === "RefNotFound";
     const nextInMs = isLooked ? nextIn(deps) : retryIn(deps, known?.attempts ?? 0);
     const look = { ...base, commitSha: isGone ? null : lastSeen, handled: [], nextInMs, error: error.message };
-    await settleLook(deps.db, look);
+    await recordBranchPoll(deps.db, look);
   }
   return done;
 }

@@ -25,9 +25,9 @@ import {
   lockDeployment,
   requestDelete,
 } from "../../store/deployments/deployments.ts";
-import { makeDue } from "../../store/queue/enqueue.ts";
+import { enqueueAndWake } from "../../store/queue/enqueue.ts";
 import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import { withTrace } from "../../telemetry/traces.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import { previewComment } from "./preview-comment.ts";
@@ -93,7 +93,7 @@ async function create(deps: ReconcilerDeps, parent: DeploymentRow, pull: OpenPul
   const { number, headSha } = pull;
   await notePreview(deps.db, { parentId: parent.id, number, tenantId: parent.tenant_id, deploymentId: made, headSha });
   // Its passes so far knew of nobody to tell.
-  await makeDue(deps.db, made);
+  await enqueueAndWake(deps.db, made);
 }
 
 /** @returns its id; undefined when its parent is being deleted by now. */
@@ -179,6 +179,9 @@ async function sayDeleted(deps: ReconcilerDeps, parent: DeploymentRow, id: strin
     await deps.outward.hold(() => writeComment(deps, parent, comment, text, signal));
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    deps.logger.info({ deployment_id: id, error: explain(error) }, "a pull request was not told that its preview went");
+    deps.logger.info(
+      { deployment_id: id, error: describeError(error) },
+      "a pull request was not told that its preview went",
+    );
   }
 }

@@ -2,7 +2,7 @@ import type { RevisionTrigger } from "../../contract/revisions/revision.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { applyPush } from "../../domain/patch.ts";
 import type { RuleContext } from "../../domain/settings.ts";
-import { type Look, settleLook } from "../../store/code-hosts/branch-watches.ts";
+import { type BranchPoll, recordBranchPoll } from "../../store/code-hosts/branch-watches.ts";
 import { beginReport } from "../../store/code-hosts/commit-reports.ts";
 import { currentOf, newRevision } from "../../store/deployments/deployment-settings.ts";
 import { changeDeployment, type DeploymentRow, lockDeployment } from "../../store/deployments/deployments.ts";
@@ -18,19 +18,19 @@ export async function makePushRevisions(
   deps: ReconcilerDeps,
   { id, tenant_id: tenantId }: DeploymentRow,
   commits: readonly string[],
-  look: Look,
+  look: BranchPoll,
 ): Promise<void> {
   const make = () =>
     deps.db.transaction(async (trx) => {
       const row = await lockDeployment(trx, tenantId, id);
       if (row === undefined || isBeingDeleted(row.status)) return;
       for (const commitSha of commits) await makeRevision(deps, trx, row, { commitSha, trigger: "push" });
-      await settleLook(trx, look);
+      await recordBranchPoll(trx, look);
     });
   // A push asks for its revisions as a request does: their trace begins here.
   const attributes = { deployment_id: id, workspace_id: tenantId };
   await (commits.length === 0 ? make() : withTrace(deps.traces, "reconcile.push", attributes, make));
-  deps.db.reached(commits.length === 0 ? "branch looked at" : "push revisions made");
+  deps.db.reached(commits.length === 0 ? "branch polled" : "push revisions created");
   if (commits.length === 0) return;
   deps.db.changes.wake();
 }

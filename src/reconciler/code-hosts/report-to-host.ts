@@ -1,4 +1,10 @@
-import { type CommitState, commentOf, isLastWord, newsOf, stageOf } from "../../domain/commit-report.ts";
+import {
+  type CommitState,
+  isFinalReport,
+  nextCommitState,
+  previewCommentKey,
+  previewStageOf,
+} from "../../domain/commit-report.ts";
 import { backOffMaxMs } from "../../domain/limits.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
 import { type CommitStatus, putCheckRun, putCommitStatus } from "../../integrations/commit-status.ts";
@@ -17,7 +23,7 @@ import {
 import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
 import { readLogEntries } from "../../store/logs/log-entries.ts";
 import { openSecrets } from "../../store/secrets/secrets.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
 import type { Performed } from "../steps/steps.ts";
@@ -46,8 +52,8 @@ async function tellReport(
   signal: AbortSignal,
 ): Promise<void> {
   const { db, logger } = deps;
-  const news = newsOf(report.status, report.reported);
-  const isSettled = isLastWord(report.status);
+  const news = nextCommitState(report.status, report.reported);
+  const isSettled = isFinalReport(report.status);
   if (news === null) {
     if (isSettled) await settleReport(db, report.revision_id, { state: null, externalId: null, isSettled });
     return;
@@ -57,7 +63,7 @@ async function tellReport(
     await settleReport(db, report.revision_id, { state: news, externalId, isSettled });
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    logger.info({ deployment_id: row.id, error: explain(error) }, "the code host was not told of a revision");
+    logger.info({ deployment_id: row.id, error: describeError(error) }, "the code host was not told of a revision");
     await failReport(db, report.revision_id, { retryAt: retryAt(db.now(), error, report.attempts) });
   }
 }
@@ -142,10 +148,10 @@ async function tellComment(
   signal: AbortSignal,
 ): Promise<void> {
   const { db, logger } = deps;
-  const commented = commentOf(comment.latestStatus, comment.headSha);
+  const commented = previewCommentKey(comment.latestStatus, comment.headSha);
   if (commented === comment.commented) return;
   const text = previewComment({
-    ...{ name: row.name, stage: stageOf(comment.latestStatus), headSha: comment.headSha },
+    ...{ name: row.name, stage: previewStageOf(comment.latestStatus), headSha: comment.headSha },
     ...{ url: servingUrl(row, deps.settings.deploymentsUrl), link: linkOf(deps, row) },
   });
   try {
@@ -153,7 +159,7 @@ async function tellComment(
     await settleComment(db, row.id, { commented, commentId });
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    logger.info({ deployment_id: row.id, error: explain(error) }, "a pull request was not told of its preview");
+    logger.info({ deployment_id: row.id, error: describeError(error) }, "a pull request was not told of its preview");
     await failComment(db, row.id, { retryAt: retryAt(db.now(), error, comment.attempts), commented });
   }
 }

@@ -23,9 +23,9 @@ import { failInterrupted } from "../../store/oauth/oauth-requests.ts";
 import { acquireLease, releaseLease, renewLease } from "../../store/queue/leases.ts";
 import { renewDataKey, resealValues } from "../../store/secrets/reseal.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
-import { answerLifeDays } from "../../store/tenants/idempotency-keys.ts";
+import { savedResponseDays } from "../../store/tenants/idempotency-keys.ts";
 import { sealAddresses } from "../../store/webhooks/webhooks.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 
 export interface HousekeepingDeps {
   db: Db;
@@ -59,7 +59,7 @@ type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 
 /** What lies in the database; one server at a time sees to it. */
 const sharedChores: Record<string, Chore> = {
-  "kept answers": ({ db }, signal) => trimOlder(db, "idempotency_keys", { days: answerLifeDays }, signal),
+  "kept answers": ({ db }, signal) => trimOlder(db, "idempotency_keys", { days: savedResponseDays }, signal),
   events: ({ db, settings }, signal) => trimOlder(db, "events", { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
     days === 0 ? 0 : trimAuditLog(db, { days }, signal),
@@ -142,7 +142,7 @@ export class Housekeeping {
       }
       await this.#doAll(ownChores);
     } catch (error) {
-      if (!this.#stopping.signal.aborted) logger.warn({ error: explain(error) }, "housekeeping failed");
+      if (!this.#stopping.signal.aborted) logger.warn({ error: describeError(error) }, "housekeeping failed");
     }
   }
 
@@ -160,7 +160,7 @@ export class Housekeeping {
         if (count > 0) this.#deps.logger.info({ chore, count }, "housekeeping did a chore");
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
-        this.#deps.logger.warn({ chore, error: explain(error) }, "a chore of housekeeping failed");
+        this.#deps.logger.warn({ chore, error: describeError(error) }, "a chore of housekeeping failed");
       }
     }
   }

@@ -15,8 +15,8 @@ import {
   heartbeat,
   settlePass,
 } from "../../store/queue/reconcile-queue.ts";
-import { noteIntervalMs, noteWork } from "../../store/queue/time-worked.ts";
-import { explain } from "../../telemetry/log.ts";
+import { activityIntervalMs, recordServerActivity } from "../../store/queue/server-activity.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
 import type { ReconcilerDeps } from "../deps.ts";
@@ -108,7 +108,7 @@ export class ReconcilerLoop {
         await sleep(claimPauseMs);
       }
     } catch (error) {
-      logger.warn({ error: explain(error) }, "claiming deployments failed");
+      logger.warn({ error: describeError(error) }, "claiming deployments failed");
     } finally {
       this.#isClaiming = false;
     }
@@ -117,8 +117,8 @@ export class ReconcilerLoop {
   async #noteWork(): Promise<void> {
     const { db, logger } = this.#deps;
     const nowMs = performance.now();
-    if (nowMs - this.#notedAtMs < noteIntervalMs) return;
-    const pauseMs = await noteWork(db);
+    if (nowMs - this.#notedAtMs < activityIntervalMs) return;
+    const pauseMs = await recordServerActivity(db);
     this.#notedAtMs = nowMs;
     const seconds = Math.round(pauseMs / 1_000);
     if (seconds > 0) logger.info({ seconds }, "no server worked for a while: deadlines are so much later");
@@ -140,9 +140,9 @@ export class ReconcilerLoop {
     } catch (error) {
       this.#metrics.passes.inc({ outcome: "failed" });
       const ids = { deployment_id: one.deploymentId, ...traceOfError(error) };
-      const fields = { ...ids, attempts: one.attempts, error: explain(error) };
+      const fields = { ...ids, attempts: one.attempts, error: describeError(error) };
       if (!this.#stopping.signal.aborted) logger.error(fields, "reconcile pass failed");
-      const failure = { ...key, because: explain(error), durationMs: performance.now() - began };
+      const failure = { ...key, because: describeError(error), durationMs: performance.now() - began };
       // A database that was away for a moment is told then; after one that stays away, the lease has run out.
       const end = { forMs: deploymentLeaseMs, signal: this.#stopping.signal };
       await tryAgain(() => failPass(db, failure), end).catch(() => false);
@@ -183,7 +183,7 @@ export class ReconcilerLoop {
     try {
       await heartbeat(this.#deps.db, { owner: this.#settings.owner, deploymentIds, leaseMs: deploymentLeaseMs });
     } catch (error) {
-      this.#deps.logger.warn({ error: explain(error) }, "reconcile heartbeat failed");
+      this.#deps.logger.warn({ error: describeError(error) }, "reconcile heartbeat failed");
     }
   }
 

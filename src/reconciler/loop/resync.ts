@@ -2,7 +2,7 @@ import { listenerSilentMs } from "../../domain/limits.ts";
 import { noteSilentListeners } from "../../store/data-plane/silent-listeners.ts";
 import { findForgottenDeployments } from "../../store/deployments/deployment-state.ts";
 import { enqueue } from "../../store/queue/reconcile-queue.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../../telemetry/metrics.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 
@@ -14,7 +14,7 @@ export async function watchListeners({ db, logger }: Pick<ReconcilerDeps, "db" |
     const moved = await noteSilentListeners(db, listenerSilentMs);
     if (moved > 0) logger.warn({ deployments: moved }, "listeners went silent or came back");
   } catch (error) {
-    logger.warn({ error: explain(error) }, "looking after listeners failed");
+    logger.warn({ error: describeError(error) }, "looking after listeners failed");
   }
 }
 
@@ -33,7 +33,7 @@ export async function resync(deps: Pick<ReconcilerDeps, "db" | "logger">, metric
     }
     return forgotten.length;
   } catch (error) {
-    deps.logger.warn({ error: explain(error) }, "resync failed");
+    deps.logger.warn({ error: describeError(error) }, "resync failed");
     return 0;
   }
 }

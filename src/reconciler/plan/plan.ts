@@ -1,7 +1,7 @@
 import type { Cause } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
-import { deployTimeoutMs, listenerLookMs } from "../../domain/limits.ts";
+import { deployTimeoutMs, listenerPollMs } from "../../domain/limits.ts";
 import { holdsSlot } from "../../domain/revision-status.ts";
 import type { BuildFacts, DeploymentState, RevisionFacts } from "./state.ts";
 
@@ -176,7 +176,7 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
       message: describeCause(report.cause) ?? "The replicas failed.",
     };
   }
-  const lookAt = new Date(now.getTime() + listenerLookMs);
+  const lookAt = new Date(now.getTime() + listenerPollMs);
   if (state.listener === "awaited") {
     const leftMs = (revision.deadlineAt ?? lookAt).getTime() - now.getTime();
     if (leftMs < deployTimeoutMs / 2) return { kind: "giveTime", revisionId: revision.id };

@@ -1,4 +1,4 @@
-import { commentOf, isLastWord, newsOf } from "../../domain/commit-report.ts";
+import { isFinalReport, nextCommitState, previewCommentKey } from "../../domain/commit-report.ts";
 import { type DeploymentStateRow, readDeploymentState } from "../../store/deployments/deployment-state.ts";
 import type { Db } from "../../store/engine/database.ts";
 import type { DeploymentState } from "./state.ts";
@@ -59,8 +59,10 @@ export async function readState(
 
 /** The first moment at which the host can be told something that it does not know. */
 function tellAt({ reports, comment }: NonNullable<DeploymentStateRow["host"]>): Date | null {
-  const news = reports.filter(({ status, reported }) => newsOf(status, reported) !== null || isLastWord(status));
-  const isSaid = comment === null || comment.commented === commentOf(comment.status, comment.head_sha);
+  const news = reports.filter(
+    ({ status, reported }) => nextCommitState(status, reported) !== null || isFinalReport(status),
+  );
+  const isSaid = comment === null || comment.commented === previewCommentKey(comment.status, comment.head_sha);
   const due = [...news, ...(isSaid ? [] : [comment])].map(({ retry_at }) => new Date(retry_at ?? 0).getTime());
   return due.length === 0 ? null : new Date(Math.min(...due));
 }

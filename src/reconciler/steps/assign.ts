@@ -7,7 +7,7 @@ import { servingUrl } from "../../domain/serving-url.ts";
 import { type DeploymentSizes, effectiveSizes, shownDeploymentType } from "../../domain/sizes.ts";
 import type { Sizes } from "../../domain/tiers.ts";
 import type { NewAssignment } from "../../store/data-plane/assignments.ts";
-import { joined } from "../../store/engine/batched.ts";
+import { batched } from "../../store/engine/batched.ts";
 import { activeSpan } from "../../telemetry/traces.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../deps.ts";
 
@@ -73,7 +73,7 @@ interface AssignedRow {
 }
 
 /** A row for each revision of the wish, or one without a revision. */
-const readAssigned = joined(async (db, wishes: AssignmentWish[]): Promise<AssignedRow[][]> => {
+const readAssigned = batched(async (db, wishes: AssignmentWish[]): Promise<AssignedRow[][]> => {
   const revisionIds = wishes.flatMap(({ targetRevisionId, servingRevisionId }) => [
     targetRevisionId,
     servingRevisionId,

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { BuildLine } from "../../builds/build.ts";
 import type { Db } from "../../store/engine/database.ts";
 import { appendLogEntries, type NewLogEntry } from "../../store/logs/log-entries.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { tryAgain } from "../loop/retry-database.ts";
 
 /** Lines wait at most this long before they are durable: a watcher who polls each second sees them at once. */
@@ -33,7 +33,10 @@ export function createBuildLog(
         const batch = waiting.splice(0, batchMax);
         // Losing log lines must not fail a build: the database being away for a moment is not the user's fault.
         await tryAgain(() => appendLogEntries(db, batch), { forMs: databaseAwayMs }).catch((error: unknown) =>
-          logger.warn({ revision_id: revision.id, lines: batch.length, error: explain(error) }, "build log lines lost"),
+          logger.warn(
+            { revision_id: revision.id, lines: batch.length, error: describeError(error) },
+            "build log lines lost",
+          ),
         );
       }
     });

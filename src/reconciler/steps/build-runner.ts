@@ -12,7 +12,7 @@ import {
   takeAbandonedBuild,
 } from "../../store/builds/builds.ts";
 import type { Db } from "../../store/engine/database.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
 import { tryAgain } from "../loop/retry-database.ts";
@@ -142,7 +142,7 @@ export class BuildRunner {
       });
     } catch (error) {
       const ids = { revision_id: revision.id, ...traceOfError(error) };
-      this.#logger.error({ ...ids, error: explain(error) }, "build could not be recorded");
+      this.#logger.error({ ...ids, error: describeError(error) }, "build could not be recorded");
     } finally {
       this.#running.delete(revision.id);
     }
@@ -164,7 +164,7 @@ export class BuildRunner {
       return await build.result;
     } catch (error) {
       await entry.build?.cancel();
-      return { ok: false, reason: "BuilderFailed", message: `The build could not be run: ${explain(error)}` };
+      return { ok: false, reason: "BuilderFailed", message: `The build could not be run: ${describeError(error)}` };
     }
   }
 
@@ -194,7 +194,7 @@ export class BuildRunner {
       const unwanted = await renewBuilds(this.#db, this.#settings.owner, ids, this.#settings.leaseMs);
       await Promise.all(unwanted.map((id) => this.#running.get(id)?.build?.cancel(unwantedNotice)));
     } catch (error) {
-      this.#logger.warn({ error: explain(error) }, "build heartbeat failed");
+      this.#logger.warn({ error: describeError(error) }, "build heartbeat failed");
     }
   }
 }

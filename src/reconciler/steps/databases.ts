@@ -19,7 +19,7 @@ import type { Db } from "../../store/engine/database.ts";
 import { moveRevision, type RevisionRow } from "../../store/revisions/revisions.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
 import { findSecretSet } from "../../store/secrets/secrets.ts";
-import { explain } from "../../telemetry/log.ts";
+import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import { noteMove } from "../loop/pass-span.ts";
 import type { DeploymentState } from "../plan/state.ts";
@@ -101,8 +101,8 @@ export async function checkDatabase(
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof DatabaseServerError)) throw error;
-    logger.warn({ deployment_id: deployment.id, error: explain(error) }, "a database could not be provisioned");
-    const [reason, { isFinal }] = [explain(error), error];
+    logger.warn({ deployment_id: deployment.id, error: describeError(error) }, "a database could not be provisioned");
+    const [reason, { isFinal }] = [describeError(error), error];
     const giveUpAt = revision.deadline_at?.getTime() ?? Number.POSITIVE_INFINITY;
     const isLast = isFinal || giveUpAt - db.now().getTime() <= retryWhileWaitedForMs;
     return isLast
@@ -149,10 +149,10 @@ async function drop(
     } catch (error) {
       if (!state.isDeleteForced || signal.aborted) throw error;
       logger.warn(
-        { deployment_id: state.id, service, name, error: explain(error) },
+        { deployment_id: state.id, service, name, error: describeError(error) },
         "a forced delete left a database behind",
       );
-      left.push(`${name} in ${service}: ${explain(error)}`);
+      left.push(`${name} in ${service}: ${describeError(error)}`);
     }
   }
   return left;
@@ -211,8 +211,8 @@ async function tryEnsure(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof NoPlace) throw error;
-    logger.warn({ deployment_id: state.id, error: explain(error) }, "a database could not be provisioned");
-    return { reason: explain(error), isFinal: error instanceof DatabaseServerError && error.isFinal };
+    logger.warn({ deployment_id: state.id, error: describeError(error) }, "a database could not be provisioned");
+    return { reason: describeError(error), isFinal: error instanceof DatabaseServerError && error.isFinal };
   }
 }
 

@@ -8,11 +8,11 @@ import {
   awaitingBuildTimeoutMs,
   awaitingDeployTimeoutMs,
   buildDiskBytesMax,
-  listenerLookMs,
+  listenerPollMs,
   overrunMs,
 } from "../../domain/limits.ts";
 import { saveArtifact } from "../../store/builds/artifacts.ts";
-import { forgetWatch } from "../../store/code-hosts/branch-watches.ts";
+import { deleteWatch } from "../../store/code-hosts/branch-watches.ts";
 import { writeAssignment } from "../../store/data-plane/assignments.ts";
 import {
   moveRevision,
@@ -102,7 +102,7 @@ async function performStep(
     case "tellHost":
       return tellHost(deps, state, signal);
     case "forgetBranch":
-      await forgetWatch(db, state.id);
+      await deleteWatch(db, state.id);
       return done;
     case "deleteRow":
       return forgetDeployment(deps, state, signal);
@@ -129,7 +129,7 @@ async function move(deps: ReconcilerDeps, state: DeploymentState, { revisionId, 
 async function giveTime(deps: ReconcilerDeps, revisionId: string): Promise<Performed> {
   const until = deadlineOf(deps, "DEPLOYING") as Date;
   await postponeDeadline(deps.db, { id: revisionId, status: "DEPLOYING" }, until);
-  return { kind: "later", retryInMs: listenerLookMs, because: listenerIsAway };
+  return { kind: "later", retryInMs: listenerPollMs, because: listenerIsAway };
 }
 
 type AssigningStep = Extract<

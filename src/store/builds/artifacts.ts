@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
 export interface ArtifactRow {
@@ -18,7 +18,7 @@ export function saveArtifact(db: Db | Trx, tenantId: string, key: string, manife
 /** `last_used_at` is exact to this: thousands of deployments of one image shall not wait for each other at its row. */
 const lastUsedExactTo = sql.lit("1 hour");
 
-const saveArtifacts = joined(async (db, made: { tenant_id: string; key: string; manifest: Artifact }[]) => {
+const saveArtifacts = batched(async (db, made: { tenant_id: string; key: string; manifest: Artifact }[]) => {
   const wanted = made.map((one) => ({ id: randomUUID(), ...one }));
   const { rows } = await sql<{ id: string; tenant_id: string; key: string }>`
     with wanted as (

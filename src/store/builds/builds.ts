@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { soundText } from "../../domain/sanitize-text.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 import { countedBuild } from "../tenants/quotas.ts";
 
 /** What a build left in the row; the failure text becomes `status_message`. */
@@ -56,7 +56,7 @@ export async function claimBuild(
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, id, 'revision.status',
              '{"from":"AWAITING_BUILD","to":"BUILDING","because":"a build slot is free"}'::jsonb from moved
-    ), ${madeDue("moved")}
+    ), ${enqueued("moved")}
     select b.pid, b.pid_started as "pidStarted" from claimed c left join before b on b.revision_id = c.revision_id`.execute(
     db.kysely,
   );
@@ -99,7 +99,7 @@ export async function finishBuild(
 ): Promise<boolean> {
   const { result } = end;
   // A failure quotes what a command printed last, cut to some length.
-  const stored = result && { ...result, failure: result.failure && soundText(result.failure) };
+  const stored = result && { ...result, failure: result.failure && sanitizeText(result.failure) };
   const { rows } = await sql`
     with finished as (
       update builds set status = ${end.status}, result = ${stored && JSON.stringify(stored)}::jsonb,
@@ -110,7 +110,7 @@ export async function finishBuild(
       select f.deployment_id, r.tenant_id, f.started_at, now() as ended_at
         from finished f join revisions r on r.id = f.revision_id
     ), usage as (${countedBuild("known")}
-    ), ${madeDue("known")}
+    ), ${enqueued("known")}
     select deployment_id from known`.execute(db.kysely);
   if (rows.length === 0) return false;
   db.reached(end.status === "cancelled" ? "build cancelled" : "build finished");
@@ -138,7 +138,7 @@ export async function releaseBuilds(db: Db, owner: string): Promise<void> {
     with released as (
       update builds set lease_until = now() - interval '1 second', pid = null, pid_started = null, attempts = attempts - 1
        where owner = ${owner} and status = 'running' returning deployment_id
-    ), ${madeDue("released")}
+    ), ${enqueued("released")}
     select 1`.execute(db.kysely);
 }
 

@@ -26,7 +26,7 @@ export async function beginUpload(
     returning id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at`.execute(
     db.kysely,
   );
-  db.reached("upload begun");
+  db.reached("upload started");
   return rows[0] as UploadRow;
 }
 

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { FollowedBranch } from "../../contract/integrations/git-settings.ts";
-import { soundText } from "../../domain/sanitize-text.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db, Trx } from "../engine/database.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 
 export interface BranchWatch {
   repo_key: string;
@@ -24,7 +24,7 @@ export async function findWatch(db: Db | Trx, deploymentId: string): Promise<Bra
 }
 
 /** The same for people: when it was looked at, and how that went. */
-export async function readFollowed(db: Db, deploymentId: string): Promise<FollowedBranch | null> {
+export async function findFollowedBranch(db: Db, deploymentId: string): Promise<FollowedBranch | null> {
   const { rows } = await sql<{
     ref: string;
     commit_sha: string | null;
@@ -41,7 +41,7 @@ export async function readFollowed(db: Db, deploymentId: string): Promise<Follow
   return { ref, commit_sha, looked_at: row.looked_at.toISOString(), next_look_at: row.look_at.toISOString(), error };
 }
 
-export interface Look {
+export interface BranchPoll {
   deploymentId: string;
   tenantId: string;
   repoKey: string;
@@ -57,9 +57,9 @@ export interface Look {
 }
 
 /** Writes down what a look found, and when the next one is due. */
-export async function settleLook(db: Db | Trx, look: Look): Promise<void> {
+export async function recordBranchPoll(db: Db | Trx, look: BranchPoll): Promise<void> {
   const next = sql`now() + ${look.nextInMs} * interval '1 millisecond'`;
-  const error = look.error && soundText(look.error);
+  const error = look.error && sanitizeText(look.error);
   await sql`
     insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at, attempts, last_error)
     values (${look.deploymentId}, ${look.tenantId}, ${look.repoKey}, ${look.ref}, ${look.commitSha}, ${next},
@@ -74,7 +74,7 @@ export async function settleLook(db: Db | Trx, look: Look): Promise<void> {
 }
 
 /** The deployment follows no branch any more. */
-export async function forgetWatch(db: Db, deploymentId: string): Promise<void> {
+export async function deleteWatch(db: Db, deploymentId: string): Promise<void> {
   await sql`delete from branch_watches where deployment_id = ${deploymentId}`.execute(db.kysely);
 }
 
@@ -94,7 +94,10 @@ export interface HostMessage {
  * Makes looks due at what a message is about; in one transaction with remembering it.
  * @returns how many deployments are looked at; undefined: the message was heard before.
  */
-export async function hearHost(db: Db, { names, events, integration }: HostMessage): Promise<number | undefined> {
+export async function receiveHostMessage(
+  db: Db,
+  { names, events, integration }: HostMessage,
+): Promise<number | undefined> {
   const digests = names.map((name) => createHash("sha256").update(name).digest());
   const heard = await db.transaction(async (trx) => {
     const { rows } = await sql`
@@ -102,16 +105,16 @@ export async function hearHost(db: Db, { names, events, integration }: HostMessa
       returning 1`.execute(trx.kysely);
     if (rows.length < digests.length) return undefined;
     let looks = 0;
-    for (const event of events) looks += await makeLookDue(trx, event, integration);
+    for (const event of events) looks += await scheduleBranchPolls(trx, event, integration);
     return looks;
   });
   if (heard === undefined || heard === 0) return heard;
-  db.reached("push heard");
+  db.reached("push received");
   db.changes.wake();
   return heard;
 }
 
-async function makeLookDue(
+async function scheduleBranchPolls(
   trx: Trx,
   { repoKeys, branch, commitSha }: HostMessage["events"][number],
   integration: HostMessage["integration"],
@@ -127,7 +130,7 @@ async function makeLookDue(
          and (${integration === null} or (w.tenant_id = ${integration?.tenantId ?? null}::uuid
               and d.source_config ->> 'integration_id' = ${integration?.id ?? null}::text))
       returning w.deployment_id
-    ), ${madeDue("told")}
+    ), ${enqueued("told")}
     select deployment_id from told`.execute(trx.kysely);
   return rows.length;
 }

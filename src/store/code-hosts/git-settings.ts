@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { GitSettings as Shown } from "../../contract/integrations/git-settings.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import type { Db, Trx } from "../engine/database.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 import { auditedDeployment } from "../tenants/audit.ts";
 
 export type GitSettings = Omit<Shown, "followed">;
@@ -40,7 +40,7 @@ export async function changeGitSettings(
                updated_at = now()
         returning deployment_id, tenant_id
       ), audit as (${auditedDeployment("settings", note)}
-      ), ${madeDue("settings")}
+      ), ${enqueued("settings")}
       select 1`.execute(trx.kysely);
     return after;
   });

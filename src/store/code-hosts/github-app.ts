@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
-import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { audited } from "../tenants/audit.ts";
 
 /** The App that was made from this server's manifest, as far as it is shown. */
@@ -22,7 +22,7 @@ export interface GithubAppSecrets {
   client: { id: string; secret: string };
 }
 
-export const sealedGithubApp: SealedPlace = {
+export const sealedGithubApp: SealedColumn = {
   ...{ table: "github_app", id: "id", keyColumn: "data_key_id", column: "sealed" },
   boundBy: ["id"],
   boundTo: (row) => boundTo(String(row["id"])),

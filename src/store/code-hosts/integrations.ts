@@ -5,7 +5,7 @@ import { errors } from "../../contract/error.ts";
 import type { CodeHost } from "../../contract/integrations/integration.ts";
 import { integrationsMax } from "../../domain/limits.ts";
 import type { Db, Trx } from "../engine/database.ts";
-import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
 export interface IntegrationRow {
@@ -38,7 +38,7 @@ export interface Owner {
   actor: string;
 }
 
-export const sealedIntegrations: SealedPlace = {
+export const sealedIntegrations: SealedColumn = {
   ...{ table: "integrations", id: "id", keyColumn: "data_key_id", column: "sealed" },
   boundBy: ["id", "tenant_id"],
   boundTo: (row) => boundTo(row as unknown as IntegrationRow),

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
 /** An assignment without what the store numbers. */
@@ -27,7 +27,7 @@ export type ReplacedAssignment = NewAssignment & { seen: number };
  * stood still while another one took its pass over writes nothing, and brings back nothing that was deleted.
  * @returns false when another worker changed it first; the caller reads again and plans anew.
  */
-export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = joined(
+export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = batched(
   async (db, all: ReplacedAssignment[]) => {
     const wishes = all.map(({ seen, ...made }) => ({ ...assignmentColumns(made), seen }));
     const { rows } = await sql<{ deployment_id: string }>`

@@ -3,9 +3,9 @@ import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import type { ListenerFacts } from "../../contract/listeners/assignment.ts";
 import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 
 export interface ListenerSession {
   sessionId: string;
@@ -46,7 +46,7 @@ export async function openListenerSession(
     returning l.id, l.session_id, l.epoch, l.facts ->> 'agents_url' is distinct from b.agents_url as has_moved
     ), moved as (
       select d.id as deployment_id from opened o join deployments d on d.listener_id = o.id where o.has_moved
-    ), ${madeDue("moved")}
+    ), ${enqueued("moved")}
     select session_id, epoch from opened`.execute(db.kysely);
   const row = rows[0];
   if (row === undefined) {
@@ -80,7 +80,7 @@ export async function checkEpoch(db: Db, session: { listenerId: string; epoch: n
   if ((await newestEpoch(db, session.listenerId)) !== session.epoch) throw errors.staleEpoch();
 }
 
-const newestEpoch = joined(async (db, listenerIds: string[]): Promise<(number | undefined)[]> => {
+const newestEpoch = batched(async (db, listenerIds: string[]): Promise<(number | undefined)[]> => {
   const { rows } = await sql<{ id: string; epoch: number }>`
     select id, epoch from listeners where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
   return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.epoch);
@@ -110,7 +110,7 @@ export async function readListenerVersion(db: Db, listenerId: string): Promise<n
 }
 
 /** Where a listener serves agents, with `{slug}` for the deployment; null: it does not. */
-export const readAgentsUrl = joined(async (db, listenerIds: string[]): Promise<(string | null)[]> => {
+export const readAgentsUrl = batched(async (db, listenerIds: string[]): Promise<(string | null)[]> => {
   const { rows } = await sql<{ id: string; agents_url: string | null }>`
     select id, facts ->> 'agents_url' as agents_url from listeners
      where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);

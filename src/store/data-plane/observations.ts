@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { Db } from "../engine/database.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
 /**
@@ -36,7 +36,7 @@ export async function storeReports(
              s.report ->> 'target_phase' = 'starting' or (d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and not exists (
                select from revisions r where r.deployment_id = d.id and ${isUnsettled("r")})) as is_expected
         from stored s join deployments d on d.id = s.deployment_id
-    ), ${madeDue("known", { unless: "is_expected" })}
+    ), ${enqueued("known", { unless: "is_expected" })}
     select deployment_id from stored`.execute(db.kysely);
   if (rows.length > 0) {
     db.reached("report stored");

@@ -4,7 +4,7 @@ import { errors } from "../../contract/error.ts";
 import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { checkNamespacesKept } from "../../domain/listener-namespaces.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
@@ -53,7 +53,7 @@ export async function listListeners(
 }
 
 /** All of them as a deployment chooses among them. */
-export const listListenerPlaces = joined(
+export const listListenerPlaces = batched(
   async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
     const { rows } = await sql<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>`
       select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l

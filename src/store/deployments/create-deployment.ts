@@ -4,14 +4,14 @@ import { errors } from "../../contract/error.ts";
 import { nameOfAgent } from "../../domain/names.ts";
 import { replicasOf } from "../../domain/sizes.ts";
 import { tracingProjectId } from "../../domain/tracing.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
 import { isForeignKeyViolation, isUniqueViolation } from "../engine/database.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 import { insertedRevision, type NewRevision } from "../revisions/revisions.ts";
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/secrets.ts";
 import { type AuditNote, auditColumns, auditedRows } from "../tenants/audit.ts";
-import { answerColumns, insertedAnswers, type KeptAnswer } from "../tenants/idempotency-keys.ts";
+import { insertedResponses, responseColumns, type SealedResponse } from "../tenants/idempotency-keys.ts";
 import { checkNewDeployment, hasQuotas } from "../tenants/quotas.ts";
 import type { DeploymentRow } from "./deployments.ts";
 import { insertedTracingProject, type NewTracingProject, tracingColumns } from "./tracing-projects.ts";
@@ -46,7 +46,7 @@ export interface NewDeployment
 export async function createDeployment(
   db: Db,
   made: NewDeployment,
-  keep: (row: DeploymentRow) => KeptAnswer | null = () => null,
+  keep: (row: DeploymentRow) => SealedResponse | null = () => null,
 ): Promise<DeploymentRow> {
   const row = newRow(made, db.now());
   const answer = keep(row);
@@ -108,13 +108,13 @@ function newRow(
 interface Insert {
   made: NewDeployment;
   row: DeploymentRow;
-  answer: KeptAnswer | null;
+  answer: SealedResponse | null;
   /** There is room for it within the quotas of its workspace. */
   isChecked: boolean;
 }
 
 /** @returns false when its workspace has quotas and it was not checked: then nothing was written. */
-const insertDeployment = joined(async (db, inserts: Insert[]): Promise<boolean[]> => {
+const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[]> => {
   const wanted = inserts.map(
     ({ made, row: { sealed_secrets: _, secrets_key_id: __, ...deployment }, answer, isChecked }) => ({
       id: made.id,
@@ -123,7 +123,7 @@ const insertDeployment = joined(async (db, inserts: Insert[]): Promise<boolean[]
       secret_set: secretSetColumns(made.secrets),
       revision: made.revision,
       tracing: tracingColumns(made.tracing, made),
-      answer: answerColumns(answer),
+      answer: responseColumns(answer),
       subject_name: made.name,
       ...auditColumns(createNote(made)),
     }),
@@ -149,12 +149,12 @@ const insertDeployment = joined(async (db, inserts: Insert[]): Promise<boolean[]
     ), secret_set as (${insertedSecretSet("made")}
     ), revision as (${insertedRevision("made")}
     ), tracing as (${insertedTracingProject("made")}
-    ), kept as (${insertedAnswers("made")}
+    ), kept as (${insertedResponses("made")}
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, (revision ->> 'id')::uuid, 'deployment.created', '{}' from made
     ), audit as (${auditedRows("made")}
-    ), ${madeDue("deployment")}
+    ), ${enqueued("deployment")}
     select deployment_id from deployment`.execute(db.kysely);
   const written = new Set(rows.map((row) => row.deployment_id));
   return inserts.map(({ made }) => written.has(made.id));

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
-import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 
 /** none: nothing is configured. container: servers of its own. custom: the deployment brings its own. */
 export type DatabaseKind = "none" | "shared" | "container" | "custom";
@@ -19,7 +19,7 @@ interface Owner {
   tenantId: string;
 }
 
-export const sealedPasswords: SealedPlace = {
+export const sealedPasswords: SealedColumn = {
   ...{ table: "deployment_databases", id: "deployment_id", keyColumn: "data_key_id", column: "sealed" },
   boundBy: ["tenant_id", "deployment_id"],
   boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenantId: tenant_id, id: deployment_id } as Owner),
@@ -58,7 +58,7 @@ export async function findDeploymentDatabase(
 type Kinds = Pick<DeploymentDatabase, "postgres" | "redis">;
 
 /** Without the password. Nothing, as long as nothing was decided. What passes ask at the same time is one statement. */
-export const findDatabaseKinds = joined(async (db, ids: string[]): Promise<(Kinds | undefined)[]> => {
+export const findDatabaseKinds = batched(async (db, ids: string[]): Promise<(Kinds | undefined)[]> => {
   const { rows } = await sql<Kinds & { deployment_id: string }>`
     select deployment_id, postgres, redis from deployment_databases
     where deployment_id = any(${ids}::uuid[])`.execute(db.kysely);

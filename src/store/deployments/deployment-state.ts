@@ -4,7 +4,7 @@ import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { CommitState } from "../../domain/commit-report.ts";
 import { buildTimeoutMs, listenerAwaitedMs } from "../../domain/limits.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
@@ -64,7 +64,7 @@ const deadline = sql`case when r.deadline_at < r.status_since
   then r.status_since + ${sql.lit(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
 
 /** @returns undefined when the deployment is gone. */
-export const readDeploymentState = joined(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
+export const readDeploymentState = batched(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await sql<DeploymentStateRow>`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
       coalesce((

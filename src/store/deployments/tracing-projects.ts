@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { soundText } from "../../domain/sanitize-text.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { tracingProjectId } from "../../domain/tracing.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
@@ -48,7 +48,7 @@ export function tracingColumns(
  * What a new deployment of that name would find: whether the name is taken by a deployment, whether an earlier one left
  * its project, and what the project would be called in the back end (null: a name that nobody has).
  */
-export async function foreseeTracingProject(
+export async function predictTracingProject(
   db: Db,
   tenantId: string,
   name: string,
@@ -99,7 +99,7 @@ export async function noteTracingFailure(
   failure: { message: string; retryAt: Date },
 ): Promise<void> {
   // It quotes what the back end answered, cut to some length.
-  const message = soundText(failure.message);
+  const message = sanitizeText(failure.message);
   await sql`
     with before as (
       select tenant_id, deployment_id, last_error from tracing_projects where deployment_id = ${deploymentId}
@@ -122,7 +122,7 @@ export async function dropTracingProject(db: Db, deploymentId: string): Promise<
 
 /** The back end did not delete it: it stays behind, as if nobody had asked for it, and an event says so. */
 export async function leaveTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
-  const message = soundText(because);
+  const message = sanitizeText(because);
   await sql`
     with left_behind as (
       update tracing_projects t set deployment_id = null, last_error = ${message}, updated_at = now()

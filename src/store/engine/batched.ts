@@ -21,7 +21,7 @@ const patienceMs = 10;
  * fails because of what an item says, each is run alone, so that it fails for that one only.
  * @param atOnce statements on PostgreSQL: with more than one it works on a batch while this thread works on another.
  */
-export function joined<Item, Result>(
+export function batched<Item, Result>(
   run: (db: Db | Trx, items: Item[]) => Promise<Result[]>,
   { atOnce = 1 }: { atOnce?: number } = {},
 ): (db: Db | Trx, item: Item) => Promise<Result> {

@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import pg from "pg";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import { outsideSpans } from "../../telemetry/traces.ts";
 import { outsideTransaction } from "./statement-pool.ts";
 
@@ -142,7 +142,8 @@ class OtherServers {
       this.#heard("work");
       this.#send();
     } catch (error) {
-      if (!this.#isClosed) this.#logger.warn({ error: explain(error) }, "cannot listen for changes of other servers");
+      if (!this.#isClosed)
+        this.#logger.warn({ error: describeError(error) }, "cannot listen for changes of other servers");
       await client.end().catch(() => {
         // It never began.
       });

@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { type Kysely, type RawBuilder, sql } from "kysely";
-import { explain, type Logger } from "../../telemetry/log.ts";
-import { jumpMinMs, moveSpansOnce } from "./relative-times.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
+import { clockJumpMinMs, shiftRelativeTimesOnce } from "./relative-times.ts";
 import type { Database } from "./schema.ts";
 
 /**
@@ -35,7 +35,7 @@ export async function followDatabase(kysely: Kysely<Database>, logger: Logger): 
     const byMs = Math.round(seen.aheadMs - aheadMs);
     // Nobody who has just come knows whether the others have moved them.
     const isMoved = markMs === null || seen.markMs !== markMs;
-    if (!isMoved && Math.abs(byMs) >= jumpMinMs) {
+    if (!isMoved && Math.abs(byMs) >= clockJumpMinMs) {
       // Passes under way, here and elsewhere, end before deadlines are set back to what would have passed for them.
       if (byMs < 0 && !isSeenBack) {
         isSeenBack = true;
@@ -51,7 +51,9 @@ export async function followDatabase(kysely: Kysely<Database>, logger: Logger): 
   const lookOnce = () => {
     // The database is away, or its tables are being made: what is known goes on, and it is looked at again.
     looking ??= look()
-      .catch((error: unknown) => logger.debug({ error: explain(error) }, "the clock of the database was not followed"))
+      .catch((error: unknown) =>
+        logger.debug({ error: describeError(error) }, "the clock of the database was not followed"),
+      )
       .finally(() => {
         looking = undefined;
       });
@@ -89,5 +91,5 @@ async function moveOnce(
 ): Promise<number | null> {
   if (markMs === null) return null;
   const move = { byMs, mark: new Date(markMs), now: () => new Date(performance.now() + aheadMs) };
-  return (await moveSpansOnce(kysely, move)) ? markMs + byMs : markMs;
+  return (await shiftRelativeTimesOnce(kysely, move)) ? markMs + byMs : markMs;
 }

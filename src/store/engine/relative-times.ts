@@ -2,7 +2,7 @@ import { type Kysely, sql } from "kysely";
 import type { Database } from "./schema.ts";
 
 /** Moments that are so far from now, not ones of a calendar: they move with the clock. A test compares it with the tables. */
-export const spans: Readonly<Record<string, readonly string[]>> = {
+export const relativeTimeColumns: Readonly<Record<string, readonly string[]>> = {
   clock: ["mark", "worked_at", "resumed_at"],
   revisions: ["deadline_at"],
   builds: ["lease_until"],
@@ -30,7 +30,7 @@ const leases = new Set(["lease_until", "refresh_until"]);
 const leaseMsMax = 120_000;
 
 /** More than what a busy second or a correction by NTP makes: somebody has set the clock. */
-export const jumpMinMs = 2_000;
+export const clockJumpMinMs = 2_000;
 
 /**
  * Takes every deadline and lease along with a clock that was set by so much: once, however often it is called with one
@@ -39,20 +39,20 @@ export const jumpMinMs = 2_000;
  * @param move.now by the clock as it was set.
  * @returns whether it was done now.
  */
-export function moveSpansOnce(
+export function shiftRelativeTimesOnce(
   kysely: Kysely<Database>,
   { byMs, mark, now }: { byMs: number; mark: Date; now: () => Date },
 ): Promise<boolean> {
   return kysely.transaction().execute(async (trx) => {
     const { rows } = await sql`select 1 from clock where mark = ${mark} for update`.execute(trx);
-    if (rows.length > 0) await moveSpans(trx, byMs, now());
+    if (rows.length > 0) await shiftRelativeTimes(trx, byMs, now());
     return rows.length > 0;
   });
 }
 
-async function moveSpans(kysely: Kysely<Database>, byMs: number, now: Date): Promise<void> {
+async function shiftRelativeTimes(kysely: Kysely<Database>, byMs: number, now: Date): Promise<void> {
   const leaseEnd = new Date(now.getTime() + leaseMsMax);
-  const moves = Object.entries(spans).map(([table, columns]) => {
+  const moves = Object.entries(relativeTimeColumns).map(([table, columns]) => {
     const moved = columns.map((column) => {
       const later = sql`${sql.ref(column)} + ${byMs} * interval '1 millisecond'`;
       if (mayBeEarly.has(column)) return sql`${sql.ref(column)} = least(${sql.ref(column)}, ${later})`;

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../contract/error.ts";
 import { changePollIntervalMs } from "../../domain/limits.ts";
-import { explain, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Db } from "../engine/database.ts";
 import { outsideTransaction } from "../engine/statement-pool.ts";
 import { EventOrder } from "./event-order.ts";
 import { type EventRow, findEventBounds, findOpenTransactions, readNewEvents } from "./events.ts";
 
 /** Who listens. Neither may wait or throw. */
-export interface Ears {
+export interface EventSubscriber {
   onEvents(events: readonly EventRow[]): void;
   /** There will be no more: the server stops, or the database is an older copy of what was read. Listen anew. */
   onClosed(): void;
@@ -54,7 +54,7 @@ export class EventFeed {
   readonly #db: Db;
   readonly #logger: Logger;
   /** By workspace; null: those who want all. */
-  readonly #listeners = new Map<string | null, Set<Ears>>();
+  readonly #listeners = new Map<string | null, Set<EventSubscriber>>();
   #run: Promise<Run> | undefined;
   #position = 0;
   #isClosed = false;
@@ -78,7 +78,7 @@ export class EventFeed {
    * @param tenantId null: to all workspaces.
    * @throws what the database throws when it is away; ApiError 503 when the feed is closed.
    */
-  async subscribe(tenantId: string | null, ears: Ears): Promise<FeedSubscription> {
+  async subscribe(tenantId: string | null, ears: EventSubscriber): Promise<FeedSubscription> {
     await this.#running();
     const listeners = this.#listeners.get(tenantId) ?? new Set();
     this.#listeners.set(tenantId, listeners.add(ears));
@@ -187,7 +187,7 @@ export class EventFeed {
         if (isMissing || found.length > 0) await sleep(restedMs);
         else if (this.#afterLook.length === 0) await kicked;
       } catch (error) {
-        this.#logger.warn({ error: explain(error) }, "reading events failed");
+        this.#logger.warn({ error: describeError(error) }, "reading events failed");
         await sleep(retryMs, undefined, { signal }).catch(() => undefined);
       } finally {
         for (const done of waiting) done();

@@ -8,7 +8,7 @@ interface Gap {
 }
 
 /** A row that is missing for longer than any transaction of ours may last is not waited for. */
-export const gapPatienceMs = 60_000;
+export const gapTimeoutMs = 60_000;
 
 /** Numbers looked for at once. After a crash PostgreSQL jumps over 32; beyond this they were not given out by us. */
 const gapsMax = 5_000;
@@ -61,7 +61,7 @@ export class EventOrder<Row extends { id: number }> {
       this.#held.push(row);
     }
     for (const [number, gap] of this.#gaps) {
-      if (gap.isOver || nowMs - gap.sinceMs > gapPatienceMs) this.#gaps.delete(number);
+      if (gap.isOver || nowMs - gap.sinceMs > gapTimeoutMs) this.#gaps.delete(number);
     }
     return this.#release();
   }

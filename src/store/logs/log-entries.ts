@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
-import { soundText } from "../../domain/sanitize-text.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
 
 /** Numbers so that "at least WARNING" is a comparison. */
@@ -96,7 +96,7 @@ async function append(db: Db, entries: NewLogEntry[], listenerId: string | null)
   const rows = entries.map((entry) => ({
     ...entry,
     level: logLevels[entry.level],
-    message: soundText(entry.message),
+    message: sanitizeText(entry.message),
   }));
   await sql`
     insert into log_entries (tenant_id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message, line_key)

@@ -3,9 +3,9 @@ import { errors } from "../../contract/error.ts";
 import type { OAuthProviderType, TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { type Db, isUniqueViolation, type Trx } from "../engine/database.ts";
-import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
-import { insertedAnswer, type KeptAnswer } from "../tenants/idempotency-keys.ts";
+import { insertedResponse, type SealedResponse } from "../tenants/idempotency-keys.ts";
 
 /** What a request can set of a provider, apart from its secret. */
 export interface ProviderFields {
@@ -49,7 +49,7 @@ interface Owner {
   actor: string;
 }
 
-export const sealedProviders: SealedPlace = {
+export const sealedProviders: SealedColumn = {
   ...{ table: "oauth_providers", id: "id", keyColumn: "secret_key_id", column: "sealed_secret" },
   boundBy: ["id", "organization_id"],
   boundTo: (row) => boundTo(row as unknown as ProviderRow),
@@ -112,7 +112,12 @@ export function draftProvider(sealer: Sealer, organizationId: string, made: NewP
 }
 
 /** @throws ApiError 409 `oauthProviderTaken` */
-export async function insertProvider(db: Db, owner: Owner, row: ProviderRow, kept: KeptAnswer | null): Promise<void> {
+export async function insertProvider(
+  db: Db,
+  owner: Owner,
+  row: ProviderRow,
+  kept: SealedResponse | null,
+): Promise<void> {
   const { auth_url, token_url, client_id } = row;
   try {
     await sql`
@@ -128,7 +133,7 @@ export async function insertProvider(db: Db, owner: Owner, row: ProviderRow, kep
           ${row.revocation_url}, ${row.mcp_server_url}, ${row.resource}, ${row.is_dynamic_client},
           ${row.scopes_supported === null ? null : JSON.stringify(row.scopes_supported)}, ${row.created_at},
           ${row.updated_at})
-      ), kept as (${insertedAnswer(kept)})
+      ), kept as (${insertedResponse(kept)})
       ${auditedProvider(owner, row, { action: "oauth_provider.create", details: { auth_url, token_url, client_id } })}
     `.execute(db.kysely);
   } catch (error) {
@@ -185,10 +190,15 @@ export async function changeProvider(
 }
 
 /** Its tokens, requests and connections go with it. */
-export async function deleteProvider(db: Db, owner: Owner, row: ProviderRow, kept: KeptAnswer | null): Promise<void> {
+export async function deleteProvider(
+  db: Db,
+  owner: Owner,
+  row: ProviderRow,
+  kept: SealedResponse | null,
+): Promise<void> {
   await sql`
     with provider as (delete from oauth_providers where id = ${row.id}
-    ), kept as (${insertedAnswer(kept)})
+    ), kept as (${insertedResponse(kept)})
     ${auditedProvider(owner, row, { action: "oauth_provider.delete" })}`.execute(db.kysely);
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
-import type { SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import type { ProviderRow } from "./oauth-providers.ts";
 
 /**
@@ -55,7 +55,7 @@ export interface TokenRow {
   updated_at: Date;
 }
 
-export const sealedTokens: SealedPlace = {
+export const sealedTokens: SealedColumn = {
   ...{ table: "oauth_tokens", id: "id", keyColumn: "data_key_id", column: "sealed" },
   boundBy: ["id", "tenant_id"],
   boundTo: (row) => boundTo(row as unknown as TokenRow),

@@ -8,7 +8,7 @@ import type { Db, Trx } from "../engine/database.ts";
  * Ordered, so that two statements that make the same deployments due wait for each other instead of deadlocking.
  * @param options.unless a boolean column of `source`: such a row makes nothing due.
  */
-export function madeDue(source: string, { unless }: { unless?: string } = {}): RawBuilder<unknown> {
+export function enqueued(source: string, { unless }: { unless?: string } = {}): RawBuilder<unknown> {
   const rows = sql.table(source);
   const wanted = unless === undefined ? rows : sql`${rows} where not ${sql.ref(unless)}`;
   return sql`due as (
@@ -20,10 +20,10 @@ export function madeDue(source: string, { unless }: { unless?: string } = {}): R
 }
 
 /** The same as a statement of its own, for a change that is not written by SQL of the store. */
-export async function makeDue(db: Db | Trx, deploymentId: string): Promise<void> {
+export async function enqueueAndWake(db: Db | Trx, deploymentId: string): Promise<void> {
   await sql`
     with source as (select ${deploymentId}::uuid as deployment_id),
-    ${madeDue("source")}
+    ${enqueued("source")}
     select 1`.execute(db.kysely);
   if ("changes" in db) db.changes.wake();
 }

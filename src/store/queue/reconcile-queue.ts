@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { backOffMaxMs, backOffMinMs } from "../../domain/limits.ts";
-import { soundText } from "../../domain/sanitize-text.ts";
-import { joined } from "../engine/batched.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
 /**
@@ -20,7 +20,7 @@ export interface Claim {
 const clockApartMsMax = 30_000;
 
 /** Whether the database's clock is what this server believes: otherwise somebody has set it, and deadlines follow within a second. */
-export const isClockKnown = (db: Db): RawBuilder<boolean> =>
+export const isClockInSync = (db: Db): RawBuilder<boolean> =>
   sql`abs(extract(epoch from now() - ${db.now()}::timestamptz)) < ${clockApartMsMax / 1_000}::float8`;
 
 type ClaimKey = { deploymentId: string; owner: string; generation: number };
@@ -47,7 +47,7 @@ export async function enqueue(db: Db | Trx, deploymentId: string, options: { run
  * @param worker.owner unique to this start of this server.
  */
 export async function claim(db: Db, worker: { owner: string; limit: number; leaseMs: number }): Promise<Claim[]> {
-  const isKnown = isClockKnown(db);
+  const isKnown = isClockInSync(db);
   const { rows } = await sql<Claim>`
     with abandoned as (
       select deployment_id, lease_until as since from reconcile_queue where lease_owner is not null and lease_until < now() and ${isKnown}
@@ -85,7 +85,7 @@ export async function heartbeat(
  * it ran.
  * @returns false when the lease went to another worker meanwhile; nothing is written then.
  */
-export const settlePass = joined(
+export const settlePass = batched(
   async (
     db,
     passes: (ClaimKey & { outcome: { kind: string; because: string; durationMs: number }; retryAt: Date | null })[],
@@ -94,7 +94,11 @@ export const settlePass = joined(
       deployment_id: deploymentId,
       holder: `${owner}/${generation}`,
       retry_at: retryAt,
-      outcome: { kind: outcome.kind, because: soundText(outcome.because), duration_ms: Math.round(outcome.durationMs) },
+      outcome: {
+        kind: outcome.kind,
+        because: sanitizeText(outcome.because),
+        duration_ms: Math.round(outcome.durationMs),
+      },
     }));
     const { rows } = await sql<{ deployment_id: string; holder: string }>`
       with ended as (
@@ -119,7 +123,7 @@ export const settlePass = joined(
  * @returns false when the lease went to another worker meanwhile; nothing is written then.
  */
 export async function failPass(db: Db, pass: ClaimKey & { because: string; durationMs: number }): Promise<boolean> {
-  const failure = { kind: "failed", because: soundText(pass.because), duration_ms: Math.round(pass.durationMs) };
+  const failure = { kind: "failed", because: sanitizeText(pass.because), duration_ms: Math.round(pass.durationMs) };
   const { rows } = await sql`
     update reconcile_queue
        set lease_owner = null, lease_until = null, attempts = attempts + 1,

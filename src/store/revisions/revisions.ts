@@ -2,13 +2,13 @@ import { type RawBuilder, sql } from "kysely";
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
 import type { RevisionStatus, RevisionTrigger } from "../../contract/revisions/revision.ts";
 import { canMoveRevision } from "../../domain/revision-status.ts";
-import { soundText } from "../../domain/sanitize-text.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Sizes } from "../../domain/tiers.ts";
 import { assigned, assignmentColumns, type NewAssignment } from "../data-plane/assignments.ts";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 import type { FaultPoint } from "../engine/fault-points.ts";
-import { madeDue } from "../queue/enqueue.ts";
+import { enqueued } from "../queue/enqueue.ts";
 import { type AuditNote, auditColumns, auditedRows } from "../tenants/audit.ts";
 
 export interface RevisionRow {
@@ -111,7 +111,7 @@ export async function findRevision(
 }
 
 /** For those who work on it, whosever it is. */
-export const readRevision = joined(async (db, ids: string[]): Promise<(RevisionRow | undefined)[]> => {
+export const readRevision = batched(async (db, ids: string[]): Promise<(RevisionRow | undefined)[]> => {
   const { rows } = await sql<RevisionRow>`
     select ${revisionColumns} from revisions r where r.id = any(${ids}::uuid[])`.execute(db.kysely);
   return ids.map((id) => rows.find((row) => row.id === id));
@@ -167,7 +167,7 @@ export async function moveRevision(
   return isMoved;
 }
 
-const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]): Promise<boolean[]> => {
+const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[]): Promise<boolean[]> => {
   const wanted = moves.map(({ id, from, to, because, message, deadlineAt, set, assignment, byPass, audit }, n) => ({
     ...{
       n,
@@ -176,7 +176,7 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
       to,
       because,
       // It may quote what a command or another server said.
-      message: message ? soundText(message) : null,
+      message: message ? sanitizeText(message) : null,
       deadline_at: deadlineAt,
       by_pass: byPass ?? false,
       sets_artifact: set?.artifact_id !== undefined,
@@ -214,7 +214,7 @@ const joinedMoves = joined(async (db, moves: (RevisionMove & { id: string })[]):
       union all
       select a.deployment_id, a.tenant_id, a.listener_id, a.op, jsonb_set(a.spec, '{serving}', a.spec -> 'target')
         from moved m join assignments a on a.deployment_id = m.deployment_id where m.proven
-    ), ${assigned("wish")}, ${madeDue("moved", { unless: "by_pass" })}
+    ), ${assigned("wish")}, ${enqueued("moved", { unless: "by_pass" })}
     select n from moved`.execute(db.kysely);
   const moved = new Set(rows.map(({ n }) => n));
   return moves.map((_, n) => moved.has(n));

@@ -6,11 +6,11 @@ import type { Db } from "../engine/database.ts";
 import { sealedProviders } from "../oauth/oauth-providers.ts";
 import { sealedTokens } from "../oauth/oauth-tokens.ts";
 import { sealedWebhooks } from "../webhooks/webhooks.ts";
-import { SealError, type SealedPlace, type Sealer } from "./seal.ts";
+import { SealError, type SealedColumn, type Sealer } from "./seal.ts";
 import { sealedSecretSets } from "./secrets.ts";
 
 /** All that is kept for long. Sign-ins and kept answers are gone within a day, with the key they were sealed under. */
-export const sealedPlaces: readonly SealedPlace[] = [
+export const sealedPlaces: readonly SealedColumn[] = [
   sealedSecretSets,
   sealedPasswords,
   sealedProviders,
@@ -64,7 +64,7 @@ interface StaleRow extends Record<string, unknown> {
   sealed: Buffer;
 }
 
-async function findStale(db: Db, sealer: Sealer, place: SealedPlace, after: string): Promise<StaleRow[]> {
+async function findStale(db: Db, sealer: Sealer, place: SealedColumn, after: string): Promise<StaleRow[]> {
   const { table, id, keyColumn, column, boundBy } = place;
   const { rows } = await sql<StaleRow>`
     select ${sql.ref(id)}::text as row_id, ${sql.ref(keyColumn)} as key_id, ${sql.ref(column)} as sealed,
@@ -76,7 +76,7 @@ async function findStale(db: Db, sealer: Sealer, place: SealedPlace, after: stri
 }
 
 /** @returns false when the value does not open. */
-async function resealOne(db: Db, sealer: Sealer, place: SealedPlace, row: StaleRow): Promise<boolean> {
+async function resealOne(db: Db, sealer: Sealer, place: SealedColumn, row: StaleRow): Promise<boolean> {
   const { table, id, keyColumn, column } = place;
   const boundTo = place.boundTo(row);
   let plaintext: Buffer;

@@ -36,7 +36,7 @@ export interface Sealer {
 }
 
 /** Where sealed values are kept, so that they can be sealed again under another data key. */
-export interface SealedPlace {
+export interface SealedColumn {
   table: string;
   /** Its primary key. */
   id: string;

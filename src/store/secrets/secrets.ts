@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
-import { joined } from "../engine/batched.ts";
+import { batched } from "../engine/batched.ts";
 import { byteaText } from "../engine/column-parsers.ts";
 import type { Db, Trx } from "../engine/database.ts";
-import type { SealedPlace, Sealer } from "./seal.ts";
+import type { SealedColumn, Sealer } from "./seal.ts";
 
-export const sealedSecretSets: SealedPlace = {
+export const sealedSecretSets: SealedColumn = {
   ...{ table: "secret_sets", id: "id", keyColumn: "data_key_id", column: "sealed" },
   boundBy: ["tenant_id", "deployment_id"],
   boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenant_id, id: deployment_id } as Owner),
@@ -65,7 +65,7 @@ interface SealedSetRow {
   secrets_key_id: string | null;
 }
 
-const findSealedSet = joined(
+const findSealedSet = batched(
   async (db, keys: { deploymentId: string; secretSetId: string }[]): Promise<(SealedSetRow | undefined)[]> => {
     const { rows } = await sql<SealedSetRow>`
       select d.id as deployment_id, s.id as set_id, d.tenant_id, d.listener_id, s.sealed as sealed_secrets,

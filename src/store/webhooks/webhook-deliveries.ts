@@ -71,7 +71,7 @@ export async function makeDeliveries(db: Db, settled: number): Promise<boolean> 
        and (w.deployment_ids is null or e.deployment_id = any(w.deployment_ids))
       left join deployments d on d.id = e.deployment_id
      where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`.execute(db.kysely);
-  db.reached("webhook deliveries made");
+  db.reached("webhook deliveries created");
   return upTo < settled;
 }
 

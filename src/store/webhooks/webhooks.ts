@@ -6,7 +6,7 @@ import type { EventType } from "../../contract/logs/event.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { secretGraceMs, webhooksMax } from "../../domain/webhook-schedule.ts";
 import type { Db, Trx } from "../engine/database.ts";
-import type { Sealed, SealedPlace, Sealer } from "../secrets/seal.ts";
+import type { Sealed, SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
 export interface WebhookSettings {
@@ -52,7 +52,7 @@ interface SigningKey {
   until: string | null;
 }
 
-export const sealedWebhooks: SealedPlace = {
+export const sealedWebhooks: SealedColumn = {
   ...{ table: "webhooks", id: "id", keyColumn: "data_key_id", column: "sealed" },
   boundBy: ["id", "tenant_id"],
   boundTo: (row) => boundTo(row as unknown as WebhookRow),

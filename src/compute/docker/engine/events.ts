@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { labels } from "../replicas/container.ts";
 import type { Engine } from "./engine.ts";
 import { jsonValues } from "./streams.ts";
@@ -49,7 +49,7 @@ export async function followEvents(
       if (signal.aborted) return;
       failures += 1;
       if (failures === 1)
-        logger.warn({ host: engine.host, error: explain(error) }, "container engine is not reachable");
+        logger.warn({ host: engine.host, error: describeError(error) }, "container engine is not reachable");
       await sleep(Math.min(retryMs.max, retryMs.first * 2 ** (failures - 1)), undefined, { signal }).catch(() => {});
     }
   }

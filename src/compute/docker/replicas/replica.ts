@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaState } from "../../compute.ts";
 import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { get, leftToStartMs, readServerVersion } from "../../health.ts";
@@ -156,7 +156,7 @@ export class Replica {
     this.#waitUntilReady().catch((error: unknown) => {
       if (this.#ground.life.aborted || this.#phase !== "starting") return;
       this.#logError(error, "watching a replica failed");
-      void this.#end(lost(explain(error)));
+      void this.#end(lost(describeError(error)));
     });
   }
 
@@ -272,7 +272,7 @@ export class Replica {
   }
 
   #logError(error: unknown, message: string): void {
-    this.#ground.logger.error({ replica_id: this.record.replicaId, error: explain(error) }, message);
+    this.#ground.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
   }
 
   /** A stop may have come while we waited, which the compiler does not see. */

@@ -1,4 +1,4 @@
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaLoad } from "../../compute.ts";
 import { type ApiServer, KubeError } from "../api-server.ts";
 import { componentLabel } from "../render/names.ts";
@@ -43,7 +43,7 @@ export class UsageReader {
     } catch (error) {
       signal.throwIfAborted();
       const isForbidden = error instanceof KubeError && error.status === 403;
-      return this.#miss(isForbidden ? `the Role is of an older version: ${error.message}` : explain(error));
+      return this.#miss(isForbidden ? `the Role is of an older version: ${error.message}` : describeError(error));
     }
   }
 

@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { type ApiServer, KubeError } from "../api-server.ts";
 import type { Living } from "../apply/apply.ts";
 import { pathOf } from "../kinds.ts";
@@ -48,7 +48,10 @@ export async function watchKind(
       if (error instanceof KubeError && error.status !== 429) resourceVersion = null;
       failures += 1;
       if (failures === 3)
-        logger.warn({ kind: what.kind, namespace: what.namespace, error: explain(error) }, "objects cannot be watched");
+        logger.warn(
+          { kind: what.kind, namespace: what.namespace, error: describeError(error) },
+          "objects cannot be watched",
+        );
       const boundMs = Math.min(retryBounds.maxMs, retryBounds.firstMs * 2 ** failures);
       await sleep(Math.random() * boundMs, undefined, { signal }).catch(() => {});
     }

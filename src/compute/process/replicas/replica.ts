@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { mkdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../../compute.ts";
 import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { leftToStartMs } from "../../health.ts";
@@ -205,7 +205,7 @@ export class Replica {
       await joinCgroup(cgroups, identity.pid);
     } catch (error) {
       for (const name of ["memory", "cpu"] as const) {
-        if (limits[name] === "enforced") limits[name] = `not enforced: ${explain(error)}`;
+        if (limits[name] === "enforced") limits[name] = `not enforced: ${describeError(error)}`;
       }
     }
   }
@@ -236,7 +236,7 @@ export class Replica {
     } catch (error) {
       if (this.#ground.life.aborted || this.#isStopping()) return;
       this.#logError(error, "watching a replica failed");
-      await this.#recordExit({ exitCode: null, signal: null }, lost(explain(error)));
+      await this.#recordExit({ exitCode: null, signal: null }, lost(describeError(error)));
     }
   }
 
@@ -310,7 +310,7 @@ export class Replica {
   }
 
   #logError(error: unknown, message: string): void {
-    this.#ground.logger.error({ replica_id: this.record.replicaId, error: explain(error) }, message);
+    this.#ground.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
   }
 
   async #stop(graceMs: number): Promise<void> {

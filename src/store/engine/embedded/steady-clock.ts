@@ -1,7 +1,7 @@
 import { type Kysely, sql } from "kysely";
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { DatabaseClock } from "../database-clock.ts";
-import { jumpMinMs, moveSpansOnce } from "../relative-times.ts";
+import { clockJumpMinMs, shiftRelativeTimesOnce } from "../relative-times.ts";
 import type { Database } from "../schema.ts";
 
 /**
@@ -50,13 +50,13 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
     owed ??= await begin();
     if (owed === undefined) return;
     const { byMs } = owed;
-    await moveSpansOnce(kysely, { ...owed, now: () => new Date() });
+    await shiftRelativeTimesOnce(kysely, { ...owed, now: () => new Date() });
     if (byMs > 0) clock.add(byMs);
     owed = undefined;
   };
   const begin = async () => {
     const apartMs = () => Math.round(Date.now() - clock.nowMs());
-    if (Math.abs(apartMs()) < jumpMinMs) {
+    if (Math.abs(apartMs()) < clockJumpMinMs) {
       clock.add(apartMs());
       return;
     }
@@ -70,7 +70,7 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
   };
   const timer = setInterval(() => {
     following = following.then(follow).catch((error: unknown) => {
-      logger.warn({ error: explain(error) }, "deadlines could not follow the clock");
+      logger.warn({ error: describeError(error) }, "deadlines could not follow the clock");
     });
   }, lookIntervalMs).unref();
   return {

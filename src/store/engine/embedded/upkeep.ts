@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import { explain, type Logger } from "../../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { Database } from "../schema.ts";
 
 /** Ends the upkeep and waits for the step that runs. */
@@ -22,11 +22,11 @@ export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkee
   let running = Promise.resolve();
   const timer = setInterval(() => {
     running = running.then(round).catch((error: unknown) => {
-      logger.warn({ error: explain(error) }, "upkeep of the embedded database failed");
+      logger.warn({ error: describeError(error) }, "upkeep of the embedded database failed");
     });
   }, intervalMs).unref();
   const round = async () => {
-    if (!isStopped) await keepUp(kysely, () => isStopped);
+    if (!isStopped) await runUpkeep(kysely, () => isStopped);
   };
   return async () => {
     isStopped = true;
@@ -36,7 +36,7 @@ export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkee
 }
 
 /** One round: vacuums the tables that need it, then writes a checkpoint if there is much WAL since the last. */
-export async function keepUp(kysely: Kysely<Database>, isStopped: () => boolean = () => false): Promise<void> {
+export async function runUpkeep(kysely: Kysely<Database>, isStopped: () => boolean = () => false): Promise<void> {
   const { rows: tables } = await sql<{ name: string }>`
     select relname as name from pg_stat_user_tables
      where schemaname = 'public'

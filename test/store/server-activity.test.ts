@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
-import { noteWork } from "../../src/store/queue/time-worked.ts";
+import { recordServerActivity } from "../../src/store/queue/server-activity.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
@@ -25,15 +25,15 @@ async function leftAlone(db: Db) {
 
 eachDatabase("deadlines do not count the time in which no server worked", async (db) => {
   const left = await leftAlone(db);
-  assert.ok((await noteWork(db)) >= pauseMs);
+  assert.ok((await recordServerActivity(db)) >= pauseMs);
   const seconds = await left();
   assert.ok(seconds > 0 && seconds <= 61, `${seconds} s are left of a minute`);
-  assert.equal(await noteWork(db), 0);
+  assert.equal(await recordServerActivity(db), 0);
 });
 
 eachDatabase("servers that come at once give that time back once", async (db) => {
   const left = await leftAlone(db);
-  const pauses = await Promise.all(Array.from({ length: 5 }, () => noteWork(db)));
+  const pauses = await Promise.all(Array.from({ length: 5 }, () => recordServerActivity(db)));
   assert.equal(pauses.filter((ms) => ms > 0).length, 1);
   assert.ok((await left()) <= 61);
 });
@@ -41,6 +41,6 @@ eachDatabase("servers that come at once give that time back once", async (db) =>
 eachDatabase("as long as some server works, deadlines stay", async (db) => {
   const left = await leftAlone(db);
   await sql`update clock set worked_at = now() - interval '7 seconds'`.execute(db.kysely);
-  assert.equal(await noteWork(db), 0);
+  assert.equal(await recordServerActivity(db), 0);
   assert.ok((await left()) < -500);
 });

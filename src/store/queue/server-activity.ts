@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
-import { isClockKnown } from "./reconcile-queue.ts";
+import { isClockInSync } from "./reconcile-queue.ts";
 
 /** Each server says so often that it looks for work. */
-export const noteIntervalMs = 5_000;
+export const activityIntervalMs = 5_000;
 
 /** A server that is busy, or a database that is slow, is late by a second or two. */
 const pauseMinMs = 10_000;
@@ -16,10 +16,10 @@ const pauseMinMs = 10_000;
  * as long as the database's clock is not what this server believes.
  * @returns for how long nobody did, in ms: 0 mostly.
  */
-export async function noteWork(db: Db): Promise<number> {
+export async function recordServerActivity(db: Db): Promise<number> {
   const { rows } = await sql<{ ms: number }>`
     with before as (
-      select worked_at from clock where ${isClockKnown(db)} for update
+      select worked_at from clock where ${isClockInSync(db)} for update
     ), pause as (
       select now() - worked_at as length from before
        where now() - worked_at >= ${pauseMinMs} * interval '1 millisecond'
