@@ -7,9 +7,9 @@ import type { Db } from "../store/engine/database.ts";
 import type { Sealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import type { BuildRunner } from "./steps/build-runner.ts";
+import type { BuildRunner } from "./builds/build-runner.ts";
+import type { Places } from "./slots.ts";
 import type { DatabaseServers } from "./steps/databases.ts";
-import type { Places } from "./steps/slots.ts";
 
 /** What the reconciler is handed; it reads no environment and no global. */
 export interface ReconcilerDeps {

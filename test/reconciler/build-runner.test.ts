@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { sql } from "kysely";
 import { workDirOf } from "../../src/builds/worker/start-build.ts";
-import { BuildRunner } from "../../src/reconciler/steps/build-runner.ts";
+import { BuildRunner } from "../../src/reconciler/builds/build-runner.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { interruptRevision, moveRevision } from "../../src/store/revisions/revisions.ts";
 import { createLogger } from "../../src/telemetry/log.ts";

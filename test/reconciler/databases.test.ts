@@ -6,7 +6,7 @@ import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
 import type { DatabaseServers } from "../../src/reconciler/steps/databases.ts";
-import { finalizeDeployment } from "../../src/reconciler/steps/finalize.ts";
+import { finalizeDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { planDeploymentDatabase } from "../../src/store/deployments/deployment-databases.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { readRevision } from "../../src/store/revisions/revisions.ts";

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
-import { Places, Stagger } from "../../src/reconciler/steps/slots.ts";
+import { Places, Stagger } from "../../src/reconciler/slots.ts";
 import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { closeListenerSession, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import type { Db } from "../../src/store/engine/database.ts";

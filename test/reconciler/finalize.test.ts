@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
-import { finalizeDeployment } from "../../src/reconciler/steps/finalize.ts";
+import { finalizeDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
 import { findDeployment } from "../../src/store/deployments/deployments.ts";

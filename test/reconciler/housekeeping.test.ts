@@ -11,7 +11,7 @@ import { dropArtifact } from "../../src/builds/image/saved-image.ts";
 import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/loop/housekeeping.ts";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
-import { forgetDeployment } from "../../src/reconciler/steps/finalize.ts";
+import { forgetDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { beginUpload, findFinishedUpload } from "../../src/store/builds/uploads.ts";
 import { storeReports } from "../../src/store/data-plane/observations.ts";

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
-import { Stagger } from "../../src/reconciler/steps/slots.ts";
+import { Stagger } from "../../src/reconciler/slots.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";

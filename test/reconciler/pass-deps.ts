@@ -1,5 +1,5 @@
 import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
-import { Places } from "../../src/reconciler/steps/slots.ts";
+import { Places } from "../../src/reconciler/slots.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 

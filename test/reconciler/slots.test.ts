@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NoPlace, Places, Stagger } from "../../src/reconciler/steps/slots.ts";
+import { NoPlace, Places, Stagger } from "../../src/reconciler/slots.ts";
 
 test("what finds no place is told when to come back, and a place is free again when its work has failed", async () => {
   const places = new Places(2);

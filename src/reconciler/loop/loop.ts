@@ -21,9 +21,9 @@ import type { ReconcilerMetrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import type { Outcome } from "../plan/outcome.ts";
+import { tryAgain } from "../retry-database.ts";
 import { reconcileDeployment } from "./reconcile.ts";
 import { resync, watchListeners } from "./resync.ts";
-import { tryAgain } from "./retry-database.ts";
 
 /** What becomes due within this time is claimed together; the first is claimed at once. */
 const claimPauseMs = 5;

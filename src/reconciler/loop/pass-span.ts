@@ -4,7 +4,7 @@ import { activeSpan, inSpan, parseTraceparent, type Traces } from "../../telemet
 import type { Outcome } from "../plan/outcome.ts";
 import type { Step } from "../plan/plan.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import type { Performed } from "../steps/steps.ts";
+import type { Performed } from "../steps/perform.ts";
 
 /** A pass belongs to the trace of the revision in progress, else of the newest that waits; without one it has no span. */
 export function inPass(

@@ -2,7 +2,7 @@ import type { ReconcilerDeps } from "../deps.ts";
 import type { Outcome } from "../plan/outcome.ts";
 import { planDeployment } from "../plan/plan.ts";
 import { readState } from "../plan/read-state.ts";
-import { perform } from "../steps/steps.ts";
+import { perform } from "../steps/perform.ts";
 import { inPass } from "./pass-span.ts";
 
 /**

@@ -23,8 +23,8 @@ import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import { noteMove } from "../loop/pass-span.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import { NoPlace } from "./slots.ts";
-import type { Performed } from "./steps.ts";
+import { NoPlace } from "../slots.ts";
+import type { Performed } from "./perform.ts";
 
 /** Where deployments get databases of their own, by the kind that was decided for each when it was new. */
 export interface DatabaseServers {

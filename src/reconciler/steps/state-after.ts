@@ -1,7 +1,7 @@
 import { isFinal } from "../../domain/revision-status.ts";
 import type { DeploymentState, RevisionFacts } from "../plan/state.ts";
-import type { AssignmentWish } from "./assign.ts";
-import type { Performed } from "./steps.ts";
+import type { AssignmentWish } from "./assignment.ts";
+import type { Performed } from "./perform.ts";
 
 /**
  * What a pass knows after a step of its own without reading everything again: the compare-and-swap went through, so

@@ -26,7 +26,7 @@ import { openSecrets } from "../../store/secrets/secrets.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import type { Performed } from "../steps/steps.ts";
+import type { Performed } from "../steps/perform.ts";
 import { previewComment } from "./preview-comment.ts";
 
 const done: Performed = { kind: "done" };

@@ -15,10 +15,10 @@ import type { Db } from "../../store/engine/database.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
-import { tryAgain } from "../loop/retry-database.ts";
+import { tryAgain } from "../retry-database.ts";
+import { Stagger } from "../slots.ts";
 import { createBuildLog } from "./build-log.ts";
 import { inBuildSpan } from "./build-span.ts";
-import { Stagger } from "./slots.ts";
 
 export interface BuildRunnerSettings {
   /** Unique per server process: what its builds and their leases are held under. */

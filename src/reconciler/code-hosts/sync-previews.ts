@@ -31,8 +31,8 @@ import { describeError } from "../../telemetry/log.ts";
 import { withTrace } from "../../telemetry/traces.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import { previewComment } from "./preview-comment.ts";
-import { contextOf, makeRevision } from "./push.ts";
-import { appApi, writeComment } from "./report-to-host.ts";
+import { contextOf, makeRevision } from "./push-revisions.ts";
+import { appApi, writeComment } from "./report.ts";
 
 /**
  * Makes the previews of a deployment those of the open pull requests into its branch.

@@ -11,10 +11,10 @@ import { findCommitOf, hasCommitSince } from "../../store/code-hosts/pushes.ts";
 import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import type { Performed } from "../steps/steps.ts";
+import type { Performed } from "../steps/perform.ts";
 import { type Remote, remoteOf } from "./git-remote.ts";
-import { lookAtPulls } from "./previews.ts";
-import { makePushRevisions } from "./push.ts";
+import { makePushRevisions } from "./push-revisions.ts";
+import { lookAtPulls } from "./sync-previews.ts";
 
 const done: Performed = { kind: "done" };
 const gitTimeoutMs = 20_000;

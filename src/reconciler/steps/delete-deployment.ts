@@ -5,8 +5,8 @@ import { dropLogEntries, findKnownArtifactKeys } from "../../store/maintenance/r
 import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
 import { removeDatabases } from "./databases.ts";
+import type { Performed } from "./perform.ts";
 import { isImageKey } from "./resolve.ts";
-import type { Performed } from "./steps.ts";
 
 /** The data plane is done with it: what is left are files. Removing what is gone already is no error. */
 export async function finalizeDeployment(

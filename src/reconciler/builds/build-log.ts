@@ -3,7 +3,7 @@ import type { BuildLine } from "../../builds/build.ts";
 import type { Db } from "../../store/engine/database.ts";
 import { appendLogEntries, type NewLogEntry } from "../../store/logs/log-entries.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { tryAgain } from "../loop/retry-database.ts";
+import { tryAgain } from "../retry-database.ts";
 
 /** Lines wait at most this long before they are durable: a watcher who polls each second sees them at once. */
 const flushDelayMs = 100;

@@ -10,7 +10,7 @@ import {
 } from "../../store/deployments/tracing-projects.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import type { Performed } from "./steps.ts";
+import type { Performed } from "./perform.ts";
 
 const done: Performed = { kind: "done" };
 

@@ -22,20 +22,20 @@ import {
   skipRevisions,
 } from "../../store/revisions/revisions.ts";
 import { buildQuotaProblem } from "../../store/tenants/quotas.ts";
-import { lookAtBranch } from "../code-hosts/follow-branches.ts";
-import { tellHost } from "../code-hosts/report-to-host.ts";
+import { lookAtBranch } from "../code-hosts/inspect-branch.ts";
+import { tellHost } from "../code-hosts/report.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import { inStep, noteMove } from "../loop/pass-span.ts";
 import { listenerIsAway, type Step } from "../plan/plan.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import { type AssignmentWish, assignmentOf } from "./assign.ts";
+import { NoPlace } from "../slots.ts";
+import { type AssignmentWish, assignmentOf } from "./assignment.ts";
 import { checkDatabase, provisionDatabase } from "./databases.ts";
+import { finalizeDeployment, forgetDeployment } from "./delete-deployment.ts";
 import { keepWaiting } from "./extend-deadlines.ts";
-import { finalizeDeployment, forgetDeployment } from "./finalize.ts";
-import { createTracingProject, removeTracingProject } from "./langsmith-projects.ts";
 import { resolveRevision, resolveSource } from "./resolve.ts";
-import { NoPlace } from "./slots.ts";
 import { afterAssignment, afterMove } from "./state-after.ts";
+import { createTracingProject, removeTracingProject } from "./tracing-projects.ts";
 
 /**
  * What performing a step said: go on at once, or come back later because something else must move first. `state` is what
