@@ -1,9 +1,9 @@
-/** A refusal that the caller can understand and act on. Anything else that is thrown is a bug and answers 500. */
+/** An error that the caller can understand and act on. Any other exception is a bug, and the server answers it with 500. */
 export class ApiError extends Error {
   readonly code: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Further keys of the answer's body; `detail` here replaces the text. */
+  /** Further keys of the response body. A `detail` in it replaces the text. */
   readonly extra: Readonly<Record<string, unknown>>;
 
   constructor(code: string, status: number, detail: string, more: Partial<Pick<ApiError, "headers" | "extra">> = {}) {
@@ -15,16 +15,16 @@ export class ApiError extends Error {
     this.extra = more.extra ?? {};
   }
 
-  /** The body of the HTTP answer (contract 1.4). */
+  /** Returns the body of the HTTP response (contract 1.4). */
   body(): Record<string, unknown> {
     return { detail: this.message, ...this.extra };
   }
 }
 
-/** Header that carries a refusal's code: texts are for people, and the body is as existing clients know it. */
+/** Header that carries the code of an error. Texts are for people, and existing clients expect a body without a code. */
 export const errorHeader = "x-pierhead-error";
 
-/** One problem of a request's shape, as existing clients know it (contract 1.5). */
+/** One entry of a 422 response: a problem of the request's shape, in the form that existing clients expect (contract 1.5). */
 export interface ValidationItem {
   type: string;
   loc: (string | number)[];
@@ -34,11 +34,11 @@ export interface ValidationItem {
 }
 
 /**
- * Every refusal of this API. Texts in contract 1.4 are matched by clients word for word. A new refusal needs a section
- * in docs/reference/errors.md; a guard compares the two.
+ * All errors of this API, by code. Clients match the texts of contract 1.4 word for word. Each error needs a section in
+ * docs/reference/errors.md; a guard compares the two.
  */
 export const errors = {
-  // Who is asking
+  // Authentication and permissions
   invalidToken: () => new ApiError("invalidToken", 401, "Invalid token", { headers: { "www-authenticate": "Bearer" } }),
   tenantMismatch: () => new ApiError("tenantMismatch", 403, "API key tenant mismatch"),
   workspaceRequired: () =>
@@ -74,16 +74,16 @@ export const errors = {
     new ApiError(
       "changedMeanwhile",
       412,
-      "The deployment is no longer as it was read (If-Match): read it again and repeat the change with its new ETag.",
+      "The deployment has changed since it was read (If-Match). Read it again and repeat the change with its new ETag.",
     ),
   unavailable: (because: string, retryAfterS: number) =>
     new ApiError("unavailable", 503, because, { headers: { "retry-after": String(retryAfterS) } }),
-  /** Tried again soon it fails again: longer than clients wait. */
+  /** Answers a longer delay than clients wait, because an early retry would fail again. */
   diskFull: () =>
     new ApiError(
       "diskFull",
       503,
-      "The disk of the server is full: nothing can be stored until its operator frees space. What runs goes on.",
+      "The disk of the server is full. It can store nothing until its operator frees space. Running agents keep running.",
       { headers: { "retry-after": "30" } },
     ),
 
@@ -104,11 +104,11 @@ export const errors = {
     new ApiError(
       "forceNeedsDelete",
       400,
-      `Deployment ID ${id} is not being deleted; 'force' needs a delete before it.`,
+      `Deployment ID ${id} is not being deleted. Delete it first, then use 'force'.`,
     ),
   invalidName: (because: string) => new ApiError("invalidName", 400, `Invalid deployment name: ${because}`),
 
-  // What a source may and must say (contract 4.1, 4.2). `field` is the full path, such as source_config.repo_url.
+  // Fields that a source requires or forbids (contract 4.1, 4.2). `field` is the full path, such as source_config.repo_url.
   sourceNotInMode: (source: string, mode: string, available: readonly string[]) =>
     new ApiError(
       "sourceNotInMode",
@@ -160,7 +160,7 @@ export const errors = {
   revisionSettled: (id: string, status: string) =>
     new ApiError("revisionSettled", 400, `Revision ID ${id} is already ${status} and cannot be interrupted.`),
   revisionInProgress: (id: string, status: string) =>
-    new ApiError("revisionInProgress", 400, `Revision ID ${id} is still ${status}; redeploy it once it has ended.`),
+    new ApiError("revisionInProgress", 400, `Revision ID ${id} is still ${status}. Redeploy it after it has ended.`),
 
   // Uploads and logs
   uploadNotApplicable: (source: string) =>
@@ -177,20 +177,20 @@ export const errors = {
     ),
   noRegistry: (because: string) => new ApiError("noRegistry", 503, `This server has no image registry: ${because}`),
   invalidLogCursor: () =>
-    new ApiError("invalidLogCursor", 400, "This log offset is not one that an earlier answer gave out."),
+    new ApiError("invalidLogCursor", 400, "This log offset does not come from an earlier response."),
 
   eventsForgotten: () =>
     new ApiError(
       "eventsForgotten",
       410,
-      "Events after this place are no longer kept: read what you watch anew, and go on without 'after'.",
+      "The events after this position have been deleted. Read the watched resources again and continue without 'after'.",
     ),
 
   // Webhooks
   webhookNotFound: (id: string) => new ApiError("webhookNotFound", 404, `Webhook ID ${id} not found.`),
   deliveryNotFound: (id: string) => new ApiError("deliveryNotFound", 404, `Delivery ID ${id} not found.`),
   webhookDisabled: (id: string) =>
-    new ApiError("webhookDisabled", 400, `Webhook ID ${id} is disabled; enable it, then send.`),
+    new ApiError("webhookDisabled", 400, `Webhook ID ${id} is disabled. Enable it before you send to it.`),
   tooManyWebhooks: (max: number) => new ApiError("tooManyWebhooks", 400, `A workspace has at most ${max} webhooks.`),
 
   // Code hosts
@@ -205,12 +205,16 @@ export const errors = {
     new ApiError(
       "githubAppMissing",
       400,
-      "This server has no GitHub App. Its operator makes one: pierhead integrations app create. Until then, store a credential as an integration.",
+      "This server has no GitHub App. Its operator can create one with: pierhead integrations app create. Until then, store a credential as an integration.",
     ),
   githubAppFixed: (because: string) =>
-    new ApiError("githubAppFixed", 409, `This server has a GitHub App already. ${because}`),
+    new ApiError("githubAppFixed", 409, `This server already has a GitHub App. ${because}`),
   pickerSessionNotFound: () =>
-    new ApiError("pickerSessionNotFound", 404, "Picker session not found. Each is good for one choice, for an hour."),
+    new ApiError(
+      "pickerSessionNotFound",
+      404,
+      "Picker session not found. A session allows one choice and expires after one hour.",
+    ),
   codeHostFailed: (because: string) => new ApiError("codeHostFailed", 502, `The code host did not answer. ${because}`),
 
   // Listeners and their protocol
@@ -235,23 +239,27 @@ export const errors = {
       extra: { error: "listener_busy" },
     }),
   listenerDraining: () =>
-    new ApiError("listenerDraining", 409, "This listener is to change nothing: its 'drain' is set.", {
+    new ApiError("listenerDraining", 409, "This listener is draining and must not change anything.", {
       extra: { error: "listener_draining" },
     }),
   enrolled: () =>
     new ApiError(
       "enrolled",
       409,
-      "This is the key of a listener already; only an enrollment token is exchanged for one.",
+      "This is already the key of a listener. Only an enrollment token can be exchanged for a key.",
     ),
   staleEpoch: () =>
-    new ApiError("staleEpoch", 409, "A newer session of this listener exists; open a new one.", {
+    new ApiError("staleEpoch", 409, "A newer session of this listener exists. Open a new session.", {
       extra: { error: "stale_epoch" },
     }),
   desiredGone: () =>
-    new ApiError("desiredGone", 410, "Nothing is known of what changed since then; list everything again, from 0."),
+    new ApiError(
+      "desiredGone",
+      410,
+      "The server does not know what has changed since this version. List everything again, from 0.",
+    ),
   protocolUnknown: (spoken: readonly number[]) =>
-    new ApiError("protocolUnknown", 400, `No common protocol version; this server speaks ${spoken.join(", ")}.`),
+    new ApiError("protocolUnknown", 400, `No common protocol version. This server speaks ${spoken.join(", ")}.`),
   // Administration
   organizationNotFound: (id: string) => new ApiError("organizationNotFound", 404, `Organization ID ${id} not found.`),
   organizationInUse: (because: string) =>
@@ -263,25 +271,21 @@ export const errors = {
     new ApiError("workspaceInUse", 409, `The workspace cannot be deleted: ${because}`),
   apiKeyNotFound: (id: string) => new ApiError("apiKeyNotFound", 404, `API key ID ${id} not found.`),
   lastAdminKey: (scope: string) =>
-    new ApiError(
-      "lastAdminKey",
-      409,
-      `This is the last key that administers the ${scope}. Create another one first, or nobody could.`,
-    ),
+    new ApiError("lastAdminKey", 409, `This is the last key that administers the ${scope}. Create another one first.`),
   memberNotFound: (id: string) => new ApiError("memberNotFound", 404, `Member ID ${id} not found.`),
-  memberTaken: (email: string) => new ApiError("memberTaken", 409, `'${email}' is a member there already.`),
+  memberTaken: (email: string) => new ApiError("memberTaken", 409, `'${email}' is already a member.`),
   tagNotFound: (id: string) => new ApiError("tagNotFound", 404, `Tag ID ${id} not found.`),
   tagValueNotFound: (id: string) => new ApiError("tagValueNotFound", 404, `Tag value ID ${id} not found.`),
   tagNameTaken: (name: string) => new ApiError("tagNameTaken", 409, `'${name}' already exists.`),
   tooManyTags: (max: number, what: string) =>
-    new ApiError("tooManyTags", 400, `There can be at most ${max} ${what}. Delete what is no longer used.`),
+    new ApiError("tooManyTags", 400, `There can be at most ${max} ${what}. Delete unused ones.`),
   invalidSetting: (field: string, because: string) => new ApiError("invalidSetting", 400, `'${field}' ${because}`),
   quotaExceeded: (quota: string, limit: number, because: string) =>
     new ApiError(
       "quotaExceeded",
       400,
       `The quota '${quota}' of this workspace is ${limit}${because} ` +
-        "or ask whoever administers the organization for more.",
+        "or ask an administrator of the organization for more.",
       { extra: { error: "quota_exceeded", quota, limit } },
     ),
   secretSetNotFound: (id: string) => new ApiError("secretSetNotFound", 404, `Secret set ID ${id} not found.`),
@@ -298,13 +302,13 @@ export const errors = {
     new ApiError(
       "redirectUriNotAllowed",
       400,
-      `'redirect_uri' is not one of the 'allowed_redirect_uris' of OAuth provider '${id}'; it has to be the same, character by character.`,
+      `'redirect_uri' is not one of the 'allowed_redirect_uris' of OAuth provider '${id}'; it must match one of them exactly.`,
     ),
   authRequestUnusable: () =>
     new ApiError(
       "authRequestUnusable",
       400,
-      "This sign-in is not known here, has been used already, has expired, or was started by somebody else. Start it again.",
+      "This sign-in is unknown, has already been used, has expired, or was started by another user. Start it again.",
     ),
   authRequestFailed: (because: string) => new ApiError("authRequestFailed", 400, `The sign-in failed. ${because}`),
   oauthProviderFailed: (id: string, because: string) =>
@@ -315,7 +319,7 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors;
 
-/** The words that start a refusal, by the part of the request that it is about. */
+/** Returns the words that start the text of an error, by the part of the request that it concerns. */
 function part(field: string): string {
   if (field.startsWith("source_revision_config")) return "Source revision configuration error";
   if (field.startsWith("source_config")) return "Source configuration error";

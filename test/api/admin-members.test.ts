@@ -40,7 +40,7 @@ test("nobody is twice in one place, but may be in a workspace and in all of its 
   const email = "grace@example.org";
   assert.equal((await add({ email, role: "reader" })).status, 201);
   const again = await add({ email: "GRACE@example.org", role: "admin" });
-  assert.deepEqual([again.status, again.body.detail], [409, "'grace@example.org' is a member there already."]);
+  assert.deepEqual([again.status, again.body.detail], [409, "'grace@example.org' is already a member."]);
   const everywhere = { email, role: "reader", organization_id: tenant.organizationId };
   assert.equal((await add(everywhere, organizationKey)).body.workspace_id, null);
   assert.equal((await add(everywhere, organizationKey)).status, 409);

@@ -75,7 +75,7 @@ test("one deployment too many is refused, naming the quota, its value and what t
       400,
       {
         detail:
-          "The quota 'deployments' of this workspace is 2 and 2 exist. Delete one, or ask whoever administers the " +
+          "The quota 'deployments' of this workspace is 2 and 2 exist. Delete one, or ask an administrator of the " +
           "organization for more.",
         error: "quota_exceeded",
         quota: "deployments",

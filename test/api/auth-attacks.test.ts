@@ -363,7 +363,7 @@ test("a code that came to an application is taken from whoever started, and from
   assert.deepEqual([body.status, body.token, body.user_id, as.calls.length], ["completed", null, "alice", 1]);
   assert.equal(as.calls[0]?.form["redirect_uri"], allowed);
   const again = await w.post(url, { code, state }, { key: agentKey });
-  assert.match(again.body.detail, /has been used already/);
+  assert.match(again.body.detail, /has already been used/);
 });
 
 test("a sign-in whose code comes to an application is given again only to the key that may hand the code in", async () => {

@@ -122,7 +122,7 @@ test("a test message and one that is sent again stand in the log; a disabled web
   for (const path of ["/test", `/deliveries/${ids[0]}/redeliver`]) {
     assert.equal(
       (await t.ask({ method: "POST", url: at + path })).body.detail,
-      `Webhook ID ${webhook.id} is disabled; enable it, then send.`,
+      `Webhook ID ${webhook.id} is disabled. Enable it before you send to it.`,
     );
   }
 });
