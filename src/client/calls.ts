@@ -1,5 +1,9 @@
 import type { Static, TSchema } from "typebox";
-import type { ClientOperations } from "./routes/routes.ts";
+import type { operations } from "../contract/operations.ts";
+import type { clientRoutes } from "../contract/routes.ts";
+
+/** Operations that the client has a method for. */
+export type ClientOperations = Pick<typeof operations, keyof typeof clientRoutes>;
 
 /** What a call takes: path parameters and query in one object, the JSON body under `body`. What has a default may be left out. */
 export type Input<O> = PartOf<O, "params"> & Optional<PartOf<O, "query">> & BodyOf<O>;

@@ -2,12 +2,12 @@ import type { Deployment } from "../contract/deployments/deployment.ts";
 import type { LogEntry } from "../contract/logs/log.ts";
 import type { Revision } from "../contract/revisions/revision.ts";
 import type { UploadReceipt } from "../contract/revisions/upload.ts";
-import type { Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
+import { clientRoutes, type Route, routeOf } from "../contract/routes.ts";
+import type { ClientOperations, Input, ItemOf, ListId, ListInput, Output } from "./calls.ts";
 import { tagOf } from "./etags.ts";
 import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest, type Transport } from "./exchange.ts";
 import type { FollowLogs, FollowOptions } from "./follow.ts";
 import type { Page } from "./pages.ts";
-import { type ClientOperations, type Route, routes } from "./routes/routes.ts";
 import type { WaitOptions } from "./wait.ts";
 import type { OpenStream, Watched, WatchQuestion } from "./watch.ts";
 
@@ -116,13 +116,16 @@ export function createClient(options: ClientOptions): Client {
     });
 
   const methods = Object.fromEntries(
-    Object.entries(routes).map(([id, route]) => [
-      id,
-      (input: Record<string, unknown> = {}, call?: CallOptions) => {
-        const { body, ...rest } = input;
-        return send(route, fillPath(route.path, rest), body, call);
-      },
-    ]),
+    Object.entries(clientRoutes).map(([id, text]) => {
+      const route = routeOf(text);
+      return [
+        id,
+        (input: Record<string, unknown> = {}, call?: CallOptions) => {
+          const { body, ...rest } = input;
+          return send(route, fillPath(route.path, rest), body, call);
+        },
+      ];
+    }),
   ) as unknown as { [Id in keyof ClientOperations]: Client[Id] };
 
   const watches = createWatches((path, lastEventId, signal) => {

@@ -13,10 +13,11 @@ import {
 } from "../contract/listeners/assignment.ts";
 import { Enrolled, Heartbeat } from "../contract/listeners/listener-protocol.ts";
 import type { MetricBatch } from "../contract/logs/metrics.ts";
+import { type OperationName, routeOf, routes, type Verb } from "../contract/routes.ts";
 import { readMessages, type StreamMessage } from "./event-stream.ts";
 
 export interface SendRequest {
-  method: "GET" | "POST" | "DELETE";
+  method: Verb;
   /** Begins with `/dp/v1/`, query included. */
   path: string;
   /** Goes out as JSON. */
@@ -101,7 +102,7 @@ const callTimeoutMs = 30_000;
 export function createListenerClient(send: Send, openStream?: OpenStream): ListenerClient {
   return {
     async openSession(request, signal) {
-      const opened = await call(send, { method: "POST", path: "/dp/v1/sessions", body: request, signal }, Session);
+      const opened = await call(send, { ...at("openListenerSession"), body: request, signal }, Session);
       const stream = openStream && ((after: number, ending: AbortSignal) => follow(openStream, opened, after, ending));
       return { ...opened, ...sessionCalls(send, opened.epoch), ...(stream && { stream }) };
     },
@@ -115,27 +116,26 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
   return {
     desired(after, waitMs, signal) {
       const timeoutMs = callTimeoutMs + waitMs;
-      const path = `/dp/v1/desired?after=${after}&wait=${Math.min(waitMs, waitMsMax) / 1_000}`;
-      return ask({ method: "GET", path, signal, timeoutMs }, DesiredPage);
+      return ask({ ...desiredAfter(after, Math.min(waitMs, waitMsMax)), signal, timeoutMs }, DesiredPage);
     },
     async secrets(deploymentId, secretSetId, signal) {
-      const path = `/dp/v1/deployments/${deploymentId}/secrets?secret_set_id=${secretSetId}`;
-      return (await ask({ method: "GET", path, signal }, SecretValues)).values;
+      const { method, path } = at("getSecretValues");
+      const filled = `${path.replace("{deployment_id}", deploymentId)}?secret_set_id=${secretSetId}`;
+      return (await ask({ method, path: filled, signal }, SecretValues)).values;
     },
     async report(batch, signal) {
-      await ask({ method: "POST", path: "/dp/v1/status", body: batch, signal }, nothing);
+      await ask({ ...at("reportStatus"), body: batch, signal }, nothing);
     },
     async sendLogs(batch, signal) {
-      await ask({ method: "POST", path: "/dp/v1/logs", body: batch, signal }, nothing);
+      await ask({ ...at("sendReplicaLogs"), body: batch, signal }, nothing);
     },
     async sendMetrics(batch, signal) {
-      await ask({ method: "POST", path: "/dp/v1/metrics", body: batch, signal }, nothing);
+      await ask({ ...at("sendMetrics"), body: batch, signal }, nothing);
     },
-    heartbeat: (signal) => ask({ method: "POST", path: "/dp/v1/heartbeat", signal }, Heartbeat),
-    compare: (inventory, signal) =>
-      ask({ method: "POST", path: "/dp/v1/inventory", body: inventory, signal }, InventoryAnswer),
+    heartbeat: (signal) => ask({ ...at("sendHeartbeat"), signal }, Heartbeat),
+    compare: (inventory, signal) => ask({ ...at("compareInventory"), body: inventory, signal }, InventoryAnswer),
     async close(signal) {
-      await ask({ method: "DELETE", path: "/dp/v1/sessions", signal }, nothing);
+      await ask({ ...at("closeListenerSession"), signal }, nothing);
     },
   };
 }
@@ -145,7 +145,18 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
  * @throws CallRefused with `status` 401 when the token is unknown, over or was exchanged before.
  */
 export function enroll(send: Send, signal: AbortSignal): Promise<Enrolled> {
-  return call(send, { method: "POST", path: "/dp/v1/enroll", signal }, Enrolled);
+  return call(send, { ...at("enrollListener"), signal }, Enrolled);
+}
+
+/** Returns method and path of an operation of the listener protocol. */
+function at(name: OperationName): Pick<Call, "method" | "path"> {
+  const { verb, path } = routeOf(routes[name]);
+  return { method: verb, path };
+}
+
+function desiredAfter(after: number, waitMs: number): Pick<Call, "method" | "path"> {
+  const { method, path } = at("getDesired");
+  return { method, path: `${path}?after=${after}&wait=${waitMs / 1_000}` };
 }
 
 async function* follow(
@@ -154,12 +165,14 @@ async function* follow(
   after: number,
   signal: AbortSignal,
 ): AsyncGenerator<DesiredPage | null, void, undefined> {
-  const path = `/dp/v1/desired?after=${after}&wait=${waitMsMax / 1_000}`;
-  const opened = await openStream({ path, headers: { [epochHeader]: String(epoch) }, signal });
-  if ("status" in opened) return yield checked(opened, { method: "GET", path }, DesiredPage);
+  const desired = desiredAfter(after, waitMsMax);
+  const opened = await openStream({ path: desired.path, headers: { [epochHeader]: String(epoch) }, signal });
+  if ("status" in opened) return yield checked(opened, desired, DesiredPage);
   for await (const { type, data } of opened.messages) {
     if (type === "stale") throw new StaleEpoch("A newer session of this listener was opened.");
-    yield data === "" ? null : checked({ status: 200, body: parsed(data) }, { method: "GET", path }, DesiredPage);
+    yield data === ""
+      ? null
+      : checked({ status: 200, body: parsed(data) }, { method: "GET", path: desired.path }, DesiredPage);
   }
 }
 

@@ -1,8 +1,7 @@
 import type { TSchema } from "typebox";
 import type { KeyScope } from "./administration/organization.ts";
 import type { ErrorCode } from "./error.ts";
-
-export type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+import { type OperationName, type Route, routeOf, routes } from "./routes.ts";
 
 /**
  * The least a caller must be. `none` needs no key at all; `caller` is anybody of the workspace, who may call its agents;
@@ -14,14 +13,11 @@ export type Role = "caller" | "reader" | "agent" | "deployer" | "admin" | "liste
 export type Audience = "public" | "listener" | "debug";
 
 /** One operation of the API: everything that routing, validation, authorization and documentation need to know. */
-export interface Operation {
+export interface Operation extends Route {
   /** Name in code, logs and metrics. */
   id: string;
   /** Name in the OpenAPI document. */
   operationId: string;
-  verb: Verb;
-  /** Parameters in braces, as OpenAPI writes them. */
-  path: string;
   tag: string;
   summary: string;
   params: TSchema | null;
@@ -54,7 +50,7 @@ export interface Operation {
 }
 
 /** The parts of an operation that differ from the usual: a public JSON call without parameters. */
-type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "verb" | "path" | "tag" | "summary" | "role"> &
+type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "tag" | "summary" | "role"> &
   Partial<
     Pick<Operation, "errors" | "audience" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers">
   > & {
@@ -65,9 +61,9 @@ type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "verb" | "path" | 
     response: { status: number; partly?: number; schema: R; isPage?: boolean; file?: string };
   };
 
-/** Fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */
+/** Adds verb and path from `routes.ts`, fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */
 export function operation<
-  const I extends string,
+  const I extends OperationName,
   P extends TSchema | null = null,
   Q extends TSchema | null = null,
   B extends TSchema | null = null,
@@ -84,6 +80,7 @@ export function operation<
     canStream: false,
     bodyRequired: ((written.body ?? null) !== null) as N,
     ...written,
+    ...routeOf(routes[id]),
     id,
     params: (written.params ?? null) as P,
     query: (written.query ?? null) as Q,

@@ -3,9 +3,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { ApiFailure, createClient, isRefusal, ServerUnreachable, WaitTimeout } from "../../src/client/client.ts";
-import { routes } from "../../src/client/routes/routes.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { clientRoutes, routes } from "../../src/contract/routes.ts";
 import { startAnswering } from "./answering.ts";
 
 const ids = {
@@ -13,14 +13,19 @@ const ids = {
   revision_id: "b8a1c2d3-0000-4000-8000-000000000001",
 };
 
-test("the client's routes are those of the table of operations", () => {
+test("has a method for every operation except byte streams, browser pages, code host webhooks and the listener protocol", () => {
   const others = ["getBackup", "putUpload", "receiveGithubWebhook", "receiveHostWebhook"];
   const isCalled = ({ audience, id, response }: Operation) =>
     audience !== "listener" && !others.includes(id) && response.isPage !== true;
-  const table = Object.values<Operation>(operations).filter(isCalled);
-  const expected = Object.fromEntries(table.map(({ id, verb, path }) => [id, { verb, path }]));
-  const actual = Object.fromEntries(Object.entries(routes).map(([id, { verb, path }]) => [id, { verb, path }]));
-  assert.deepEqual(actual, expected);
+  const expected = Object.values<Operation>(operations).filter(isCalled);
+  const client = createClient({ baseUrl: "http://127.0.0.1:1" });
+  assert.deepEqual(Object.keys(clientRoutes).sort(), expected.map(({ id }) => id).sort());
+  for (const { id } of expected) assert.equal(typeof client[id as keyof typeof clientRoutes], "function", id);
+});
+
+test("every operation has its verb and path from the table of routes, and no route lacks its operation", () => {
+  const table = Object.values<Operation>(operations).map(({ id, verb, path }) => [id, `${verb} ${path}`]);
+  assert.deepEqual(Object.fromEntries(table), { ...routes });
 });
 
 test("parameters go into the path, the query and the body, each encoded for its place", async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Verb } from "../../src/contract/operation.ts";
+import type { Verb } from "../../src/contract/routes.ts";
 import { newIntegration, newProvider } from "./call-api.ts";
 
 /** One call of the API as an operator, which must succeed; gives back the body of the answer. */

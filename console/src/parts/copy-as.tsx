@@ -1,11 +1,11 @@
 import { useState } from "react";
-import { routes } from "../../../src/client/routes/routes.ts";
+import { clientRoutes, routeOf } from "../../../src/contract/routes.ts";
 import { baseUrl } from "../server.ts";
 import { useToasts } from "./toasts.tsx";
 
 /** A call of the API as people can repeat it elsewhere. */
 export interface Repeatable {
-  id: keyof typeof routes;
+  id: keyof typeof clientRoutes;
   input?: Record<string, unknown>;
   /** The same on the command line, where there is a command of its own that does all of it. */
   cli?: string | undefined;
@@ -55,7 +55,7 @@ export async function copyText(text: string): Promise<void> {
 function pathOf({ id, input = {} }: Repeatable): { path: string; body: unknown } {
   const { body, ...rest } = input;
   const query = new URLSearchParams();
-  let { path } = routes[id];
+  let { path } = routeOf(clientRoutes[id]);
   for (const [name, value] of Object.entries(rest)) {
     if (path.includes(`{${name}}`)) path = path.replace(`{${name}}`, encodeURIComponent(String(value)));
     else if (value !== undefined && value !== null) query.set(name, String(value));
@@ -71,7 +71,10 @@ export const shellWord = (text: string) => (/^[\w./:@=-]+$/.test(text) ? text : 
 
 function curlOf(call: Repeatable): string {
   const { path, body } = pathOf(call);
-  const lines = [`curl -X ${routes[call.id].verb} ${quoted(baseUrl + path)}`, `-H "X-Api-Key: $PIERHEAD_API_KEY"`];
+  const lines = [
+    `curl -X ${routeOf(clientRoutes[call.id]).verb} ${quoted(baseUrl + path)}`,
+    `-H "X-Api-Key: $PIERHEAD_API_KEY"`,
+  ];
   if (body !== undefined) lines.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
   return lines.join(" \\\n  ");
 }
@@ -79,7 +82,7 @@ function curlOf(call: Repeatable): string {
 function cliOf(call: Repeatable): string {
   const { path, body } = pathOf(call);
   const data = body === undefined ? "" : ` -d ${quoted(JSON.stringify(body))}`;
-  return `npx pierhead api ${routes[call.id].verb} ${quoted(path)}${data}`;
+  return `npx pierhead api ${routeOf(clientRoutes[call.id]).verb} ${quoted(path)}${data}`;
 }
 
 function typescriptOf({ id, input }: Repeatable): string {

@@ -26,8 +26,6 @@ import {
 export const administrationOperations = {
   getBackup: operation("getBackup", {
     operationId: "get_backup_v2_admin_backup_get",
-    verb: "GET",
-    path: "/v2/admin/backup",
     tag: "Administration",
     summary: "Back up the installation as of this moment, without the master key",
     response: { status: 200, schema: null, file: "application/gzip" },
@@ -36,8 +34,6 @@ export const administrationOperations = {
   }),
   listOrganizations: operation("listOrganizations", {
     operationId: "list_organizations_v2_admin_organizations_get",
-    verb: "GET",
-    path: "/v2/admin/organizations",
     tag: "Administration",
     summary: "List the organizations that the key reaches",
     query: OffsetQuery,
@@ -47,8 +43,6 @@ export const administrationOperations = {
   }),
   createOrganization: operation("createOrganization", {
     operationId: "create_organization_v2_admin_organizations_post",
-    verb: "POST",
-    path: "/v2/admin/organizations",
     tag: "Administration",
     summary: "Create an organization",
     body: CreateOrganization,
@@ -58,8 +52,6 @@ export const administrationOperations = {
   }),
   getOrganization: operation("getOrganization", {
     operationId: "get_organization_v2_admin_organizations__organization_id__get",
-    verb: "GET",
-    path: "/v2/admin/organizations/{organization_id}",
     tag: "Administration",
     summary: "Read an organization",
     params: OrganizationPath,
@@ -70,8 +62,6 @@ export const administrationOperations = {
   }),
   patchOrganization: operation("patchOrganization", {
     operationId: "patch_organization_v2_admin_organizations__organization_id__patch",
-    verb: "PATCH",
-    path: "/v2/admin/organizations/{organization_id}",
     tag: "Administration",
     summary: "Rename an organization, or change its plan",
     params: OrganizationPath,
@@ -83,8 +73,6 @@ export const administrationOperations = {
   }),
   deleteOrganization: operation("deleteOrganization", {
     operationId: "delete_organization_v2_admin_organizations__organization_id__delete",
-    verb: "DELETE",
-    path: "/v2/admin/organizations/{organization_id}",
     tag: "Administration",
     summary: "Delete an organization without workspaces",
     params: OrganizationPath,
@@ -95,8 +83,6 @@ export const administrationOperations = {
   }),
   listWorkspaces: operation("listWorkspaces", {
     operationId: "list_workspaces_v2_admin_workspaces_get",
-    verb: "GET",
-    path: "/v2/admin/workspaces",
     tag: "Administration",
     summary: "List workspaces",
     query: OfOrganizationQuery,
@@ -106,8 +92,6 @@ export const administrationOperations = {
   }),
   createWorkspace: operation("createWorkspace", {
     operationId: "create_workspace_v2_admin_workspaces_post",
-    verb: "POST",
-    path: "/v2/admin/workspaces",
     tag: "Administration",
     summary: "Create a workspace",
     body: CreateWorkspace,
@@ -118,8 +102,6 @@ export const administrationOperations = {
   }),
   getWorkspace: operation("getWorkspace", {
     operationId: "get_workspace_v2_admin_workspaces__workspace_id__get",
-    verb: "GET",
-    path: "/v2/admin/workspaces/{workspace_id}",
     tag: "Administration",
     summary: "Read a workspace",
     params: WorkspacePath,
@@ -130,8 +112,6 @@ export const administrationOperations = {
   }),
   patchWorkspace: operation("patchWorkspace", {
     operationId: "patch_workspace_v2_admin_workspaces__workspace_id__patch",
-    verb: "PATCH",
-    path: "/v2/admin/workspaces/{workspace_id}",
     tag: "Administration",
     summary: "Rename a workspace, or switch its deployments on or off",
     params: WorkspacePath,
@@ -143,8 +123,6 @@ export const administrationOperations = {
   }),
   deleteWorkspace: operation("deleteWorkspace", {
     operationId: "delete_workspace_v2_admin_workspaces__workspace_id__delete",
-    verb: "DELETE",
-    path: "/v2/admin/workspaces/{workspace_id}",
     tag: "Administration",
     summary: "Delete a workspace without deployments, with its keys, members and tags",
     params: WorkspacePath,
@@ -155,8 +133,6 @@ export const administrationOperations = {
   }),
   getQuotas: operation("getQuotas", {
     operationId: "get_quotas_v2_admin_workspaces__workspace_id__quotas_get",
-    verb: "GET",
-    path: "/v2/admin/workspaces/{workspace_id}/quotas",
     tag: "Administration",
     summary: "Read what a workspace may use and what it uses",
     params: WorkspacePath,
@@ -167,8 +143,6 @@ export const administrationOperations = {
   }),
   patchQuotas: operation("patchQuotas", {
     operationId: "patch_quotas_v2_admin_workspaces__workspace_id__quotas_patch",
-    verb: "PATCH",
-    path: "/v2/admin/workspaces/{workspace_id}/quotas",
     tag: "Administration",
     summary: "Change what a workspace may use",
     params: WorkspacePath,
@@ -180,8 +154,6 @@ export const administrationOperations = {
   }),
   listApiKeys: operation("listApiKeys", {
     operationId: "list_api_keys_v2_admin_api_keys_get",
-    verb: "GET",
-    path: "/v2/admin/api-keys",
     tag: "Administration",
     summary: "List API keys",
     query: ListApiKeysQuery,
@@ -191,8 +163,6 @@ export const administrationOperations = {
   }),
   createApiKey: operation("createApiKey", {
     operationId: "create_api_key_v2_admin_api_keys_post",
-    verb: "POST",
-    path: "/v2/admin/api-keys",
     tag: "Administration",
     summary: "Create an API key; the answer is the only place that shows it",
     body: CreateApiKey,
@@ -203,8 +173,6 @@ export const administrationOperations = {
   }),
   getApiKey: operation("getApiKey", {
     operationId: "get_api_key_v2_admin_api_keys__api_key_id__get",
-    verb: "GET",
-    path: "/v2/admin/api-keys/{api_key_id}",
     tag: "Administration",
     summary: "Read what is known of an API key",
     params: ApiKeyPath,
@@ -215,8 +183,6 @@ export const administrationOperations = {
   }),
   revokeApiKey: operation("revokeApiKey", {
     operationId: "revoke_api_key_v2_admin_api_keys__api_key_id__delete",
-    verb: "DELETE",
-    path: "/v2/admin/api-keys/{api_key_id}",
     tag: "Administration",
     summary: "Revoke an API key",
     params: ApiKeyPath,
@@ -227,8 +193,6 @@ export const administrationOperations = {
   }),
   listMembers: operation("listMembers", {
     operationId: "list_members_v2_admin_members_get",
-    verb: "GET",
-    path: "/v2/admin/members",
     tag: "Administration",
     summary: "List members",
     query: ListMembersQuery,
@@ -238,8 +202,6 @@ export const administrationOperations = {
   }),
   createMember: operation("createMember", {
     operationId: "create_member_v2_admin_members_post",
-    verb: "POST",
-    path: "/v2/admin/members",
     tag: "Administration",
     summary: "Add a person to a workspace or an organization",
     body: CreateMember,
@@ -250,8 +212,6 @@ export const administrationOperations = {
   }),
   getMember: operation("getMember", {
     operationId: "get_member_v2_admin_members__member_id__get",
-    verb: "GET",
-    path: "/v2/admin/members/{member_id}",
     tag: "Administration",
     summary: "Read a member",
     params: MemberPath,
@@ -262,8 +222,6 @@ export const administrationOperations = {
   }),
   patchMember: operation("patchMember", {
     operationId: "patch_member_v2_admin_members__member_id__patch",
-    verb: "PATCH",
-    path: "/v2/admin/members/{member_id}",
     tag: "Administration",
     summary: "Change a member's name or role",
     params: MemberPath,
@@ -275,8 +233,6 @@ export const administrationOperations = {
   }),
   deleteMember: operation("deleteMember", {
     operationId: "delete_member_v2_admin_members__member_id__delete",
-    verb: "DELETE",
-    path: "/v2/admin/members/{member_id}",
     tag: "Administration",
     summary: "Remove a member",
     params: MemberPath,
@@ -287,8 +243,6 @@ export const administrationOperations = {
   }),
   listAuditLog: operation("listAuditLog", {
     operationId: "list_audit_log_v2_admin_audit_log_get",
-    verb: "GET",
-    path: "/v2/admin/audit-log",
     tag: "Administration",
     summary: "List changes, newest first",
     query: ListAuditQuery,

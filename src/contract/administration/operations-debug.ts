@@ -6,8 +6,6 @@ import { DeploymentDebug } from "./debug.ts";
 export const debugOperations = {
   debugDeployment: operation("debugDeployment", {
     operationId: "debug_deployment",
-    verb: "GET",
-    path: "/debug/v1/deployments/{deployment_id}",
     tag: "Debug",
     summary: "What the reconciler sees of a deployment and would do next",
     params: DeploymentPath,

@@ -7,8 +7,6 @@ import { Info, Ok, Readiness } from "./info.ts";
 export const serverOperations = {
   getOk: operation("getOk", {
     operationId: "get_ok",
-    verb: "GET",
-    path: "/ok",
     tag: "Server",
     summary: "Is the process alive?",
     response: { status: 200, schema: Ok },
@@ -16,8 +14,6 @@ export const serverOperations = {
   }),
   getHealth: operation("getHealth", {
     operationId: "get_health",
-    verb: "GET",
-    path: "/health",
     tag: "Server",
     summary: "Same as /ok",
     response: { status: 200, schema: Ok },
@@ -25,8 +21,6 @@ export const serverOperations = {
   }),
   getReadiness: operation("getReadiness", {
     operationId: "get_readiness",
-    verb: "GET",
-    path: "/ready",
     tag: "Server",
     summary: "Are migrations done and the loops running? 503 until they are",
     response: { status: 200, schema: Readiness },
@@ -35,8 +29,6 @@ export const serverOperations = {
   }),
   getInfo: operation("getInfo", {
     operationId: "get_info",
-    verb: "GET",
-    path: "/info",
     tag: "Server",
     summary: "Mode, regions, version and the sources on offer",
     response: { status: 200, schema: Info },
@@ -44,8 +36,6 @@ export const serverOperations = {
   }),
   listTemplates: operation("listTemplates", {
     operationId: "list_templates_v2_templates_get",
-    verb: "GET",
-    path: "/v2/templates",
     tag: "Server",
     summary: "List the templates that a deployment can be created from",
     response: { status: 200, schema: TemplateList },
@@ -53,8 +43,6 @@ export const serverOperations = {
   }),
   getOpenapi: operation("getOpenapi", {
     operationId: "get_openapi",
-    verb: "GET",
-    path: "/openapi.json",
     tag: "Server",
     summary: "This document",
     response: { status: 200, schema: freeObject() },

@@ -6,8 +6,6 @@ import { Session, SignIn } from "./session.ts";
 export const sessionOperations = {
   createSession: operation("createSession", {
     operationId: "create_session_v2_session_post",
-    verb: "POST",
-    path: "/v2/session",
     tag: "Server",
     summary: "Sign a browser in with an API key; sets a cookie. Needs the header `X-Pierhead-Console`",
     body: SignIn,
@@ -17,8 +15,6 @@ export const sessionOperations = {
   }),
   getSession: operation("getSession", {
     operationId: "get_session_v2_session_get",
-    verb: "GET",
-    path: "/v2/session",
     tag: "Server",
     summary: "Who is asking, and in which workspaces they may act",
     response: { status: 200, schema: Session },
@@ -27,8 +23,6 @@ export const sessionOperations = {
   }),
   deleteSession: operation("deleteSession", {
     operationId: "delete_session_v2_session_delete",
-    verb: "DELETE",
-    path: "/v2/session",
     tag: "Server",
     summary: "Sign a browser out; the cookie is worth nothing from then on",
     response: { status: 204, schema: null },
@@ -36,8 +30,6 @@ export const sessionOperations = {
   }),
   beginSignIn: operation("beginSignIn", {
     operationId: "begin_sign_in_v2_session_oidc_get",
-    verb: "GET",
-    path: "/v2/session/oidc",
     tag: "Server",
     summary: "Send a member's browser to the identity provider, if one is set up (`sign_in` of `GET /info`)",
     response: { status: 303, schema: null, isPage: true },
@@ -46,8 +38,6 @@ export const sessionOperations = {
   }),
   finishSignIn: operation("finishSignIn", {
     operationId: "finish_sign_in_v2_session_oidc_callback_get",
-    verb: "GET",
-    path: "/v2/session/oidc/callback",
     tag: "Server",
     summary: "Where the identity provider sends it back to; signs the member in and leads to the console",
     query: CallbackQuery,

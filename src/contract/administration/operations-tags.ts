@@ -19,8 +19,6 @@ import {
 export const tagOperations = {
   listTags: operation("listTags", {
     operationId: "list_tags_v2_admin_tags_get",
-    verb: "GET",
-    path: "/v2/admin/tags",
     tag: "Tags",
     summary: "List tags with their values",
     query: ListTagsQuery,
@@ -29,8 +27,6 @@ export const tagOperations = {
   }),
   createTag: operation("createTag", {
     operationId: "create_tag_v2_admin_tags_post",
-    verb: "POST",
-    path: "/v2/admin/tags",
     tag: "Tags",
     summary: "Create a tag",
     body: CreateTag,
@@ -40,8 +36,6 @@ export const tagOperations = {
   }),
   getTag: operation("getTag", {
     operationId: "get_tag_v2_admin_tags__tag_id__get",
-    verb: "GET",
-    path: "/v2/admin/tags/{tag_id}",
     tag: "Tags",
     summary: "Read a tag with its values",
     params: TagPath,
@@ -51,8 +45,6 @@ export const tagOperations = {
   }),
   patchTag: operation("patchTag", {
     operationId: "patch_tag_v2_admin_tags__tag_id__patch",
-    verb: "PATCH",
-    path: "/v2/admin/tags/{tag_id}",
     tag: "Tags",
     summary: "Rename or describe a tag",
     params: TagPath,
@@ -63,8 +55,6 @@ export const tagOperations = {
   }),
   deleteTag: operation("deleteTag", {
     operationId: "delete_tag_v2_admin_tags__tag_id__delete",
-    verb: "DELETE",
-    path: "/v2/admin/tags/{tag_id}",
     tag: "Tags",
     summary: "Delete a tag and take it off all deployments",
     params: TagPath,
@@ -74,8 +64,6 @@ export const tagOperations = {
   }),
   createTagValue: operation("createTagValue", {
     operationId: "create_tag_value_v2_admin_tags__tag_id__values_post",
-    verb: "POST",
-    path: "/v2/admin/tags/{tag_id}/values",
     tag: "Tags",
     summary: "Add a value to a tag",
     params: TagPath,
@@ -86,8 +74,6 @@ export const tagOperations = {
   }),
   patchTagValue: operation("patchTagValue", {
     operationId: "patch_tag_value_v2_admin_tags__tag_id__values__tag_value_id__patch",
-    verb: "PATCH",
-    path: "/v2/admin/tags/{tag_id}/values/{tag_value_id}",
     tag: "Tags",
     summary: "Rename a value",
     params: TagValuePath,
@@ -98,8 +84,6 @@ export const tagOperations = {
   }),
   deleteTagValue: operation("deleteTagValue", {
     operationId: "delete_tag_value_v2_admin_tags__tag_id__values__tag_value_id__delete",
-    verb: "DELETE",
-    path: "/v2/admin/tags/{tag_id}/values/{tag_value_id}",
     tag: "Tags",
     summary: "Delete a value and take it off all deployments",
     params: TagValuePath,
@@ -109,8 +93,6 @@ export const tagOperations = {
   }),
   getDeploymentTags: operation("getDeploymentTags", {
     operationId: "get_deployment_tags_v2_admin_deployments__deployment_id__tags_get",
-    verb: "GET",
-    path: "/v2/admin/deployments/{deployment_id}/tags",
     tag: "Tags",
     summary: "Read the tags of a deployment",
     params: DeploymentPath,
@@ -120,8 +102,6 @@ export const tagOperations = {
   }),
   putDeploymentTags: operation("putDeploymentTags", {
     operationId: "put_deployment_tags_v2_admin_deployments__deployment_id__tags_put",
-    verb: "PUT",
-    path: "/v2/admin/deployments/{deployment_id}/tags",
     tag: "Tags",
     summary: "Replace the tags of a deployment",
     params: DeploymentPath,

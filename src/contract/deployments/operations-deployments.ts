@@ -43,8 +43,6 @@ export const changeErrors: readonly ErrorCode[] = [
 export const deploymentOperations = {
   listDeployments: operation("listDeployments", {
     operationId: "list_deployments_v2_deployments_get",
-    verb: "GET",
-    path: "/v2/deployments",
     tag: "Deployments",
     summary: "List deployments",
     query: ListDeploymentsQuery,
@@ -53,8 +51,6 @@ export const deploymentOperations = {
   }),
   createDeployment: operation("createDeployment", {
     operationId: "create_deployment_v2_deployments_post",
-    verb: "POST",
-    path: "/v2/deployments",
     tag: "Deployments",
     summary: "Create a deployment and its first revision",
     body: CreateDeployment,
@@ -73,8 +69,6 @@ export const deploymentOperations = {
   }),
   deleteDeployments: operation("deleteDeployments", {
     operationId: "delete_deployments_v2_deployments_delete",
-    verb: "DELETE",
-    path: "/v2/deployments",
     tag: "Deployments",
     summary: "Delete up to 100 deployments",
     query: DeleteDeploymentsQuery,
@@ -84,8 +78,6 @@ export const deploymentOperations = {
   }),
   countFreeDeployments: operation("countFreeDeployments", {
     operationId: "count_free_deployments_v2_deployments_free_count_get",
-    verb: "GET",
-    path: "/v2/deployments/free-count",
     tag: "Deployments",
     summary: "How many deployments of the free types the organization has",
     response: { status: 200, schema: FreeCount },
@@ -93,8 +85,6 @@ export const deploymentOperations = {
   }),
   getDeployment: operation("getDeployment", {
     operationId: "get_deployment_v2_deployments__deployment_id__get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}",
     tag: "Deployments",
     summary: "Read a deployment",
     params: DeploymentPath,
@@ -105,8 +95,6 @@ export const deploymentOperations = {
   }),
   patchDeployment: operation("patchDeployment", {
     operationId: "patch_deployment_v2_deployments__deployment_id__patch",
-    verb: "PATCH",
-    path: "/v2/deployments/{deployment_id}",
     tag: "Deployments",
     summary: "Change a deployment; a new image, ref, archive or secret makes a revision",
     params: DeploymentPath,
@@ -119,8 +107,6 @@ export const deploymentOperations = {
   }),
   deleteDeployment: operation("deleteDeployment", {
     operationId: "delete_deployment_v2_deployments__deployment_id__delete",
-    verb: "DELETE",
-    path: "/v2/deployments/{deployment_id}",
     tag: "Deployments",
     summary: "Delete a deployment and everything that was made for it",
     params: DeploymentPath,
@@ -132,8 +118,6 @@ export const deploymentOperations = {
   }),
   patchDeploymentTier: operation("patchDeploymentTier", {
     operationId: "patch_deployment_tier_v2_deployments__deployment_id__deployment_tier_patch",
-    verb: "PATCH",
-    path: "/v2/deployments/{deployment_id}/deployment-tier",
     tag: "Deployments",
     summary: "Change the size of a deployment; what runs is rolled out again in that size",
     params: DeploymentPath,
@@ -146,8 +130,6 @@ export const deploymentOperations = {
   }),
   patchResourceTiers: operation("patchResourceTiers", {
     operationId: "patch_resource_tiers_v2_deployments__deployment_id__resource_tiers_patch",
-    verb: "PATCH",
-    path: "/v2/deployments/{deployment_id}/resource-tiers",
     tag: "Deployments",
     summary: "Change the size of the runtime or of the database alone",
     params: DeploymentPath,
@@ -160,8 +142,6 @@ export const deploymentOperations = {
   }),
   createUploadUrl: operation("createUploadUrl", {
     operationId: "create_upload_url_v2_deployments__deployment_id__upload_url_post",
-    verb: "POST",
-    path: "/v2/deployments/{deployment_id}/upload-url",
     tag: "Deployments",
     summary: "Get a signed URL that takes a source archive",
     params: DeploymentPath,
@@ -171,8 +151,6 @@ export const deploymentOperations = {
   }),
   createPushToken: operation("createPushToken", {
     operationId: "create_push_token_v2_deployments__deployment_id__push_token_post",
-    verb: "POST",
-    path: "/v2/deployments/{deployment_id}/push-token",
     tag: "Deployments",
     summary: "Get a token to push images of an internal_docker deployment with",
     params: DeploymentPath,
@@ -182,8 +160,6 @@ export const deploymentOperations = {
   }),
   putUpload: operation("putUpload", {
     operationId: "put_upload",
-    verb: "PUT",
-    path: "/uploads/{upload_id}",
     tag: "Deployments",
     summary: "Send a source archive to a signed URL",
     params: UploadPath,

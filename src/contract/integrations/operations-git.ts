@@ -7,8 +7,6 @@ import { HostMessageReceipt, IntegrationPath } from "./integration.ts";
 export const gitOperations = {
   receiveGithubWebhook: operation("receiveGithubWebhook", {
     operationId: "receive_github_webhook_v1_integrations_github_webhook_post",
-    verb: "POST",
-    path: "/v1/integrations/github/webhook",
     tag: "Integrations",
     summary: "Webhook of the GitHub App; signed with its secret",
     response: { status: 202, schema: HostMessageReceipt },
@@ -17,8 +15,6 @@ export const gitOperations = {
   }),
   receiveHostWebhook: operation("receiveHostWebhook", {
     operationId: "receive_host_webhook_v1_integrations__integration_id__webhook_post",
-    verb: "POST",
-    path: "/v1/integrations/{integration_id}/webhook",
     tag: "Integrations",
     summary: "Webhook of the host of a stored integration; signed with that integration's secret",
     params: IntegrationPath,
@@ -28,8 +24,6 @@ export const gitOperations = {
   }),
   getGitSettings: operation("getGitSettings", {
     operationId: "get_git_settings_v2_deployments__deployment_id__git_get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/git",
     tag: "Integrations",
     summary: "Read what a deployment does with pushes and pull requests",
     params: DeploymentPath,
@@ -39,8 +33,6 @@ export const gitOperations = {
   }),
   patchGitSettings: operation("patchGitSettings", {
     operationId: "patch_git_settings_v2_deployments__deployment_id__git_patch",
-    verb: "PATCH",
-    path: "/v2/deployments/{deployment_id}/git",
     tag: "Integrations",
     summary: "Change what a deployment does with pushes and pull requests",
     params: DeploymentPath,

@@ -8,15 +8,11 @@ import {
 } from "./github-app.ts";
 
 const tag = "Integrations";
-const app = "/v2/admin/integrations/github/app";
-const page = "/v2/auth/github-app";
 
 /** The GitHub App of the server itself, which GitHub makes from a manifest (contract 10). */
 export const githubAppOperations = {
   createGithubAppLink: operation("createGithubAppLink", {
     operationId: "create_github_app_link_v2_admin_integrations_github_app_post",
-    verb: "POST",
-    path: app,
     tag,
     summary: "Make a link that creates this server's GitHub App at GitHub; good once, for an hour",
     body: CreateGithubAppLink,
@@ -28,8 +24,6 @@ export const githubAppOperations = {
   }),
   getGithubApp: operation("getGithubApp", {
     operationId: "get_github_app_v2_admin_integrations_github_app_get",
-    verb: "GET",
-    path: app,
     tag,
     summary: "Read which GitHub App this server has",
     response: { status: 200, schema: ServerGithubApp },
@@ -39,8 +33,6 @@ export const githubAppOperations = {
   }),
   deleteGithubApp: operation("deleteGithubApp", {
     operationId: "delete_github_app_v2_admin_integrations_github_app_delete",
-    verb: "DELETE",
-    path: app,
     tag,
     summary: "Forget the GitHub App that was made by a link; it stays at GitHub",
     response: { status: 204, schema: null },
@@ -50,8 +42,6 @@ export const githubAppOperations = {
   }),
   showGithubAppForm: operation("showGithubAppForm", {
     operationId: "show_github_app_form_v2_auth_github_app_get",
-    verb: "GET",
-    path: page,
     tag,
     summary: "Page of such a link: says what GitHub is asked for, and leads there",
     query: GithubAppFormQuery,
@@ -60,8 +50,6 @@ export const githubAppOperations = {
   }),
   finishGithubApp: operation("finishGithubApp", {
     operationId: "finish_github_app_v2_auth_github_app_created_get",
-    verb: "GET",
-    path: `${page}/created`,
     tag,
     summary: "Where GitHub sends the browser back to when it has made the App; answers a page",
     query: GithubAppMadeQuery,

@@ -28,16 +28,12 @@ import {
 } from "./integration.ts";
 
 const tag = "Integrations";
-const picker = "/v2/integrations/forge-github/picker-sessions/{session_id}";
-const one = "/v2/integrations/{integration_id}";
 const asked = ["integrationNotFound", "invalidField", "githubAppMissing", "codeHostFailed"] as const;
 
 /** Code hosts (contract 3.6): installations of the GitHub App, and stored credentials. */
 export const integrationOperations = {
   listGithubInstalls: operation("listGithubInstalls", {
     operationId: "list_github_integrations_v1_integrations_github_install_get",
-    verb: "GET",
-    path: "/v1/integrations/github/install",
     tag,
     summary: "List the accounts in which the workspace uses the GitHub App",
     response: { status: 200, schema: GithubIntegrationList },
@@ -45,8 +41,6 @@ export const integrationOperations = {
   }),
   listGithubRepos: operation("listGithubRepos", {
     operationId: "list_github_repos_v1_integrations_github__integration_id__repos_get",
-    verb: "GET",
-    path: "/v1/integrations/github/{integration_id}/repos",
     tag,
     summary: "List the repositories that such an account has given the App, by full name",
     params: IntegrationPath,
@@ -56,8 +50,6 @@ export const integrationOperations = {
   }),
   listForgeInstalls: operation("listForgeInstalls", {
     operationId: "list_forge_integrations_v1_integrations_forge_github_install_get",
-    verb: "GET",
-    path: "/v1/integrations/forge/github/install",
     tag,
     summary: "The same accounts, where clients look for a second App",
     response: { status: 200, schema: GithubIntegrationList },
@@ -65,8 +57,6 @@ export const integrationOperations = {
   }),
   listForgeRepos: operation("listForgeRepos", {
     operationId: "list_forge_repos_v1_integrations_forge_github__integration_id__repos_get",
-    verb: "GET",
-    path: "/v1/integrations/forge/github/{integration_id}/repos",
     tag,
     summary: "The same repositories, where clients look for a second App",
     params: IntegrationPath,
@@ -76,8 +66,6 @@ export const integrationOperations = {
   }),
   pageGithubInstallations: operation("pageGithubInstallations", {
     operationId: "list_installations_v2_integrations_github_installations_get",
-    verb: "GET",
-    path: "/v2/integrations/github/installations",
     tag,
     summary: "List the accounts in which the workspace uses the GitHub App, by page",
     query: CursorQuery,
@@ -87,8 +75,6 @@ export const integrationOperations = {
   }),
   pageGithubRepositories: operation("pageGithubRepositories", {
     operationId: "list_repositories_v2_integrations_github_installations__integration_id__repositories_get",
-    verb: "GET",
-    path: "/v2/integrations/github/installations/{integration_id}/repositories",
     tag,
     summary: "List the repositories of such an account, by page",
     params: IntegrationPath,
@@ -99,8 +85,6 @@ export const integrationOperations = {
   }),
   pageForgeInstallations: operation("pageForgeInstallations", {
     operationId: "list_forge_installations_v2_integrations_forge_github_installations_get",
-    verb: "GET",
-    path: "/v2/integrations/forge-github/installations",
     tag,
     summary: "List the accounts with their settings pages",
     query: CursorQuery,
@@ -110,8 +94,6 @@ export const integrationOperations = {
   }),
   createInstallationLink: operation("createInstallationLink", {
     operationId: "create_installation_link_v2_integrations_github_installation_link_post",
-    verb: "POST",
-    path: "/v2/integrations/github/installation-link",
     tag,
     summary: "Make a link that installs the GitHub App for the workspace; good once, for an hour",
     body: InstallationLinkRequest,
@@ -122,8 +104,6 @@ export const integrationOperations = {
   }),
   createForgeInstallationLink: operation("createForgeInstallationLink", {
     operationId: "create_forge_installation_link_v2_integrations_forge_github_installation_link_post",
-    verb: "POST",
-    path: "/v2/integrations/forge-github/installation-link",
     tag,
     summary: "The same link, where clients look for a second App",
     body: InstallationLinkRequest,
@@ -134,8 +114,6 @@ export const integrationOperations = {
   }),
   getPickerSession: operation("getPickerSession", {
     operationId: "get_picker_session_v2_integrations_forge_github_picker_sessions__session_id__get",
-    verb: "GET",
-    path: picker,
     tag,
     summary: "List the installations that somebody who has signed in at GitHub can choose from",
     params: PickerPath,
@@ -145,8 +123,6 @@ export const integrationOperations = {
   }),
   selectInstallation: operation("selectInstallation", {
     operationId: "select_installation_v2_integrations_forge_github_picker_sessions__session_id__selection_post",
-    verb: "POST",
-    path: `${picker}/selection`,
     tag,
     summary: "Choose one of them for the workspace, or go and install the App elsewhere; once",
     params: PickerPath,
@@ -157,8 +133,6 @@ export const integrationOperations = {
   }),
   attachInstallation: operation("attachInstallation", {
     operationId: "attach_installation_v2_admin_integrations_github_post",
-    verb: "POST",
-    path: "/v2/admin/integrations/github",
     tag,
     summary: "Let a workspace use an installation of the GitHub App that is there already",
     body: AttachInstallation,
@@ -169,8 +143,6 @@ export const integrationOperations = {
   }),
   findAgentProjects: operation("findAgentProjects", {
     operationId: "find_agent_projects_v2_integrations_projects_get",
-    verb: "GET",
-    path: "/v2/integrations/projects",
     tag,
     summary: "List the agent projects of a repository: where its langgraph.json and pierhead.json lie",
     query: FindProjectsQuery,
@@ -180,8 +152,6 @@ export const integrationOperations = {
   }),
   listIntegrations: operation("listIntegrations", {
     operationId: "list_integrations_v2_integrations_get",
-    verb: "GET",
-    path: "/v2/integrations",
     tag,
     summary: "List the integrations of the workspace, of all hosts",
     query: ListIntegrationsQuery,
@@ -190,8 +160,6 @@ export const integrationOperations = {
   }),
   createIntegration: operation("createIntegration", {
     operationId: "create_integration_v2_integrations_post",
-    verb: "POST",
-    path: "/v2/integrations",
     tag,
     summary: "Store a credential for repositories; the answer shows the webhook's secret, once",
     body: CreateIntegration,
@@ -201,8 +169,6 @@ export const integrationOperations = {
   }),
   getIntegration: operation("getIntegration", {
     operationId: "get_integration_v2_integrations__integration_id__get",
-    verb: "GET",
-    path: one,
     tag,
     summary: "Read an integration; credentials are never shown",
     params: IntegrationPath,
@@ -212,8 +178,6 @@ export const integrationOperations = {
   }),
   patchIntegration: operation("patchIntegration", {
     operationId: "patch_integration_v2_integrations__integration_id__patch",
-    verb: "PATCH",
-    path: one,
     tag,
     summary: "Rename an integration, or replace its credential",
     params: IntegrationPath,
@@ -224,8 +188,6 @@ export const integrationOperations = {
   }),
   replaceIntegrationSecret: operation("replaceIntegrationSecret", {
     operationId: "replace_integration_secret_v2_integrations__integration_id__webhook_secret_post",
-    verb: "POST",
-    path: `${one}/webhook-secret`,
     tag,
     summary: "Replace the secret of the host's webhook; the one before is refused from now on",
     params: IntegrationPath,
@@ -237,8 +199,6 @@ export const integrationOperations = {
   }),
   deleteIntegration: operation("deleteIntegration", {
     operationId: "delete_integration_v2_integrations__integration_id__delete",
-    verb: "DELETE",
-    path: one,
     tag,
     summary: "Forget an integration; the App stays installed at the host",
     params: IntegrationPath,

@@ -20,8 +20,6 @@ export const listenerProtocolOperations = {
   enrollListener: operation("enrollListener", {
     ...protocol,
     operationId: "enroll_listener",
-    verb: "POST",
-    path: "/dp/v1/enroll",
     summary: "Exchange an enrollment token, sent as the key, for the listener's key",
     response: { status: 201, schema: Enrolled },
     errors: ["enrolled"],
@@ -29,8 +27,6 @@ export const listenerProtocolOperations = {
   openListenerSession: operation("openListenerSession", {
     ...protocol,
     operationId: "open_listener_session",
-    verb: "POST",
-    path: "/dp/v1/sessions",
     summary: "Become the one instance that acts for this listener",
     body: SessionRequest,
     response: { status: 201, schema: Session },
@@ -39,8 +35,6 @@ export const listenerProtocolOperations = {
   closeListenerSession: operation("closeListenerSession", {
     ...protocol,
     operationId: "close_listener_session",
-    verb: "DELETE",
-    path: "/dp/v1/sessions",
     summary: "End the session, so that the next instance need not wait for its lease",
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
@@ -48,8 +42,6 @@ export const listenerProtocolOperations = {
   getDesired: operation("getDesired", {
     ...protocol,
     operationId: "get_desired",
-    verb: "GET",
-    path: "/dp/v1/desired",
     summary: "Assignments that changed after a resource version; waits for one if there is none",
     query: DesiredQuery,
     response: { status: 200, schema: DesiredPage },
@@ -58,8 +50,6 @@ export const listenerProtocolOperations = {
   getSecretValues: operation("getSecretValues", {
     ...protocol,
     operationId: "get_secret_values",
-    verb: "GET",
-    path: "/dp/v1/deployments/{deployment_id}/secrets",
     summary: "The values of one secret set",
     params: DeploymentPath,
     query: SecretsQuery,
@@ -69,8 +59,6 @@ export const listenerProtocolOperations = {
   reportStatus: operation("reportStatus", {
     ...protocol,
     operationId: "report_status",
-    verb: "POST",
-    path: "/dp/v1/status",
     summary: "What the listener sees of its deployments",
     body: StatusBatch,
     response: { status: 204, schema: null },
@@ -79,8 +67,6 @@ export const listenerProtocolOperations = {
   sendHeartbeat: operation("sendHeartbeat", {
     ...protocol,
     operationId: "send_heartbeat",
-    verb: "POST",
-    path: "/dp/v1/heartbeat",
     summary: "Renew the lease of the session",
     response: { status: 200, schema: Heartbeat },
     errors: ["staleEpoch"],
@@ -88,8 +74,6 @@ export const listenerProtocolOperations = {
   compareInventory: operation("compareInventory", {
     ...protocol,
     operationId: "compare_inventory",
-    verb: "POST",
-    path: "/dp/v1/inventory",
     summary: "Compare what the listener holds with what it should",
     body: Inventory,
     response: { status: 200, schema: InventoryAnswer },
@@ -98,8 +82,6 @@ export const listenerProtocolOperations = {
   sendReplicaLogs: operation("sendReplicaLogs", {
     ...protocol,
     operationId: "send_replica_logs",
-    verb: "POST",
-    path: "/dp/v1/logs",
     summary: "Log lines of replicas; a line sent twice is stored once",
     body: LogBatch,
     response: { status: 204, schema: null },
@@ -108,8 +90,6 @@ export const listenerProtocolOperations = {
   sendMetrics: operation("sendMetrics", {
     ...protocol,
     operationId: "send_metrics",
-    verb: "POST",
-    path: "/dp/v1/metrics",
     summary: "What deployments used and answered since the last call",
     body: MetricBatch,
     response: { status: 204, schema: null },

@@ -11,14 +11,10 @@ import {
   PatchListener,
 } from "./listener.ts";
 
-const path = "/v2/listeners/{listener_id}";
-
 /** Data planes that a workspace runs itself (contract 3.5). What they speak with us stands in operations-listener-protocol. */
 export const listenerOperations = {
   listListeners: operation("listListeners", {
     operationId: "list_listeners_v2_listeners_get",
-    verb: "GET",
-    path: "/v2/listeners",
     tag: "Listeners",
     summary: "List the workspace's own data planes",
     query: ListListenersQuery,
@@ -28,8 +24,6 @@ export const listenerOperations = {
   }),
   createListener: operation("createListener", {
     operationId: "create_listener_v2_listeners_post",
-    verb: "POST",
-    path: "/v2/listeners",
     tag: "Listeners",
     summary: "Register a data plane; the answer shows its key, once",
     body: CreateListener,
@@ -39,8 +33,6 @@ export const listenerOperations = {
   }),
   getListener: operation("getListener", {
     operationId: "get_listener_v2_listeners__listener_id__get",
-    verb: "GET",
-    path,
     tag: "Listeners",
     summary: "Read a listener",
     params: ListenerPath,
@@ -50,8 +42,6 @@ export const listenerOperations = {
   }),
   patchListener: operation("patchListener", {
     operationId: "patch_listener_v2_listeners__listener_id__patch",
-    verb: "PATCH",
-    path,
     tag: "Listeners",
     summary: "Change the version or the namespaces of a listener",
     params: ListenerPath,
@@ -62,8 +52,6 @@ export const listenerOperations = {
   }),
   deleteListener: operation("deleteListener", {
     operationId: "delete_listener_v2_listeners__listener_id__delete",
-    verb: "DELETE",
-    path,
     tag: "Listeners",
     summary: "Forget a listener that runs no deployment; its keys end at once",
     params: ListenerPath,
@@ -73,8 +61,6 @@ export const listenerOperations = {
   }),
   createEnrollment: operation("createEnrollment", {
     operationId: "create_enrollment_v2_listeners__listener_id__enrollment_post",
-    verb: "POST",
-    path: `${path}/enrollment`,
     tag: "Listeners",
     summary: "Make a token for whoever runs the cluster: good for a day, and for one exchange for the listener's key",
     params: ListenerPath,
@@ -84,8 +70,6 @@ export const listenerOperations = {
   }),
   replaceListenerKey: operation("replaceListenerKey", {
     operationId: "replace_listener_key_v2_listeners__listener_id__key_post",
-    verb: "POST",
-    path: `${path}/key`,
     tag: "Listeners",
     summary: "Give a listener a new key; the one before is good for another hour",
     params: ListenerPath,

@@ -6,8 +6,6 @@ import { DeploymentEventsQuery, EventPage, ListEventsQuery } from "./event.ts";
 export const eventOperations = {
   listEvents: operation("listEvents", {
     operationId: "list_events_v2_events_get",
-    verb: "GET",
-    path: "/v2/events",
     tag: "Events",
     summary: "Watch the workspace, or read what happened in it",
     query: ListEventsQuery,
@@ -18,8 +16,6 @@ export const eventOperations = {
   }),
   listDeploymentEvents: operation("listDeploymentEvents", {
     operationId: "list_deployment_events_v2_deployments__deployment_id__events_get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/events",
     tag: "Events",
     summary: "Watch a deployment and its logs, or read what happened to it",
     params: DeploymentPath,

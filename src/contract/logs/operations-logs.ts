@@ -9,8 +9,6 @@ const page = { status: 200, schema: LogPage };
 export const logOperations = {
   getRevisionLogs: operation("getRevisionLogs", {
     operationId: "get_revision_logs_v2_deployments__deployment_id__revisions__revision_id__logs_get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/logs",
     tag: "Logs",
     summary: "Read the build or replica logs of a revision",
     params: RevisionPath,
@@ -21,8 +19,6 @@ export const logOperations = {
   }),
   listDeploymentLogs: operation("listDeploymentLogs", {
     operationId: "list_deployment_logs_v2_deployment_logs_get",
-    verb: "GET",
-    path: "/v2/deployment-logs",
     tag: "Logs",
     summary: "Read logs by cursor",
     query: DeploymentLogsQuery,
@@ -32,8 +28,6 @@ export const logOperations = {
   }),
   getDeploymentLogs: operation("getDeploymentLogs", {
     operationId: "get_deployment_logs_v2_deployments__deployment_id__logs_get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/logs",
     tag: "Logs",
     summary: "Read the build or replica logs of all revisions",
     params: DeploymentPath,
@@ -44,8 +38,6 @@ export const logOperations = {
   }),
   readBuildLogs: operation("readBuildLogs", {
     operationId: "read_build_logs_v1_projects__deployment_id__revisions__revision_id__build_logs_post",
-    verb: "POST",
-    path: "/v1/projects/{deployment_id}/revisions/{revision_id}/build_logs",
     tag: "Logs",
     summary: "Read the build logs of a revision, as the command-line clients do",
     params: RevisionPath,
@@ -57,8 +49,6 @@ export const logOperations = {
   }),
   readRevisionDeployLogs: operation("readRevisionDeployLogs", {
     operationId: "read_deploy_logs_v1_projects__deployment_id__revisions__revision_id__deploy_logs_post",
-    verb: "POST",
-    path: "/v1/projects/{deployment_id}/revisions/{revision_id}/deploy_logs",
     tag: "Logs",
     summary: "Read the replica logs of a revision, as the command-line clients do",
     params: RevisionPath,
@@ -70,8 +60,6 @@ export const logOperations = {
   }),
   readDeployLogs: operation("readDeployLogs", {
     operationId: "read_deploy_logs_v1_projects__deployment_id__deploy_logs_post",
-    verb: "POST",
-    path: "/v1/projects/{deployment_id}/deploy_logs",
     tag: "Logs",
     summary: "Read the replica logs of all revisions, as the command-line clients do",
     params: DeploymentPath,

@@ -6,8 +6,6 @@ import { DeploymentMetrics, MetricsQuery } from "./metrics.ts";
 export const metricsOperations = {
   readMetrics: operation("readMetrics", {
     operationId: "read_metrics_v2_deployments__deployment_id__metrics_get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/metrics",
     tag: "Metrics",
     summary: "Replicas, CPU, memory, restarts, requests, errors and latencies over time; kept for seven days",
     params: DeploymentPath,

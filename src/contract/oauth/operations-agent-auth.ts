@@ -7,8 +7,6 @@ const tag = "Agent servers";
 export const agentAuthOperations = {
   identifyAgentCaller: operation("identifyAgentCaller", {
     operationId: "auth_public",
-    verb: "GET",
-    path: "/auth/public",
     tag,
     summary: "Who is it that calls an agent with this key?",
     response: { status: 200, schema: AgentCaller },
@@ -16,8 +14,6 @@ export const agentAuthOperations = {
   }),
   verifyAgentCaller: operation("verifyAgentCaller", {
     operationId: "auth_verify",
-    verb: "GET",
-    path: "/auth/verify",
     tag,
     summary: "The same, for agents that people of other workspaces may call",
     response: { status: 200, schema: AgentCaller },
@@ -25,8 +21,6 @@ export const agentAuthOperations = {
   }),
   getAgentEntitlement: operation("getAgentEntitlement", {
     operationId: "auth_get",
-    verb: "GET",
-    path: "/auth",
     tag,
     summary: "May this agent server run? Asked at its start",
     response: { status: 200, schema: AgentEntitlement },
@@ -34,8 +28,6 @@ export const agentAuthOperations = {
   }),
   postAgentEntitlement: operation("postAgentEntitlement", {
     operationId: "auth_post",
-    verb: "POST",
-    path: "/auth",
     tag,
     summary: "The same as a POST",
     response: { status: 200, schema: AgentEntitlement },
@@ -43,8 +35,6 @@ export const agentAuthOperations = {
   }),
   submitAgentUsage: operation("submitAgentUsage", {
     operationId: "submit_metadata_v1_metadata_submit_post",
-    verb: "POST",
-    path: "/v1/metadata/submit",
     tag,
     summary: "Take what an agent server counted; nothing of it is kept",
     body: AgentUsage,

@@ -41,8 +41,6 @@ const unknownToken: readonly ErrorCode[] = ["oauthTokenNotFound"];
 export const oauthFlowOperations = {
   authenticate: operation("authenticate", {
     operationId: "authenticate_v2_auth_authenticate_post",
-    verb: "POST",
-    path: "/v2/auth/authenticate",
     tag,
     summary: "Get a user's token, or the address where the user consents",
     body: Authenticate,
@@ -52,8 +50,6 @@ export const oauthFlowOperations = {
   }),
   waitForAuth: operation("waitForAuth", {
     operationId: "wait_for_auth_completion_v2_auth_wait__auth_id__get",
-    verb: "GET",
-    path: "/v2/auth/wait/{auth_id}",
     tag,
     summary: "Wait until the user has consented",
     params: AuthRequestPath,
@@ -63,8 +59,6 @@ export const oauthFlowOperations = {
   }),
   receiveCallback: operation("receiveCallback", {
     operationId: "oauth_callback_get_v2_auth_callback__provider_id__get",
-    verb: "GET",
-    path: "/v2/auth/callback/{provider_id}",
     tag,
     summary: "Where providers send the user's browser back to; answers a page",
     params: OAuthProviderPath,
@@ -74,8 +68,6 @@ export const oauthFlowOperations = {
   }),
   receiveCallbackAlias: operation("receiveCallbackAlias", {
     operationId: "oauth_callback_page",
-    verb: "GET",
-    path: "/host-oauth-callback/{provider_id}",
     tag,
     summary: "The same at the address that newer clients register",
     params: OAuthProviderPath,
@@ -85,8 +77,6 @@ export const oauthFlowOperations = {
   }),
   finishAuthRequest: operation("finishAuthRequest", {
     operationId: "oauth_callback_post_v2_auth_callback__provider_id__post",
-    verb: "POST",
-    path: "/v2/auth/callback/{provider_id}",
     tag,
     summary: "Hand in a code that came to a redirect URI of yours",
     params: OAuthProviderPath,
@@ -97,8 +87,6 @@ export const oauthFlowOperations = {
   }),
   setupGithubApp: operation("setupGithubApp", {
     operationId: "oauth_setup_v2_auth_setup__provider_id__get",
-    verb: "GET",
-    path: "/v2/auth/setup/{provider_id}",
     tag,
     summary: "Set-up URL of a GitHub App; answers a page",
     params: OAuthProviderPath,
@@ -112,8 +100,6 @@ export const oauthFlowOperations = {
 export const oauthTokenOperations = {
   listOAuthTokens: operation("listOAuthTokens", {
     operationId: "list_oauth_tokens_v2_auth_tokens_get",
-    verb: "GET",
-    path: "/v2/auth/tokens",
     tag,
     summary: "List the tokens of the calling user, without the tokens themselves",
     query: ListOAuthTokensQuery,
@@ -122,8 +108,6 @@ export const oauthTokenOperations = {
   }),
   deleteOAuthTokens: operation("deleteOAuthTokens", {
     operationId: "delete_oauth_tokens_v2_auth_tokens_delete",
-    verb: "DELETE",
-    path: "/v2/auth/tokens",
     tag,
     summary: "Revoke and delete the calling user's tokens of a provider",
     query: OfProviderQuery,
@@ -133,8 +117,6 @@ export const oauthTokenOperations = {
   }),
   hasOAuthToken: operation("hasOAuthToken", {
     operationId: "check_oauth_token_exists_v2_auth_tokens_exists_get",
-    verb: "GET",
-    path: "/v2/auth/tokens/exists",
     tag,
     summary: "Has the calling user a token of a provider?",
     query: OfProviderQuery,
@@ -143,8 +125,6 @@ export const oauthTokenOperations = {
   }),
   hasOAuthTokens: operation("hasOAuthTokens", {
     operationId: "check_oauth_tokens_exist_v2_auth_tokens_exists_batch_post",
-    verb: "POST",
-    path: "/v2/auth/tokens/exists/batch",
     tag,
     summary: "The same for many providers",
     body: HasTokensRequest,
@@ -153,8 +133,6 @@ export const oauthTokenOperations = {
   }),
   importOAuthToken: operation("importOAuthToken", {
     operationId: "import_oauth_token_v2_auth_tokens_import_post",
-    verb: "POST",
-    path: "/v2/auth/tokens/import",
     tag,
     summary: "Keep a token that was obtained elsewhere",
     body: ImportOAuthToken,
@@ -164,8 +142,6 @@ export const oauthTokenOperations = {
   }),
   hasSlackWorkspaceToken: operation("hasSlackWorkspaceToken", {
     operationId: "check_workspace_slack_token_v2_auth_tokens_workspace_slack_exists_get",
-    verb: "GET",
-    path: "/v2/auth/tokens/workspace/slack/exists",
     tag,
     summary: "Is a Slack bot installed for the whole workspace?",
     response: { status: 200, schema: HasToken },
@@ -173,8 +149,6 @@ export const oauthTokenOperations = {
   }),
   deleteSlackWorkspaceToken: operation("deleteSlackWorkspaceToken", {
     operationId: "delete_workspace_slack_token_v2_auth_tokens_workspace_slack_delete",
-    verb: "DELETE",
-    path: "/v2/auth/tokens/workspace/slack",
     tag,
     summary: "Delete the workspace's Slack bot tokens",
     response: { status: 200, schema: Told },
@@ -182,8 +156,6 @@ export const oauthTokenOperations = {
   }),
   patchOAuthToken: operation("patchOAuthToken", {
     operationId: "update_oauth_token_metadata_v2_auth_tokens__token_id__metadata_patch",
-    verb: "PATCH",
-    path: "/v2/auth/tokens/{token_id}/metadata",
     tag,
     summary: "Label a token of the calling user, or make it the default",
     params: OAuthTokenPath,
@@ -194,8 +166,6 @@ export const oauthTokenOperations = {
   }),
   deleteOAuthToken: operation("deleteOAuthToken", {
     operationId: "delete_oauth_token_v2_auth_tokens__token_id__delete",
-    verb: "DELETE",
-    path: "/v2/auth/tokens/{token_id}",
     tag,
     summary: "Revoke and delete a token of the calling user",
     params: OAuthTokenPath,
@@ -205,8 +175,6 @@ export const oauthTokenOperations = {
   }),
   listTokenEvents: operation("listTokenEvents", {
     operationId: "list_token_events_v2_auth_token_events_get",
-    verb: "GET",
-    path: "/v2/auth/token-events",
     tag,
     summary: "What happened to the calling user's tokens, newest first",
     query: ListTokenEventsQuery,
@@ -219,8 +187,6 @@ export const oauthTokenOperations = {
 export const agentConnectionOperations = {
   listAgentConnections: operation("listAgentConnections", {
     operationId: "list_agent_connections_v2_auth_agents__agent_id__connections_get",
-    verb: "GET",
-    path: "/v2/auth/agents/{agent_id}/connections",
     tag,
     summary: "List the connections of an agent, whoever made them",
     params: AgentPath,
@@ -229,8 +195,6 @@ export const agentConnectionOperations = {
   }),
   createAgentConnection: operation("createAgentConnection", {
     operationId: "create_agent_connection_v2_auth_agents__agent_id__connections_post",
-    verb: "POST",
-    path: "/v2/auth/agents/{agent_id}/connections",
     tag,
     summary: "Let an agent use a token of the calling user",
     params: AgentPath,
@@ -241,8 +205,6 @@ export const agentConnectionOperations = {
   }),
   deleteAgentConnection: operation("deleteAgentConnection", {
     operationId: "delete_agent_connection_v2_auth_agents__agent_id__connections__connection_id__delete",
-    verb: "DELETE",
-    path: "/v2/auth/agents/{agent_id}/connections/{connection_id}",
     tag,
     summary: "Take a token from an agent again",
     params: AgentConnectionPath,
@@ -252,8 +214,6 @@ export const agentConnectionOperations = {
   }),
   putAgentToken: operation("putAgentToken", {
     operationId: "upsert_agent_token_v2_auth_agents__agent_id__providers__provider_id__tokens_post",
-    verb: "POST",
-    path: "/v2/auth/agents/{agent_id}/providers/{provider_id}/tokens",
     tag,
     summary: "Give an agent a token of its own; it replaces the one before",
     params: AgentProviderPath,

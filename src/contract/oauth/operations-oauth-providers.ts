@@ -22,8 +22,6 @@ const unknownProvider: readonly ErrorCode[] = ["oauthProviderNotFound"];
 export const oauthProviderOperations = {
   listOAuthProviders: operation("listOAuthProviders", {
     operationId: "list_oauth_providers_v2_auth_providers_get",
-    verb: "GET",
-    path: "/v2/auth/providers",
     tag,
     summary: "List the organization's OAuth providers",
     response: { status: 200, schema: OAuthProviderList },
@@ -31,8 +29,6 @@ export const oauthProviderOperations = {
   }),
   listPlatformProviders: operation("listPlatformProviders", {
     operationId: "list_platform_providers_v2_auth_platform_providers_get",
-    verb: "GET",
-    path: "/v2/auth/platform-providers",
     tag,
     summary: "List providers that come with the installation; there are none",
     response: { status: 200, schema: PlatformProviderList },
@@ -40,8 +36,6 @@ export const oauthProviderOperations = {
   }),
   listOAuthPresets: operation("listOAuthPresets", {
     operationId: "list_oauth_presets_v2_auth_provider_presets_get",
-    verb: "GET",
-    path: "/v2/auth/provider-presets",
     tag,
     summary: "List what is known of common providers; name one as `preset` to create it",
     response: { status: 200, schema: OAuthPresetList },
@@ -49,8 +43,6 @@ export const oauthProviderOperations = {
   }),
   createOAuthProvider: operation("createOAuthProvider", {
     operationId: "create_oauth_provider_v2_auth_providers_post",
-    verb: "POST",
-    path: "/v2/auth/providers",
     tag,
     summary: "Add a provider that you have registered an application at",
     body: CreateOAuthProvider,
@@ -60,8 +52,6 @@ export const oauthProviderOperations = {
   }),
   discoverMcpProvider: operation("discoverMcpProvider", {
     operationId: "discover_mcp_provider_v2_auth_providers_mcp_discover_post",
-    verb: "POST",
-    path: "/v2/auth/providers/mcp-discover",
     tag,
     summary: "Add the provider of an MCP server: found, and registered at, by its address alone",
     body: DiscoverMcpProvider,
@@ -71,8 +61,6 @@ export const oauthProviderOperations = {
   }),
   getOAuthProvider: operation("getOAuthProvider", {
     operationId: "get_oauth_provider_v2_auth_providers__provider_id__get",
-    verb: "GET",
-    path: "/v2/auth/providers/{provider_id}",
     tag,
     summary: "Read a provider",
     params: OAuthProviderPath,
@@ -82,8 +70,6 @@ export const oauthProviderOperations = {
   }),
   patchOAuthProvider: operation("patchOAuthProvider", {
     operationId: "update_oauth_provider_v2_auth_providers__provider_id__patch",
-    verb: "PATCH",
-    path: "/v2/auth/providers/{provider_id}",
     tag,
     summary: "Change a provider",
     params: OAuthProviderPath,
@@ -94,8 +80,6 @@ export const oauthProviderOperations = {
   }),
   deleteOAuthProvider: operation("deleteOAuthProvider", {
     operationId: "delete_oauth_provider_v2_auth_providers__provider_id__delete",
-    verb: "DELETE",
-    path: "/v2/auth/providers/{provider_id}",
     tag,
     summary: "Delete a provider with all its tokens",
     params: OAuthProviderPath,

@@ -4,7 +4,6 @@ import { operation } from "../operation.ts";
 import { CreateRevision, ListRevisionsQuery, Revision, RevisionPage, RevisionPath } from "./revision.ts";
 
 const interrupt = {
-  verb: "POST",
   tag: "Revisions",
   params: RevisionPath,
   response: { status: 204, schema: null },
@@ -16,8 +15,6 @@ const interrupt = {
 export const revisionOperations = {
   listRevisions: operation("listRevisions", {
     operationId: "list_revisions_v2_deployments__deployment_id__revisions_get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/revisions",
     tag: "Revisions",
     summary: "List the revisions of a deployment, newest first",
     params: DeploymentPath,
@@ -28,8 +25,6 @@ export const revisionOperations = {
   }),
   createRevision: operation("createRevision", {
     operationId: "create_revision_v2_deployments__deployment_id__revisions_post",
-    verb: "POST",
-    path: "/v2/deployments/{deployment_id}/revisions",
     tag: "Revisions",
     summary: "Make a revision from the current settings and the given changes",
     params: DeploymentPath,
@@ -42,8 +37,6 @@ export const revisionOperations = {
   }),
   getRevision: operation("getRevision", {
     operationId: "get_revision_v2_deployments__deployment_id__revisions__revision_id__get",
-    verb: "GET",
-    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}",
     tag: "Revisions",
     summary: "Read a revision",
     params: RevisionPath,
@@ -54,8 +47,6 @@ export const revisionOperations = {
   }),
   redeployRevision: operation("redeployRevision", {
     operationId: "redeploy_revision_v2_deployments__deployment_id__revisions__revision_id__redeploy_post",
-    verb: "POST",
-    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/redeploy",
     tag: "Revisions",
     summary: "Run an earlier revision's artifact again, with the current secrets and resources",
     params: RevisionPath,
@@ -68,13 +59,11 @@ export const revisionOperations = {
   interruptRevision: operation("interruptRevision", {
     ...interrupt,
     operationId: "interrupt_revision_v2_deployments__deployment_id__revisions__revision_id__interrupt_post",
-    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/interrupt",
     summary: "Stop a revision that has not ended yet",
   }),
   interruptRevisionAlias: operation("interruptRevisionAlias", {
     ...interrupt,
     operationId: "interruption_revision_v2_deployments__deployment_id__revisions__revision_id__interruption_post",
-    path: "/v2/deployments/{deployment_id}/revisions/{revision_id}/interruption",
     summary: "Same as interrupt; the name older clients call",
   }),
 };

@@ -14,8 +14,6 @@ import {
   WebhookSecret,
 } from "./webhook.ts";
 
-const path = "/v2/webhooks/{webhook_id}";
-
 /** Readers are kept out: the address of a webhook may hold a secret of its receiver. */
 const usual = { tag: "Webhooks", role: "deployer" } as const;
 
@@ -24,8 +22,6 @@ export const webhookOperations = {
   listWebhooks: operation("listWebhooks", {
     ...usual,
     operationId: "list_webhooks_v2_webhooks_get",
-    verb: "GET",
-    path: "/v2/webhooks",
     summary: "List the webhooks of the workspace",
     query: ListWebhooksQuery,
     response: { status: 200, schema: WebhookPage },
@@ -33,8 +29,6 @@ export const webhookOperations = {
   createWebhook: operation("createWebhook", {
     ...usual,
     operationId: "create_webhook_v2_webhooks_post",
-    verb: "POST",
-    path: "/v2/webhooks",
     summary: "Have an address told of events; the answer shows the signing secret, once",
     body: CreateWebhook,
     response: { status: 201, schema: NewWebhook },
@@ -43,8 +37,6 @@ export const webhookOperations = {
   getWebhook: operation("getWebhook", {
     ...usual,
     operationId: "get_webhook_v2_webhooks__webhook_id__get",
-    verb: "GET",
-    path,
     summary: "Read a webhook",
     params: WebhookPath,
     response: { status: 200, schema: Webhook },
@@ -53,8 +45,6 @@ export const webhookOperations = {
   patchWebhook: operation("patchWebhook", {
     ...usual,
     operationId: "patch_webhook_v2_webhooks__webhook_id__patch",
-    verb: "PATCH",
-    path,
     summary: "Change a webhook, or switch it on again",
     params: WebhookPath,
     body: PatchWebhook,
@@ -64,8 +54,6 @@ export const webhookOperations = {
   deleteWebhook: operation("deleteWebhook", {
     ...usual,
     operationId: "delete_webhook_v2_webhooks__webhook_id__delete",
-    verb: "DELETE",
-    path,
     summary: "Delete a webhook with its deliveries",
     params: WebhookPath,
     response: { status: 204, schema: null },
@@ -74,8 +62,6 @@ export const webhookOperations = {
   replaceWebhookSecret: operation("replaceWebhookSecret", {
     ...usual,
     operationId: "replace_webhook_secret_v2_webhooks__webhook_id__secret_post",
-    verb: "POST",
-    path: `${path}/secret`,
     summary: "Make another signing secret; the one before signs too for a day",
     params: WebhookPath,
     response: { status: 200, schema: WebhookSecret },
@@ -84,8 +70,6 @@ export const webhookOperations = {
   testWebhook: operation("testWebhook", {
     ...usual,
     operationId: "test_webhook_v2_webhooks__webhook_id__test_post",
-    verb: "POST",
-    path: `${path}/test`,
     summary: "Send a message of the type webhook.test",
     params: WebhookPath,
     response: { status: 202, schema: WebhookDelivery },
@@ -94,8 +78,6 @@ export const webhookOperations = {
   listWebhookDeliveries: operation("listWebhookDeliveries", {
     ...usual,
     operationId: "list_webhook_deliveries_v2_webhooks__webhook_id__deliveries_get",
-    verb: "GET",
-    path: `${path}/deliveries`,
     summary: "What a webhook was told, newest first, and how the last attempts went",
     params: WebhookPath,
     query: ListDeliveriesQuery,
@@ -105,8 +87,6 @@ export const webhookOperations = {
   redeliverWebhook: operation("redeliverWebhook", {
     ...usual,
     operationId: "redeliver_webhook_v2_webhooks__webhook_id__deliveries__delivery_id__redeliver_post",
-    verb: "POST",
-    path: `${path}/deliveries/{delivery_id}/redeliver`,
     summary: "Send a message again, now",
     params: WebhookDeliveryPath,
     response: { status: 202, schema: WebhookDelivery },
