@@ -13,7 +13,7 @@ export interface HostEvent {
 
 /**
  * Reads what matters of a message; its shapes are those of the hosts' public references. Creating and deleting branches,
- * and all that is about tags, is nothing to look at (contract 10). Anything else that is no push is none either.
+ * and all that is about tags, is nothing to look at (contract 10.1). Anything else that is no push is none either.
  */
 export function readHostEvents(host: CodeHost, headers: IncomingHttpHeaders, body: Buffer): HostEvent[] {
   const payload = readPayload(headers["content-type"], body);

@@ -6,23 +6,23 @@ import { operations, refusalsOf } from "../../src/contract/operations.ts";
 
 const page = readFileSync("docs/reference/errors.md", "utf8");
 
-test("docs/reference/errors.md has a section for every refusal, and for no other", () => {
+test("docs/reference/errors.md has a section for every error of the API and no other section", () => {
   const documented = [...page.matchAll(/^## (\w+)$/gm)].map((match) => match[1]);
   assert.deepEqual(documented.toSorted(), Object.keys(errors).toSorted());
 });
 
-test("each section starts with the status that the refusal answers", () => {
+test("each section starts with the status of its error", () => {
   for (const [, code, status] of page.matchAll(/^## (\w+)\n\n(\d{3})\./gm)) {
     assert.equal(refuse(code as keyof typeof errors).status, Number(status), code);
   }
   assert.equal([...page.matchAll(/^## \w+\n\n\d{3}\./gm)].length, Object.keys(errors).length);
 });
 
-test("a refusal carries its own name as code", () => {
+test("each error carries its own name as code", () => {
   for (const code of Object.keys(errors)) assert.equal(refuse(code as keyof typeof errors).code, code);
 });
 
-test("every refusal is thrown somewhere or promised by an operation", () => {
+test("every error is thrown somewhere or declared by an operation", () => {
   const promised = new Set(Object.values(operations).flatMap(refusalsOf));
   const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && name !== "contract/error.ts")
@@ -34,7 +34,7 @@ test("every refusal is thrown somewhere or promised by an operation", () => {
   assert.deepEqual(unused, []);
 });
 
-/** Texts are made from strings, numbers or lists; one of the two samples fits each. */
+/** Makes an error from sample arguments: strings, or lists where strings do not fit. */
 function refuse(code: keyof typeof errors): ApiError {
   const make = errors[code] as (...args: unknown[]) => ApiError;
   try {

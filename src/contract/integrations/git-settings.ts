@@ -22,7 +22,7 @@ const idleTtlHours = Type.Integer({
 });
 const previewsMax = Type.Integer({ minimum: 1, maximum: 100, description: "At the same time." });
 
-/** Deployments of pull requests (contract 10). */
+/** Deployments of pull requests (contract 10.2). */
 export const PreviewSettings = Type.Object(
   { enabled: Type.Boolean(), trigger, label, idle_ttl_hours: idleTtlHours, max_previews: previewsMax },
   { $id: "PreviewSettings" },

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { given, literals, nullable, timestamp } from "../schema.ts";
 
-/** The App that GitHub is to make for this server (contract 10). */
+/** The App that GitHub is to make for this server (contract 10.1). */
 export const CreateGithubAppLink = Type.Object(
   {
     github_url: given(

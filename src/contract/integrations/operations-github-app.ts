@@ -9,7 +9,7 @@ import {
 
 const tag = "Integrations";
 
-/** The GitHub App of the server itself, which GitHub makes from a manifest (contract 10). */
+/** The GitHub App of the server itself, which GitHub makes from a manifest (contract 10.1). */
 export const githubAppOperations = {
   createGithubAppLink: operation("createGithubAppLink", {
     operationId: "create_github_app_link_v2_admin_integrations_github_app_post",

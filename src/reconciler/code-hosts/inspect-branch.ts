@@ -128,7 +128,7 @@ async function isToBuild(
   signal: AbortSignal,
 ): Promise<boolean> {
   if (row.source_config.build_on_push !== true) return false;
-  // A branch that comes into being is no push (contract 10).
+  // A branch that comes into being is no push (contract 10.1).
   if (seen === null || seen === commitSha) return false;
   if (watch !== undefined && (await hasCommitSince(db, { deploymentId: row.id, commitSha, since: watch.looked_at })))
     return false;
