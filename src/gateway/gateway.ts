@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
-import { type Admission, Callers, type Identify } from "./callers.ts";
+import { Callers, type Identify } from "./caller-authorizer.ts";
 import type { TrafficCounts } from "./counts.ts";
 import { Deployment } from "./deployment.ts";
 import { Exchange } from "./exchange.ts";
@@ -13,7 +13,7 @@ import { ownHeaders, requestIdOf } from "./headers.ts";
 import { readsAsInternal } from "./internal-path.ts";
 import { answerRefusal, refusals } from "./refusal.ts";
 import { Replica } from "./replica.ts";
-import type { Route, Traffic } from "./route.ts";
+import type { Admission, Route, Traffic } from "./route.ts";
 import { tunnel } from "./tunnel.ts";
 import { UpgradeSocket } from "./upgrade-socket.ts";
 

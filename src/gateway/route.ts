@@ -1,5 +1,9 @@
-import type { Admission } from "./callers.ts";
 import type { TrafficCounts } from "./counts.ts";
+
+/** Whose callers a deployment admits: those of one workspace, or of any workspace if null. */
+export interface Admission {
+  workspaceId: string | null;
+}
 
 /** Where requests of one deployment go. The listener writes routes, the gateway only follows them. */
 export interface Route {

@@ -28,7 +28,7 @@ export const systemClock: Clock = {
  * The same moments, and evenly on from there when somebody sets the clock: what is remembered in memory, deadlines above all,
  * is counted by it.
  */
-export function evenly(clock: Clock): Clock {
+export function steadyClock(clock: Clock): Clock {
   const aheadMs = clock.now() - clock.monotonicMs();
   return {
     now: () => Math.round(clock.monotonicMs() + aheadMs),

@@ -1,115 +1,80 @@
 import type { ListenerClient } from "../client/listener-client.ts";
-import { type Compute, offersLogs, offersMetrics } from "../compute/compute.ts";
-import type { ListenerFacts } from "../contract/listeners/assignment.ts";
-import { scaleDownAfterMs } from "../domain/limits.ts";
-import type { Traffic } from "../gateway/route.ts";
+import type { ListenerFacts, SessionRequest } from "../contract/listeners/assignment.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import { type Clock, evenly, systemClock } from "./clock.ts";
-import { Observer } from "./replicas/observer.ts";
-import { type OperationLimits, Operations } from "./replicas/operations.ts";
-import { Fleet } from "./replicas/replica-fleet.ts";
-import { RolloutSpans } from "./replicas/rollout-spans.ts";
-import { Scaler } from "./replicas/scaler.ts";
-import { Sightings } from "./replicas/sightings.ts";
+import { type Clock, steadyClock, systemClock } from "./clock.ts";
+import type { Fleet, FleetFactory } from "./fleet.ts";
 import { Leadership } from "./session/leadership.ts";
-import { Reporter, type Snapshot } from "./session/report.ts";
+import { Reporter } from "./session/reporter.ts";
+import { RolloutSpans } from "./session/rollout-spans.ts";
 import { Secrets } from "./session/secrets.ts";
 import { LogCursors } from "./shipping/log-cursors.ts";
-import { LogShipper } from "./shipping/ship-logs.ts";
-import { MetricsShipper } from "./shipping/ship-metrics.ts";
+import { LogShipper } from "./shipping/log-shipper.ts";
+import { MetricsShipper } from "./shipping/metrics-shipper.ts";
 
 export interface ListenerOptions {
   client: ListenerClient;
-  compute: Compute;
-  traffic: Traffic;
   logger: Logger;
-  /** Default null: nobody collects them. */
+  /** Default null: no traces are collected. */
   traces?: Traces | null;
-  /** This process, for the control plane's eyes: host and process id, say. */
+  /** Identifies this process to the control plane, for example by host and process id. */
   instanceId: string;
-  /** Of Pierhead. */
+  /** Version of Pierhead. */
   version: string;
-  /** What the control plane should know of this place. */
+  /** What the control plane should know about this data plane. */
   facts?: ListenerFacts;
-  limits?: Partial<OperationLimits>;
   /**
-   * Other instances reach the same replicas: then this one stands still while the control plane has not heard of it for
-   * the time of its lease. Default false: a data directory has one owner, which repairs what dies however long it is cut off.
+   * Whether other instances reach the same replicas. If true, this instance changes nothing while it has not renewed its
+   * session within the lease. Default false: a data directory has one owner, which repairs its replicas however long it
+   * is cut off.
    */
   isComputeShared?: boolean;
-  /** File that keeps how far logs were shipped; null: they are read again after a restart. */
+  /** File that stores how far each replica's logs were shipped. Null: all logs are read again after a restart. */
   logCursorsPath?: string | null;
-  /** Fewer replicas only after fewer would have done for this long. */
-  scaleDownAfterMs?: number;
+  /** Time between two metric samples. Default: one minute. */
+  metricsIntervalMs?: number;
   clock?: Clock;
 }
 
 export interface ListenerHealth {
-  /** A session is open: this instance is the one that acts. */
+  /** This instance holds the session, so it is the one that acts. */
   isLeading: boolean;
-  /** Every deployment the control plane knows was named at least once. */
+  /** The control plane has listed every deployment at least once in this session. */
   isListed: boolean;
-  /** Told to change nothing; it stands by. */
+  /** The control plane has asked this listener to change nothing, so it stands by. */
   isDrained: boolean;
   deployments: number;
   reportsPending: number;
-  /** When the control plane last answered; null: never. */
+  /** When the control plane last answered. Null: never. */
   answeredAt: Date | null;
 }
 
 export interface Listener {
   start(): void;
-  /** Ends the session and everything this process does. Replicas go on running. */
+  /** Closes the session and stops all work of this process. Replicas keep running. */
   stop(): Promise<void>;
   health(): ListenerHealth;
 }
 
 /**
- * A start is about 0.3 s of CPU for a small agent server. 16 at once keep two cores busy for 2.5 s, well within any
- * start deadline; a machine or cluster with more cores may be given more.
+ * Creates the data-plane half of the control loop. The listener follows the assignments of one session, has its fleet
+ * apply them, and ships reports, logs and metrics back. It keeps no state that it could not rebuild after a restart.
  */
-export const defaultLimits: OperationLimits = { startsMax: 16, removalsMax: 128 };
-
-/**
- * The data-plane half of the loop: follows the assignments of one listener and makes its replicas and routes so. It
- * remembers nothing that matters: whatever it is told and sees after a restart is enough to go on.
- */
-export function createListener(options: ListenerOptions): Listener {
-  const { compute } = options;
-  const { observer, shipper, metrics, scaler, ...parts } = assemble(options);
-  return listenerOf(parts, {
-    begin() {
-      compute.onChange(() => observer.look());
-    },
-    lead: () => observer.look(),
-    end() {
-      observer.close();
-      shipper?.close();
-      metrics.close();
-      scaler.stop();
-    },
-  });
-}
-
-/** What every listener does, whatever its fleet is made of. */
-export function listenerOf(
-  parts: { leadership: Leadership; cursors: LogCursors; reporter: Reporter; fleet: { size: number } },
-  own: { begin?: () => void; lead?: () => void; end: () => void },
-): Listener {
-  const { leadership, cursors, reporter, fleet } = parts;
+export function createListener(options: ListenerOptions, factory: FleetFactory): Listener {
+  const { leadership, fleet, cursors, reporter, logShipper, metrics } = assemble(options, factory);
   return {
     start() {
-      own.begin?.();
-      // Positions first: lines that were shipped before would be read again otherwise.
+      // The cursors come first: without them, lines that were shipped before would be read again.
       void cursors.load().then(() => {
-        own.lead?.();
+        fleet.start();
         leadership.start();
       });
     },
     async stop() {
       await leadership.stop();
-      own.end();
+      fleet.close();
+      logShipper?.close();
+      metrics.close();
       reporter.close();
       await cursors.close();
     },
@@ -124,72 +89,60 @@ export function listenerOf(
   };
 }
 
-/** Ties the parts together. Each knows the others only by what it calls back. */
-function assemble(options: ListenerOptions) {
-  const { compute, traffic, logger, client, instanceId, version } = options;
+/** Connects the parts. Each knows the others only by its callbacks. */
+function assemble(options: ListenerOptions, factory: FleetFactory) {
+  const { client, logger, metricsIntervalMs: intervalMs } = options;
   const wallClock = options.clock ?? systemClock;
-  const clock = evenly(wallClock);
+  const clock = steadyClock(wallClock);
+  const requiresLease = options.isComputeShared === true;
   const common = { clock, logger, onStale: (error: Error) => leadership.lose(error) };
-  const watching = { ...common, clock: wallClock };
-  const sightings = new Sightings(() => wallClock.now() - clock.now());
-  const rollouts = new RolloutSpans(options.traces);
-  const look = () => observer.look();
   const secrets = new Secrets({ session: () => leadership.session, clock });
-  const cursors = new LogCursors({ ...common, path: options.logCursorsPath ?? null });
-  const reporter = new Reporter({ ...common, rollouts, onStored: (snapshot) => fleet.stored(snapshot) });
-  const shipper = offersLogs(compute) ? new LogShipper({ ...common, logs: compute, cursors }) : null;
-  const observer = new Observer({
-    ...common,
-    compute,
-    onSeen(states, number) {
-      if (number === 1) cursors.keepOnly(new Set(states.map(({ replicaId }) => replicaId)));
-      const { changed, isUncertain } = sightings.see(states, number);
-      for (const deploymentId of changed) for (const state of sightings.of(deploymentId)) shipper?.track(state);
-      fleet.seen(changed);
-      if (isUncertain) look();
-    },
+  const cursors = new LogCursors({ clock, logger, path: options.logCursorsPath ?? null });
+  const rollouts = new RolloutSpans(options.traces);
+  const reporter = new Reporter({ ...common, rollouts, onStored: (snapshot) => fleet.reportStored(snapshot) });
+  const logShipper = factory.logs === null ? null : new LogShipper({ ...common, logs: factory.logs, cursors });
+  const fleet: Fleet = factory.create({
+    clock,
+    wallClock,
+    logger,
+    secrets,
+    rollouts,
+    cursors,
+    logShipper,
+    session: () => leadership.session,
+    mayAct: () => !requiresLease || leadership.isSure,
+    report: (snapshot) => reporter.put(snapshot),
+    forget: (deploymentId) => reporter.forget(deploymentId),
   });
-  const operations: Operations = new Operations({
-    ...common,
-    compute,
-    limits: { ...defaultLimits, ...options.limits },
-    ...{ secrets, rollouts, sightings },
-    observationNumber: () => observer.number,
-    readLastLines: async (replicaId) => shipper?.finish(replicaId),
-    onEnd({ kind, replicaId, deploymentId }) {
-      if (kind === "remove") shipper?.forget(replicaId);
-      fleet.ended(deploymentId);
-      look();
-    },
-  });
-  const report = (snapshot: Snapshot) => reporter.put(snapshot);
-  const forget = (deploymentId: string) => reporter.forget(deploymentId);
-  const mayAct = () => options.isComputeShared !== true || leadership.isSure;
-  const fleet: Fleet = new Fleet({ ...common, traffic, sightings, operations, report, forget, look, mayAct });
-  const readUsage = offersMetrics(compute) ? (signal: AbortSignal) => compute.readUsage(signal) : null;
-  const metrics = new MetricsShipper({ ...watching, readUsage, traffic, running: () => fleet.running() });
-  const scaler = new Scaler({ ...common, compute, fleet, holdMs: options.scaleDownAfterMs ?? scaleDownAfterMs });
+  const { readUsage, traffic } = factory;
+  const running = () => fleet.running();
+  const metrics = new MetricsShipper({ ...common, clock: wallClock, readUsage, traffic, running, intervalMs });
+  const senders = [reporter, logShipper, metrics];
   const leadership: Leadership = new Leadership({
-    ...watching,
+    clock: wallClock,
+    logger,
     client,
-    request: { instance_id: instanceId, version, protocols: [1], compute_type: compute.type, ...options.facts },
+    request: sessionRequest(options, factory),
     onGained(session) {
-      for (const one of [reporter, shipper, metrics]) one?.follow(session);
+      for (const sender of senders) sender?.follow(session);
       fleet.lead();
-      scaler.start();
-      look();
     },
     onLost(reason) {
-      fleet.standBack(reason);
-      for (const one of [reporter, shipper, metrics]) one?.follow(null);
-      scaler.stop();
+      fleet.stepDown(reason);
+      for (const sender of senders) sender?.follow(null);
       secrets.clear();
     },
     onAssignments: (assignments) => fleet.assign(rollouts.assigned(assignments)),
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
     held: () => fleet.held(),
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
-    ...{ onSure: () => fleet.lookAgain(), needsProof: options.isComputeShared === true },
+    onSure: () => fleet.recheck(),
+    needsProof: requiresLease,
   });
-  return { leadership, observer, reporter, shipper, metrics, scaler, cursors, fleet };
+  return { leadership, fleet, cursors, reporter, logShipper, metrics };
+}
+
+function sessionRequest({ instanceId, version, facts }: ListenerOptions, factory: FleetFactory): SessionRequest {
+  const ownFacts = { ...facts, ...factory.facts };
+  return { instance_id: instanceId, version, protocols: [1], compute_type: factory.computeType, ...ownFacts };
 }

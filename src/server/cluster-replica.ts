@@ -3,8 +3,8 @@ import { ApiServer, findApiServer } from "../compute/kubernetes/api-server.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
 import { Elector } from "../compute/kubernetes/lease.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/workload.ts";
-import { createClusterListener } from "../listener/clusters/cluster-listener.ts";
-import type { Listener, ListenerOptions } from "../listener/listener.ts";
+import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
+import { createListener, type Listener, type ListenerOptions } from "../listener/listener.ts";
 import { describeError } from "../telemetry/log.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
@@ -37,7 +37,7 @@ export async function startClusterReplica(
       // Without a way in from outside they answer inside the cluster.
       const namespace = namespaces.length > 1 ? `{namespace:${lease.namespace}}` : lease.namespace;
       const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000` };
-      const listener = createClusterListener({ ...common, cluster, instanceId, facts });
+      const listener = createListener({ ...common, instanceId, facts }, clusterFleet({ cluster }));
       leading = listener;
       listener.start();
       if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));

@@ -6,6 +6,7 @@ import { createListenerClient, httpSend, httpStreams } from "../client/listener-
 import type { Compute } from "../compute/compute.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
+import { replicaFleet } from "../listener/replicas/replica-fleet.ts";
 import { lockDirectory } from "../store/engine/embedded/directory-lock.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
@@ -57,7 +58,10 @@ export async function startListenerProcess(
     closing.add("sockets", () => server.end());
     const common = {
       client: createListenerClient(send, httpStreams(config.url, keyOf(config))),
-      ...{ logger, traces, version, instanceId },
+      logger,
+      traces,
+      version,
+      instanceId,
       logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
     };
     if (config.compute === "kubernetes") {
@@ -70,7 +74,8 @@ export async function startListenerProcess(
       const limits = compute.type === "simulated" ? simulatedLimits : {};
       const facts = { agents_url: config.agentsUrl ?? `${url}/d/{slug}` };
       const { scaleDownAfterMs } = config;
-      const listener = createListener({ ...common, compute, traffic: gateway, facts, limits, scaleDownAfterMs });
+      const fleet = replicaFleet({ compute, traffic: gateway, limits, scaleDownAfterMs });
+      const listener = createListener({ ...common, facts }, fleet);
       listener.start();
       closing.add("listener", () => listener.stop());
       isReady = () => listener.health().isListed || listener.health().isDrained;

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
-import type { Identified, Identify } from "../gateway/callers.ts";
+import type { Identified, Identify } from "../gateway/caller-authorizer.ts";
 import { activeSpan, type Traces } from "../telemetry/traces.ts";
 import { callInProcess } from "./tuning/in-process-call.ts";
 

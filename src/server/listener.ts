@@ -5,6 +5,7 @@ import { createListenerClient } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
+import { replicaFleet } from "../listener/replicas/replica-fleet.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import { inProcessSend, tracedSend } from "./listener-transport.ts";
@@ -42,17 +43,21 @@ export async function startListener(parts: {
   installationId: string;
 }): Promise<RunningListener> {
   const { compute, api, gateway, logger, traces, listenerKey, dataDir } = parts;
-  const listener = createListener({
-    client: createListenerClient(tracedSend(inProcessSend(api, listenerKey), traces)),
+  const fleet = replicaFleet({
     compute,
     traffic: gateway,
-    ...{ logger, traces },
-    instanceId: parts.installationId,
-    version,
     limits: compute.type === "simulated" ? simulatedLimits : {},
     scaleDownAfterMs: parts.scaleDownAfterMs,
-    logCursorsPath: path.join(dataDir, "log-cursors.json"),
   });
+  const options = {
+    client: createListenerClient(tracedSend(inProcessSend(api, listenerKey), traces)),
+    logger,
+    traces,
+    instanceId: parts.installationId,
+    version,
+    logCursorsPath: path.join(dataDir, "log-cursors.json"),
+  };
+  const listener = createListener(options, fleet);
   listener.start();
   let stopped: Promise<void> | undefined;
   const stopListener = () => {

@@ -10,8 +10,8 @@ import type { ClusterPolicy, ClusterTraits } from "../../src/compute/kubernetes/
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../src/contract/listeners/cluster.ts";
 import { type Clock, systemClock } from "../../src/listener/clock.ts";
-import { createClusterListener } from "../../src/listener/clusters/cluster-listener.ts";
-import type { Listener } from "../../src/listener/listener.ts";
+import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
+import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
 import { eventually } from "../support/eventually.ts";
@@ -104,12 +104,9 @@ export async function openPlace(
     policy: { ...policy, ...changed },
     logger,
   });
-  const listener = createClusterListener({
-    client: createListenerClient(controlPlane.send),
-    ...{ cluster, logger, graceMs, clock, metricsIntervalMs: 500 },
-    instanceId: randomUUID(),
-    version: "0.0.0",
-  });
+  const options = { logger, clock, metricsIntervalMs: 500, instanceId: randomUUID(), version: "0.0.0" };
+  const client = createListenerClient(controlPlane.send);
+  const listener = createListener({ client, ...options }, clusterFleet({ cluster, graceMs }));
   listener.start();
   const signal = () => AbortSignal.timeout(30_000);
   const place: Place = {

@@ -7,9 +7,8 @@ import type { Assignment, RevisionRun } from "../../src/contract/listeners/assig
 import type { Clock } from "../../src/listener/clock.ts";
 import { ClusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
 import { causeOf } from "../../src/listener/clusters/cluster-report.ts";
-import { TrackedReplicas } from "../../src/listener/clusters/tracked-replicas.ts";
-import type { Snapshot } from "../../src/listener/session/report.ts";
 import type { Secrets } from "../../src/listener/session/secrets.ts";
+import type { Snapshot } from "../../src/listener/session/snapshot.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually, newRun } from "./harness.ts";
 
@@ -41,7 +40,7 @@ test("what keeps a revision from starting does not fail the one that was wanted 
     ofNext.map(({ target_phase, cause }) => [target_phase, cause]),
     [["starting", null]],
   );
-  fleet.fleet.standBack(new Error("the test is over"));
+  fleet.fleet.stepDown(new Error("the test is over"));
 });
 
 test("a cluster that does not answer is left alone for a while, also once the target was given up for it", async () => {
@@ -51,7 +50,7 @@ test("a cluster that does not answer is left alone for a while, also once the ta
       applies += 1;
       await setImmediate();
       // Without a rest it would go on like this for ever.
-      if (applies === 50) fleet.fleet.standBack(new Error("too often"));
+      if (applies === 50) fleet.fleet.stepDown(new Error("too often"));
       throw new Error("nobody answers");
     },
   });
@@ -66,7 +65,7 @@ test("a cluster that does not answer is left alone for a while, also once the ta
   );
   assert.equal(fleet.reports.at(-1)?.target_phase, "failed");
   assert.equal(applies, 3, "the target once more, and then what serves");
-  fleet.fleet.standBack(new Error("the test is over"));
+  fleet.fleet.stepDown(new Error("the test is over"));
 });
 
 test("the engine is told what runs for the first time and what is gone back to", async () => {
@@ -89,7 +88,7 @@ test("the engine is told what runs for the first time and what is gone back to",
     [target.revision_id, false],
     [serving.revision_id, true],
   ]);
-  fleet.fleet.standBack(new Error("the test is over"));
+  fleet.fleet.stepDown(new Error("the test is over"));
 });
 
 test("what serves and cannot start any more is written again after a while: somebody may have taken its Secret", async () => {
@@ -111,7 +110,7 @@ test("what serves and cannot start any more is written again after a while: some
   fleet.wakeAfter(60_000);
   await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
   assert.equal(applies, 2);
-  fleet.fleet.standBack(new Error("the test is over"));
+  fleet.fleet.stepDown(new Error("the test is over"));
 });
 
 const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
@@ -136,15 +135,17 @@ function startFleet(cluster: Partial<ClusterCompute>) {
     onChange: () => {},
     ...cluster,
   };
-  const fleet = new ClusterFleet({
-    ...{ cluster: whole as unknown as ClusterCompute, clock, logger: createLogger("silent") },
+  const context = {
+    clock,
+    logger: createLogger("silent"),
     secrets: { read: async () => ({}) } as unknown as Secrets,
-    report: (snapshot) => reports.push(snapshot),
+    report: (snapshot: Snapshot) => void reports.push(snapshot),
     forget: () => {},
-    tracked: new TrackedReplicas({ track: () => {}, forget: () => {} }),
+    logShipper: null,
     session: () => ({ epoch: 1, listener_id: "00000000-0000-4000-8000-000000000001" }),
     mayAct: () => true,
-  });
+  };
+  const fleet = new ClusterFleet({ cluster: whole as unknown as ClusterCompute }, context);
   fleet.lead();
   /** Of what waits, the deadline of a pass is not a wake. */
   const wakes = () => [...timers].filter(({ delayMs }) => delayMs <= 60_000);

@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { createListenerClient } from "../../src/client/listener-client.ts";
 import type { ClusterCompute, ClusterSight } from "../../src/compute/cluster.ts";
 import type { ClusterRun } from "../../src/contract/listeners/cluster.ts";
-import { createClusterListener } from "../../src/listener/clusters/cluster-listener.ts";
+import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
+import { createListener } from "../../src/listener/listener.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { eventually, newRun } from "./harness.ts";
@@ -40,13 +41,9 @@ test("what a pod says before it is ready, or if it never is, is carried as well"
 async function startSite() {
   const controlPlane = new ControlPlane();
   const cluster = new Pods();
-  const listener = createClusterListener({
-    client: createListenerClient(controlPlane.send),
-    cluster,
-    logger: createLogger("silent"),
-    instanceId: randomUUID(),
-    version: "0.0.0",
-  });
+  const options = { logger: createLogger("silent"), instanceId: randomUUID(), version: "0.0.0" };
+  const client = createListenerClient(controlPlane.send);
+  const listener = createListener({ client, ...options }, clusterFleet({ cluster }));
   listener.start();
   return {
     controlPlane,

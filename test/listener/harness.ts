@@ -9,6 +9,7 @@ import { type Faults, openSimulatedCompute, SimulatedWorld } from "../../src/com
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { createGateway, type Gateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
 import { createListener, type Listener, type ListenerOptions } from "../../src/listener/listener.ts";
+import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane, serveControlPlane } from "./control-plane.ts";
 
@@ -21,12 +22,14 @@ export interface Process {
   stop(): Promise<void>;
 }
 
+type ProcessOptions = Partial<ListenerOptions> & { compute?: Compute };
+
 export interface Site extends AsyncDisposable {
   controlPlane: ControlPlane;
   world: SimulatedWorld;
   /** Lets the agent server answer requests for `/slow`, those that wait and those that come. */
   answerSlow(): void;
-  startProcess(options?: Partial<ListenerOptions> & { compute?: Compute }): Promise<Process>;
+  startProcess(options?: ProcessOptions): Promise<Process>;
   /** Waits until a report of a deployment is as wanted, the last one or one that comes. */
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
   replicas(): string[];
@@ -50,7 +53,7 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
     controlPlane,
     world,
     answerSlow: slow.resolve,
-    async startProcess(parts: Partial<ListenerOptions> = {}) {
+    async startProcess(parts: ProcessOptions = {}) {
       const process = await startProcess(served.url, world, parts);
       processes.add(process);
       return process;
@@ -68,22 +71,16 @@ export async function startSite(options: { faults?: Partial<Faults> } = {}): Pro
   };
 }
 
-async function startProcess(url: string, world: SimulatedWorld, parts: Partial<ListenerOptions>): Promise<Process> {
+async function startProcess(url: string, world: SimulatedWorld, parts: ProcessOptions): Promise<Process> {
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const server = createServer(gatewayServerOptions, (request, response) => gateway.handle(request, response));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const compute = openSimulatedCompute({ world });
-  const listener = createListener({
-    client: createListenerClient(httpSend(url, "listener-key")),
-    compute,
-    traffic: gateway,
-    logger,
-    instanceId: randomUUID(),
-    version: "0.0.0",
-    ...parts,
-  });
+  const { compute = openSimulatedCompute({ world }), ...changed } = parts;
+  const client = createListenerClient(httpSend(url, "listener-key"));
+  const options = { client, logger, instanceId: randomUUID(), version: "0.0.0", ...changed };
+  const listener = createListener(options, replicaFleet({ compute, traffic: gateway, ...changed }));
   listener.start();
   let isStopped = false;
   return {

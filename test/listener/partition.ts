@@ -7,6 +7,7 @@ import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulate
 import { createGateway } from "../../src/gateway/gateway.ts";
 import type { Clock } from "../../src/listener/clock.ts";
 import { createListener } from "../../src/listener/listener.ts";
+import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
@@ -75,13 +76,9 @@ function startListener({ world, key }: PartitionWorld, url: string, random: () =
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const compute = openSimulatedCompute({ world });
-  const listener = createListener({
-    client: createListenerClient(httpSend(url, key), random() < 0.7 ? httpStreams(url, key) : undefined),
-    ...{ compute, clock, logger, traffic: gateway },
-    instanceId: randomUUID(),
-    version: "0.0.0",
-    isComputeShared,
-  });
+  const client = createListenerClient(httpSend(url, key), random() < 0.7 ? httpStreams(url, key) : undefined);
+  const options = { clock, logger, instanceId: randomUUID(), version: "0.0.0", isComputeShared };
+  const listener = createListener({ client, ...options }, replicaFleet({ compute, traffic: gateway }));
   listener.start();
   return {
     listener,

@@ -5,6 +5,7 @@ import { type Faults, openSimulatedCompute, type SimulatedWorld } from "../../sr
 import type { Route, Traffic } from "../../src/gateway/route.ts";
 import type { Clock } from "../../src/listener/clock.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 /** An engine that is slow, refuses, lies and forgets to call back; replicas that fail to start and die. */
@@ -204,15 +205,9 @@ export function startVirtualProcess(
     close: () => engine.close(),
   };
   const traffic = new VirtualTraffic(own);
-  const listener = createListener({
-    client: createListenerClient((request) => alive(() => send(request)), openStream),
-    compute,
-    traffic,
-    logger: createLogger("silent"),
-    instanceId: randomUUID(),
-    version: "0.0.0",
-    clock: own,
-  });
+  const client = createListenerClient((request) => alive(() => send(request)), openStream);
+  const options = { logger: createLogger("silent"), instanceId: randomUUID(), version: "0.0.0", clock: own };
+  const listener = createListener({ client, ...options }, replicaFleet({ compute, traffic }));
   listener.start();
   return {
     listener,

@@ -6,6 +6,7 @@ import { createListenerClient, httpSend, httpStreams } from "../../src/client/li
 import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createListener } from "../../src/listener/listener.ts";
+import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
@@ -43,10 +44,9 @@ function startListener(url: string, key: string, world: SimulatedWorld) {
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const compute = openSimulatedCompute({ world });
-  const listener = createListener({
-    client: createListenerClient(httpSend(url, key), httpStreams(url, key)),
-    ...{ compute, logger, traffic: gateway, instanceId: randomUUID(), version: "0.0.0" },
-  });
+  const client = createListenerClient(httpSend(url, key), httpStreams(url, key));
+  const options = { client, logger, instanceId: randomUUID(), version: "0.0.0" };
+  const listener = createListener(options, replicaFleet({ compute, traffic: gateway }));
   listener.start();
   return {
     async [Symbol.asyncDispose]() {

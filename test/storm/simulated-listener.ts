@@ -2,6 +2,7 @@ import { createListenerClient, httpSend, httpStreams } from "../../src/client/li
 import type { Compute } from "../../src/compute/compute.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { simulatedLimits } from "../../src/server/listener.ts";
 import { httpIdentify } from "../../src/server/listener-transport.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -14,10 +15,8 @@ export function startSimulatedListener(compute: Compute, url: string, key: strin
     identify: httpIdentify(url),
   });
   const client = createListenerClient(httpSend(url, key), httpStreams(url, key));
-  const listener = createListener({
-    ...{ client, compute, traffic: gateway, logger, version: "storm", instanceId: "storm" },
-    limits: simulatedLimits,
-  });
+  const fleet = replicaFleet({ compute, traffic: gateway, limits: simulatedLimits });
+  const listener = createListener({ client, logger, version: "storm", instanceId: "storm" }, fleet);
   listener.start();
   return listener;
 }

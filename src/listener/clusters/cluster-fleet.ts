@@ -1,15 +1,15 @@
 import type { ClusterCompute, Trouble } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
-import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, doubledMs } from "../clock.ts";
+import { describeError } from "../../telemetry/log.ts";
+import { doubledMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
-import type { Snapshot } from "../session/report.ts";
-import type { Secrets } from "../session/secrets.ts";
-import type { RunningDeployment } from "../shipping/ship-metrics.ts";
+import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
+import type { Snapshot } from "../session/snapshot.ts";
+import type { LogShipper } from "../shipping/log-shipper.ts";
 import { causeOf, notForClusters, refusalOf, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
 import { Drift } from "./drift.ts";
 import { SeenReplicas } from "./observed-replicas.ts";
-import type { TrackedReplicas } from "./tracked-replicas.ts";
+import { TrackedReplicas } from "./tracked-replicas.ts";
 
 /** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
 interface Member {
@@ -37,19 +37,30 @@ interface Member {
 
 export interface ClusterFleetOptions {
   cluster: ClusterCompute;
-  secrets: Secrets;
-  clock: Clock;
-  logger: Logger;
-  report: (snapshot: Snapshot) => void;
-  forget: (deploymentId: string) => void;
-  /** Whose output is to be carried to the control plane. */
-  tracked: TrackedReplicas;
-  /** As whom it acts; null before its first session. */
-  session: () => { epoch: number; listener_id: string } | null;
-  /** False: another instance may be at work. */
-  mayAct: () => boolean;
-  /** How long a trouble that may pass is waited for. */
+  /** How long the fleet waits for a passing trouble, such as an image that cannot be pulled. Default: 2 minutes. */
   graceMs?: number;
+}
+
+/** The part of a `FleetContext` that a cluster fleet uses. */
+type ClusterFleetContext = Pick<FleetContext, "clock" | "logger" | "secrets" | "mayAct" | "report" | "forget"> & {
+  logShipper: Pick<LogShipper, "track" | "forget"> | null;
+  session: () => { epoch: number; listener_id: string } | null;
+};
+
+/** In a cluster, requests reach the agents directly, so the listener sees no traffic. */
+const noTraffic = { counts: () => [] };
+
+/** Creates fleets on a cluster engine that replaces replicas and moves traffic itself. */
+export function clusterFleet(options: ClusterFleetOptions): FleetFactory {
+  const { cluster } = options;
+  return {
+    computeType: cluster.type,
+    facts: cluster.facts(),
+    logs: cluster,
+    readUsage: (signal) => cluster.readLoads(signal),
+    traffic: noTraffic,
+    create: (context) => new ClusterFleet(options, context),
+  };
 }
 
 /** A registry that answers slowly is asked again for about this long. */
@@ -77,15 +88,19 @@ const overdueGraceMs = 30_000;
  * The deployments of a listener whose engine replaces replicas by itself: says which revision each should be, waits until
  * it is, and goes back when it cannot be. Passes of one deployment never overlap.
  */
-export class ClusterFleet {
+export class ClusterFleet implements Fleet {
   readonly #options: ClusterFleetOptions;
+  readonly #context: ClusterFleetContext;
+  readonly #tracked: TrackedReplicas;
   readonly #members = new Map<string, Member>();
   readonly #waiting = new Set<Member>();
   #running = 0;
   #life: AbortController | null = null;
 
-  constructor(options: ClusterFleetOptions) {
+  constructor(options: ClusterFleetOptions, context: ClusterFleetContext) {
     this.#options = options;
+    this.#context = context;
+    this.#tracked = new TrackedReplicas(context.logShipper);
     options.cluster.onChange((deploymentId, isDrift) => this.#noteChange(deploymentId, isDrift));
   }
 
@@ -100,11 +115,16 @@ export class ClusterFleet {
     }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
   }
 
+  /** Does nothing: the watch on the cluster began when it was opened. */
+  start(): void {}
+
+  close(): void {}
+
   lead(): void {
     this.#life = new AbortController();
   }
 
-  standBack(reason: Error): void {
+  stepDown(reason: Error): void {
     this.#life?.abort(reason);
     this.#life = null;
     for (const member of this.#members.values()) member.cancelWake();
@@ -128,7 +148,7 @@ export class ClusterFleet {
     for (const member of this.#members.values()) {
       if (!deploymentIds.has(member.deploymentId)) this.disown(new Set([member.deploymentId]));
     }
-    this.#options.tracked.keepOnly(this.#members);
+    this.#tracked.keepOnly(this.#members);
     void this.#adoptOrphans();
   }
 
@@ -147,11 +167,11 @@ export class ClusterFleet {
     }
   }
 
-  lookAgain(): void {
+  recheck(): void {
     for (const member of this.#members.values()) this.#mark(member);
   }
 
-  stored({ deployment_id: deploymentId, deleted }: Snapshot): void {
+  reportStored({ deployment_id: deploymentId, deleted }: Snapshot): void {
     if (deleted) this.#drop(deploymentId);
   }
 
@@ -162,12 +182,12 @@ export class ClusterFleet {
       for (const { deploymentId, listenerId } of await this.#options.cluster.list(signal)) {
         if (this.#members.has(deploymentId) || this.#life?.signal !== signal) continue;
         // Of another listener, perhaps of another control plane, in the same namespace: with it would go its databases.
-        if (listenerId !== this.#options.session()?.listener_id) continue;
-        this.#options.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
+        if (listenerId !== this.#context.session()?.listener_id) continue;
+        this.#context.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
         this.#mark(this.#member(deploymentId));
       }
     } catch (error) {
-      if (!signal.aborted) this.#options.logger.warn({ error: describeError(error) }, "objects cannot be listed");
+      if (!signal.aborted) this.#context.logger.warn({ error: describeError(error) }, "objects cannot be listed");
     }
   }
 
@@ -177,12 +197,12 @@ export class ClusterFleet {
     const member: Member = {
       ...{ deploymentId, assignment: null, applied: null, appliedAtMs: 0, failed: null },
       ...{
-        sinceMs: this.#options.clock.monotonicMs(),
+        sinceMs: this.#context.clock.monotonicMs(),
         troubles: new Map(),
         isReady: false,
         isBroken: false,
         failures: 0,
-        drift: new Drift(this.#options.logger, deploymentId),
+        drift: new Drift(this.#context.logger, deploymentId),
         replicas: new SeenReplicas(),
       },
       ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
@@ -192,7 +212,7 @@ export class ClusterFleet {
   }
 
   #beginTarget(member: Member): void {
-    member.sinceMs = this.#options.clock.monotonicMs();
+    member.sinceMs = this.#context.clock.monotonicMs();
     member.troubles.clear();
     member.failed = null;
     member.isReady = false;
@@ -202,8 +222,8 @@ export class ClusterFleet {
   #drop(deploymentId: string): void {
     this.#members.get(deploymentId)?.cancelWake();
     this.#members.delete(deploymentId);
-    this.#options.tracked.see(deploymentId, []);
-    this.#options.forget(deploymentId);
+    this.#tracked.see(deploymentId, []);
+    this.#context.forget(deploymentId);
   }
 
   #noteChange(deploymentId: string, isDrift: boolean): void {
@@ -211,7 +231,7 @@ export class ClusterFleet {
     if (member === undefined) return;
     // Of one change of somebody's there are several events until it is put right.
     const isNew = isDrift && member.applied !== null;
-    if (isNew && member.drift.note(this.#options.clock.monotonicMs())) member.applied = null;
+    if (isNew && member.drift.note(this.#context.clock.monotonicMs())) member.applied = null;
     this.#mark(member);
   }
 
@@ -239,8 +259,8 @@ export class ClusterFleet {
     this.#running += 1;
     let againMs = quietLookMs;
     try {
-      const options = { clock: this.#options.clock, timeoutMs: passTimeoutMs, signal };
-      againMs = this.#options.mayAct()
+      const options = { clock: this.#context.clock, timeoutMs: passTimeoutMs, signal };
+      againMs = this.#context.mayAct()
         ? await withDeadline(options, (ending) => this.#pass(member, ending))
         : busyLookMs;
       member.failures = 0;
@@ -254,7 +274,7 @@ export class ClusterFleet {
     if (signal.aborted) return;
     if (member.isMarked) this.#mark(member);
     else if (this.#members.get(member.deploymentId) === member) {
-      member.cancelWake = this.#options.clock.setTimeout(() => this.#mark(member), againMs);
+      member.cancelWake = this.#context.clock.setTimeout(() => this.#mark(member), againMs);
     }
     this.#next();
   }
@@ -280,21 +300,21 @@ export class ClusterFleet {
     if (because !== null) this.#noteKept(member, because);
     if (!isGone) return because === null ? busyLookMs : heldLookMs;
     if (assignment === null) this.#drop(deploymentId);
-    else this.#options.report({ ...snapshotOf(assignment), deleted: true });
+    else this.#context.report({ ...snapshotOf(assignment), deleted: true });
     return quietLookMs;
   }
 
   #noteKept({ assignment, deploymentId }: Member, because: string): void {
-    this.#options.logger.warn({ deployment_id: deploymentId, because }, "data keeps a deletion from its end");
+    this.#context.logger.warn({ deployment_id: deploymentId, because }, "data keeps a deletion from its end");
     if (assignment === null) return;
-    this.#options.report({ ...snapshotOf(assignment), cause: causeOf("Storage", because) });
+    this.#context.report({ ...snapshotOf(assignment), cause: causeOf("Storage", because) });
   }
 
   async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
     const { cluster } = this.#options;
     const wanted = `${goal.revision_id}/${assignment.generation}`;
-    if (member.drift.isFought && member.drift.judge(this.#options.clock.monotonicMs())) member.applied = null;
-    const nowMs = this.#options.clock.monotonicMs();
+    if (member.drift.isFought && member.drift.judge(this.#context.clock.monotonicMs())) member.applied = null;
+    const nowMs = this.#context.clock.monotonicMs();
     if (member.isBroken && nowMs - member.appliedAtMs >= repairMs) member.applied = null;
     let waitingFor: string | null = null;
     if (member.applied !== wanted) {
@@ -321,20 +341,21 @@ export class ClusterFleet {
     };
     const sight = await cluster.look(key, signal);
     member.replicas.see(sight.replicas);
-    this.#options.tracked.see(member.deploymentId, sight.replicas);
+    this.#tracked.see(member.deploymentId, sight.replicas);
     member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
     const isServing = goal.revision_id === assignment.serving?.revision_id;
     member.isBroken = isServing && !member.isReady && sight.troubles.some(({ weight }) => weight === "now");
     if (!member.isReady) this.#judge(member, assignment, goal, sight.troubles);
     else member.troubles.clear();
-    this.#options.report(reportOf(member, assignment, goal, sight));
+    this.#context.report(reportOf(member, assignment, goal, sight));
     return member.isReady;
   }
 
   async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
-    const { secrets, cluster } = this.#options;
+    const { cluster } = this.#options;
+    const { secrets } = this.#context;
     const values = await secrets.read(assignment.deployment_id, goal.secret_set_id, signal);
-    const session = this.#options.session();
+    const session = this.#context.session();
     if (session === null) throw new Error("nothing is applied before the first session");
     try {
       return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
@@ -350,8 +371,8 @@ export class ClusterFleet {
     // Another one has come while this was looked at: its own pass is due, and what is seen here says nothing of it.
     if (member.assignment !== assignment) return;
     const { target, serving } = assignment;
-    const { clock, graceMs = defaultGraceMs } = this.#options;
-    const nowMs = clock.monotonicMs();
+    const { graceMs = defaultGraceMs } = this.#options;
+    const nowMs = this.#context.clock.monotonicMs();
     const present = new Set(troubles.map(({ cause }) => cause.reason));
     for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
     for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
@@ -364,27 +385,27 @@ export class ClusterFleet {
       return weight === "now" || isOver || (weight === "grace" && lastedMs >= graceMs);
     });
     if (decisive === undefined) return;
-    this.#options.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
+    this.#context.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
     member.failed = { revisionId: goal.revision_id, cause: decisive.cause };
     member.isMarked = true;
-    this.#options.report({ ...snapshotOf(assignment), target_phase: "failed", cause: decisive.cause });
+    this.#context.report({ ...snapshotOf(assignment), target_phase: "failed", cause: decisive.cause });
   }
 
   /** What may pass is told while it is waited for. */
   #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: Trouble): void {
     this.#judge(member, assignment, goal, [trouble]);
     if (member.failed === null) {
-      this.#options.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
+      this.#context.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
     }
   }
 
   #noteFailure(member: Member, error: unknown): void {
-    const { logger } = this.#options;
+    const { logger } = this.#context;
     const { deploymentId, assignment } = member;
     logger.warn({ deployment_id: deploymentId, error: describeError(error) }, "deployment could not be applied");
     if (assignment === null) return;
     const cause = causeOf("ClusterError", describeError(error));
-    if (assignment.op === "delete") this.#options.report({ ...snapshotOf(assignment), cause });
+    if (assignment.op === "delete") this.#context.report({ ...snapshotOf(assignment), cause });
     else if (assignment.target !== null)
       this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });
   }

@@ -1,7 +1,7 @@
 import type { ClusterSight, Trouble, Workload } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
-import type { Snapshot } from "../session/report.ts";
+import type { Snapshot } from "../session/snapshot.ts";
 import type { Drift } from "./drift.ts";
 
 export const causeOf = (reason: string, message: string): Cause => ({

@@ -1,12 +1,12 @@
 import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
-import type { LogShipper } from "../shipping/ship-logs.ts";
+import type { LogShipper } from "../shipping/log-shipper.ts";
 
 /** Whose output is carried to the control plane where replicas come and go by themselves: each for as long as it is seen. */
 export class TrackedReplicas {
-  readonly #shipper: Pick<LogShipper, "track" | "forget">;
+  readonly #shipper: Pick<LogShipper, "track" | "forget"> | null;
   readonly #byDeployment = new Map<string, Set<string>>();
 
-  constructor(shipper: Pick<LogShipper, "track" | "forget">) {
+  constructor(shipper: Pick<LogShipper, "track" | "forget"> | null) {
     this.#shipper = shipper;
   }
 
@@ -16,11 +16,11 @@ export class TrackedReplicas {
     const there = new Set(replicas.map(({ replica_id }) => replica_id));
     for (const replicaId of tracked) {
       if (there.has(replicaId)) continue;
-      this.#shipper.forget(replicaId);
+      this.#shipper?.forget(replicaId);
       tracked.delete(replicaId);
     }
     for (const { replica_id: replicaId, revision_id: revisionId } of replicas) {
-      this.#shipper.track({ replicaId, deploymentId, revisionId });
+      this.#shipper?.track({ replicaId, deploymentId, revisionId });
       tracked.add(replicaId);
     }
     if (tracked.size > 0) this.#byDeployment.set(deploymentId, tracked);

@@ -4,10 +4,10 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Span } from "../../telemetry/traces.ts";
 import { type Clock, doubledMs, sleep } from "../clock.ts";
 import { endedWithin, withDeadline } from "../deadline.ts";
-import { FairLimit } from "../fair-limit.ts";
+import type { RolloutSpans } from "../session/rollout-spans.ts";
 import { replicaEnvironment, type Secrets } from "../session/secrets.ts";
-import type { RolloutSpans } from "./rollout-spans.ts";
-import type { Sightings } from "./sightings.ts";
+import { FairLimit } from "./fair-slots.ts";
+import type { Sightings } from "./observations.ts";
 
 /** What is being done to one replica. At most one at a time. */
 export interface Operation {

@@ -1,8 +1,8 @@
 import type { ReplicaState } from "../../compute/compute.ts";
 import type { Traffic } from "../../gateway/route.ts";
+import type { Sightings } from "./observations.ts";
 import type { Operations } from "./operations.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
-import type { Sightings } from "./sightings.ts";
 
 const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
 

@@ -1,19 +1,22 @@
+import { type Compute, offersLogs, offersMetrics, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
+import { scaleDownAfterMs as defaultScaleDownAfterMs } from "../../domain/limits.ts";
 import type { Scale } from "../../domain/scaling.ts";
 import type { Route, Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, nothingDue } from "../clock.ts";
-import { PassQueue } from "../pass-queue.ts";
-import type { Snapshot } from "../session/report.ts";
-import type { RunningDeployment } from "../shipping/ship-metrics.ts";
-import type { Operations } from "./operations.ts";
+import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
+import type { Snapshot } from "../session/snapshot.ts";
+import { Sightings } from "./observations.ts";
+import { Observer } from "./observer.ts";
+import { type Operation, type OperationLimits, Operations } from "./operations.ts";
 import { type Action, replicaBounds } from "./pass.ts";
 import { planReplicas } from "./plan.ts";
 import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
 import { replicaFacts } from "./replica-facts.ts";
 import { Routes } from "./routes.ts";
-import type { Scalable } from "./scaler.ts";
-import type { Sightings } from "./sightings.ts";
+import { type Scalable, Scaler } from "./scaler.ts";
+import { PassQueue } from "./work-queue.ts";
 
 /** One deployment as this listener holds it. */
 interface Member {
@@ -34,20 +37,47 @@ const brokenPassRetryMs = 30_000;
 /** Every deployment is looked at this often even if nothing happened, a slice at a time. */
 export const resyncMs = 300_000;
 
+export interface ReplicaFleetOptions {
+  compute: Compute;
+  traffic: Traffic;
+  limits?: Partial<OperationLimits>;
+  /** The fleet runs fewer replicas only after fewer would have been enough for this long. Default: 30 minutes. */
+  scaleDownAfterMs?: number;
+}
+
+/**
+ * A start takes about 0.3 s of CPU for a small agent server. 16 at once keep two cores busy for 2.5 s, well within any
+ * start deadline. A machine or cluster with more cores may get a higher limit.
+ */
+export const defaultLimits: OperationLimits = { startsMax: 16, removalsMax: 128 };
+
+/** Creates fleets on a compute where the listener starts, drains and removes each replica itself. */
+export function replicaFleet(options: ReplicaFleetOptions): FleetFactory {
+  const { compute, traffic } = options;
+  return {
+    computeType: compute.type,
+    facts: {},
+    logs: offersLogs(compute) ? compute : null,
+    readUsage: offersMetrics(compute) ? (signal) => compute.readUsage(signal) : null,
+    traffic,
+    create: (context) => new ReplicaFleet(options, context),
+  };
+}
+
 /**
  * All deployments of this listener. A pass is synchronous: it reads what is known, plans, sets the route and hands the
  * rest to the operations, so passes of one deployment never overlap and ten thousand idle ones cost nothing.
  */
-export class Fleet {
+class ReplicaFleet implements Fleet {
+  readonly #compute: Compute;
+  readonly #context: FleetContext;
+  readonly #observer: Observer;
+  readonly #scaler: Scaler;
   readonly #traffic: Traffic;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #sightings: Sightings;
   readonly #operations: Operations;
-  readonly #report: (snapshot: Snapshot) => void;
-  readonly #forget: (deploymentId: string) => void;
-  readonly #look: () => void;
-  readonly #mayAct: () => boolean;
   readonly #members = new Map<string, Member>();
   readonly #queue: PassQueue;
   readonly #routes: Routes;
@@ -57,31 +87,43 @@ export class Fleet {
   #isActing = false;
   #cancelResync = () => {};
 
-  constructor(options: {
-    traffic: Traffic;
-    clock: Clock;
-    logger: Logger;
-    sightings: Sightings;
-    operations: Operations;
-    report: (snapshot: Snapshot) => void;
-    /** Nothing more is to be said about a deployment. */
-    forget: (deploymentId: string) => void;
-    look: () => void;
-    /** False: another instance may be at work on the same replicas. */
-    mayAct: () => boolean;
-  }) {
-    this.#traffic = options.traffic;
-    this.#clock = options.clock;
-    this.#logger = options.logger;
-    this.#sightings = options.sightings;
-    this.#operations = options.operations;
-    this.#report = options.report;
-    this.#forget = options.forget;
-    this.#look = options.look;
-    this.#mayAct = options.mayAct;
-    this.#routes = new Routes(options.traffic);
-    this.#queue = new PassQueue({ clock: this.#clock, pass: (deploymentId) => this.#pass(deploymentId) });
-    options.traffic.onWake((deploymentId) => this.#wake(deploymentId));
+  constructor(options: ReplicaFleetOptions, context: FleetContext) {
+    const { compute, traffic } = options;
+    const { clock, logger, wallClock } = context;
+    this.#context = context;
+    this.#compute = compute;
+    this.#traffic = traffic;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#sightings = new Sightings(() => wallClock.now() - clock.now());
+    this.#observer = new Observer({ clock, logger, compute, onSeen: (states, number) => this.#seen(states, number) });
+    this.#operations = new Operations({
+      clock,
+      logger,
+      compute,
+      limits: { ...defaultLimits, ...options.limits },
+      secrets: context.secrets,
+      rollouts: context.rollouts,
+      sightings: this.#sightings,
+      observationNumber: () => this.#observer.number,
+      readLastLines: async (replicaId) => context.logShipper?.finish(replicaId),
+      onEnd: (operation) => this.#ended(operation),
+    });
+    const holdMs = options.scaleDownAfterMs ?? defaultScaleDownAfterMs;
+    this.#scaler = new Scaler({ clock, logger, compute, fleet: this, holdMs });
+    this.#routes = new Routes(traffic);
+    this.#queue = new PassQueue({ clock, pass: (deploymentId) => this.#pass(deploymentId) });
+    traffic.onWake((deploymentId) => this.#wake(deploymentId));
+  }
+
+  start(): void {
+    this.#compute.onChange(() => this.#observer.look());
+    this.#observer.look();
+  }
+
+  close(): void {
+    this.#observer.close();
+    this.#scaler.stop();
   }
 
   get size(): number {
@@ -125,10 +167,12 @@ export class Fleet {
     this.#isActing = true;
     if (this.#hasSeen) this.#queue.open();
     this.#resyncLater();
+    this.#scaler.start();
+    this.#observer.look();
   }
 
   /** Another instance does: nothing is touched any more, and everything that was believed is forgotten. */
-  standBack(reason: Error): void {
+  stepDown(reason: Error): void {
     this.#isActing = false;
     this.#isListComplete = false;
     this.#queue.close();
@@ -136,6 +180,7 @@ export class Fleet {
     for (const member of this.#members.values()) this.#letGo(member);
     this.#members.clear();
     this.#operations.abandon(reason);
+    this.#scaler.stop();
   }
 
   assign(assignments: Assignment[]): void {
@@ -181,8 +226,13 @@ export class Fleet {
     }
   }
 
-  /** Replicas were observed; `changed` names the deployments for which it matters. */
-  seen(changed: ReadonlySet<string>): void {
+  #seen(states: ReplicaState[], number: number): void {
+    const { cursors, logShipper } = this.#context;
+    if (number === 1) cursors.keepOnly(new Set(states.map(({ replicaId }) => replicaId)));
+    const { changed, isUncertain } = this.#sightings.see(states, number);
+    for (const deploymentId of changed) {
+      for (const state of this.#sightings.of(deploymentId)) logShipper?.track(state);
+    }
     this.#hasSeen = true;
     if (this.#isActing) this.#queue.open();
     for (const deploymentId of changed) {
@@ -192,21 +242,24 @@ export class Fleet {
       this.#mark(deploymentId);
     }
     if (this.#isListComplete) this.#adoptOrphans(changed);
+    if (isUncertain) this.#observer.look();
   }
 
-  ended(deploymentId: string): void {
+  #ended({ kind, replicaId, deploymentId }: Operation): void {
+    if (kind === "remove") this.#context.logShipper?.forget(replicaId);
     this.#mark(deploymentId);
+    this.#observer.look();
   }
 
   /** The control plane has a snapshot: that of a deleted deployment was the last word about it. */
-  stored({ deployment_id: deploymentId, deleted }: Snapshot): void {
+  reportStored({ deployment_id: deploymentId, deleted }: Snapshot): void {
     const member = this.#members.get(deploymentId);
     if (!deleted || member?.assignment?.op !== "delete" || member.state !== "removed") return;
     this.#drop(member);
   }
 
   #adoptOrphans(deploymentIds: Iterable<string>): void {
-    if (!this.#isActing || !this.#mayAct()) return;
+    if (!this.#isActing || !this.#context.mayAct()) return;
     for (const deploymentId of deploymentIds) {
       if (this.#members.has(deploymentId)) continue;
       this.#logger.warn({ deployment_id: deploymentId }, "replicas of an unknown deployment found");
@@ -240,7 +293,7 @@ export class Fleet {
   #drop(member: Member): void {
     this.#letGo(member);
     this.#members.delete(member.deploymentId);
-    this.#forget(member.deploymentId);
+    this.#context.forget(member.deploymentId);
   }
 
   #wake(deploymentId: string): void {
@@ -251,7 +304,7 @@ export class Fleet {
   }
 
   /** What was left alone meanwhile is looked at now. */
-  lookAgain(): void {
+  recheck(): void {
     this.#adoptOrphans(this.#isListComplete ? this.#sightings.deploymentIds() : []);
     this.#markAll();
   }
@@ -266,7 +319,7 @@ export class Fleet {
 
   #pass(deploymentId: string): void {
     const member = this.#members.get(deploymentId);
-    if (member === undefined || !this.#mayAct()) return;
+    if (member === undefined || !this.#context.mayAct()) return;
     try {
       this.#converge(member);
     } catch (error) {
@@ -281,7 +334,7 @@ export class Fleet {
     this.#routes.set(member.route, plan.route);
     member.route = plan.route;
     for (const action of plan.actions) this.#act(member, action);
-    if (plan.report !== null) this.#report(plan.report);
+    if (plan.report !== null) this.#context.report(plan.report);
     this.#wakeAt(member, plan.wakeAtMs);
     if (member.assignment === null && this.#factsOf(member).replicas.length === 0) this.#drop(member);
   }
@@ -392,7 +445,7 @@ export class Fleet {
   #resyncLater(): void {
     this.#cancelResync();
     this.#cancelResync = this.#clock.setTimeout(() => {
-      this.#look();
+      this.#observer.look();
       this.#markAll();
       this.#resyncLater();
     }, resyncMs);

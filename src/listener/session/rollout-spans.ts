@@ -1,6 +1,6 @@
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import { inSpan, outsideSpans, type Span, type Traces } from "../../telemetry/traces.ts";
-import type { Snapshot } from "../session/report.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 interface Rollout {
   revisionId: string;

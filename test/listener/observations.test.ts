@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReplicaState } from "../../src/compute/compute.ts";
-import { Sightings } from "../../src/listener/replicas/sightings.ts";
+import { Sightings } from "../../src/listener/replicas/observations.ts";
 
 const replica = (phase: ReplicaState["phase"], parts: Partial<ReplicaState> = {}): ReplicaState => ({
   replicaId: "r-1",

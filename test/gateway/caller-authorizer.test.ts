@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Identified } from "../../src/gateway/callers.ts";
+import type { Identified } from "../../src/gateway/caller-authorizer.ts";
 import { eventually, openRaw, route, startGateway, startTarget } from "./harness.ts";
 
 const answers: Record<string, Identified> = {

@@ -5,7 +5,8 @@ import { compileValidator } from "../../src/api/validation/validate.ts";
 import { CallRefused, type ListenerSession } from "../../src/client/listener-client.ts";
 import { type DeploymentReport, StatusBatch } from "../../src/contract/listeners/assignment.ts";
 import { bodyBytesMax } from "../../src/domain/limits.ts";
-import { Reporter, type Snapshot } from "../../src/listener/session/report.ts";
+import { Reporter } from "../../src/listener/session/reporter.ts";
+import type { Snapshot } from "../../src/listener/session/snapshot.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { VirtualClock } from "./virtual-world.ts";
 

@@ -6,14 +6,7 @@ import type { Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Clock } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
-
-/** One deployment that has replicas, or had some that ended by themselves, as the fleet sees it. */
-export interface RunningDeployment {
-  deploymentId: string;
-  replicaIds: string[];
-  /** Since this listener began to act. */
-  restarts: number;
-}
+import type { RunningDeployment } from "../fleet.ts";
 
 const defaultIntervalMs = 60_000;
 
@@ -38,7 +31,7 @@ export interface MetricsOptions {
   running(): RunningDeployment[];
   onStale(error: StaleEpoch): void;
   /** Default: once a minute. */
-  intervalMs?: number;
+  intervalMs?: number | undefined;
 }
 
 /** The part of its counters that a sample is made of: the rest of ten thousand would be held for a minute to no end. */

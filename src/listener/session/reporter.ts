@@ -5,9 +5,8 @@ import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { type Clock, jitteredMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
-import { RolloutSpans } from "../replicas/rollout-spans.ts";
-
-export type Snapshot = Omit<DeploymentReport, "seq">;
+import { RolloutSpans } from "./rollout-spans.ts";
+import type { Snapshot } from "./snapshot.ts";
 
 interface Pending {
   snapshot: Snapshot;

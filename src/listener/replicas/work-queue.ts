@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Passes in one go, about 30 us each: requests of the same process wait no longer than 6 ms for them. */
 const passesAtOnceMax = 200;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FairLimit } from "../../src/listener/fair-limit.ts";
+import { FairLimit } from "../../src/listener/replicas/fair-slots.ts";
 
 const { signal } = new AbortController();
 

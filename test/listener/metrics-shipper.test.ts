@@ -5,7 +5,8 @@ import { createListenerClient, type ListenerSession } from "../../src/client/lis
 import type { ReplicaLoad, ReplicaUsage } from "../../src/compute/compute.ts";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
 import { Tally, type TrafficCounts } from "../../src/gateway/counts.ts";
-import { MetricsShipper, type RunningDeployment } from "../../src/listener/shipping/ship-metrics.ts";
+import type { RunningDeployment } from "../../src/listener/fleet.ts";
+import { MetricsShipper } from "../../src/listener/shipping/metrics-shipper.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { VirtualClock } from "./virtual-world.ts";

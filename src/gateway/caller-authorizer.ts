@@ -1,12 +1,8 @@
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import type { Exchange } from "./exchange.ts";
+import type { Address } from "./address.ts";
 import { type Refusal, refusals } from "./refusal.ts";
-
-/** Who may call a deployment: callers of one workspace; null: of any. */
-export interface Admission {
-  workspaceId: string | null;
-}
+import type { Admission } from "./route.ts";
 
 /** What the control plane says of a caller: his workspace, or the refusal he gets. */
 export type Identified = { workspaceId: string } | { status: number; detail: string };
@@ -35,7 +31,10 @@ const identifyTimeoutMs = 10_000;
 const keyHeaders = ["x-api-key", "authorization", "x-service-key"] as const;
 const credentialHeaders = [...keyHeaders, "x-tenant-id", "x-organization-id"] as const;
 
-type Asking = Pick<Exchange, "request" | "address">;
+interface Asking {
+  request: IncomingMessage;
+  address: Address;
+}
 
 /** Lets in who may call, as the control plane says, and remembers it for a minute. */
 export class Callers {
