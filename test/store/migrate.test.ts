@@ -36,6 +36,20 @@ eachDatabase("a database that is newer than the program is refused, by name", as
   }
 });
 
+eachDatabase("refuses a database that a development version from before the first release created", async (db) => {
+  await sql`insert into schema_migrations (number, name, digest) values (2, '0002_idempotency_keys.sql', 'x')`.execute(
+    db.kysely,
+  );
+  try {
+    await assert.rejects(
+      migrate(db),
+      (error) => error instanceof DatabaseUnusable && /before the first release.*empty database/.test(error.message),
+    );
+  } finally {
+    await sql`delete from schema_migrations where number = 2`.execute(db.kysely);
+  }
+});
+
 eachDatabase("a program that was put back works with tables of a newer one that were only added to", async (db) => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
   try {

@@ -44,7 +44,8 @@ export interface MigrateOptions {
  * the same time wait for the first one and then find nothing to do. Migrations only go forward; a program works with
  * newer tables as long as what it does not know was only added, so that it can be put back after an upgrade.
  * @returns names of those that were applied now.
- * @throws DatabaseUnusable when the database was written by a newer version, or an applied migration was changed.
+ * @throws DatabaseUnusable when the database was written by a newer version or by one from before the first release, or an
+ * applied migration was changed.
  */
 export async function migrate(
   db: Db,
@@ -108,18 +109,25 @@ type Applied = Pick<Migration, "name" | "digest" | "additive">;
 async function readApplied(trx: Trx): Promise<Map<number, Applied>> {
   await sql`
     create table if not exists schema_migrations (
-      number integer primary key, name text not null, digest text not null, applied_at timestamptz not null default now()
+      number integer primary key, name text not null, digest text not null, additive boolean not null default false,
+      applied_at timestamptz not null default now()
     )`.execute(trx.kysely);
-  await sql`alter table schema_migrations add column if not exists additive boolean not null default false`.execute(
-    trx.kysely,
-  );
   const { rows } = await sql<Applied & Pick<Migration, "number">>`
-    select number, name, digest, additive from schema_migrations`.execute(trx.kysely);
+    select number, name, digest, additive from schema_migrations order by number`.execute(trx.kysely);
   return new Map(rows.map((row) => [row.number, row]));
 }
 
+/** The second of 35 files that `0001_initial.sql` replaced before the first release (decision 0011). */
+const mergedBeforeRelease = "0002_idempotency_keys.sql";
+
 function refuseUnknown(known: Migration[], applied: Map<number, Applied>): void {
   const newest = known.at(-1);
+  if ([...applied.values()].some(({ name }) => name === mergedBeforeRelease)) {
+    throw new DatabaseUnusable(
+      "the database was created by a development version from before the first release, and cannot be upgraded. " +
+        "Start with an empty database",
+    );
+  }
   for (const [number, { name, digest, additive }] of applied) {
     const ours = known.find((migration) => migration.number === number);
     if (ours === undefined) {

@@ -1,7 +1,7 @@
 import type { ColumnType, Generated } from "kysely";
 import type { CodeHost } from "../../contract/integrations/integration.ts";
 
-/** The tables of code hosts (migrations 0150 and later) and of the tracing back end; see `schema.ts`. */
+/** The tables of code hosts and of the tracing back end; see `schema.ts`. */
 export interface IntegrationTables {
   integrations: IntegrationTable;
   installation_links: InstallationLinkTable;

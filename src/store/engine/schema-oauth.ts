@@ -1,7 +1,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from "kysely";
 import type { OAuthProviderType, TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
 
-/** The tables of the OAuth service (migration 0040); see `schema.ts`. */
+/** The tables of the OAuth service; see `schema.ts`. */
 export interface OAuthTables {
   oauth_providers: OAuthProviderTable;
   oauth_tokens: OAuthTokenTable;

@@ -33,7 +33,6 @@ export interface Database extends OAuthTables, IntegrationTables {
   sign_ins: SignInTable;
   assignments: AssignmentTable;
   observations: ObservationTable;
-  deployment_changes: DeploymentChangeTable;
   reconcile_queue: ReconcileQueueTable;
   leases: LeaseTable;
   clock: ClockTable;
@@ -263,14 +262,6 @@ interface ObservationTable {
   generation: number;
   report: Json;
   observed_at: Generated<Date>;
-}
-
-/** Of no use any more; the version before writes it, and the next one drops it (docs/decisions/0045). */
-interface DeploymentChangeTable {
-  id: GeneratedAlways<number>;
-  tenant_id: string;
-  deployment_id: string;
-  created_at: Generated<Date>;
 }
 
 interface ReconcileQueueTable {

@@ -22,7 +22,6 @@ export interface BackupManifest {
 /** What a backup leaves out: what concerns one moment or one process, and what is made anew. */
 const leftOut: Record<string, string> = {
   schema_migrations: "the manifest names them",
-  deployment_changes: "of no use any more; the next version drops it",
   github_app_links: "pages that people have open",
   idempotency_keys: "answers to requests of the last day",
   installation_links: "pages that people have open",
