@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { openapiDocument } from "../src/api/documents/openapi.ts";
 import { cliReference } from "../src/cli/reference.ts";
-import { listenerRules } from "../src/compute/kubernetes/role.ts";
+import { listenerRules } from "../src/compute/kubernetes/install/role.ts";
 import { operations } from "../src/contract/operations.ts";
 import { configurationReference } from "../src/server/config-reference.ts";
 import { metricsReference } from "../src/server/metrics-reference.ts";

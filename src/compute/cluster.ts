@@ -13,23 +13,23 @@ export interface ClusterKey {
 }
 
 /** Why a rollout does not end, and whether waiting may help. */
-export interface Trouble {
+export interface RolloutProblem {
   weight: "now" | "grace" | "deadline";
   cause: Cause;
 }
 
-export interface ClusterSight {
+export interface ClusterStatus {
   /** Of the pods that are being brought up or serve; null: nothing was applied yet. */
   revisionId: string | null;
   /** Every replica of that revision is there and no other one is left. */
   isReady: boolean;
   /** The gravest first. */
-  troubles: Trouble[];
+  problems: RolloutProblem[];
   replicas: (ReplicaReport & { deployment_id: string })[];
 }
 
 /** What is in the cluster of ours. */
-export interface HeldDeployment {
+export interface ClusterDeployment {
   deploymentId: string;
   namespace: string;
   slug: string;
@@ -52,14 +52,14 @@ export interface ClusterCompute extends ReplicaLogs {
    * @throws UnusableWorkload in words for the user; Superseded when a newer session or generation was here.
    */
   apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null; held: string[] | null }>;
-  look(key: ClusterKey, signal: AbortSignal): Promise<ClusterSight>;
+  inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus>;
   /**
    * Deletes a deployment, a step each call, and does with its data as the operator of the cluster wants.
    * @returns `because`: what keeps it, when it may take a person to go on.
    * @throws Error when it is nowhere to be seen and may still be there.
    */
   remove(key: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<{ isGone: boolean; because: string | null }>;
-  list(signal: AbortSignal): Promise<HeldDeployment[]>;
+  list(signal: AbortSignal): Promise<ClusterDeployment[]>;
   /** What the replicas use that the engine has measured; null: it measures nothing. */
   readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null>;
   /** `isDrift`: somebody else has changed or removed an object of ours. */

@@ -73,7 +73,7 @@ export interface Compute {
   /** Deletes what a deployment's replicas kept between revisions (local state). Only called when none is left. */
   removeState(deploymentId: string): Promise<void>;
   /** Calls back whenever a replica became ready or exited, at latest one second after. Says *look*, not what. */
-  onChange(look: () => void): void;
+  onChange(notify: () => void): void;
   /** Lets go of timers and files. Replicas of drivers that outlive us go on running. */
   close(): Promise<void>;
 }

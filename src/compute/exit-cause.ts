@@ -1,7 +1,7 @@
 import type { ReplicaExit } from "./compute.ts";
 
 /** What is known when a replica has ended. */
-export interface Ending {
+export interface ObservedExit {
   wasReady: boolean;
   /** null: it was not our child, or ended by a signal. */
   exitCode: number | null;
@@ -25,7 +25,10 @@ export interface Verdict {
  * Says in words a user can act on why a replica is not running. Pure.
  * @param explainStart asked when it was never ready: knows the endings that the driver's own way of starting brings about.
  */
-export function explainExit(ending: Ending, explainStart: (ending: Ending) => StartFailure | undefined): ReplicaExit {
+export function explainExit(
+  ending: ObservedExit,
+  explainStart: (ending: ObservedExit) => StartFailure | undefined,
+): ReplicaExit {
   const { exitCode, signal, lastLines, verdict } = ending;
   const facts = { exitCode, signal, lastLines };
   if (verdict !== undefined) return { ...facts, ...verdict };
@@ -42,17 +45,17 @@ export const lost = (error: string): Verdict => ({
 });
 
 /** V8 aborts (134 = 128 + SIGABRT, seen through a wrapping shell) when its heap is at `--max-old-space-size`. */
-function isOutOfMemory({ exitCode, signal, outOfMemoryKills, lastLines }: Ending): boolean {
+function isOutOfMemory({ exitCode, signal, outOfMemoryKills, lastLines }: ObservedExit): boolean {
   if (outOfMemoryKills > 0) return true;
   const wasAborted = signal === "SIGABRT" || exitCode === 134 || (exitCode === null && signal === null);
   return wasAborted && lastLines.some((line) => /JavaScript heap out of memory/.test(line));
 }
 
-const outOfMemory = ({ memoryLimitMib, wasReady }: Ending) =>
+const outOfMemory = ({ memoryLimitMib, wasReady }: ObservedExit) =>
   `The agent server was ended because it needed more than its memory limit of ${memoryLimitMib} MiB` +
   `${wasReady ? "" : " before it was ready"}. Raise the limit, or find out what it loads.`;
 
-function exited({ wasReady, exitCode, signal, lastLines }: Ending): string {
+function exited({ wasReady, exitCode, signal, lastLines }: ObservedExit): string {
   const how =
     exitCode !== null
       ? `with exit code ${exitCode}`

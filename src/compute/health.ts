@@ -10,12 +10,12 @@ const answerBytesMax = 64 * 1024;
  * What is left of a start, of which a record says when it began: by the clock of the machine, as the server may be another
  * one since. Never more than the whole of it, whatever has become of that clock.
  */
-export function leftToStartMs({ startedAt, startTimeoutMs }: { startedAt: string; startTimeoutMs: number }): number {
+export function remainingStartMs({ startedAt, startTimeoutMs }: { startedAt: string; startTimeoutMs: number }): number {
   return Math.min(startTimeoutMs, Date.parse(startedAt) + startTimeoutMs - Date.now());
 }
 
 /** One GET on the loopback. @returns undefined when nobody answered in time. */
-export async function get(
+export async function getFromLoopback(
   port: number,
   path: string,
   timeoutMs = answerTimeoutMs,
@@ -39,7 +39,7 @@ export async function get(
 
 /** Version of an agent server from its `/info` (contract 7.1). @returns null when it does not say. */
 export async function readServerVersion(port: number): Promise<string | null> {
-  const answer = await get(port, "/info");
+  const answer = await getFromLoopback(port, "/info");
   if (answer?.status !== 200) return null;
   try {
     const { version } = JSON.parse(answer.body) as { version?: unknown };
@@ -55,7 +55,7 @@ export async function readServerVersion(port: number): Promise<string | null> {
  * @returns null when it says nothing of runs and never will; undefined when it did not answer.
  */
 export async function readRunCount(port: number): Promise<number | null | undefined> {
-  const answer = await get(port, "/metrics?format=json");
+  const answer = await getFromLoopback(port, "/metrics?format=json");
   if (answer === undefined || answer.status >= 500) return undefined;
   try {
     const { queue } = JSON.parse(answer.body) as { queue?: { n_pending?: unknown; n_running?: unknown } };

@@ -74,12 +74,12 @@ export interface SimulatedCompute extends Compute {
  */
 export function openSimulatedCompute(options: SimulatedWorldOptions | { world: SimulatedWorld }): SimulatedCompute {
   const world = "world" in options ? options.world : new SimulatedWorld(options);
-  const looks = new Set<() => void>();
+  const subscribers = new Set<() => void>();
   let lastSeen: ReplicaState[] = [];
-  const announce = () => {
-    for (const look of looks) look();
+  const notifyAll = () => {
+    for (const notify of subscribers) notify();
   };
-  world.watchers.add(announce);
+  world.watchers.add(notifyAll);
 
   return {
     type: "simulated",
@@ -108,12 +108,12 @@ export function openSimulatedCompute(options: SimulatedWorldOptions | { world: S
       );
     },
     async removeState() {},
-    onChange(look) {
-      looks.add(look);
+    onChange(notify) {
+      subscribers.add(notify);
     },
     async close() {
-      world.watchers.delete(announce);
-      looks.clear();
+      world.watchers.delete(notifyAll);
+      subscribers.clear();
     },
   };
 }
@@ -121,7 +121,7 @@ export function openSimulatedCompute(options: SimulatedWorldOptions | { world: S
 interface Entry {
   state: ReplicaState;
   /** All that is kept of what it was started with: of ten thousand, the environment alone would be 20 MB. */
-  told: { start: string | undefined; cause: string | undefined; exitAfterMs: string | undefined };
+  overrides: { start: string | undefined; cause: string | undefined; exitAfterMs: string | undefined };
   /** Cancels what was going to happen next to this replica. */
   cancelNext: () => void;
   stopped?: Promise<void>;
@@ -136,13 +136,13 @@ const limits = { memory: limit, cpu: limit };
 export class SimulatedWorld {
   readonly watchers = new Set<() => void>();
   readonly #entries = new Map<string, Entry>();
-  readonly #asked = new Map<string, number>();
+  readonly #drawCounts = new Map<string, number>();
   readonly #seed: number;
   readonly #faults: Faults;
   readonly #clock: Clock;
   readonly #address: { host: string; port: number };
   #snapshot: ReplicaState[] | undefined;
-  #isAnnouncing = false;
+  #isNotifying = false;
 
   constructor({ seed, faults, clock = systemClock, address = { host: "127.0.0.1", port: 1 } }: SimulatedWorldOptions) {
     this.#seed = seed;
@@ -162,8 +162,8 @@ export class SimulatedWorld {
     const probability = this.#faults[fault];
     if (probability === 0) return false;
     const question = `${fault} ${subject}`;
-    const turn = this.#asked.get(question) ?? 0;
-    this.#asked.set(question, turn + 1);
+    const turn = this.#drawCounts.get(question) ?? 0;
+    this.#drawCounts.set(question, turn + 1);
     return this.#draw(`${question} ${turn}`) < probability;
   }
 
@@ -171,7 +171,11 @@ export class SimulatedWorld {
     if (this.#entries.has(spec.replicaId)) return;
     const { replicaId, deploymentId, revisionId, env } = spec;
     const entry: Entry = {
-      told: { start: env["SIMULATE_START"], cause: env["SIMULATE_CAUSE"], exitAfterMs: env["SIMULATE_EXIT_AFTER_MS"] },
+      overrides: {
+        start: env["SIMULATE_START"],
+        cause: env["SIMULATE_CAUSE"],
+        exitAfterMs: env["SIMULATE_EXIT_AFTER_MS"],
+      },
       state: {
         replicaId,
         deploymentId,
@@ -217,11 +221,11 @@ export class SimulatedWorld {
 
   #planStart(entry: Entry, startTimeoutMs: number): void {
     const { replicaId } = entry.state;
-    const fate = entry.told.start ?? this.#drawFate(replicaId);
+    const fate = entry.overrides.start ?? this.#drawFate(replicaId);
     const delayMs = fate === "hang" ? startTimeoutMs : this.#drawMs(this.#faults.startDelayMs, `start ${replicaId}`);
     entry.cancelNext = this.#clock.setTimeout(
       () => {
-        if (fate === "exit") this.#exit(entry, brokenStart(entry.told.cause));
+        if (fate === "exit") this.#exit(entry, brokenStart(entry.overrides.cause));
         else if (fate === "hang" || delayMs >= startTimeoutMs) this.#exit(entry, notHealthy(startTimeoutMs));
         else this.#becomeReady(entry);
       },
@@ -237,7 +241,7 @@ export class SimulatedWorld {
   #becomeReady(entry: Entry): void {
     this.#change(entry, { phase: "ready", address: this.#address, serverVersion: "simulated" });
     const { lifetimeMs } = this.#faults;
-    const { exitAfterMs } = entry.told;
+    const { exitAfterMs } = entry.overrides;
     const leftMs =
       exitAfterMs !== undefined
         ? Number(exitAfterMs)
@@ -252,14 +256,14 @@ export class SimulatedWorld {
     this.#change(entry, { phase: "exited", exit });
   }
 
-  #change(entry: Entry, change: Partial<ReplicaState>, isNews = true): void {
+  #change(entry: Entry, change: Partial<ReplicaState>, isReported = true): void {
     entry.state = { ...entry.state, ...change };
     this.#snapshot = undefined;
-    if (!isNews || this.#isAnnouncing || this.happens("changeIsLost", entry.state.replicaId)) return;
-    this.#isAnnouncing = true;
+    if (!isReported || this.#isNotifying || this.happens("changeIsLost", entry.state.replicaId)) return;
+    this.#isNotifying = true;
     // A thousand starts of one moment are one look.
     queueMicrotask(() => {
-      this.#isAnnouncing = false;
+      this.#isNotifying = false;
       for (const watch of this.watchers) watch();
     });
   }

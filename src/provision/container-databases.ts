@@ -14,7 +14,7 @@ export interface DatabaseContainers {
   hostOf(name: string): string;
   ensure(container: DatabaseContainer, signal: AbortSignal): Promise<{ host: string; port: number }>;
   /** What it wrote last, when it does not stay up; null: it does. */
-  complaint(name: string): Promise<string | null>;
+  failureOutput(name: string): Promise<string | null>;
   remove(name: string): Promise<void>;
 }
 
@@ -142,8 +142,8 @@ async function start(
     for (;;) {
       const failure = await ask(address).then(() => undefined, wordsOf);
       if (failure === undefined) return;
-      const complaint = await containers.complaint(container.name);
-      if (complaint !== null) throw new Error(`it does not stay up: ${complaint || "it says nothing"}`);
+      const failureOutput = await containers.failureOutput(container.name);
+      if (failureOutput !== null) throw new Error(`it does not stay up: ${failureOutput || "it says nothing"}`);
       if (performance.now() >= end) throw new Error(`it does not answer yet: ${failure}`);
       await sleep(tryAgainMs, undefined, { signal });
     }

@@ -49,7 +49,7 @@ export const serverTimeoutMs = 30_000;
 export const connectTimeoutMs = 10_000;
 
 /** The address of a URL as a person may read it: no user, no password. */
-export function shownAddress(url: URL): string {
+export function displayAddress(url: URL): string {
   return `${decodeURIComponent(url.hostname)}${url.port === "" ? "" : `:${url.port}`}`;
 }
 

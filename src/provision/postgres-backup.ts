@@ -39,14 +39,14 @@ export async function backUpDatabase({ programs, file }: BackupOptions): Promise
 export async function restoreDatabase({ programs, name, file }: BackupOptions): Promise<void> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-restore-"));
   try {
-    const lent = await programs.lend(file);
+    const lent = await programs.stageFile(file);
     const contents = path.join(directory, "contents");
     const listed = await readList(programs, lent);
     const isTaken = (line: string) =>
       programs.areExtensionsOwn || !/^\d+; \d+ \d+ (EXTENSION|COMMENT - EXTENSION) /.test(line);
     await writeFile(contents, listed.split("\n").filter(isTaken).join("\n"));
     const how = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"];
-    const what = [`--role=${name}`, `--dbname=${name}`, `--use-list=${await programs.lend(contents)}`, lent];
+    const what = [`--role=${name}`, `--dbname=${name}`, `--use-list=${await programs.stageFile(contents)}`, lent];
     await programs.run("pg_restore", [...how, ...what], new PassThrough().resume());
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -4,7 +4,7 @@ import path from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { execa } from "execa";
-import { DatabaseServerError, shownAddress } from "./database-server.ts";
+import { DatabaseServerError, displayAddress } from "./database-server.ts";
 
 /** PostgreSQL's own programs at one database, wherever they are. */
 export interface PostgresPrograms {
@@ -14,7 +14,7 @@ export interface PostgresPrograms {
    */
   run(program: "pg_dump" | "pg_restore", argv: string[], output: Writable): Promise<void>;
   /** @returns the place under which they find a file of this machine. */
-  lend(file: string): Promise<string>;
+  stageFile(file: string): Promise<string>;
   /** Extensions are the deployment's own, and not the operator's. */
   areExtensionsOwn: boolean;
 }
@@ -27,7 +27,7 @@ const lockTimeoutMs = 30_000;
  * @param at.adminUrl of a role that may read and write the database: the one that databases are made with.
  * @param at.env environment to look for them with.
  */
-export function programsHere(at: {
+export function localPrograms(at: {
   adminUrl: string;
   name: string;
   env: Record<string, string | undefined>;
@@ -36,7 +36,7 @@ export function programsHere(at: {
   const admin = new URL(at.adminUrl);
   return {
     areExtensionsOwn: false,
-    lend: async (file) => file,
+    stageFile: async (file) => file,
     async run(program, argv, output) {
       const given = Object.fromEntries(
         Object.entries({ ...at.env, ...environmentOf(admin, at.name) }).filter(([, value]) => value),
@@ -54,27 +54,32 @@ export function programsHere(at: {
       const [{ failed, stderr, exitCode }] = await Promise.all([child, pipeline(child.stdout, output)]);
       at.signal.throwIfAborted();
       if (failed)
-        throw programError(program, `PostgreSQL at ${shownAddress(admin)}`, stderr || `exit code ${exitCode}`);
+        throw programError(program, `PostgreSQL at ${displayAddress(admin)}`, stderr || `exit code ${exitCode}`);
     },
   };
 }
 
 /** What runs programs in the container of a database, and puts files into it. */
-export interface DatabaseRoom {
+export interface RunningContainer {
   name: string;
-  run(argv: string[], env: Record<string, string>, output: Writable): Promise<{ exitCode: number; complaint: string }>;
-  put(file: string): Promise<string>;
+  run(
+    argv: string[],
+    env: Record<string, string>,
+    output: Writable,
+  ): Promise<{ exitCode: number; errorOutput: string }>;
+  copyIn(file: string): Promise<string>;
 }
 
 /** Those in the container of the database: of its own version, and nobody has to know the password. */
-export function programsInside(room: DatabaseRoom, name: string): PostgresPrograms {
+export function containerPrograms(container: RunningContainer, name: string): PostgresPrograms {
   const env = { PGUSER: name, PGDATABASE: name, PGOPTIONS: lockOptions, PGAPPNAME: applicationName };
   return {
     areExtensionsOwn: true,
-    lend: (file) => room.put(file),
+    stageFile: (file) => container.copyIn(file),
     async run(program, argv, output) {
-      const { exitCode, complaint } = await room.run([program, ...argv], env, output);
-      if (exitCode !== 0) throw programError(program, `container ${room.name}`, complaint || `exit code ${exitCode}`);
+      const { exitCode, errorOutput } = await container.run([program, ...argv], env, output);
+      if (exitCode !== 0)
+        throw programError(program, `container ${container.name}`, errorOutput || `exit code ${exitCode}`);
     },
   };
 }

@@ -4,8 +4,8 @@ import {
   type DatabaseCredentials,
   type DatabaseServer,
   DatabaseServerError,
+  displayAddress,
   serverTimeoutMs,
-  shownAddress,
   urlFor,
 } from "./database-server.ts";
 import { scramVerifier } from "./scram-verifier.ts";
@@ -91,7 +91,7 @@ async function asAdmin(
   } catch (error) {
     signal.throwIfAborted();
     const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
-    throw new DatabaseServerError(`PostgreSQL at ${shownAddress(admin)}: ${reason}`, { cause: error });
+    throw new DatabaseServerError(`PostgreSQL at ${displayAddress(admin)}: ${reason}`, { cause: error });
   } finally {
     signal.removeEventListener("abort", onAbort);
     await client.end().catch(() => {});

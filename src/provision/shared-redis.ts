@@ -3,8 +3,8 @@ import {
   connectTimeoutMs,
   type DatabaseServer,
   DatabaseServerError,
+  displayAddress,
   serverTimeoutMs,
-  shownAddress,
   urlFor,
 } from "./database-server.ts";
 
@@ -90,7 +90,7 @@ async function asAdmin(admin: URL, signal: AbortSignal, act: (client: Redis) => 
   } catch (error) {
     signal.throwIfAborted();
     const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
-    throw new DatabaseServerError(`Redis at ${shownAddress(admin)}: ${reason}`, { cause: error });
+    throw new DatabaseServerError(`Redis at ${displayAddress(admin)}: ${reason}`, { cause: error });
   } finally {
     signal.removeEventListener("abort", onAbort);
     if (client.isOpen) client.destroy();

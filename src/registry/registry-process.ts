@@ -5,8 +5,8 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readJson, writeJson } from "../compute/json-file.ts";
-import { Ports } from "../compute/process/replicas/ports.ts";
-import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/replicas/processes.ts";
+import { Ports } from "../compute/process/system/ports.ts";
+import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/system/processes.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 
 export interface RegistryPlace {

@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
-import { ApiServer, findApiServer } from "../compute/kubernetes/api-server.ts";
+import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
+import { Elector } from "../compute/kubernetes/api/lease.ts";
+import type { ClusterPolicy } from "../compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
-import { Elector } from "../compute/kubernetes/lease.ts";
-import type { ClusterPolicy } from "../compute/kubernetes/workload.ts";
 import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
 import { createListener, type Listener, type ListenerOptions } from "../listener/listener.ts";
 import { describeError } from "../telemetry/log.ts";

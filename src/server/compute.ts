@@ -99,7 +99,7 @@ async function open(
 /** Beside a server: also those that are pushed to it. */
 const imagesOf = (names: ImageNames) => ({
   credentialOf: (uri: string) => names.credentialOf(uri),
-  placeOf: (uri: string) => names.placeOf(uri),
+  currentUriOf: (uri: string) => names.currentUriOf(uri),
 });
 
 function operatorsRegistries({ registryAuthFile: file }: ComputeConfig) {

@@ -1,4 +1,4 @@
-import { Services } from "../compute/docker/networks/services.ts";
+import { Services } from "../compute/docker/services/services.ts";
 import { containerPostgres, containerRedis } from "../provision/container-databases.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";

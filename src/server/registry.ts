@@ -89,7 +89,7 @@ export class ImageNames {
   }
 
   /** Where an image that was resolved before is to be had: this server may have listened elsewhere then. */
-  placeOf(uri: string): string {
+  currentUriOf(uri: string): string {
     const own = uri.includes("@") && this.#mayBeOwnHost(uri) ? parseOwnImage(uri) : null;
     if (own === null || typeof this.#registry === "string") return uri;
     return `${this.#ownHost()}/${repositoryPrefix(own.deploymentId)}${own.name}@${own.reference}`;

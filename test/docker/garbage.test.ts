@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
-import { collectGarbage } from "../../src/compute/docker/garbage/garbage.ts";
+import { collectGarbage } from "../../src/compute/docker/images/collect-garbage.ts";
 import { usedRepository } from "../../src/compute/docker/images/images.ts";
 import { agents } from "../compute/agents.ts";
 import { anySpec } from "../compute/conformance.ts";

@@ -37,7 +37,7 @@ test("only main.ts, and programs that are started on their own, read the environ
     "src/main.ts",
     "src/builds/worker/worker.ts",
     "src/compute/process/langgraph/langgraph-js-shim.ts",
-    "src/compute/docker/replicas/langgraph-js-start.ts",
+    "src/compute/docker/entrypoints/langgraph-js-start.ts",
   ];
   assert.deepEqual(
     ours.filter((file) => !ownMains.includes(file) && /process\.env\b/.test(read(file))),

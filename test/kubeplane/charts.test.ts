@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { installManifests } from "../../src/compute/kubernetes/install.ts";
+import { installManifests } from "../../src/compute/kubernetes/install/install.ts";
 import { startWorld } from "./harness.ts";
 
 const run = promisify(execFile);

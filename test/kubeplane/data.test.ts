@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import { eventually } from "../support/eventually.ts";
 import { addDisk, define } from "./furniture.ts";
 import { newRun, openPlace, type Place, startWorld } from "./harness.ts";
@@ -135,7 +135,7 @@ suite("data of a deployment that is deleted", () => {
     assert.deepEqual([await place.list("StatefulSet"), await place.list("Pod")], [[], []], "the agent is gone already");
     const disk = `data-${slug}-postgres-0`;
     await define(world.plane, "snapshot.storage.k8s.io", "v1", [{ kind: "VolumeSnapshot", plural: "volumesnapshots" }]);
-    const snapshot = () => place.get<Living & { spec: object }>("VolumeSnapshot", `${disk}-last`).catch(() => null);
+    const snapshot = () => place.get<LiveObject & { spec: object }>("VolumeSnapshot", `${disk}-last`).catch(() => null);
     const taken = await eventually(snapshot, (one) => one !== null, { timeoutMs: 90_000 });
     assert.deepEqual(taken?.spec, { source: { persistentVolumeClaimName: disk }, volumeSnapshotClassName: "fast" });
     const path = `/apis/snapshot.storage.k8s.io/v1/namespaces/${place.namespace}/volumesnapshots/${disk}-last`;

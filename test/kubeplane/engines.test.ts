@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { MetricSample } from "../../src/contract/logs/metrics.ts";
 import { eventually } from "../support/eventually.ts";
@@ -73,7 +73,7 @@ suite("databases, autoscalers and routes", () => {
     })();
     const claims = await place.list("PersistentVolumeClaim");
     assert.equal(claims.length, 1);
-    const [server] = (await place.list<DeploymentView & Living>("Deployment")).filter(
+    const [server] = (await place.list<DeploymentView & LiveObject>("Deployment")).filter(
       ({ metadata }) => !metadata.name.endsWith("-redis"),
     );
     assert.match(JSON.stringify(server), /"name":"POSTGRES_URI","valueFrom":\{"secretKeyRef":\{[^}]*-postgres/);
@@ -289,7 +289,7 @@ suite("databases, autoscalers and routes", () => {
     const key = { namespace: place.namespace, name: slug };
     await world.plane.admin.patch("Deployment", key, edit, AbortSignal.timeout(10_000), "jsonPatch");
     const repaired = await eventually(
-      () => place.get<Living & DeploymentView>("Deployment", slug),
+      () => place.get<LiveObject & DeploymentView>("Deployment", slug),
       (deployment) =>
         !JSON.stringify(deployment?.spec).includes('"exec"') &&
         !deployment?.metadata.managedFields?.some(

@@ -1,7 +1,7 @@
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
+import type { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
 import type { Plane } from "./plane.ts";
 
 /**

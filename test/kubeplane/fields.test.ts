@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
-import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
+import { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
+import type { Manifest } from "../../src/compute/kubernetes/api/manifest.ts";
 import { checkWorkload } from "../../src/compute/kubernetes/apply/check-workload.ts";
+import type { ClusterTraits } from "../../src/compute/kubernetes/cluster-context.ts";
 import { render } from "../../src/compute/kubernetes/render/render.ts";
-import type { ClusterTraits, Manifest, Workload } from "../../src/compute/kubernetes/workload.ts";
+import type { Workload } from "../../src/compute/kubernetes/workload.ts";
 import { ResourceSpec } from "../../src/contract/deployments/resource-spec.ts";
 import { effectiveSizes } from "../../src/domain/sizes.ts";
 import { policy, startWorld } from "./harness.ts";

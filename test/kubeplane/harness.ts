@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createListenerClient } from "../../src/client/listener-client.ts";
-import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api-server.ts";
-import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api/api-server.ts";
+import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
+import type { ClusterPolicy, ClusterTraits } from "../../src/compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
 import { discover } from "../../src/compute/kubernetes/watch/discover.ts";
-import type { ClusterPolicy, ClusterTraits } from "../../src/compute/kubernetes/workload.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../src/contract/listeners/cluster.ts";
 import { type Clock, systemClock } from "../../src/listener/clock.ts";
@@ -55,8 +55,8 @@ export interface Place extends AsyncDisposable {
   controlPlane: ControlPlane;
   listener: Listener;
   /** As admin. */
-  get<T = Living>(kind: string, name: string): Promise<T | null>;
-  list<T = Living>(kind: string): Promise<T[]>;
+  get<T = LiveObject>(kind: string, name: string): Promise<T | null>;
+  list<T = LiveObject>(kind: string): Promise<T[]>;
   /** Waits until the listener has seen what the cluster offers by now. */
   rediscovered(holds: (traits: ClusterTraits) => boolean): Promise<unknown>;
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;

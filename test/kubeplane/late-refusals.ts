@@ -1,5 +1,5 @@
-import { ApiServer } from "../../src/compute/kubernetes/api-server.ts";
-import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
+import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** The API server, where a change of what is just going away is refused a moment before that is gone. */
@@ -9,7 +9,7 @@ export class LateRefusals extends ApiServer {
       return await super.apply(manifest, signal, options);
     } catch (error) {
       const { kind, metadata } = manifest;
-      const read = () => this.get<Living>(kind, metadata.namespace, metadata.name, signal);
+      const read = () => this.get<LiveObject>(kind, metadata.namespace, metadata.name, signal);
       if ((await read())?.metadata.deletionTimestamp !== undefined) await eventually(read, (there) => there === null);
       throw error;
     }

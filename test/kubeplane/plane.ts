@@ -6,8 +6,8 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api-server.ts";
-import type { Manifest } from "../../src/compute/kubernetes/workload.ts";
+import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api/api-server.ts";
+import type { Manifest } from "../../src/compute/kubernetes/api/manifest.ts";
 import { freePort } from "../support/free-port.ts";
 
 /** Groups of the users that the API server knows by token. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, suite, test } from "node:test";
-import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { eventually } from "../support/eventually.ts";
@@ -99,7 +99,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
   test("what another listener runs in the same namespace is left alone; what this one ran and nobody wants goes", async () => {
     await using place = await openPlace(world.plane);
     const { slug } = await place.deployed(newRun(place));
-    const anchorOf = (name: string) => place.get<Living>("ConfigMap", name);
+    const anchorOf = (name: string) => place.get<LiveObject>("ConfigMap", name);
     const other = await openPlace(world.plane, {}, { beside: place });
     const theirs = await other.deployed(newRun(other));
     assert.equal((await anchorOf(slug))?.metadata.deletionTimestamp, undefined);

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import type { Living } from "../../src/compute/kubernetes/apply/apply.ts";
+import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import { type ListenerProgram, startListenerProgram } from "../server/listener-program.ts";
 import { eventually } from "../support/eventually.ts";
@@ -88,7 +88,7 @@ test("three control planes on one database and two replicas of a listener: nothi
     );
     await Promise.all([...asked, ...patched].map(deployed));
     const deployments = (
-      await plane.admin.list<DeploymentView & Living>("Deployment", namespace, {}, AbortSignal.timeout(20_000))
+      await plane.admin.list<DeploymentView & LiveObject>("Deployment", namespace, {}, AbortSignal.timeout(20_000))
     ).items;
     assert.equal(deployments.length, 6);
     for (const { metadata } of deployments) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import type { ClusterCompute, ClusterSight } from "../../src/compute/cluster.ts";
+import type { ClusterCompute, ClusterStatus } from "../../src/compute/cluster.ts";
 import type { Assignment, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import type { Clock } from "../../src/listener/clock.ts";
 import { ClusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
@@ -15,10 +15,10 @@ import { eventually, newRun } from "./harness.ts";
 test("what keeps a revision from starting does not fail the one that was wanted while it was looked at", async () => {
   const [first, next] = [runInCluster(), runInCluster()];
   const asked = Promise.withResolvers<void>();
-  const answer = Promise.withResolvers<ClusterSight>();
+  const answer = Promise.withResolvers<ClusterStatus>();
   let looks = 0;
   const fleet = startFleet({
-    async look() {
+    async inspect() {
       looks += 1;
       if (looks > 1) return { ...nothingThere, revisionId: next.revision_id };
       asked.resolve();
@@ -30,7 +30,7 @@ test("what keeps a revision from starting does not fail the one that was wanted 
   await asked.promise;
   fleet.fleet.assign([{ ...assignment, generation: 2, target: next }]);
   const trouble = { weight: "now" as const, cause: causeOf("StartError", "no such command") };
-  answer.resolve({ ...nothingThere, revisionId: first.revision_id, troubles: [trouble] });
+  answer.resolve({ ...nothingThere, revisionId: first.revision_id, problems: [trouble] });
   await eventually(
     () => fleet.reports.findLast(({ generation }) => generation === 2),
     (report) => report !== undefined && looks > 1,
@@ -77,7 +77,7 @@ test("the engine is told what runs for the first time and what is gone back to",
       applied.push([revisionId, isServing]);
       return { waitingFor: null, held: null };
     },
-    look: async () => ({ ...nothingThere, troubles: [trouble] }),
+    inspect: async () => ({ ...nothingThere, problems: [trouble] }),
   });
   fleet.fleet.assign([assignmentOf({ target, serving })]);
   await eventually(
@@ -100,7 +100,7 @@ test("what serves and cannot start any more is written again after a while: some
       applies += 1;
       return { waitingFor: null, held: null };
     },
-    look: async () => ({ ...nothingThere, revisionId: serving.revision_id, troubles: [trouble] }),
+    inspect: async () => ({ ...nothingThere, revisionId: serving.revision_id, problems: [trouble] }),
   });
   fleet.fleet.assign([assignmentOf({ target: serving, serving })]);
   await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
@@ -113,7 +113,7 @@ test("what serves and cannot start any more is written again after a while: some
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
-const nothingThere: ClusterSight = { revisionId: null, isReady: false, troubles: [], replicas: [] };
+const nothingThere: ClusterStatus = { revisionId: null, isReady: false, problems: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>) {
   let nowMs = 0;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { createListenerClient } from "../../src/client/listener-client.ts";
-import type { ClusterCompute, ClusterSight } from "../../src/compute/cluster.ts";
+import type { ClusterCompute, ClusterStatus } from "../../src/compute/cluster.ts";
 import type { ClusterRun } from "../../src/contract/listeners/cluster.ts";
 import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
 import { createListener } from "../../src/listener/listener.ts";
@@ -94,13 +94,13 @@ class Pods implements ClusterCompute {
     );
   }
 
-  async look({ deploymentId }: { deploymentId: string }): Promise<ClusterSight> {
+  async inspect({ deploymentId }: { deploymentId: string }): Promise<ClusterStatus> {
     const revisionId = this.revisions.get(deploymentId) ?? "";
     const replicas = (this.#pods.get(deploymentId) ?? []).map((replica_id) => ({
       ...{ deployment_id: deploymentId, replica_id, revision_id: revisionId, phase: this.phase },
       ...{ address: null, restarts: 0, started_at: null, limits: { memory: "none", cpu: "none" } },
     }));
-    return { revisionId, isReady: true, troubles: [], replicas };
+    return { revisionId, isReady: true, problems: [], replicas };
   }
 
   async readLogs(replicaId: string, after: string | null) {

@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import pg from "pg";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { backUpDatabase, restoreDatabase } from "../../src/provision/postgres-backup.ts";
-import { programsHere } from "../../src/provision/postgres-programs.ts";
+import { localPrograms } from "../../src/provision/postgres-programs.ts";
 import { sharedPostgres } from "../../src/provision/shared-postgres.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 
@@ -41,7 +41,7 @@ async function newDatabase({ url }: PostgresServer) {
   };
   const options = (file: string, name = credentials.name) => ({
     ...{ name, file: path.join(directory, file) },
-    programs: programsHere({ adminUrl: url, name, env: process.env, signal: never }),
+    programs: localPrograms({ adminUrl: url, name, env: process.env, signal: never }),
   });
   return {
     options,
@@ -92,7 +92,7 @@ test("programs are led to an address of IPv6 as they read it", async () => {
   const program = path.join(directory, "pg_dump");
   await writeFile(program, '#!/bin/sh\nprintf "%s %s" "$PGHOST" "$PGPORT"\n', { mode: 0o755 });
   const adminUrl = "postgresql://operator@[::1]:5433/postgres";
-  const programs = programsHere({ adminUrl, name: "ph_1", env: { PATH: directory }, signal: never });
+  const programs = localPrograms({ adminUrl, name: "ph_1", env: { PATH: directory }, signal: never });
   const output = new PassThrough();
   const [said] = await Promise.all([text(output), programs.run("pg_dump", [], output)]);
   assert.equal(said, "::1 5433");

@@ -3,7 +3,7 @@ import { chmod, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/prom
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { identify, isRunning, type ProcessIdentity } from "../../src/compute/process/replicas/processes.ts";
+import { identify, isRunning, type ProcessIdentity } from "../../src/compute/process/system/processes.ts";
 import { RegistryProcess } from "../../src/registry/registry-process.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { processesWith } from "../builds/fixtures.ts";

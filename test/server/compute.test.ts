@@ -5,8 +5,8 @@ import path from "node:path";
 import { test } from "node:test";
 import type { Compute } from "../../src/compute/compute.ts";
 import { labelsOf, recordOf } from "../../src/compute/docker/replicas/container.ts";
-import { Notes } from "../../src/compute/docker/replicas/replica-journal.ts";
-import { isRunning } from "../../src/compute/process/replicas/processes.ts";
+import { ReplicaJournal } from "../../src/compute/docker/replicas/replica-journal.ts";
+import { isRunning } from "../../src/compute/process/system/processes.ts";
 import { openCompute } from "../../src/server/compute.ts";
 import { readListenerConfig } from "../../src/server/listener-config.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -84,7 +84,7 @@ test("replicas of the compute that was chosen before are ended, as nobody would 
 test("so are containers, once their engine can be asked", async (context) => {
   const dataDir = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-listener-")));
   context.after(() => rm(dataDir, { recursive: true }));
-  const notes = new Notes(dataDir);
+  const notes = new ReplicaJournal(dataDir);
   await notes.open();
   const spec = anySpec({ kind: "image", digest: "agent:1", uri: "agent:1", health_path: "/ok", rollout: "rolling" });
   const Labels = labelsOf(recordOf(spec, { memory: "", cpu: "" }), ground.installationId);

@@ -13,7 +13,7 @@ import { makeBase, readCertificates } from "./make-base.ts";
 export const toolchainDir = `${ownDir}/toolchain`;
 
 /** The program that starts a LangGraph.js agent. */
-export const startProgram = "compute/docker/replicas/langgraph-js-start";
+export const startProgram = "compute/docker/entrypoints/langgraph-js-start";
 
 /** Our programs with everything they import, from the root of `src`. */
 const programsOf = {
@@ -23,7 +23,7 @@ const programsOf = {
     startProgram,
     ...["shim", "options", "persistence", "state"].map((name) => `compute/process/langgraph/langgraph-js-${name}`),
     "compute/process/langgraph/langgraph-config",
-    "compute/process/replicas/processes",
+    "compute/process/system/processes",
   ],
 };
 export type BaseKind = keyof typeof programsOf;

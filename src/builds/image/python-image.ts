@@ -19,7 +19,7 @@ import { makeBase, readCertificates } from "./make-base.ts";
 /** Our programs, from the root of `src`; all lie in `ownDir` by their last name. */
 const programs = [
   "compute/process/langgraph/langgraph-python-shim.py",
-  "compute/docker/replicas/langgraph-python-start.py",
+  "compute/docker/entrypoints/langgraph-python-start.py",
   "builds/image/pip-install.py",
 ];
 

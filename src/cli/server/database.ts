@@ -1,10 +1,10 @@
 import path from "node:path";
 import { EngineUnreachable } from "../../compute/docker/engine/engine.ts";
-import { ServiceRoom } from "../../compute/docker/networks/service-network.ts";
+import { ServiceContainer } from "../../compute/docker/services/service-container.ts";
 import { postgresContainerOf } from "../../provision/container-databases.ts";
 import { DatabaseServerError, databaseNameOf } from "../../provision/database-server.ts";
 import { backUpDatabase, restoreDatabase } from "../../provision/postgres-backup.ts";
-import { type PostgresPrograms, programsHere, programsInside } from "../../provision/postgres-programs.ts";
+import { containerPrograms, localPrograms, type PostgresPrograms } from "../../provision/postgres-programs.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
@@ -47,11 +47,11 @@ async function withPrograms(
   const { env } = context;
   const isInEngine = env["PIERHEAD_AGENT_DATABASES"] === "containers";
   const host = env["DOCKER_HOST"] || "unix:///var/run/docker.sock";
-  await using room = isInEngine ? await ServiceRoom.find(host, postgresContainerOf(name), signal) : undefined;
+  await using room = isInEngine ? await ServiceContainer.find(host, postgresContainerOf(name), signal) : undefined;
   // Awaited: the room is left when this function ends.
-  if (room !== undefined) return await act(programsInside(room, name), name);
+  if (room !== undefined) return await act(containerPrograms(room, name), name);
   const adminUrl = env["PIERHEAD_AGENT_POSTGRES_URL"];
-  if (adminUrl) return act(programsHere({ adminUrl, name, env, signal }), name);
+  if (adminUrl) return act(localPrograms({ adminUrl, name, env, signal }), name);
   if (isInEngine) throw new CliFailure(`The container engine at ${host} runs no database of this deployment.`);
   throw new CliFailure("PIERHEAD_AGENT_POSTGRES_URL is not set.", {
     hints: [

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { CallRefused, enroll, httpSend } from "../../client/listener-client.ts";
-import { installManifests } from "../../compute/kubernetes/install.ts";
+import { installManifests } from "../../compute/kubernetes/install/install.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { readStdin } from "../terminal/stdin.ts";

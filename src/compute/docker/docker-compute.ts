@@ -6,7 +6,7 @@ import { readRunCount } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
 import { followEvents } from "./engine/events.ts";
-import { collectGarbage } from "./garbage/garbage.ts";
+import { collectGarbage } from "./images/collect-garbage.ts";
 import { Images, type RegistryCredential, UnusableSpec } from "./images/images.ts";
 import { Networks } from "./networks/networks.ts";
 import {
@@ -19,8 +19,8 @@ import {
   recordOf,
 } from "./replicas/container.ts";
 import { ContainerLog } from "./replicas/container-log.ts";
-import { hasEnded, type ListedContainer, Replica, type ReplicaGround, removeContainer } from "./replicas/replica.ts";
-import { Notes } from "./replicas/replica-journal.ts";
+import { hasEnded, type ListedContainer, Replica, type ReplicaContext, removeContainer } from "./replicas/replica.ts";
+import { ReplicaJournal } from "./replicas/replica-journal.ts";
 import { isImageAtFault } from "./replicas/start-failure.ts";
 import { readUsage } from "./replicas/usage.ts";
 
@@ -39,7 +39,7 @@ export interface DockerComputeOptions {
   /** For the registry of an image; asked at each pull. Default: none is needed. */
   credentialOf?: (uri: string) => Promise<RegistryCredential | null>;
   /** As of `Images`. */
-  placeOf?: (uri: string) => string;
+  currentUriOf?: (uri: string) => string;
 }
 
 export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
@@ -57,9 +57,14 @@ const closeTimeoutMs = 5_000;
  */
 export async function openDockerCompute(options: DockerComputeOptions): Promise<DockerComputeDriver> {
   const engine = await new Engine(options.host).open();
-  const notes = new Notes(options.dataDir);
-  await notes.open();
-  const compute = new DockerCompute({ ...options, engine, notes, info: await engine.call<EngineInfo>("GET", "/info") });
+  const journal = new ReplicaJournal(options.dataDir);
+  await journal.open();
+  const compute = new DockerCompute({
+    ...options,
+    engine,
+    journal,
+    info: await engine.call<EngineInfo>("GET", "/info"),
+  });
   await compute.adoptAll();
   compute.follow();
   return compute;
@@ -71,9 +76,9 @@ class DockerCompute implements DockerComputeDriver {
   readonly #logs = new Map<string, ContainerLog>();
   readonly #launching = new Map<string, { done: Promise<void>; abort: AbortController }>();
   readonly #removing = new Map<string, Promise<void>>();
-  readonly #looks = new Set<() => void>();
+  readonly #subscribers = new Set<() => void>();
   readonly #life = new AbortController();
-  readonly #ground: ReplicaGround;
+  readonly #context: ReplicaContext;
   readonly #options: DockerComputeOptions;
   readonly #info: EngineInfo;
   readonly #engine: Engine;
@@ -85,36 +90,36 @@ class DockerCompute implements DockerComputeDriver {
   #listedAt = 0;
   readonly #garbageTimer = setInterval(() => void this.#collectGarbage(), garbageIntervalMs).unref();
 
-  constructor(options: DockerComputeOptions & { engine: Engine; notes: Notes; info: EngineInfo }) {
-    const { engine, notes, logger, installationId } = options;
+  constructor(options: DockerComputeOptions & { engine: Engine; journal: ReplicaJournal; info: EngineInfo }) {
+    const { engine, journal, logger, installationId } = options;
     this.#options = options;
     this.#info = options.info;
     this.#engine = engine;
-    const { credentialOf = async () => null, placeOf } = options;
-    this.#images = new Images(engine, { installationId, credentialOf, ...(placeOf && { placeOf }) });
+    const { credentialOf = async () => null, currentUriOf } = options;
+    this.#images = new Images(engine, { installationId, credentialOf, ...(currentUriOf && { currentUriOf }) });
     this.#networks = new Networks(engine, installationId);
-    this.#ground = {
+    this.#context = {
       engine,
-      notes,
+      journal,
       logger,
       life: this.#life.signal,
-      look: () => {
-        for (const look of this.#looks) look();
+      notifyChange: () => {
+        for (const notify of this.#subscribers) notify();
       },
     };
   }
 
   /** Finds what earlier processes left, and ends what belongs to nobody. */
   async adoptAll(): Promise<void> {
-    const { notes } = this.#ground;
+    const { journal } = this.#context;
     const containers = await this.#list(AbortSignal.timeout(60_000));
     // All at once: why one was killed is known after a second or two, and with the machine all were.
     await Promise.all(containers.map((listed) => this.#adopt(listed)));
-    for (const replicaId of await notes.list()) {
+    for (const replicaId of await journal.list()) {
       if (this.#replicas.has(replicaId)) continue;
-      const { refused, exit } = await notes.read(replicaId);
-      if (refused === undefined || exit === undefined) await notes.remove(replicaId);
-      else this.#add(Replica.refused(this.#ground, refused, exit));
+      const { refused, exit } = await journal.read(replicaId);
+      if (refused === undefined || exit === undefined) await journal.remove(replicaId);
+      else this.#add(Replica.refused(this.#context, refused, exit));
     }
     await this.#networks.sweep();
   }
@@ -122,10 +127,10 @@ class DockerCompute implements DockerComputeDriver {
   async #adopt(listed: ListedContainer): Promise<void> {
     const record = readRecord(listed.Labels);
     if (record === undefined) return;
-    const { exit } = await this.#ground.notes.read(record.replicaId);
+    const { exit } = await this.#context.journal.read(record.replicaId);
     // Cut off between creating and starting it: another one will be asked for, and the first look removes it.
     if (listed.State === "created" && exit === undefined) return;
-    this.#add(await Replica.adopt(this.#ground, record, listed));
+    this.#add(await Replica.adopt(this.#context, record, listed));
   }
 
   follow(): void {
@@ -135,7 +140,7 @@ class DockerCompute implements DockerComputeDriver {
       logger,
       signal: this.#life.signal,
       onEnd: (containerId) => {
-        for (const replica of this.#replicas.values()) if (replica.containerId === containerId) replica.noteEnd();
+        for (const replica of this.#replicas.values()) if (replica.containerId === containerId) replica.handleExit();
       },
       onChange: () =>
         void this.#refresh(AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)])).catch(() => {}),
@@ -194,8 +199,8 @@ class DockerCompute implements DockerComputeDriver {
     await this.#engine.callUnless([404], "DELETE", `/volumes/${this.#volumeOf(deploymentId)}`);
   }
 
-  onChange(look: () => void): void {
-    this.#looks.add(look);
+  onChange(notify: () => void): void {
+    this.#subscribers.add(notify);
   }
 
   async readLogs(replicaId: string, after: string | null, bytesMax: number) {
@@ -220,7 +225,7 @@ class DockerCompute implements DockerComputeDriver {
 
   async close(): Promise<void> {
     clearInterval(this.#garbageTimer);
-    this.#looks.clear();
+    this.#subscribers.clear();
     this.#life.abort(new Error("docker compute is closed"));
     const launched = Promise.allSettled(Array.from(this.#launching.values(), ({ done }) => done));
     // An engine that stands still would not let it end.
@@ -247,7 +252,7 @@ class DockerCompute implements DockerComputeDriver {
       containerId = await this.#create(spec, image, labelsOf(record, this.#options.installationId));
       signal.throwIfAborted();
       await this.#engine.callUnless([304], "POST", `/containers/${containerId}/start`, { timeoutMs: 120_000 });
-      const replica = Replica.begin(this.#ground, record, containerId);
+      const replica = Replica.begin(this.#context, record, containerId);
       this.#add(replica);
       await replica.watch();
     } catch (error) {
@@ -256,8 +261,8 @@ class DockerCompute implements DockerComputeDriver {
       if (containerId !== null) await removeContainer(this.#engine, containerId);
       await this.#networks.leave(spec.tenantId, spec.replicaId).catch(() => {});
       if (!isFinal) throw error;
-      this.#add(await Replica.refuse(this.#ground, record, error.message));
-      this.#ground.look();
+      this.#add(await Replica.refuse(this.#context, record, error.message));
+      this.#context.notifyChange();
     }
   }
 
@@ -327,7 +332,7 @@ class DockerCompute implements DockerComputeDriver {
       if (containerId === null || !isKnownToList || this.#removing.has(record.replicaId)) continue;
       const container = listed.get(containerId);
       if (container === undefined) await this.#lose(replica);
-      else if (hasEnded(container) || replica.isAnotherRun(container)) replica.noteEnd();
+      else if (hasEnded(container) || replica.wasRestarted(container)) replica.handleExit();
     }
     for (const container of listed.values()) this.#removeStray(container);
   }
@@ -358,9 +363,9 @@ class DockerCompute implements DockerComputeDriver {
   async #lose(replica: Replica): Promise<void> {
     const { replicaId, tenantId } = replica.record;
     this.#drop(replicaId);
-    await this.#ground.notes.remove(replicaId);
+    await this.#context.journal.remove(replicaId);
     await this.#networks.leave(tenantId, replicaId).catch(() => {});
-    this.#ground.look();
+    this.#context.notifyChange();
   }
 
   /** A container has the labels of its image, too, and what runs while a Dockerfile is built has all that stand there: names are ours alone to give. */

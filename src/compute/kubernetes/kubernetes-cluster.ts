@@ -1,12 +1,14 @@
 import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import type { ClusterCompute, ClusterKey, ClusterSight, HeldDeployment, Trouble } from "../cluster.ts";
+import type { ClusterCompute, ClusterDeployment, ClusterKey, ClusterStatus, RolloutProblem } from "../cluster.ts";
 import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
-import { type ApiServer, KubeError } from "./api-server.ts";
-import { type Applied, applyWorkload, childKinds, readAnchor } from "./apply/apply.ts";
+import { type ApiServer, KubeError } from "./api/api-server.ts";
+import { childKinds } from "./api/kinds.ts";
+import { findAnchors, readAnchor } from "./apply/anchor.ts";
+import { type Applied, applyWorkload } from "./apply/apply.ts";
 import { WrittenObjects } from "./apply/drift.ts";
-import { findAnchors } from "./apply/find-anchors.ts";
 import { type Removal, removeDeployment } from "./apply/remove.ts";
+import type { ClusterPolicy, ClusterTraits } from "./cluster-context.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
 import { managedText, selectorText } from "./render/render.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
@@ -14,7 +16,7 @@ import { readPodLog } from "./watch/pod-logs.ts";
 import { type ClusterView, type PodView, readRollout } from "./watch/rollout.ts";
 import { UsageReader } from "./watch/usage.ts";
 import { type WatchEvent, watchKind } from "./watch/watch.ts";
-import { type ClusterPolicy, type ClusterTraits, ForbiddenWorkload, type Workload } from "./workload.ts";
+import { ForbiddenWorkload, type Workload } from "./workload.ts";
 
 export interface KubernetesOptions {
   api: ApiServer;
@@ -55,11 +57,11 @@ class KubernetesCluster implements ClusterCompute {
     { deploymentId: string; namespace: string; name: string; container: string }
   >();
   /** Where deployments live that name no namespace. */
-  readonly #homes = new Map<string, string>();
+  readonly #namespaces = new Map<string, string>();
   readonly #usage: UsageReader;
   readonly #rediscovery: NodeJS.Timeout;
   #traits: ClusterTraits;
-  #changed: (deploymentId: string, isDrift: boolean) => void = () => {};
+  #notify: (deploymentId: string, isDrift: boolean) => void = () => {};
 
   constructor(options: KubernetesOptions, traits: ClusterTraits) {
     this.#options = options;
@@ -77,14 +79,14 @@ class KubernetesCluster implements ClusterCompute {
     const namespace = await this.#namespaceOf({ ...workload, namespace: workload.cluster.namespace }, signal);
     const placed = { ...workload, cluster: { ...workload.cluster, namespace } };
     const { api, policy } = this.#options;
-    const ground = { api, policy, traits: this.#traits };
+    const context = { api, policy, traits: this.#traits };
     const { deploymentId } = workload;
     const seen: WatchEvent[] = [];
     this.#applying.set(deploymentId, seen);
     const written = new WrittenObjects();
     let isWhole = false;
     try {
-      const applied = await applyWorkload(ground, placed, written, signal);
+      const applied = await applyWorkload(context, placed, written, signal);
       isWhole = applied.waitingFor === null && applied.held === null;
       return applied;
     } catch (error) {
@@ -94,11 +96,11 @@ class KubernetesCluster implements ClusterCompute {
       const known = this.#written.get(deploymentId) ?? new WrittenObjects();
       this.#written.set(deploymentId, isWhole ? written : known.mergedWith(written));
       this.#applying.delete(deploymentId);
-      for (const event of seen) this.#tell(deploymentId, event);
+      for (const event of seen) this.#handleEvent(deploymentId, event);
     }
   }
 
-  async look(key: ClusterKey, signal: AbortSignal): Promise<ClusterSight> {
+  async inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus> {
     const { api } = this.#options;
     const { deploymentId } = key;
     const namespace = await this.#namespaceOf(key, signal);
@@ -129,12 +131,12 @@ class KubernetesCluster implements ClusterCompute {
       if (hasRun(pod, container)) this.#containers.set(name, { deploymentId, namespace, name, container });
     }
     const { revisionId, isReady, findings } = rollout;
-    const troubles: Trouble[] = [];
+    const troubles: RolloutProblem[] = [];
     for (const { weight, cause, crashed } of findings) {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
       troubles.push({ weight, cause: { ...cause, last_lines: lines } });
     }
-    return { revisionId, isReady, troubles, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
+    return { revisionId, isReady, problems: troubles, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
   }
 
   async remove({ deploymentId, namespace }: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<Removal> {
@@ -145,17 +147,17 @@ class KubernetesCluster implements ClusterCompute {
     // From here on nothing is drift.
     this.#written.delete(deploymentId);
     const removal = await removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
-    if (removal.namespace !== null) this.#homes.set(deploymentId, removal.namespace);
+    if (removal.namespace !== null) this.#namespaces.set(deploymentId, removal.namespace);
     if (removal.isGone) {
-      throwUnseen(removal.refused, this.#homes.get(deploymentId));
+      throwUnseen(removal.refused, this.#namespaces.get(deploymentId));
       this.#forgetContainers(deploymentId);
       // It is asked for again until that is reported.
-      if (removal.refused.size === 0) this.#homes.delete(deploymentId);
+      if (removal.refused.size === 0) this.#namespaces.delete(deploymentId);
     }
     return removal;
   }
 
-  async list(signal: AbortSignal): Promise<HeldDeployment[]> {
+  async list(signal: AbortSignal): Promise<ClusterDeployment[]> {
     const { api, namespaces, logger } = this.#options;
     const labelSelector = `${managedText},${componentLabel}=anchor`;
     const { anchors, refused } = await findAnchors(api, namespaces, labelSelector, signal);
@@ -173,7 +175,7 @@ class KubernetesCluster implements ClusterCompute {
   }
 
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void {
-    this.#changed = changed;
+    this.#notify = changed;
     this.#watch();
   }
 
@@ -195,7 +197,7 @@ class KubernetesCluster implements ClusterCompute {
     const { signal } = this.#life;
     const onEvent = (event: WatchEvent) => {
       const deploymentId = event.object.metadata.labels?.[deploymentLabel];
-      if (deploymentId !== undefined) this.#tell(deploymentId, event);
+      if (deploymentId !== undefined) this.#handleEvent(deploymentId, event);
     };
     for (const kind of [...childKinds(this.#traits), "ConfigMap", "Pod"]) {
       if (this.#watched.has(kind)) continue;
@@ -210,10 +212,10 @@ class KubernetesCluster implements ClusterCompute {
     for (const [name, of] of this.#containers) if (of.deploymentId === deploymentId) this.#containers.delete(name);
   }
 
-  #tell(deploymentId: string, event: WatchEvent): void {
+  #handleEvent(deploymentId: string, event: WatchEvent): void {
     const seen = this.#applying.get(deploymentId);
     if (seen !== undefined) seen.push(event);
-    else this.#changed(deploymentId, this.#written.get(deploymentId)?.isDrift(event.type, event.object) ?? false);
+    else this.#notify(deploymentId, this.#written.get(deploymentId)?.isDrift(event.type, event.object) ?? false);
   }
 
   /** Unlike that of a Deployment, the status of a StatefulSet does not say why it has no pod; events do. */
@@ -262,20 +264,21 @@ class KubernetesCluster implements ClusterCompute {
     const { api, namespaces } = this.#options;
     const [first, ...others] = namespaces as [string, ...string[]];
     if (wanted !== null || others.length === 0) return wanted ?? first;
-    const known = this.#homes.get(deploymentId);
+    const known = this.#namespaces.get(deploymentId);
     if (known !== undefined) return known;
     const { anchors, refused } = await findAnchors(api, namespaces, selectorText(deploymentId), signal);
     const [anchor] = anchors;
     if (anchor === undefined) throwUnseen(refused);
-    const home = anchor?.metadata.namespace ?? first;
-    this.#homes.set(deploymentId, home);
-    return home;
+    const namespace = anchor?.metadata.namespace ?? first;
+    this.#namespaces.set(deploymentId, namespace);
+    return namespace;
   }
 }
 
 /** Of what is found nowhere: it may be where nobody could look, unless it is known to live elsewhere. @throws KubeError */
-function throwUnseen(refused: Map<string, KubeError>, home?: string): void {
-  for (const [namespace, error] of refused) if (home === undefined || home === namespace) throw error;
+function throwUnseen(refused: Map<string, KubeError>, knownNamespace?: string): void {
+  for (const [namespace, error] of refused)
+    if (knownNamespace === undefined || knownNamespace === namespace) throw error;
 }
 
 /** The agent's own: what others put into the pod, such as a service mesh its proxy, may come first. */

@@ -16,11 +16,8 @@ import { readRunCount } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { removeEach } from "../remove-each.ts";
 import { segmentBytesMax } from "./logs/log-files.ts";
-import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./replicas/cgroup.ts";
 import { checkSpec, UnusableSpec } from "./replicas/launch.ts";
-import { Ports } from "./replicas/ports.ts";
-import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./replicas/processes.ts";
-import { cgroupPrefix, Replica, type ReplicaGround } from "./replicas/replica.ts";
+import { cgroupPrefix, Replica, type ReplicaContext } from "./replicas/replica.ts";
 import {
   checkId,
   dataDirIdOf,
@@ -31,7 +28,10 @@ import {
   replicasDirectory,
   stateDirectory,
 } from "./replicas/replica-files.ts";
-import { readSessionUsage } from "./replicas/usage.ts";
+import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./system/cgroup.ts";
+import { Ports } from "./system/ports.ts";
+import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./system/processes.ts";
+import { readSessionUsage } from "./system/usage.ts";
 
 export interface ProcessComputeOptions {
   /** Replicas, their logs and their state live below it. One driver at a time: the caller holds the lock. */
@@ -78,17 +78,17 @@ class ProcessCompute implements ProcessComputeDriver {
   readonly type = "process";
   readonly #replicas = new Map<string, Replica>();
   readonly #launching = new Map<string, Promise<void>>();
-  readonly #looks = new Set<() => void>();
+  readonly #subscribers = new Set<() => void>();
   readonly #life = new AbortController();
-  readonly #ground: ReplicaGround;
+  readonly #context: ReplicaContext;
   readonly #logBytesMax: number;
   readonly #timers: NodeJS.Timeout[];
-  #isBounding = false;
+  #isRotatingLogs = false;
 
-  constructor(options: ProcessComputeOptions & Pick<ReplicaGround, "dataDirId" | "cgroups">) {
+  constructor(options: ProcessComputeOptions & Pick<ReplicaContext, "dataDirId" | "cgroups">) {
     const { dataDir, dataDirId, cgroups, logger, nodePath } = options;
     this.#logBytesMax = options.logSegmentBytesMax ?? segmentBytesMax;
-    this.#ground = {
+    this.#context = {
       dataDir,
       dataDirId,
       cgroups,
@@ -97,28 +97,28 @@ class ProcessCompute implements ProcessComputeDriver {
       searchPath: options.searchPath ?? `${path.dirname(nodePath)}:/usr/local/bin:/usr/bin:/bin`,
       life: this.#life.signal,
       ports: new Ports(),
-      look: () => {
-        for (const look of this.#looks) look();
+      notifyChange: () => {
+        for (const notify of this.#subscribers) notify();
       },
     };
     this.#timers = [
-      setInterval(() => this.#lookForEnds(), aliveIntervalMs).unref(),
-      setInterval(() => void this.#boundLogs(), logIntervalMs).unref(),
+      setInterval(() => this.#checkExits(), aliveIntervalMs).unref(),
+      setInterval(() => void this.#rotateLogs(), logIntervalMs).unref(),
     ];
   }
 
   /** Finds what earlier processes left, and ends what belongs to nobody. */
   async adoptAll(): Promise<void> {
-    const { dataDir } = this.#ground;
+    const { dataDir } = this.#context;
     const adopted = (await listReplicaIds(dataDir)).map(async (replicaId) => {
       const files = replicaFiles(dataDir, replicaId);
       const record = await readJson<ReplicaRecord>(files.record);
       // Cut off before it was recorded: its gate was never opened, and its process ends by itself.
       if (record === undefined) await removeReplicaFiles(files);
-      else this.#add(await Replica.adopt(this.#ground, record));
+      else this.#add(await Replica.adopt(this.#context, record));
     });
     await Promise.all(adopted);
-    await this.#endStrays();
+    await this.#killStrays();
   }
 
   async prepare(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -163,11 +163,11 @@ class ProcessCompute implements ProcessComputeDriver {
   }
 
   async removeState(deploymentId: string): Promise<void> {
-    await rm(stateDirectory(this.#ground.dataDir, deploymentId), { recursive: true, force: true });
+    await rm(stateDirectory(this.#context.dataDir, deploymentId), { recursive: true, force: true });
   }
 
-  onChange(look: () => void): void {
-    this.#looks.add(look);
+  onChange(notify: () => void): void {
+    this.#subscribers.add(notify);
   }
 
   async readLogs(replicaId: string, after: string | null, bytesMax: number) {
@@ -178,19 +178,19 @@ class ProcessCompute implements ProcessComputeDriver {
 
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
-    this.#looks.clear();
+    this.#subscribers.clear();
     this.#life.abort(new Error("process compute is closed"));
     await Promise.allSettled(this.#launching.values());
-    for (const replica of this.#replicas.values()) replica.letGo();
+    for (const replica of this.#replicas.values()) replica.detach();
   }
 
   async #launch(spec: ReplicaSpec): Promise<void> {
     try {
-      this.#add(await Replica.launch(this.#ground, spec));
+      this.#add(await Replica.launch(this.#context, spec));
     } catch (error) {
       if (!(error instanceof UnusableSpec)) throw error;
-      this.#add(await Replica.refuse(this.#ground, spec, error.message));
-      this.#ground.look();
+      this.#add(await Replica.refuse(this.#context, spec, error.message));
+      this.#context.notifyChange();
     }
   }
 
@@ -206,28 +206,28 @@ class ProcessCompute implements ProcessComputeDriver {
     this.#replicas.set(replica.record.replicaId, replica);
   }
 
-  #lookForEnds(): void {
-    for (const replica of this.#replicas.values()) replica.lookForEnd();
+  #checkExits(): void {
+    for (const replica of this.#replicas.values()) replica.checkExit();
   }
 
-  async #boundLogs(): Promise<void> {
-    if (this.#isBounding) return;
-    this.#isBounding = true;
+  async #rotateLogs(): Promise<void> {
+    if (this.#isRotatingLogs) return;
+    this.#isRotatingLogs = true;
     for (const [replicaId, { log }] of this.#replicas) {
-      await log.bound(this.#logBytesMax).catch((error: unknown) => {
+      await log.rotate(this.#logBytesMax).catch((error: unknown) => {
         if (!this.#replicas.has(replicaId) || this.#life.signal.aborted) return;
-        this.#ground.logger.error(
+        this.#context.logger.error(
           { replica_id: replicaId, error: describeError(error) },
           "bounding a replica log failed",
         );
       });
     }
-    this.#isBounding = false;
+    this.#isRotatingLogs = false;
   }
 
   /** Processes and cgroups that carry our mark and belong to no replica we know: their record was lost. */
-  async #endStrays(): Promise<void> {
-    const { dataDirId, logger, cgroups } = this.#ground;
+  async #killStrays(): Promise<void> {
+    const { dataDirId, logger, cgroups } = this.#context;
     for (const pid of await findProcesses({ dataDirId })) {
       const replicaId = await replicaOf(pid);
       if (replicaId === undefined || this.#replicas.has(replicaId)) continue;

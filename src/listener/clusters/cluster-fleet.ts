@@ -1,4 +1,4 @@
-import type { ClusterCompute, Trouble } from "../../compute/cluster.ts";
+import type { ClusterCompute, RolloutProblem } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { doubledMs } from "../clock.ts";
@@ -339,13 +339,13 @@ export class ClusterFleet implements Fleet {
       slug: assignment.slug,
       namespace: goal.cluster?.namespace ?? null,
     };
-    const sight = await cluster.look(key, signal);
+    const sight = await cluster.inspect(key, signal);
     member.replicas.see(sight.replicas);
     this.#tracked.see(member.deploymentId, sight.replicas);
     member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
     const isServing = goal.revision_id === assignment.serving?.revision_id;
-    member.isBroken = isServing && !member.isReady && sight.troubles.some(({ weight }) => weight === "now");
-    if (!member.isReady) this.#judge(member, assignment, goal, sight.troubles);
+    member.isBroken = isServing && !member.isReady && sight.problems.some(({ weight }) => weight === "now");
+    if (!member.isReady) this.#judge(member, assignment, goal, sight.problems);
     else member.troubles.clear();
     this.#context.report(reportOf(member, assignment, goal, sight));
     return member.isReady;
@@ -367,7 +367,7 @@ export class ClusterFleet implements Fleet {
   }
 
   /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
-  #judge(member: Member, assignment: Assignment, goal: RevisionRun, troubles: Trouble[]): void {
+  #judge(member: Member, assignment: Assignment, goal: RevisionRun, troubles: RolloutProblem[]): void {
     // Another one has come while this was looked at: its own pass is due, and what is seen here says nothing of it.
     if (member.assignment !== assignment) return;
     const { target, serving } = assignment;
@@ -392,7 +392,7 @@ export class ClusterFleet implements Fleet {
   }
 
   /** What may pass is told while it is waited for. */
-  #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: Trouble): void {
+  #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: RolloutProblem): void {
     this.#judge(member, assignment, goal, [trouble]);
     if (member.failed === null) {
       this.#context.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });

@@ -1,4 +1,4 @@
-import type { ClusterSight, Trouble, Workload } from "../../compute/cluster.ts";
+import type { ClusterStatus, RolloutProblem, Workload } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { Snapshot } from "../session/snapshot.ts";
@@ -9,7 +9,7 @@ export const causeOf = (reason: string, message: string): Cause => ({
   ...{ exit_code: null, signal: null, last_lines: [] },
 });
 
-export const notForClusters: Trouble = {
+export const notForClusters: RolloutProblem = {
   weight: "now",
   cause: causeOf(
     "StartError",
@@ -18,7 +18,7 @@ export const notForClusters: Trouble = {
 };
 
 /** Why the cluster does not take a workload as it is; null: something else went wrong. */
-export function refusalOf(error: unknown): Trouble | null {
+export function refusalOf(error: unknown): RolloutProblem | null {
   const { name } = error as Error;
   if (name === "UnusableWorkload") return { weight: "now", cause: causeOf("StartError", describeError(error)) };
   // A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is.
@@ -67,7 +67,7 @@ function driftOf({ drift: { held, isFought } }: Standing): Cause | null {
 }
 
 /** What is said of a deployment whose objects were looked at. */
-export function reportOf(member: Standing, assignment: Assignment, goal: RevisionRun, sight: ClusterSight): Snapshot {
+export function reportOf(member: Standing, assignment: Assignment, goal: RevisionRun, sight: ClusterStatus): Snapshot {
   const { target, serving } = assignment;
   const { failed, isReady } = member;
   const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
@@ -77,7 +77,7 @@ export function reportOf(member: Standing, assignment: Assignment, goal: Revisio
     ...snapshotOf(assignment),
     target_phase: target === null ? "none" : phase,
     serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
-    cause: hasFailed ? failed.cause : (sight.troubles[0]?.cause ?? driftOf(member)),
+    cause: hasFailed ? failed.cause : (sight.problems[0]?.cause ?? driftOf(member)),
     replicas: sight.replicas.map(({ deployment_id: _, ...replica }) => replica),
   };
 }

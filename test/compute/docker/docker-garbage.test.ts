@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { collectGarbage } from "../../../src/compute/docker/garbage/garbage.ts";
+import { collectGarbage } from "../../../src/compute/docker/images/collect-garbage.ts";
 import { labels } from "../../../src/compute/docker/replicas/container.ts";
 import { answeringEngine } from "./answering-engine.ts";
 

@@ -52,13 +52,13 @@ test("an image of a registry that has moved is pulled from where that is now", a
     {},
     {
       pulled: { [place.now]: newId },
-      placeOf: (uri) => names.placeOf(uri),
+      currentUriOf: (uri) => names.currentUriOf(uri),
     },
   );
   assert.equal(await images.ensure({ digest, uri: place.before }, AbortSignal.timeout(5_000)), newId);
   assert.deepEqual(asked.from, [place.now]);
   const elsewhere = `registry.example.com/r/${deploymentId}/agent@${digest}`;
-  assert.equal(names.placeOf(elsewhere), elsewhere);
+  assert.equal(names.currentUriOf(elsewhere), elsewhere);
 });
 
 /**
@@ -68,7 +68,7 @@ test("an image of a registry that has moved is pulled from where that is now", a
 async function imagesOf(
   context: TestContext,
   named: Record<string, string>,
-  registry: { pulled?: Record<string, string>; placeOf?: (uri: string) => string } = {},
+  registry: { pulled?: Record<string, string>; currentUriOf?: (uri: string) => string } = {},
 ) {
   const asked = { pulls: 0, from: [] as string[] };
   const engine = await answeringEngine(context, (request, response) => {
@@ -85,8 +85,8 @@ async function imagesOf(
     if (Id === undefined) return response.writeHead(404).end('{"message":"no such image"}');
     return response.end(JSON.stringify({ Id, RepoTags: null, RepoDigests: null }));
   });
-  const { placeOf } = registry;
-  const options = { installationId, credentialOf: async () => null, ...(placeOf && { placeOf }) };
+  const { currentUriOf } = registry;
+  const options = { installationId, credentialOf: async () => null, ...(currentUriOf && { currentUriOf }) };
   const images = new Images(engine, options);
   return { images, asked };
 }

@@ -6,7 +6,7 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { type EngineInfo, limitsOf, recordOf } from "../../../src/compute/docker/replicas/container.ts";
 import { Replica, removeContainer } from "../../../src/compute/docker/replicas/replica.ts";
-import { Notes } from "../../../src/compute/docker/replicas/replica-journal.ts";
+import { ReplicaJournal } from "../../../src/compute/docker/replicas/replica-journal.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { anySpec } from "../conformance.ts";
@@ -36,14 +36,20 @@ test("servers that take their time to end keep no other call to the engine waiti
     else if (request.url?.endsWith("/containers/json")) response.end("[]");
     else response.writeHead(404).end("{}");
   });
-  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-notes-"));
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-journal-"));
   context.after(() => rm(directory, { recursive: true }));
-  const notes = new Notes(directory);
-  const ground = { engine, notes, logger: createLogger("error"), life: new AbortController().signal, look: () => {} };
+  const journal = new ReplicaJournal(directory);
+  const shared = {
+    engine,
+    journal,
+    logger: createLogger("error"),
+    life: new AbortController().signal,
+    notifyChange: () => {},
+  };
   const limits = limitsOf({ cpuLimitCores: 1 }, {} as EngineInfo);
   const replicas = Array.from({ length: 40 }, () => {
     const spec = anySpec({ kind: "image", digest: "a", uri: "a", health_path: "/ok", rollout: "rolling" });
-    return Replica.begin(ground, recordOf(spec, limits), spec.replicaId);
+    return Replica.begin(shared, recordOf(spec, limits), spec.replicaId);
   });
   const stopped = Promise.all(replicas.map((replica) => replica.stop(60_000)));
   stopped.catch(() => {});

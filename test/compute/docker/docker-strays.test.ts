@@ -7,7 +7,7 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { openDockerCompute } from "../../../src/compute/docker/docker-compute.ts";
 import { agentPort, labels, labelsOf, recordOf } from "../../../src/compute/docker/replicas/container.ts";
-import { type Note, Notes } from "../../../src/compute/docker/replicas/replica-journal.ts";
+import { type JournalEntry, ReplicaJournal } from "../../../src/compute/docker/replicas/replica-journal.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { soon } from "../compute-world.ts";
@@ -190,9 +190,9 @@ test("a container that was asked to end is found again as one that ends, and its
   };
   const { host } = await answeringEngine(context, answer);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
-  const notes = new Notes(dataDir);
-  await notes.open();
-  await notes.write(spec.replicaId, { ready: { port: 40_001, serverVersion: null } });
+  const journal = new ReplicaJournal(dataDir);
+  await journal.open();
+  await journal.write(spec.replicaId, { ready: { port: 40_001, serverVersion: null } });
   const options = { host, dataDir, installationId, logger: createLogger("silent") };
   const before = await openDockerCompute(options);
   assert.equal((await before.observe(soon()))[0]?.phase, "ready");
@@ -215,13 +215,13 @@ test("a container that was asked to end is found again as one that ends, and its
 async function openOn(
   context: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse) => unknown,
-  note?: Note,
+  entry?: JournalEntry,
 ) {
   const { host } = await answeringEngine(context, answer);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
-  const notes = new Notes(dataDir);
-  await notes.open();
-  if (note !== undefined) await notes.write(spec.replicaId, note);
+  const journal = new ReplicaJournal(dataDir);
+  await journal.open();
+  if (entry !== undefined) await journal.write(spec.replicaId, entry);
   const compute = await openDockerCompute({ host, dataDir, installationId, logger: createLogger("silent") });
   context.after(async () => {
     await compute.close();

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import type { ClusterPolicy } from "../../../src/compute/kubernetes/cluster-context.ts";
 import { render } from "../../../src/compute/kubernetes/render/render.ts";
-import type { ClusterPolicy, Workload } from "../../../src/compute/kubernetes/workload.ts";
+import type { Workload } from "../../../src/compute/kubernetes/workload.ts";
 import { effectiveSizes } from "../../../src/domain/sizes.ts";
 
 test("a variable's value reaches the agent as it is, also one that looks like a reference of Kubernetes", () => {

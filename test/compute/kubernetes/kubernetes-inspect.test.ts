@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { ApiServer } from "../../../src/compute/kubernetes/api-server.ts";
+import { ApiServer } from "../../../src/compute/kubernetes/api/api-server.ts";
+import type { ClusterPolicy } from "../../../src/compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../../../src/compute/kubernetes/kubernetes-cluster.ts";
-import type { ClusterPolicy } from "../../../src/compute/kubernetes/workload.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 
 const key = { deploymentId: "d", slug: "agent", namespace: null };
@@ -14,7 +14,7 @@ test("output and limits are the agent's own, also where a service mesh puts its 
   const agent = { name: "api-server", resources: { limits: { memory: "512Mi", cpu: "1" } } };
   const statuses = [runs("linkerd-proxy"), runs("api-server")];
   await using site = await openSite([podOf("agent-a1-x", [proxy, agent], statuses)]);
-  const { replicas } = await site.cluster.look(key, AbortSignal.timeout(10_000));
+  const { replicas } = await site.cluster.inspect(key, AbortSignal.timeout(10_000));
   assert.deepEqual(replicas[0]?.limits, { memory: "512Mi", cpu: "1" });
   await site.cluster.readLogs("agent-a1-x", null, 1_000);
   assert.deepEqual(site.logsOf, ["agent-a1-x api-server"]);
@@ -30,7 +30,7 @@ test("a pod is asked for its output once its container has run, whether it is re
     podOf("agent-a1-crashes", [agent], [crashes]),
     podOf("agent-a1-unplaced", [agent], undefined),
   ]);
-  const { replicas } = await site.cluster.look(key, AbortSignal.timeout(10_000));
+  const { replicas } = await site.cluster.inspect(key, AbortSignal.timeout(10_000));
   for (const { replica_id, phase } of replicas) {
     assert.equal(phase, "starting");
     await site.cluster.readLogs(replica_id, null, 1_000);

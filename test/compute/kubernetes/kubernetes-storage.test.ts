@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { ApiServer } from "../../../src/compute/kubernetes/api-server.ts";
-import { onDisksThatGrew } from "../../../src/compute/kubernetes/data/storage.ts";
-import type { Manifest } from "../../../src/compute/kubernetes/workload.ts";
+import { ApiServer } from "../../../src/compute/kubernetes/api/api-server.ts";
+import type { Manifest } from "../../../src/compute/kubernetes/api/manifest.ts";
+import { keepLargerDisks } from "../../../src/compute/kubernetes/data/grow-storage.ts";
 
 const metadata = { name: "agent-postgres", namespace: "agents" };
 const statefulSet = (gib: number): Manifest => {
@@ -21,9 +21,9 @@ test("what served goes on with the disk that a failed revision made larger", asy
     const api = await serve(made(20));
     context.after(() => api.close());
     const signal = AbortSignal.timeout(10_000);
-    assert.deepEqual(await onDisksThatGrew(api, [made(10), redis], signal), [made(20), redis]);
+    assert.deepEqual(await keepLargerDisks(api, [made(10), redis], signal), [made(20), redis]);
     assert.deepEqual(
-      await onDisksThatGrew(api, [made(30)], signal),
+      await keepLargerDisks(api, [made(30)], signal),
       [made(30)],
       "what it asks for is still to be made",
     );

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { ApiServer } from "../../../src/compute/kubernetes/api-server.ts";
+import { ApiServer } from "../../../src/compute/kubernetes/api/api-server.ts";
 import { watchKind } from "../../../src/compute/kubernetes/watch/watch.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { ApiServer } from "../../../src/compute/kubernetes/api-server.ts";
+import { ApiServer } from "../../../src/compute/kubernetes/api/api-server.ts";
 import { readPodLog } from "../../../src/compute/kubernetes/watch/pod-logs.ts";
 
 const nanoseconds = (number: number) => String(number).padStart(9, "0");

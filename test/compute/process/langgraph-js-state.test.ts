@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { environmentOf } from "../../../src/compute/process/langgraph/langgraph-config.ts";
 import { openHealthPath, serverOptions } from "../../../src/compute/process/langgraph/langgraph-js-options.ts";
 import { lockState, repairState } from "../../../src/compute/process/langgraph/langgraph-js-state.ts";
-import { identify } from "../../../src/compute/process/replicas/processes.ts";
+import { identify } from "../../../src/compute/process/system/processes.ts";
 
 async function stateDirectory() {
   const dir = await mkdtemp(path.join(tmpdir(), "pierhead-state-"));

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { test } from "node:test";
-import { Ports } from "../../../src/compute/process/replicas/ports.ts";
+import { Ports } from "../../../src/compute/process/system/ports.ts";
 
 test("the port of a server that has ended is not another's for 9,000 starts", async () => {
   const ports = new Ports();
@@ -20,7 +20,7 @@ test("no port is given that a connection could take, that somebody listens on, o
   const { ports, first } = await farFromTheEnd();
   const listening = createServer();
   await once(listening.listen(first + 2, "127.0.0.1"), "listening");
-  ports.keep(first + 3);
+  ports.reserve(first + 3);
   ports.release(first);
   const next = [await ports.take(), await ports.take(), await ports.take()];
   listening.close();
@@ -34,7 +34,7 @@ test("no port is given that a connection could take, that somebody listens on, o
 test("a machine that lets nobody listen says why, in place of trying ten thousand ports", {
   skip: process.platform === "win32" && "no shell",
 }, () => {
-  const module = JSON.stringify(new URL("../../../src/compute/process/replicas/ports.ts", import.meta.url).href);
+  const module = JSON.stringify(new URL("../../../src/compute/process/system/ports.ts", import.meta.url).href);
   const program = `
     const { openSync } = await import("node:fs");
     const { Ports } = await import(${module});

@@ -5,7 +5,7 @@ import { createServer, type RequestListener } from "node:http";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec } from "../../../src/compute/compute.ts";
-import { findCgroups } from "../../../src/compute/process/replicas/cgroup.ts";
+import { findCgroups } from "../../../src/compute/process/system/cgroup.ts";
 import { eventually } from "../../support/eventually.ts";
 import { commandArtifact, writeAgent } from "../agents.ts";
 import { soon } from "../compute-world.ts";

@@ -8,13 +8,13 @@ import type { Writable } from "node:stream";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { ReplicaSpec } from "../../../src/compute/compute.ts";
+import { dataDirIdOf } from "../../../src/compute/process/replicas/replica-files.ts";
 import {
   findProcesses,
   identify,
   isRunning,
   type ProcessIdentity,
-} from "../../../src/compute/process/replicas/processes.ts";
-import { dataDirIdOf } from "../../../src/compute/process/replicas/replica-files.ts";
+} from "../../../src/compute/process/system/processes.ts";
 import { eventually } from "../../support/eventually.ts";
 import { soon } from "../compute-world.ts";
 import { ask, isAlive, ProcessWorld } from "./process-world.ts";

@@ -158,7 +158,7 @@ test("process compute: whatever is written, cut off and read in any order, lines
     };
     for (const step of taken) {
       if (typeof step === "object") await write(step.write);
-      else if (step === "bound") await log.bound(64);
+      else if (step === "bound") await log.rotate(64);
       else if (step === "read") await read();
       else log = new ReplicaLog(directory, "replica");
     }

@@ -42,7 +42,7 @@ export class Engine {
   readonly #target: { socketPath: string } | { host: string; port: number };
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16, timeout: 60_000 });
   /** The end of a server may take minutes: each such call has a connection of its own, or quick ones wait for it. */
-  readonly #patientAgent = new Agent();
+  readonly #slowCallAgent = new Agent();
   readonly #life = new AbortController();
   #version = "";
 
@@ -66,10 +66,10 @@ export class Engine {
 
   /** One call, one JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
-    const agent = mayTakeLong(options) ? this.#patientAgent : this.#agent;
-    const answer = await this.#ask(method, path, options, agent);
+    const agent = mayTakeLong(options) ? this.#slowCallAgent : this.#agent;
+    const answer = await this.#request(method, path, options, agent);
     const text = await readText(answer).catch((error: Error) => {
-      throw this.#brokenOff(error, options);
+      throw this.#connectionLost(error, options);
     });
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
@@ -91,7 +91,7 @@ export class Engine {
 
   /** An answer that goes on for as long as the engine has something to say, on a connection of its own. */
   async stream(method: string, path: string, options: EngineCall = {}): Promise<IncomingMessage> {
-    return this.#ask(method, path, { timeoutMs: 0, ...options }, false);
+    return this.#request(method, path, { timeoutMs: 0, ...options }, false);
   }
 
   /** The JSON values of such an answer. */
@@ -100,7 +100,7 @@ export class Engine {
     try {
       yield* jsonValues<T>(answer);
     } catch (error) {
-      throw this.#brokenOff(error as Error, options);
+      throw this.#connectionLost(error as Error, options);
     }
   }
 
@@ -108,11 +108,11 @@ export class Engine {
   close(): void {
     this.#life.abort(new EngineUnreachable(`the container engine at ${this.host} is not asked any more`));
     this.#agent.destroy();
-    this.#patientAgent.destroy();
+    this.#slowCallAgent.destroy();
   }
 
   /** An engine that is another one since, by an upgrade, may not know our version any more: another is agreed on. */
-  async #ask(method: string, path: string, call: EngineCall, agent: Agent | false) {
+  async #request(method: string, path: string, call: EngineCall, agent: Agent | false) {
     const version = this.#version;
     try {
       return await this.#send(method, version + path, call, agent);
@@ -158,7 +158,7 @@ export class Engine {
   }
 
   /** The half of an answer says nothing; of its end the socket knows no more than `aborted`. */
-  #brokenOff(error: NodeJS.ErrnoException, { signal }: EngineCall): Error {
+  #connectionLost(error: NodeJS.ErrnoException, { signal }: EngineCall): Error {
     if (signal?.aborted) return signal.reason;
     if (error.code !== "ECONNRESET") return error;
     return new EngineUnreachable(`the container engine at ${this.host} broke off its answer`, { cause: error });

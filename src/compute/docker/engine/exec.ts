@@ -16,7 +16,7 @@ export async function runInContainer(
   engine: Engine,
   containerId: string,
   options: { argv: string[]; env: Record<string, string>; output: Writable; signal: AbortSignal },
-): Promise<{ exitCode: number; complaint: string }> {
+): Promise<{ exitCode: number; errorOutput: string }> {
   const { argv, env, output, signal } = options;
   const { Id } = await engine.call<{ Id: string }>("POST", `/containers/${containerId}/exec`, {
     body: { Cmd: argv, Env: Object.entries(env).map(([name, value]) => `${name}=${value}`), ...attached },
@@ -24,14 +24,14 @@ export async function runInContainer(
   });
   const stream = await engine.stream("POST", `/exec/${Id}/start`, { body: { Detach: false, Tty: false }, signal });
   const splitter = new FrameSplitter();
-  let complaint = "";
+  let errorOutput = "";
   await pipeline(
     stream,
     async function* (chunks: AsyncIterable<Buffer>) {
       for await (const chunk of chunks) {
         for (const { stream: from, bytes } of splitter.split(chunk)) {
           if (from === "stdout") yield bytes;
-          else complaint = (complaint + bytes.toString("utf8")).slice(-errorCharsMax);
+          else errorOutput = (errorOutput + bytes.toString("utf8")).slice(-errorCharsMax);
         }
       }
     },
@@ -39,7 +39,7 @@ export async function runInContainer(
     { signal },
   );
   const { ExitCode } = await engine.call<{ ExitCode: number | null }>("GET", `/exec/${Id}/json`, { signal });
-  return { exitCode: ExitCode ?? 1, complaint: complaint.trim() };
+  return { exitCode: ExitCode ?? 1, errorOutput: errorOutput.trim() };
 }
 
 const attached = { AttachStdout: true, AttachStderr: true };

@@ -33,7 +33,7 @@ const pullTimeoutMs = 1_800_000;
 export class Images {
   readonly #engine: Engine;
   readonly #credentialOf: (uri: string) => Promise<RegistryCredential | null>;
-  readonly #placeOf: (uri: string) => string;
+  readonly #currentUriOf: (uri: string) => string;
   readonly #usedRepository: string;
   readonly #pulls = new Map<string, { done: Promise<void>; waiting: number; abort: AbortController }>();
 
@@ -43,12 +43,12 @@ export class Images {
       installationId: string;
       credentialOf: (uri: string) => Promise<RegistryCredential | null>;
       /** Where an image is to be had now that was called so before. Default: there. */
-      placeOf?: (uri: string) => string;
+      currentUriOf?: (uri: string) => string;
     },
   ) {
     this.#engine = engine;
     this.#credentialOf = options.credentialOf;
-    this.#placeOf = options.placeOf ?? ((uri) => uri);
+    this.#currentUriOf = options.currentUriOf ?? ((uri) => uri);
     this.#usedRepository = usedRepository(options.installationId);
   }
 
@@ -65,8 +65,8 @@ export class Images {
     const pinned = isPinnedById ? await this.#find(digest) : undefined;
     // The name of what was built here says its content; any other may mean another image by now, here or in a registry.
     if (isPinnedById && !isBuiltHere && pinned === undefined) throw gone(uri);
-    const place = this.#placeOf(uri);
-    const found = pinned ?? (await this.#find(uri)) ?? (place === uri ? undefined : await this.#find(place));
+    const currentUri = this.#currentUriOf(uri);
+    const found = pinned ?? (await this.#find(uri)) ?? (currentUri === uri ? undefined : await this.#find(currentUri));
     if (found !== undefined) {
       if (found.RepoTags?.some((tag) => tag.startsWith(`${this.#usedRepository}:`))) await this.#markUsed(found.Id);
       return found.Id;
@@ -74,9 +74,9 @@ export class Images {
     if (isBuiltHere) {
       throw new UnusableSpec("The image of this revision is gone from this server. Build it again.");
     }
-    await this.#pullOnce(place, signal);
-    const pulled = await this.#find(place);
-    if (pulled === undefined) throw new Error(`image ${place} was pulled and is not there`);
+    await this.#pullOnce(currentUri, signal);
+    const pulled = await this.#find(currentUri);
+    if (pulled === undefined) throw new Error(`image ${currentUri} was pulled and is not there`);
     await this.#markUsed(pulled.Id);
     return pulled.Id;
   }

@@ -110,7 +110,7 @@ export function limitsOf(spec: Pick<ReplicaSpec, "cpuLimitCores">, info: EngineI
  */
 export function containerBody(
   spec: ReplicaSpec,
-  place: {
+  context: {
     image: string;
     network: string;
     /** Mounted at `stateMount`; null: nothing is kept. */
@@ -120,11 +120,11 @@ export function containerBody(
     isRootReadOnly: boolean;
   },
 ): object {
-  const { info } = place;
+  const { info } = context;
   const port = `${agentPort}/tcp`;
   return {
-    Image: place.image,
-    Labels: place.labels,
+    Image: context.image,
+    Labels: context.labels,
     Env: environmentOf(spec),
     ExposedPorts: { [port]: {} },
     // We ask ourselves, and more often.
@@ -132,21 +132,21 @@ export function containerBody(
     HostConfig: {
       // A first process that reaps what others leave, and lets SIGTERM end a server that does not handle it.
       Init: true,
-      NetworkMode: place.network,
+      NetworkMode: context.network,
       // Any free port of the loopback: reachable for the gateway, also where the engine runs in a virtual machine.
       PortBindings: { [port]: [{ HostIp: "127.0.0.1", HostPort: "" }] },
       ...hostLimits(spec, info),
-      ReadonlyRootfs: place.isRootReadOnly,
-      ...(place.isRootReadOnly ? { Tmpfs: { "/tmp": "rw,exec,nosuid,nodev,mode=1777" } } : {}),
-      ...(place.stateVolume === null
+      ReadonlyRootfs: context.isRootReadOnly,
+      ...(context.isRootReadOnly ? { Tmpfs: { "/tmp": "rw,exec,nosuid,nodev,mode=1777" } } : {}),
+      ...(context.stateVolume === null
         ? {}
         : {
             Mounts: [
               {
                 Type: "volume",
-                Source: place.stateVolume,
+                Source: context.stateVolume,
                 Target: stateMount,
-                VolumeOptions: { Labels: pick(place.labels, [labels.installation, labels.deployment]) },
+                VolumeOptions: { Labels: pick(context.labels, [labels.installation, labels.deployment]) },
               },
             ],
           }),

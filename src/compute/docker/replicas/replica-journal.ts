@@ -5,7 +5,7 @@ import { readJson, writeJson } from "../../json-file.ts";
 import type { ReplicaRecord } from "./container.ts";
 
 /** What the engine does not keep of a replica: when it was first found healthy, and why it ended. */
-export interface Note {
+export interface JournalEntry {
   ready?: { port: number; serverVersion: string | null };
   /** It was asked to end. */
   stopping?: true;
@@ -15,7 +15,7 @@ export interface Note {
 }
 
 /** One small file a replica. Losing one loses words, never a replica: the engine knows what runs. */
-export class Notes {
+export class ReplicaJournal {
   readonly #directory: string;
 
   constructor(dataDir: string) {
@@ -31,12 +31,12 @@ export class Notes {
     return names.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -".json".length));
   }
 
-  async read(replicaId: string): Promise<Note> {
-    return (await readJson<Note>(this.#file(replicaId))) ?? {};
+  async read(replicaId: string): Promise<JournalEntry> {
+    return (await readJson<JournalEntry>(this.#file(replicaId))) ?? {};
   }
 
-  async write(replicaId: string, note: Note): Promise<void> {
-    await writeJson(this.#file(replicaId), note);
+  async write(replicaId: string, entry: JournalEntry): Promise<void> {
+    await writeJson(this.#file(replicaId), entry);
   }
 
   async remove(replicaId: string): Promise<void> {

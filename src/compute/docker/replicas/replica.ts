@@ -2,22 +2,22 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaState } from "../../compute.ts";
 import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
-import { get, leftToStartMs, readServerVersion } from "../../health.ts";
+import { getFromLoopback, readServerVersion, remainingStartMs } from "../../health.ts";
 import { replicaState } from "../../replica-state.ts";
 import type { Engine } from "../engine/engine.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 import { readLastLines } from "./container-log.ts";
-import type { Note, Notes } from "./replica-journal.ts";
+import type { JournalEntry, ReplicaJournal } from "./replica-journal.ts";
 import { explainStartFailure, notHealthy } from "./start-failure.ts";
 
 /** What all replicas of one driver share. */
-export interface ReplicaGround {
+export interface ReplicaContext {
   engine: Engine;
-  notes: Notes;
+  journal: ReplicaJournal;
   logger: Logger;
   /** Aborted when the driver closes: containers go on, watching them ends. */
   life: AbortSignal;
-  look(): void;
+  notifyChange(): void;
 }
 
 /** A container as `GET /containers/json` lists it. */
@@ -44,10 +44,10 @@ interface InspectedContainer {
 const probeIntervalMs = { first: 50, max: 250, growth: 1.2 };
 
 /** A container that has ended is asked why until the engine tells. */
-const askAgainMs = 500;
+const reinspectMs = 500;
 
 /** How much later than the end the engine may hear that it was for lack of memory; on a busy machine some 100 ms. */
-const hearWhyMs = { every: 100, max: 1_500 };
+const oomFlagWaitMs = { every: 100, max: 1_500 };
 
 const lastLinesMax = 30;
 
@@ -56,37 +56,37 @@ export class Replica {
   readonly record: ReplicaRecord;
   /** null: there is none, the start was refused. */
   readonly containerId: string | null;
-  readonly #ground: ReplicaGround;
+  readonly #context: ReplicaContext;
   #phase: ReplicaState["phase"] = "starting";
   #port: number | null = null;
-  #ready: Note["ready"];
+  #ready: JournalEntry["ready"];
   #exit: ReplicaExit | undefined;
   #ending: Promise<void> | undefined;
   readonly #ended = Promise.withResolvers<void>();
 
-  private constructor(ground: ReplicaGround, record: ReplicaRecord, containerId: string | null) {
-    this.#ground = ground;
+  private constructor(context: ReplicaContext, record: ReplicaRecord, containerId: string | null) {
+    this.#context = context;
     this.record = record;
     this.containerId = containerId;
   }
 
   /** A container that is about to be watched. */
-  static begin(ground: ReplicaGround, record: ReplicaRecord, containerId: string): Replica {
-    return new Replica(ground, record, containerId);
+  static begin(context: ReplicaContext, record: ReplicaRecord, containerId: string): Replica {
+    return new Replica(context, record, containerId);
   }
 
   /** Begins to watch. From when the driver knows the replica on, the engine's events tell its end; now we ask. */
   async watch(): Promise<void> {
     const { State, NetworkSettings } = await this.#inspect();
     this.#port = boundPortOf(NetworkSettings);
-    if (State.Running) this.#wait();
-    else this.noteEnd();
+    if (State.Running) this.#watchStart();
+    else this.handleExit();
   }
 
   /** A container that an earlier driver started. What has ended meanwhile is never shown as running. */
-  static async adopt(ground: ReplicaGround, record: ReplicaRecord, listed: ListedContainer): Promise<Replica> {
-    const replica = new Replica(ground, record, listed.Id);
-    const { ready, exit, stopping } = await ground.notes.read(record.replicaId);
+  static async adopt(context: ReplicaContext, record: ReplicaRecord, listed: ListedContainer): Promise<Replica> {
+    const replica = new Replica(context, record, listed.Id);
+    const { ready, exit, stopping } = await context.journal.read(record.replicaId);
     replica.#port = portOf(listed);
     replica.#ready = ready;
     replica.#exit = exit;
@@ -96,20 +96,20 @@ export class Replica {
     else if (hasEnded(listed)) await replica.#end();
     // Another port: somebody stopped and started the container, and it has to prove itself again.
     else if (ready?.port === replica.#port) replica.#phase = "ready";
-    else replica.#wait();
+    else replica.#watchStart();
     return replica;
   }
 
   /** Keeps a start that can never succeed as a replica that has exited, so that its cause is seen. */
-  static async refuse(ground: ReplicaGround, record: ReplicaRecord, message: string): Promise<Replica> {
+  static async refuse(context: ReplicaContext, record: ReplicaRecord, message: string): Promise<Replica> {
     const exit = { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] };
-    await ground.notes.write(record.replicaId, { exit, refused: record });
-    return Replica.refused(ground, record, exit);
+    await context.journal.write(record.replicaId, { exit, refused: record });
+    return Replica.refused(context, record, exit);
   }
 
   /** A refusal that an earlier driver noted. */
-  static refused(ground: ReplicaGround, record: ReplicaRecord, exit: ReplicaExit): Replica {
-    const replica = new Replica(ground, record, null);
+  static refused(context: ReplicaContext, record: ReplicaRecord, exit: ReplicaExit): Replica {
+    const replica = new Replica(context, record, null);
     replica.#phase = "exited";
     replica.#exit = exit;
     return replica;
@@ -125,19 +125,19 @@ export class Replica {
   }
 
   /** Its container was started again by somebody, at another port: the run that was watched has ended. */
-  isAnotherRun(listed: ListedContainer): boolean {
-    return this.#isElsewhere(portOf(listed));
+  wasRestarted(listed: ListedContainer): boolean {
+    return this.#hasOtherPort(portOf(listed));
   }
 
   /** Its container does not run any more: finds out why, in the background. */
-  noteEnd(): void {
+  handleExit(): void {
     if (this.#phase === "exited" || this.#phase === "stopping") return;
     void this.#end();
   }
 
   /** Resolves when the container is gone. */
   async stop(graceMs: number): Promise<void> {
-    const { engine, notes } = this.#ground;
+    const { engine, journal } = this.#context;
     if (!this.hasExited) this.#phase = "stopping";
     this.#ended.resolve();
     if (this.containerId !== null) {
@@ -145,16 +145,16 @@ export class Replica {
       const t = Math.ceil(graceMs / 1000);
       const path = `/containers/${this.containerId}`;
       const timeoutMs = graceMs + 30_000;
-      if (t > 0 && !this.hasExited) await this.#keep({ ...(this.#ready && { ready: this.#ready }), stopping: true });
+      if (t > 0 && !this.hasExited) await this.#save({ ...(this.#ready && { ready: this.#ready }), stopping: true });
       if (t > 0) await engine.callUnless([304, 404], "POST", `${path}/stop`, { query: { t }, timeoutMs });
       await removeContainer(engine, this.containerId);
     }
-    await notes.remove(this.record.replicaId);
+    await journal.remove(this.record.replicaId);
   }
 
-  #wait(): void {
+  #watchStart(): void {
     this.#waitUntilReady().catch((error: unknown) => {
-      if (this.#ground.life.aborted || this.#phase !== "starting") return;
+      if (this.#context.life.aborted || this.#phase !== "starting") return;
       this.#logError(error, "watching a replica failed");
       void this.#end(lost(describeError(error)));
     });
@@ -162,18 +162,18 @@ export class Replica {
 
   async #waitUntilReady(): Promise<void> {
     const { record } = this;
-    const end = performance.now() + leftToStartMs(record);
+    const end = performance.now() + remainingStartMs(record);
     let intervalMs = probeIntervalMs.first;
     let lastStatus: number | null = null;
     while (this.#phase === "starting" && this.#ending === undefined) {
-      const answer = this.#port === null ? undefined : await get(this.#port, record.healthPath || "/");
+      const answer = this.#port === null ? undefined : await getFromLoopback(this.#port, record.healthPath || "/");
       const isHealthy = answer?.status === 200 || (answer !== undefined && record.healthPath === "");
       // A port that was free again may be another's by now: the answer counts while this very container runs.
       if (isHealthy && (await this.#isRunning())) return this.#becomeReady();
       lastStatus = answer?.status ?? lastStatus;
       if (performance.now() >= end) return this.#end(notHealthy(record, lastStatus));
       const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
-      await Promise.race([sleep(pauseMs, undefined, { signal: this.#ground.life }), this.#ended.promise]);
+      await Promise.race([sleep(pauseMs, undefined, { signal: this.#context.life }), this.#ended.promise]);
       intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);
     }
   }
@@ -181,31 +181,31 @@ export class Replica {
   async #becomeReady(): Promise<void> {
     const port = this.#port as number;
     const ready = { port, serverVersion: await readServerVersion(port) };
-    await this.#keep({ ready });
+    await this.#save({ ready });
     if (this.#phase !== "starting") return;
     this.#ready = ready;
     this.#phase = "ready";
-    this.#ground.look();
+    this.#context.notifyChange();
   }
 
   /** Once, however often it is noticed. @param verdict why we end it ourselves. */
   #end(verdict?: Verdict): Promise<void> {
     this.#ending ??= this.#recordExit(verdict).catch((error: unknown) => {
-      if (!this.#ground.life.aborted) this.#logError(error, "the end of a replica could not be recorded");
+      if (!this.#context.life.aborted) this.#logError(error, "the end of a replica could not be recorded");
     });
     this.#ended.resolve();
     return this.#ending;
   }
 
   async #recordExit(wanted: Verdict | undefined): Promise<void> {
-    const { engine } = this.#ground;
+    const { engine } = this.#context;
     const { containerId, record } = this;
     // It may have ended by itself just before, and then it says why.
     const given = wanted !== undefined && (await this.#isRunning()) ? wanted : undefined;
     if (given !== undefined) await engine.callUnless([404, 409], "POST", `/containers/${containerId}/kill`);
-    const ended = await this.#endState();
+    const ended = await this.#exitState();
     const verdict = given ?? (ended?.Running ? startedAgain : undefined);
-    const state = verdict === undefined && wasKilled(ended) ? await this.#hearWhy(ended) : ended;
+    const state = verdict === undefined && wasKilled(ended) ? await this.#waitForOomFlag(ended) : ended;
     if (state === undefined) return;
     const exit = explainExit(
       {
@@ -219,43 +219,43 @@ export class Replica {
       },
       explainStartFailure,
     );
-    await this.#keep({ ...(this.#ready === undefined ? {} : { ready: this.#ready }), exit });
+    await this.#save({ ...(this.#ready === undefined ? {} : { ready: this.#ready }), exit });
     if (this.#isStopping()) return;
     this.#exit = exit;
     this.#phase = "exited";
-    this.#ground.look();
+    this.#context.notifyChange();
   }
 
   /** The engine hears of the end of a container and of the lack of memory behind it in either order. */
-  async #hearWhy(ended: ContainerState): Promise<ContainerState | undefined> {
-    for (let state: ContainerState | undefined = ended, waitedMs = 0; ; waitedMs += hearWhyMs.every) {
-      if (state === undefined || state.OOMKilled || waitedMs >= hearWhyMs.max) return state;
-      await sleep(hearWhyMs.every, undefined, { signal: this.#ground.life });
-      state = await this.#endState();
+  async #waitForOomFlag(ended: ContainerState): Promise<ContainerState | undefined> {
+    for (let state: ContainerState | undefined = ended, waitedMs = 0; ; waitedMs += oomFlagWaitMs.every) {
+      if (state === undefined || state.OOMKilled || waitedMs >= oomFlagWaitMs.max) return state;
+      await sleep(oomFlagWaitMs.every, undefined, { signal: this.#context.life });
+      state = await this.#exitState();
     }
   }
 
   /** @returns undefined when it was removed meanwhile, by us or by somebody else; running, when it was started again. */
-  async #endState(): Promise<ContainerState | undefined> {
+  async #exitState(): Promise<ContainerState | undefined> {
     for (;;) {
-      this.#ground.life.throwIfAborted();
+      this.#context.life.throwIfAborted();
       if (this.#isStopping()) return undefined;
       const found = await this.#inspect().catch((error: { status?: number }) =>
         error.status === 404 ? undefined : ("unknown" as const),
       );
       if (found === undefined) return undefined;
-      if (found !== "unknown" && (!found.State.Running || this.#isElsewhere(boundPortOf(found.NetworkSettings))))
+      if (found !== "unknown" && (!found.State.Running || this.#hasOtherPort(boundPortOf(found.NetworkSettings))))
         return found.State;
-      await sleep(found === "unknown" ? askAgainMs : probeIntervalMs.first, undefined, { signal: this.#ground.life });
+      await sleep(found === "unknown" ? reinspectMs : probeIntervalMs.first, undefined, { signal: this.#context.life });
     }
   }
 
-  #isElsewhere(port: number | null): boolean {
+  #hasOtherPort(port: number | null): boolean {
     return this.#port !== null && port !== null && port !== this.#port;
   }
 
   #inspect(): Promise<InspectedContainer> {
-    return this.#ground.engine.call("GET", `/containers/${this.containerId}/json`);
+    return this.#context.engine.call("GET", `/containers/${this.containerId}/json`);
   }
 
   async #isRunning(): Promise<boolean> {
@@ -266,13 +266,13 @@ export class Replica {
   }
 
   /** A full disk must not hide from this driver what the next one would like to know. */
-  async #keep(note: Note): Promise<void> {
-    const written = this.#ground.notes.write(this.record.replicaId, note);
+  async #save(entry: JournalEntry): Promise<void> {
+    const written = this.#context.journal.write(this.record.replicaId, entry);
     await written.catch((error: unknown) => this.#logError(error, "recording a replica failed"));
   }
 
   #logError(error: unknown, message: string): void {
-    this.#ground.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
+    this.#context.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
   }
 
   /** A stop may have come while we waited, which the compiler does not see. */

@@ -1,11 +1,11 @@
-import type { Ending, StartFailure, Verdict } from "../../exit-cause.ts";
+import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 
 /** What the container's first process prints when there is no such program, and ends with 126 or 127. */
 const initFailure = /^\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)$/;
 
 /** An image whose command cannot be run. */
-export function explainStartFailure({ exitCode, lastLines }: Ending): StartFailure | undefined {
+export function explainStartFailure({ exitCode, lastLines }: ObservedExit): StartFailure | undefined {
   if (exitCode !== 126 && exitCode !== 127) return undefined;
   const [, program, why] = lastLines.map((line) => initFailure.exec(line)).find((found) => found !== null) ?? [];
   if (program === undefined) return undefined;

@@ -1,57 +1,24 @@
 import { createHash } from "node:crypto";
-import { type ApiServer, fieldManager, KubeError } from "../api-server.ts";
-import { growStorage, onDisksThatGrew } from "../data/storage.ts";
-import { type KindName, kinds } from "../kinds.ts";
-import {
-  componentLabel,
-  deploymentLabel,
-  driftAnnotation,
-  labelsOf,
-  listenerLabel,
-  pausedAnnotation,
-  secretNameOf,
-  teardownFinalizer,
-} from "../render/names.ts";
+import { type ApiServer, fieldManager, KubeError } from "../api/api-server.ts";
+import { childKinds } from "../api/kinds.ts";
+import type { LiveObject, Manifest } from "../api/manifest.ts";
+import type { ClusterContext, ClusterTraits } from "../cluster-context.ts";
+import { growStorage, keepLargerDisks } from "../data/grow-storage.ts";
+import { componentLabel, driftAnnotation, pausedAnnotation, secretNameOf } from "../render/names.ts";
 import { hasOwnDatabase, render, selectorText } from "../render/render.ts";
+import { type DatabaseMode, UnusableWorkload, type Workload } from "../workload.ts";
 import {
-  type ClusterPolicy,
-  type ClusterTraits,
-  type DatabaseMode,
-  ForbiddenWorkload,
-  type Manifest,
-  Superseded,
-  UnusableWorkload,
-  type Workload,
-} from "../workload.ts";
+  type AnchorData,
+  applyAnchor,
+  ownerOf,
+  readAnchor,
+  refuseForeign,
+  refuseOlder,
+  renewAnchor,
+} from "./anchor.ts";
 import { checkWorkload } from "./check-workload.ts";
 import { createSecrets } from "./create-secrets.ts";
 import { findDrift, type WrittenObjects } from "./drift.ts";
-import { renewAnchor } from "./renew-anchor.ts";
-
-/** As the API server gives objects back. */
-export interface Living extends Manifest {
-  metadata: Manifest["metadata"] & {
-    uid: string;
-    resourceVersion: string;
-    generation?: number;
-    creationTimestamp: string;
-    deletionTimestamp?: string;
-    managedFields?: { manager: string; operation: string; fieldsV1?: object }[];
-  };
-}
-
-/** What the anchor remembers of a deployment: enough to go on after a restart, and nothing secret. */
-interface AnchorData {
-  generation: string;
-  epoch: string;
-  revision: string;
-  slug: string;
-  database: DatabaseMode;
-  /** Of what was rendered last. */
-  hash: string;
-  /** Names of Secrets, as JSON: we may not list them. */
-  secrets: string;
-}
 
 export interface Applied {
   /** What must be there before the agent can start; null: everything was applied. */
@@ -60,66 +27,60 @@ export interface Applied {
   held: string[] | null;
 }
 
-export interface ApplyGround {
-  api: ApiServer;
-  traits: ClusterTraits;
-  policy: ClusterPolicy;
-}
-
 /**
  * Makes the objects of a deployment so. May be called again at any time; what is as it should be is not touched. What was
  * written is noted in `written`, also when it fails later.
  * @throws UnusableWorkload in words for the user; Superseded when a newer generation or session was here; KubeError.
  */
 export async function applyWorkload(
-  ground: ApplyGround,
+  context: ClusterContext,
   workload: Workload,
   written: WrittenObjects,
   signal: AbortSignal,
 ): Promise<Applied> {
-  const { api, traits, policy } = ground;
+  const { api, traits, policy } = context;
   checkWorkload(workload, policy);
   const namespace = workload.cluster.namespace as string;
-  let before = await api.get<Living>("ConfigMap", namespace, workload.slug, signal);
+  let before = await api.get<LiveObject>("ConfigMap", namespace, workload.slug, signal);
   if (before !== null) refuseForeign(before, workload);
   const known = before === null ? null : readAnchor(before);
-  const wishes = before?.metadata.annotations ?? {};
-  if (wishes[pausedAnnotation] === "true") return { waitingFor: null, held: [] };
+  const annotations = before?.metadata.annotations ?? {};
+  if (annotations[pausedAnnotation] === "true") return { waitingFor: null, held: [] };
   if (before?.metadata.deletionTimestamp !== undefined) {
     refuseOlder(before, workload);
     before = await renewAnchor(api, before, signal);
   }
   const database = known?.database ?? (hasOwnDatabase(workload) ? "external" : chooseDatabase(workload, traits));
   const { data: rendered, rest } = render(workload, { traits, policy, database });
-  const data = workload.isServing ? await onDisksThatGrew(api, rendered, signal) : rendered;
+  const data = workload.isServing ? await keepLargerDisks(api, rendered, signal) : rendered;
   const hash = hashOf([...data, ...rest]);
   const isChanged = known?.hash !== hash;
-  const ownedBy = (anchor: Living) => (manifest: Manifest) => ({
+  const ownedBy = (anchor: LiveObject) => (manifest: Manifest) => ({
     ...manifest,
     metadata: { ...manifest.metadata, ownerReferences: [ownerOf(anchor)] },
   });
-  if (before !== null && !isChanged && wishes[driftAnnotation] === "warn") {
+  if (before !== null && !isChanged && annotations[driftAnnotation] === "warn") {
     const held = await findDrift(api, [...data, ...rest].map(ownedBy(before)), signal);
     return { waitingFor: null, held: held.length > 0 ? held : null };
   }
   const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
-  const anchor = await applyAnchor(ground, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
-  written.note(anchor);
+  const anchor = await applyAnchor(context, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
+  written.record(anchor);
   const owned = ownedBy(anchor);
-  if (isChanged) await tryOut(api, [...data, ...rest].map(owned), signal);
+  if (isChanged) await dryRunAll(api, [...data, ...rest].map(owned), signal);
   await createSecrets(api, workload, database, owned, signal);
   const put = async (manifests: Manifest[]) => {
     for (const manifest of manifests) {
-      written.note(await putObject(api, owned(manifest), leastReplicas(workload, manifest), signal));
+      written.record(await writeObject(api, owned(manifest), leastReplicas(workload, manifest), signal));
     }
   };
   await put(data);
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
   if (waitingFor !== null) return { waitingFor, held: null };
   await put(rest);
-  if (known !== null) await prune(ground, workload, [...data, ...rest], signal);
+  if (known !== null) await prune(context, workload, [...data, ...rest], signal);
   const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
-  await applyAnchor(ground, workload, anchor, noted, signal);
+  await applyAnchor(context, workload, anchor, noted, signal);
   return { waitingFor: null, held: null };
 }
 
@@ -129,65 +90,10 @@ function chooseDatabase({ cluster }: Workload, { hasCnpg }: ClusterTraits): Data
   return hasCnpg && cluster.profile === "production" ? "cnpg" : "plain";
 }
 
-export function readAnchor(anchor: Living): AnchorData {
-  return anchor["data"] as AnchorData;
-}
-
 const secretsIn = (known: AnchorData | null): string[] => (known === null ? [] : JSON.parse(known.secrets));
 
-/**
- * First of all writes: it carries session and generation, so a listener that was replaced while it slept fails here and
- * goes no further.
- */
-async function applyAnchor(
-  { api }: ApplyGround,
-  workload: Workload,
-  before: Living | null,
-  state: { database: DatabaseMode; hash: string; secrets: string[] },
-  signal: AbortSignal,
-): Promise<Living> {
-  const { slug, cluster, generation, epoch, revisionId } = workload;
-  if (before !== null) refuseOlder(before, workload);
-  const data: AnchorData = {
-    ...{ generation: String(generation), epoch: String(epoch), revision: revisionId, slug },
-    ...{ database: state.database, hash: state.hash, secrets: JSON.stringify(state.secrets) },
-  };
-  const manifest: Manifest = {
-    apiVersion: "v1",
-    kind: "ConfigMap",
-    metadata: {
-      name: slug,
-      namespace: cluster.namespace as string,
-      labels: { ...labelsOf(workload, "anchor"), [listenerLabel]: workload.listenerId },
-      finalizers: [teardownFinalizer],
-      ...(before !== null && { resourceVersion: before.metadata.resourceVersion }),
-    },
-    data,
-  };
-  return (await api.apply(manifest, signal)) as Living;
-}
-
-/** @throws ForbiddenWorkload for what others made, of which nothing may be changed. */
-function refuseForeign({ metadata: { name, namespace, labels } }: Living, { deploymentId }: Workload): void {
-  if (labels?.[deploymentLabel] === deploymentId) return;
-  throw new ForbiddenWorkload(`The ConfigMap ${name} in ${namespace} is not of this deployment. Rename or remove it.`);
-}
-
-/** @throws Superseded */
-function refuseOlder(anchor: Living, { generation, epoch }: Workload): void {
-  const there = readAnchor(anchor);
-  const isNewer =
-    Number(there.epoch) > epoch || (Number(there.epoch) === epoch && Number(there.generation) > generation);
-  if (isNewer) throw new Superseded(`epoch ${there.epoch}, generation ${there.generation} was applied before`);
-}
-
-const ownerOf = ({ metadata }: Living) => ({
-  ...{ apiVersion: "v1", kind: "ConfigMap", name: metadata.name, uid: metadata.uid },
-  ...{ controller: true, blockOwnerDeletion: true },
-});
-
 /** Everything is tried before anything is changed: a refusal must not leave half of a revision behind. */
-async function tryOut(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<void> {
+async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<void> {
   for (const manifest of manifests) {
     try {
       await api.apply(manifest, signal, { dryRun: true });
@@ -197,11 +103,11 @@ async function tryOut(api: ApiServer, manifests: Manifest[], signal: AbortSignal
         error.status === 422 &&
         (await api.get(manifest.kind, manifest.metadata.namespace, manifest.metadata.name, signal))
       ) {
-        // An existing object may need one of the other ways of `putObject`.
+        // An existing object may need one of the other ways of `writeObject`.
         continue;
       }
       if (error.status !== 422 && error.status !== 400) throw error;
-      await applyAnew(api, manifest, signal, { dryRun: true });
+      await applyOrRefuse(api, manifest, signal, { dryRun: true });
     }
   }
 }
@@ -211,9 +117,14 @@ async function tryOut(api: ApiServer, manifests: Manifest[], signal: AbortSignal
  * StatefulSet that is made anew with a larger disk. What cannot be made either is.
  * @throws UnusableWorkload
  */
-async function applyAnew(api: ApiServer, manifest: Manifest, signal: AbortSignal, options: { dryRun?: boolean } = {}) {
+async function applyOrRefuse(
+  api: ApiServer,
+  manifest: Manifest,
+  signal: AbortSignal,
+  options: { dryRun?: boolean } = {},
+) {
   try {
-    return (await api.apply(manifest, signal, options)) as Living;
+    return (await api.apply(manifest, signal, options)) as LiveObject;
   } catch (error) {
     if (!(error instanceof KubeError) || (error.status !== 422 && error.status !== 400)) throw error;
     throw new UnusableWorkload(`The cluster refuses the ${manifest.kind} of this revision: ${error.message}`);
@@ -224,18 +135,23 @@ async function applyAnew(api: ApiServer, manifest: Manifest, signal: AbortSignal
  * Server-side apply, and what to do where it cannot: the replicas of a Deployment are handed over to its autoscaler before
  * we leave them out (otherwise the server sets them to 1), disks grow, and an object that it refuses is written as a whole.
  */
-async function putObject(api: ApiServer, manifest: Manifest, replicas: number, signal: AbortSignal): Promise<Living> {
+async function writeObject(
+  api: ApiServer,
+  manifest: Manifest,
+  replicas: number,
+  signal: AbortSignal,
+): Promise<LiveObject> {
   const { kind, metadata } = manifest;
   if (kind === "Deployment" && (manifest["spec"] as { replicas?: number }).replicas === undefined) {
     await handOverReplicas(api, manifest, replicas, signal);
   }
   if (kind === "StatefulSet") await growStorage(api, manifest, signal);
   try {
-    return (await api.apply(manifest, signal)) as Living;
+    return (await api.apply(manifest, signal)) as LiveObject;
   } catch (error) {
     if (!(error instanceof KubeError) || error.status !== 422) throw error;
-    const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
-    if (there === null) return await applyAnew(api, manifest, signal);
+    const there = await api.get<LiveObject>(kind, metadata.namespace, metadata.name, signal);
+    if (there === null) return await applyOrRefuse(api, manifest, signal);
     return await replaceObject(api, manifest, there, signal);
   }
 }
@@ -252,7 +168,8 @@ async function handOverReplicas(
   const { name, namespace } = manifest.metadata;
   const first = { ...manifest, spec: { ...(manifest["spec"] as object), replicas: leastReplicas } };
   const there =
-    (await api.get<Living>("Deployment", namespace, name, signal)) ?? ((await api.apply(first, signal)) as Living);
+    (await api.get<LiveObject>("Deployment", namespace, name, signal)) ??
+    ((await api.apply(first, signal)) as LiveObject);
   const owned = there.metadata.managedFields?.find(({ manager }) => manager === fieldManager)?.fieldsV1 as
     | { "f:spec"?: { "f:replicas"?: object } }
     | undefined;
@@ -273,7 +190,12 @@ function leastReplicas({ cluster }: Workload, { metadata }: Manifest): number {
  * Some changes of unions leave a shell behind under server-side apply. A whole object has none; afterwards the entry that
  * this way of writing made goes, or what we leave out later would stay.
  */
-async function replaceObject(api: ApiServer, manifest: Manifest, there: Living, signal: AbortSignal): Promise<Living> {
+async function replaceObject(
+  api: ApiServer,
+  manifest: Manifest,
+  there: LiveObject,
+  signal: AbortSignal,
+): Promise<LiveObject> {
   const { kind, metadata } = manifest;
   const { replicas } = (there["spec"] ?? {}) as { replicas?: number };
   const body = {
@@ -282,20 +204,20 @@ async function replaceObject(api: ApiServer, manifest: Manifest, there: Living, 
     // Left out for an autoscaler: the server would set them to 1.
     ...(replicas !== undefined && { spec: { replicas, ...(manifest["spec"] as object) } }),
   };
-  const written = (await api.replace(body, signal)) as Living;
+  const written = (await api.replace(body, signal)) as LiveObject;
   const kept = (written.metadata.managedFields ?? []).filter(
     ({ manager, operation }) => manager !== fieldManager || operation !== "Update",
   );
   const patch = [{ op: "replace", path: "/metadata/managedFields", value: kept }];
   await api.patch(kind, metadata, patch, signal, "jsonPatch");
-  return (await api.apply(manifest, signal)) as Living;
+  return (await api.apply(manifest, signal)) as LiveObject;
 }
 
 /** Databases come before those that call them. @returns what is missing, in words. */
 async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<string | null> {
   for (const { kind, metadata } of data) {
     if (!["StatefulSet", "Deployment", "Cluster"].includes(kind)) continue;
-    const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
+    const there = await api.get<LiveObject>(kind, metadata.namespace, metadata.name, signal);
     const status = (there?.["status"] ?? {}) as { readyReplicas?: number; readyInstances?: number };
     if ((status.readyReplicas ?? status.readyInstances ?? 0) < 1) return `${metadata.name} is not ready yet`;
   }
@@ -307,7 +229,7 @@ async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal
  * be gone back to: what they cannot do without is left until then.
  */
 async function prune(
-  { api, traits }: ApplyGround,
+  { api, traits }: ClusterContext,
   { deploymentId, cluster, isServing }: Workload,
   wanted: Manifest[],
   signal: AbortSignal,
@@ -315,7 +237,12 @@ async function prune(
   const namespace = cluster.namespace as string;
   const keep = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   for (const kind of childKinds(traits)) {
-    const { items } = await api.list<Living>(kind, namespace, { labelSelector: selectorText(deploymentId) }, signal);
+    const { items } = await api.list<LiveObject>(
+      kind,
+      namespace,
+      { labelSelector: selectorText(deploymentId) },
+      signal,
+    );
     for (const { metadata } of items) {
       const isOurs = (metadata.ownerReferences as { kind: string; controller?: boolean }[] | undefined)?.some(
         (owner) => owner.kind === "ConfigMap" && owner.controller === true,
@@ -326,12 +253,6 @@ async function prune(
     }
   }
 }
-
-export const childKinds = (traits: ClusterTraits): KindName[] =>
-  (Object.keys(kinds) as KindName[]).filter((name) => {
-    const kind: { isChild: boolean; needs?: "hasKeda" | "hasCnpg" | "hasGatewayApi" } = kinds[name];
-    return kind.isChild && (kind.needs === undefined || traits[kind.needs]);
-  });
 
 /** Deletes Secrets that no ReplicaSet can roll back to any more. @returns the others. */
 async function usedSecrets(

@@ -1,6 +1,7 @@
 import type { ResourceSpec } from "../../../contract/deployments/resource-spec.ts";
+import type { ClusterPolicy } from "../cluster-context.ts";
 import { labelPrefix } from "../render/names.ts";
-import { type ClusterPolicy, UnusableWorkload, type Workload } from "../workload.ts";
+import { UnusableWorkload, type Workload } from "../workload.ts";
 
 const ownContainers = ["api-server", "queue", "core"];
 const volumeSources = [

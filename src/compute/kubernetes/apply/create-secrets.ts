@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import type { ApiServer } from "../api-server.ts";
+import type { ApiServer } from "../api/api-server.ts";
+import type { Manifest } from "../api/manifest.ts";
 import { labelsOf, secretNameOf } from "../render/names.ts";
 import { needsRedis, selectorText } from "../render/render.ts";
-import { type DatabaseMode, ForbiddenWorkload, type Manifest, type Workload } from "../workload.ts";
+import { type DatabaseMode, ForbiddenWorkload, type Workload } from "../workload.ts";
 
 /**
  * They are never changed: those that are there stay. One of Redis that is made again has another password than the Redis that
@@ -29,9 +30,9 @@ export async function createSecrets(
   if (database === "plain") {
     const host = `${slug}-postgres`;
     const uri = `postgresql://agent:${password}@${host}:5432/agent`;
-    const opening = secret(host, { password, username: "agent", uri });
-    await refuseLostPassword(api, workload, opening, signal);
-    made.push(opening);
+    const credentials = secret(host, { password, username: "agent", uri });
+    await refuseLostPassword(api, workload, credentials, signal);
+    made.push(credentials);
   }
   for (const one of made) await api.create(owned(one), signal);
   if (!needsRedis(workload)) return;

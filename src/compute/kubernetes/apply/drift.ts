@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { type ApiServer, fieldManager } from "../api-server.ts";
-import type { Manifest } from "../workload.ts";
-import type { Living } from "./apply.ts";
+import { type ApiServer, fieldManager } from "../api/api-server.ts";
+import type { LiveObject, Manifest } from "../api/manifest.ts";
 
 /** An object as it was when we had written it. */
 interface Written {
@@ -18,7 +17,7 @@ interface Written {
 export class WrittenObjects {
   readonly #objects = new Map<string, Written>();
 
-  note(living: Living): void {
+  record(living: LiveObject): void {
     this.#objects.set(keyOf(living), writtenOf(living));
   }
 
@@ -33,7 +32,7 @@ export class WrittenObjects {
     return merged;
   }
 
-  isDrift(type: "ADDED" | "MODIFIED" | "DELETED", object: Living): boolean {
+  isDrift(type: "ADDED" | "MODIFIED" | "DELETED", object: LiveObject): boolean {
     const written = this.#objects.get(keyOf(object));
     // What was made anew since, as a database with a larger disk is, was us.
     if (written === undefined || written.uid !== object.metadata.uid) return false;
@@ -45,9 +44,9 @@ export class WrittenObjects {
   }
 }
 
-const keyOf = ({ kind, metadata }: Living) => `${kind}/${metadata.name}`;
+const keyOf = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`;
 
-function writtenOf({ metadata }: Living): Written {
+function writtenOf({ metadata }: LiveObject): Written {
   const own = metadata.managedFields?.find(
     ({ manager, operation }) => manager === fieldManager && operation === "Apply",
   );
@@ -63,12 +62,12 @@ export async function findDrift(api: ApiServer, manifests: Manifest[], signal: A
   const found: string[] = [];
   for (const manifest of manifests) {
     const { kind, metadata } = manifest;
-    const there = await api.get<Living>(kind, metadata.namespace, metadata.name, signal);
+    const there = await api.get<LiveObject>(kind, metadata.namespace, metadata.name, signal);
     if (there === null) {
       found.push(`${kind} ${metadata.name}: deleted`);
       continue;
     }
-    const wanted = (await api.apply(manifest, signal, { dryRun: true })) as Living;
+    const wanted = (await api.apply(manifest, signal, { dryRun: true })) as LiveObject;
     const paths = Object.keys(manifest)
       .filter((part) => part !== "metadata")
       .flatMap((part) => differences(there[part], wanted[part], part));

@@ -1,10 +1,12 @@
-import { KubeError } from "../api-server.ts";
-import { dataPolicyOf, settleData, type Waiting } from "../data/keep-data.ts";
+import { KubeError } from "../api/api-server.ts";
+import { childKinds } from "../api/kinds.ts";
+import type { LiveObject } from "../api/manifest.ts";
+import type { ClusterContext } from "../cluster-context.ts";
+import { type DataPolicy, dataPolicies } from "../cluster-context.ts";
+import { applyDataPolicy, dataPolicyOf, type Waiting } from "../data/apply-data-policy.ts";
 import { dataAnnotation, teardownFinalizer } from "../render/names.ts";
 import { selectorText } from "../render/render.ts";
-import { type DataPolicy, dataPolicies } from "../workload.ts";
-import { type ApplyGround, childKinds, type Living, readAnchor } from "./apply.ts";
-import { findAnchors } from "./find-anchors.ts";
+import { findAnchors, readAnchor } from "./anchor.ts";
 
 export interface Removal extends Waiting {
   /** Nothing is left that was to go, as far as could be seen. */
@@ -20,16 +22,16 @@ export interface Removal extends Waiting {
  * their StatefulSet), and only when that is as it is to be the anchor may go.
  */
 export async function removeDeployment(
-  ground: ApplyGround,
+  context: ClusterContext,
   deploymentId: string,
   namespaces: string[],
   signal: AbortSignal,
 ): Promise<Removal> {
   const labelSelector = selectorText(deploymentId);
-  const { anchors, refused } = await findAnchors(ground.api, namespaces, labelSelector, signal);
+  const { anchors, refused } = await findAnchors(context.api, namespaces, labelSelector, signal);
   const removal: Removal = { isGone: true, because: null, namespace: null, refused };
   for (const anchor of anchors) {
-    const { because } = await takeAway(ground, anchor, { labelSelector }, signal);
+    const { because } = await removeStep(context, anchor, { labelSelector }, signal);
     removal.isGone = false;
     removal.because ??= because;
     removal.namespace = anchor.metadata.namespace;
@@ -37,25 +39,25 @@ export async function removeDeployment(
   return removal;
 }
 
-async function takeAway(
-  ground: ApplyGround,
-  anchor: Living,
+async function removeStep(
+  context: ClusterContext,
+  anchor: LiveObject,
   query: { labelSelector: string },
   signal: AbortSignal,
 ): Promise<Waiting> {
-  const policy = dataPolicyOf(anchor, ground.policy);
+  const policy = dataPolicyOf(anchor, context.policy);
   if (policy === null) {
     const words = `The annotation ${dataAnnotation} of the ConfigMap ${anchor.metadata.name} is none of`;
     return { because: `${words} ${dataPolicies.join(", ")}. Correct it, and the deletion goes on.` };
   }
   const isBegun = anchor.metadata.deletionTimestamp !== undefined;
-  const isAnyLeft = isBegun && (await removeChildren(ground, anchor.metadata.namespace, query, signal));
+  const isAnyLeft = isBegun && (await removeChildren(context, anchor.metadata.namespace, query, signal));
   // Somebody else may have begun it, in the way in which all that the anchor owns goes with it.
-  if (!isBegun || (isAnyLeft && policy !== "delete")) await begin(ground, anchor, policy, signal);
+  if (!isBegun || (isAnyLeft && policy !== "delete")) await deleteAnchor(context, anchor, policy, signal);
   if (!isBegun || isAnyLeft) return { because: null };
-  const waiting = await settleData({ ...ground, anchor, signal }, policy);
+  const waiting = await applyDataPolicy({ ...context, anchor, signal }, policy);
   if (waiting !== null) return waiting;
-  await removeRest(ground, anchor, policy, signal);
+  await removeRest(context, anchor, policy, signal);
   return { because: null };
 }
 
@@ -63,7 +65,12 @@ async function takeAway(
  * Where data stays, the Secret with its password has to: what an anchor leaves behind as orphans is nobody's, and what is not
  * to stay we delete ourselves. The anchor says which way was taken, whatever the listener's own policy becomes meanwhile.
  */
-async function begin({ api }: ApplyGround, { metadata }: Living, policy: DataPolicy, signal: AbortSignal) {
+async function deleteAnchor(
+  { api }: ClusterContext,
+  { metadata }: LiveObject,
+  policy: DataPolicy,
+  signal: AbortSignal,
+) {
   const isKept = policy !== "delete";
   const note = { metadata: { annotations: { [dataAnnotation]: policy } } };
   if (isKept) await api.patch("ConfigMap", metadata, note, signal);
@@ -73,14 +80,14 @@ async function begin({ api }: ApplyGround, { metadata }: Living, policy: DataPol
 
 /** All but a database of an operator, which is data. @returns whether any is still there. */
 async function removeChildren(
-  { api, traits }: ApplyGround,
+  { api, traits }: ClusterContext,
   namespace: string,
   query: { labelSelector: string },
   signal: AbortSignal,
 ): Promise<boolean> {
   let isAnyLeft = false;
   for (const kind of childKinds(traits).filter((one) => one !== "Cluster")) {
-    const { items } = await api.list<Living>(kind, namespace, query, signal);
+    const { items } = await api.list<LiveObject>(kind, namespace, query, signal);
     for (const { metadata } of items) {
       isAnyLeft = true;
       if (metadata.deletionTimestamp === undefined) await api.remove(kind, metadata, { uid: metadata.uid }, signal);
@@ -91,8 +98,8 @@ async function removeChildren(
 
 /** Secrets, and the finalizer last of all. */
 async function removeRest(
-  { api }: ApplyGround,
-  anchor: Living,
+  { api }: ClusterContext,
+  anchor: LiveObject,
   policy: DataPolicy,
   signal: AbortSignal,
 ): Promise<void> {

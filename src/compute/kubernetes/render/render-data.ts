@@ -1,4 +1,6 @@
-import type { ClusterPolicy, DatabaseMode, Manifest, Workload } from "../workload.ts";
+import type { Manifest } from "../api/manifest.ts";
+import type { ClusterPolicy } from "../cluster-context.ts";
+import type { DatabaseMode, Workload } from "../workload.ts";
 import { cpu, labelsOf, memory, selectorOf } from "./names.ts";
 import { resourcesOf } from "./render-pods.ts";
 

@@ -1,4 +1,6 @@
-import type { ClusterPolicy, ClusterTraits, Manifest, Workload } from "../workload.ts";
+import type { Manifest } from "../api/manifest.ts";
+import type { ClusterPolicy, ClusterTraits } from "../cluster-context.ts";
+import type { Workload } from "../workload.ts";
 import { annotationsOf, labelsOf, selectorOf } from "./names.ts";
 import { agentPort } from "./render-pods.ts";
 

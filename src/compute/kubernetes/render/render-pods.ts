@@ -1,5 +1,7 @@
 import type { ClusterRun, ClusterSizes } from "../../../contract/listeners/cluster.ts";
-import type { ClusterPolicy, DatabaseMode, Manifest, Workload } from "../workload.ts";
+import type { Manifest } from "../api/manifest.ts";
+import type { ClusterPolicy } from "../cluster-context.ts";
+import type { DatabaseMode, Workload } from "../workload.ts";
 import { annotationsOf, cpu, labelsOf, memory, revisionAnnotation, secretNameOf, selectorOf } from "./names.ts";
 
 export const agentPort = 8000;

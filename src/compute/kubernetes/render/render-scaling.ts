@@ -1,5 +1,7 @@
 import type { ClusterSizes } from "../../../contract/listeners/cluster.ts";
-import type { ClusterTraits, DatabaseMode, Manifest, Workload } from "../workload.ts";
+import type { Manifest } from "../api/manifest.ts";
+import type { ClusterTraits } from "../cluster-context.ts";
+import type { DatabaseMode, Workload } from "../workload.ts";
 import { annotationsOf, labelsOf, selectorOf } from "./names.ts";
 import { nameOf } from "./render-pods.ts";
 

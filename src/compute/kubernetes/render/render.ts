@@ -1,4 +1,6 @@
-import type { ClusterPolicy, ClusterTraits, DatabaseMode, Manifest, Workload } from "../workload.ts";
+import type { Manifest } from "../api/manifest.ts";
+import type { ClusterPolicy, ClusterTraits } from "../cluster-context.ts";
+import type { DatabaseMode, Workload } from "../workload.ts";
 import { deploymentLabel, labelsOf, managedBy, managedByLabel } from "./names.ts";
 import { renderPostgres, renderRedis } from "./render-data.ts";
 import { renderRoute, renderService } from "./render-network.ts";

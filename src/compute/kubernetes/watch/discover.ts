@@ -1,5 +1,5 @@
-import type { ApiServer } from "../api-server.ts";
-import type { ClusterTraits } from "../workload.ts";
+import type { ApiServer } from "../api/api-server.ts";
+import type { ClusterTraits } from "../cluster-context.ts";
 
 /** `lifecycle.preStop.sleep`, native sidecars and autoscaling/v2 are all there from here on. */
 const oldestMinor = 30;

@@ -1,6 +1,6 @@
 import type { ReplicaLogChunk } from "../../compute.ts";
 import { readLogLine } from "../../log-line.ts";
-import type { ApiServer } from "../api-server.ts";
+import type { ApiServer } from "../api/api-server.ts";
 
 /** A node writes times of its own zone (`2026-11-22T21:19:44.123456789+01:00`), and `Z` when that is UTC. */
 const linePattern = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d) (.*)$/s;
@@ -19,7 +19,7 @@ export async function readPodLog(
   bytesMax: number,
 ): Promise<ReplicaLogChunk> {
   const [stamp = "", counted = "0"] = (after ?? "").split(" ");
-  const place = { stamp, count: Number(counted) };
+  const position = { stamp, count: Number(counted) };
   const query = { container: pod.container, timestamps: true };
   const since = stamp === "" ? {} : { sinceTime: `${stamp.slice(0, 19)}Z` };
   // As much as was read of that second before may come again: then more is read, for nothing would ever follow otherwise.
@@ -27,33 +27,33 @@ export async function readPodLog(
     const text = await api.readLog(pod, { ...query, ...since, limitBytes }, AbortSignal.timeout(10_000));
     const isCut = Buffer.byteLength(text) >= limitBytes;
     const end = isCut ? text.lastIndexOf("\n") + 1 : text.length;
-    const found = linesAfter(place, text.slice(0, end), pod.name);
+    const found = linesAfter(position, text.slice(0, end), pod.name);
     if (found.lines.length > 0 || !isCut) return found;
-    if (limitBytes >= readBytesMax) return nextSecond(place, text.slice(end), pod.name);
+    if (limitBytes >= readBytesMax) return nextSecond(position, text.slice(end), pod.name);
   }
 }
 
-interface Place {
+interface Position {
   /** Empty: from the start. */
   stamp: string;
   /** Lines of that very time that were read. */
   count: number;
 }
 
-const cursorOf = ({ stamp, count }: Place) => (stamp === "" ? "" : `${stamp} ${count}`);
+const cursorOf = ({ stamp, count }: Position) => (stamp === "" ? "" : `${stamp} ${count}`);
 
-function linesAfter(place: Place, text: string, podName: string): ReplicaLogChunk {
+function linesAfter(position: Position, text: string, podName: string): ReplicaLogChunk {
   const lines: ReplicaLogChunk["lines"] = [];
-  let last = place;
+  let last = position;
   const seen = new Map<string, number>();
   for (const line of text.split("\n")) {
     const [, seconds = "", fraction = "", zone = "", message] = linePattern.exec(line) ?? [];
     if (message === undefined) continue;
     const at = inUtc(seconds, fraction, zone);
-    if (at < place.stamp) continue;
+    if (at < position.stamp) continue;
     const count = (seen.get(at) ?? 0) + 1;
     seen.set(at, count);
-    if (at === place.stamp && count <= place.count) continue;
+    if (at === position.stamp && count <= position.count) continue;
     last = { stamp: at, count };
     const key = `${podName}/${at}/${count}`;
     const read = readLogLine(message);
@@ -69,7 +69,7 @@ function inUtc(seconds: string, fraction: string, zone: string): string {
 }
 
 /** What is left of the second in which a read was cut off is given up, and a line says so. */
-function nextSecond({ stamp, count }: Place, cutLine: string, podName: string): ReplicaLogChunk {
+function nextSecond({ stamp, count }: Position, cutLine: string, podName: string): ReplicaLogChunk {
   const [, seconds, , zone = "Z"] = linePattern.exec(cutLine) ?? [];
   const begin = new Date(seconds === undefined ? `${stamp.slice(0, 19)}Z` : seconds + zone);
   const next = new Date(begin.getTime() + 1_000).toISOString().replace(".000Z", ".000000000Z");

@@ -117,11 +117,13 @@ function isRolledOut(deployment: DeploymentView): boolean {
   // An autoscaler leaves a server alone that somebody has scaled to none.
   const wanted = Math.max(spec.replicas ?? 1, isServer(deployment) ? 1 : 0);
   const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
-  return isSeen(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted;
+  return (
+    isObserved(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted
+  );
 }
 
 /** The cluster's own controller has looked at what was written last; before that, all it says is about what was there before. */
-const isSeen = ({ metadata, status }: DeploymentView) =>
+const isObserved = ({ metadata, status }: DeploymentView) =>
   (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
 
 /**
@@ -146,7 +148,7 @@ function newestPods({ metadata, spec }: DeploymentView, { replicaSets, pods }: C
 const isServer = ({ metadata }: DeploymentView) => metadata.labels?.[componentLabel] === "server";
 
 /** What somebody has told the cluster's own controllers, which then wait for as long and never say that they are late. */
-function findingsOfOrders(deployment: DeploymentView): Finding[] {
+function findingsOfPauses(deployment: DeploymentView): Finding[] {
   const { spec, metadata } = deployment;
   const isStopped = spec.replicas === 0 && isServer(deployment);
   if (!isStopped && spec.paused !== true) return [];
@@ -158,34 +160,34 @@ function findingsOfOrders(deployment: DeploymentView): Finding[] {
 }
 
 function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
-  if (!isSeen(deployment)) return [];
+  if (!isObserved(deployment)) return [];
   const conditions = deployment.status?.conditions ?? [];
   const refused = conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
-  const overdue = conditions.find(
+  const timedOut = conditions.find(
     ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
   );
   // Nothing of what may still pass has passed in time.
   const inTime = newestPods(deployment, view).flatMap((pod) => findingsOfPod(pod, view));
-  const ofPods = overdue === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
-  const words = "The pods did not become ready in time.";
+  const ofPods = timedOut === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
+  const text = "The pods did not become ready in time.";
   return [
-    ...findingsOfOrders(deployment),
+    ...findingsOfPauses(deployment),
     ...ofPods,
     ...(refused === undefined ? [] : [refusedPods(refused.message)]),
-    ...(overdue === undefined
+    ...(timedOut === undefined
       ? []
-      : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", `${words} ${overdue.message ?? ""}`.trim())]),
+      : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", `${text} ${timedOut.message ?? ""}`.trim())]),
   ];
 }
 
-const refusedPods = (words = "") => finding("grace", "Forbidden", `The cluster refuses to make pods: ${words}`);
+const refusedPods = (message = "") => finding("grace", "Forbidden", `The cluster refuses to make pods: ${message}`);
 
 function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
   const { name } = pod.metadata;
   const scheduled = pod.status.conditions?.find(({ type }) => type === "PodScheduled");
-  const isUnplaced = scheduled?.status === "False";
+  const isUnschedulable = scheduled?.status === "False";
   return [
-    ...(isUnplaced
+    ...(isUnschedulable
       ? [finding("deadline", "Unschedulable", `No node has room for a pod: ${scheduled.message ?? scheduled.reason}`)]
       : []),
     ...(pod.status.initContainerStatuses ?? []).flatMap((one) =>
@@ -202,12 +204,12 @@ const startReasons = [
 ];
 
 /** What has run for so long since it ended the last time may only take long to get ready; clocks of nodes are some seconds off. */
-const calmMs = 60_000;
-const isCalm = ({ state }: ContainerStatus, nowMs: number) =>
-  state?.running !== undefined && nowMs - Date.parse(state.running.startedAt) > calmMs;
+const stableMs = 60_000;
+const isStable = ({ state }: ContainerStatus, nowMs: number) =>
+  state?.running !== undefined && nowMs - Date.parse(state.running.startedAt) > stableMs;
 
 /** A node that has too much to do says so for a moment, under the same reasons, and tries again. */
-const passing = /timed out|deadline exceeded|failed to sync|is reserved for/i;
+const transient = /timed out|deadline exceeded|failed to sync|is reserved for/i;
 
 function findingOfContainer(
   pod: string,
@@ -222,22 +224,22 @@ function findingOfContainer(
     return [finding("grace", "ImagePull", `The image ${status.image} cannot be pulled: ${message}`)];
   }
   if (startReasons.includes(reason)) {
-    const words = `The container '${status.name}' cannot be started: ${reason}: ${message}`;
-    return [finding(passing.test(message) ? "grace" : "now", "StartError", words)];
+    const text = `The container '${status.name}' cannot be started: ${reason}: ${message}`;
+    return [finding(transient.test(message) ? "grace" : "now", "StartError", text)];
   }
   const isLoop = reason === "CrashLoopBackOff";
   if (ended === undefined || (!isLoop && (ended.exitCode === 0 || status.restartCount < 2))) return [];
   // It tried again, and has done its work since.
   if (isInit && status.state?.terminated?.exitCode === 0) return [];
   const crashed = { pod, container: status.name };
-  const weight = isCalm(status, nowMs) ? "deadline" : "grace";
+  const weight = isStable(status, nowMs) ? "deadline" : "grace";
   const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
   if (ended.reason === "OOMKilled") {
-    const words = `${what} was killed for using more memory than its limit. Raise the limit in resource_spec.`;
-    return [{ ...finding(weight, "OutOfMemory", words, ended.exitCode), crashed }];
+    const text = `${what} was killed for using more memory than its limit. Raise the limit in resource_spec.`;
+    return [{ ...finding(weight, "OutOfMemory", text, ended.exitCode), crashed }];
   }
-  const words = `${what} ends again and again, with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
-  return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", words, ended.exitCode), crashed }];
+  const text = `${what} ends again and again, with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
+  return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", text, ended.exitCode), crashed }];
 }
 
 function findingsOfClaims({ claims }: ClusterView): Finding[] {

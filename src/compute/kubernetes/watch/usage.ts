@@ -1,9 +1,10 @@
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaLoad } from "../../compute.ts";
-import { type ApiServer, KubeError } from "../api-server.ts";
+import { type ApiServer, KubeError } from "../api/api-server.ts";
+import type { Manifest } from "../api/manifest.ts";
+import type { ClusterTraits } from "../cluster-context.ts";
 import { componentLabel } from "../render/names.ts";
 import { managedText } from "../render/render.ts";
-import type { ClusterTraits, Manifest } from "../workload.ts";
 
 /** https://kubernetes.io/docs/reference/external-api/metrics.v1beta1/ */
 interface PodMetrics extends Manifest {
@@ -21,7 +22,7 @@ export class UsageReader {
   readonly #namespaces: string[];
   readonly #logger: Logger;
   /** Why nothing could be read the last time; undefined: nobody has asked yet. */
-  #trouble: string | null | undefined;
+  #problem: string | null | undefined;
 
   constructor({ api, namespaces, logger }: { api: ApiServer; namespaces: string[]; logger: Logger }) {
     this.#api = api;
@@ -31,26 +32,29 @@ export class UsageReader {
 
   /** @returns null when nothing is measured, or it cannot be read for now: said once, and nothing else fails by it. */
   async read({ hasMetrics }: ClusterTraits, signal: AbortSignal): Promise<ReplicaLoad[] | null> {
-    if (!hasMetrics) return this.#miss("the cluster serves no metrics.k8s.io: install metrics-server to see usage");
+    if (!hasMetrics)
+      return this.#reportUnavailable("the cluster serves no metrics.k8s.io: install metrics-server to see usage");
     try {
       const query = { labelSelector };
       const lists = await Promise.all(
         this.#namespaces.map((namespace) => this.#api.list<PodMetrics>("PodMetrics", namespace, query, signal)),
       );
-      if (this.#trouble != null) this.#logger.info("usage of replicas is measured");
-      this.#trouble = null;
+      if (this.#problem != null) this.#logger.info("usage of replicas is measured");
+      this.#problem = null;
       return lists.flatMap(({ items }) => items.flatMap(loadOf));
     } catch (error) {
       signal.throwIfAborted();
       const isForbidden = error instanceof KubeError && error.status === 403;
-      return this.#miss(isForbidden ? `the Role is of an older version: ${error.message}` : describeError(error));
+      return this.#reportUnavailable(
+        isForbidden ? `the Role is of an older version: ${error.message}` : describeError(error),
+      );
     }
   }
 
-  #miss(trouble: string): null {
+  #reportUnavailable(problem: string): null {
     // Not its words: those of a server that is away differ each time.
-    if (this.#trouble == null) this.#logger.warn({ because: trouble }, "usage of replicas is not measured");
-    this.#trouble = trouble;
+    if (this.#problem == null) this.#logger.warn({ because: problem }, "usage of replicas is not measured");
+    this.#problem = problem;
     return null;
   }
 }

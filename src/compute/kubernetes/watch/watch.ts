@@ -1,13 +1,13 @@
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
-import { type ApiServer, KubeError } from "../api-server.ts";
-import type { Living } from "../apply/apply.ts";
-import { pathOf } from "../kinds.ts";
+import { type ApiServer, KubeError } from "../api/api-server.ts";
+import { pathOf } from "../api/kinds.ts";
+import type { LiveObject } from "../api/manifest.ts";
 
 export interface WatchEvent {
   type: "ADDED" | "MODIFIED" | "DELETED";
-  object: Living;
+  object: LiveObject;
 }
 
 /** The server ends a watch after this; one that says nothing for longer is dead. */
@@ -28,19 +28,19 @@ export async function watchKind(
   const { onEvent, logger, signal } = options;
   let failures = 0;
   let resourceVersion: string | null = null;
-  const known = new Map<string, Living>();
-  const tell = ({ type, object }: WatchEvent) => {
+  const known = new Map<string, LiveObject>();
+  const notify = ({ type, object }: WatchEvent) => {
     if (type === "DELETED") known.delete(object.metadata.uid);
     else known.set(object.metadata.uid, identityOf(object));
     onEvent({ type, object });
   };
   while (!signal.aborted) {
     try {
-      resourceVersion ??= await listAll(api, what, { known, tell }, signal);
+      resourceVersion ??= await listAll(api, what, { known, notify }, signal);
       for await (const event of follow(api, what, resourceVersion, signal)) {
         failures = 0;
         resourceVersion = event.object.metadata.resourceVersion;
-        if (event.type !== "BOOKMARK") tell(event as WatchEvent);
+        if (event.type !== "BOOKMARK") notify(event as WatchEvent);
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -62,25 +62,25 @@ export async function watchKind(
 async function listAll(
   api: ApiServer,
   { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
-  { known, tell }: { known: Map<string, Living>; tell: (event: WatchEvent) => void },
+  { known, notify }: { known: Map<string, LiveObject>; notify: (event: WatchEvent) => void },
   signal: AbortSignal,
 ): Promise<string> {
-  const { items, resourceVersion } = await api.list<Living>(kind, namespace, { labelSelector }, signal);
+  const { items, resourceVersion } = await api.list<LiveObject>(kind, namespace, { labelSelector }, signal);
   const listed = new Set(items.map(({ metadata }) => metadata.uid));
-  for (const [uid, object] of known) if (!listed.has(uid)) tell({ type: "DELETED", object });
-  for (const object of items) tell({ type: "ADDED", object: { ...object, kind } });
+  for (const [uid, object] of known) if (!listed.has(uid)) notify({ type: "DELETED", object });
+  for (const object of items) notify({ type: "ADDED", object: { ...object, kind } });
   return resourceVersion;
 }
 
 /** Enough to say later that it is gone. */
-function identityOf({ apiVersion, kind, metadata }: Living): Living {
+function identityOf({ apiVersion, kind, metadata }: LiveObject): LiveObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp, labels = {} } = metadata;
   return { apiVersion, kind, metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels } };
 }
 
 interface Raw {
   type: string;
-  object: Living & { code?: number; message?: string; reason?: string };
+  object: LiveObject & { code?: number; message?: string; reason?: string };
 }
 
 async function* follow(
@@ -90,10 +90,10 @@ async function* follow(
   signal: AbortSignal,
 ): AsyncGenerator<Raw> {
   const beganAtMs = performance.now();
-  let hasTold = false;
+  let hasEvents = false;
   const silence = new AbortController();
-  const kill = () => silence.abort(new Error("the watch has gone silent"));
-  let timer = setTimeout(kill, silenceMs);
+  const abortSilent = () => silence.abort(new Error("the watch has gone silent"));
+  let timer = setTimeout(abortSilent, silenceMs);
   const query = {
     watch: true,
     allowWatchBookmarks: true,
@@ -112,14 +112,14 @@ async function* follow(
     });
     for await (const line of createInterface({ input: answer })) {
       clearTimeout(timer);
-      timer = setTimeout(kill, silenceMs);
+      timer = setTimeout(abortSilent, silenceMs);
       const event = JSON.parse(line) as Raw;
       if (event.type === "ERROR") throw new KubeError(event.object.code ?? 500, event.object);
-      hasTold = true;
+      hasEvents = true;
       yield { ...event, object: { ...event.object, kind } };
     }
     // A proxy that lets no stream through ends each one at once and well: it would be asked some hundred times a second.
-    if (!hasTold && performance.now() - beganAtMs < shortestWatchMs) throw new Error("the watch ended at once");
+    if (!hasEvents && performance.now() - beganAtMs < shortestWatchMs) throw new Error("the watch ended at once");
   } finally {
     clearTimeout(timer);
   }

@@ -20,7 +20,7 @@ export function serverOptions(
   config: LanggraphConfig,
   { directory, stateDir, workers }: { directory: string; stateDir: string; workers: string | undefined },
 ): ServerOptions {
-  const move = (place: string) => moveEntry(place, directory, stateDir);
+  const move = (entry: string) => moveEntry(entry, directory, stateDir);
   const { auth, http, ui, ui_config, store } = config;
   const graphs = Object.entries(config.graphs).map(([id, graph]) => {
     return [id, typeof graph === "string" ? move(graph) : { ...graph, path: move(graph.path) }];

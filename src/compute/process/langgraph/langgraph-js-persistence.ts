@@ -27,7 +27,7 @@ const unwrittenMs = 5_000;
 /** All of the state is written each time: of a big one less often, so that at most a twentieth of the time goes there. */
 const pausePerWrite = 20;
 
-interface Writing {
+interface WriteState {
   /** When the oldest change that is not in the file was made. */
   changedAt: number | undefined;
   lastWriteMs: number;
@@ -47,18 +47,18 @@ export async function hardenPersistence(serverModule: string): Promise<void> {
     return;
   }
   const { serialize, FileSystemPersistence } = found;
-  const writings = new WeakMap<Persistence, Writing>();
-  const writingOf = (persistence: Persistence): Writing => {
-    const writing = writings.get(persistence) ?? { changedAt: undefined, lastWriteMs: 0, turn: Promise.resolve() };
-    writings.set(persistence, writing);
-    return writing;
+  const writeStates = new WeakMap<Persistence, WriteState>();
+  const writeStateOf = (persistence: Persistence): WriteState => {
+    const state = writeStates.get(persistence) ?? { changedAt: undefined, lastWriteMs: 0, turn: Promise.resolve() };
+    writeStates.set(persistence, state);
+    return state;
   };
 
   FileSystemPersistence.prototype.schedulePersist = function () {
-    const writing = writingOf(this);
+    const state = writeStateOf(this);
     const now = performance.now();
-    writing.changedAt ??= now;
-    const latest = writing.changedAt + Math.max(unwrittenMs, writing.lastWriteMs * pausePerWrite);
+    state.changedAt ??= now;
+    const latest = state.changedAt + Math.max(unwrittenMs, state.lastWriteMs * pausePerWrite);
     clearTimeout(this.flushTimeout);
     this.flushTimeout = setTimeout(
       () => {
@@ -69,17 +69,17 @@ export async function hardenPersistence(serverModule: string): Promise<void> {
   };
 
   FileSystemPersistence.prototype.persist = function () {
-    const writing = writingOf(this);
+    const state = writeStateOf(this);
     clearTimeout(this.flushTimeout);
     const write = async () => {
       if (this.data == null || this.filepath === null) return;
       const begin = performance.now();
-      writing.changedAt = undefined;
+      state.changedAt = undefined;
       await replaceFile(this.filepath, serialize(this.data));
-      writing.lastWriteMs = performance.now() - begin;
+      state.lastWriteMs = performance.now() - begin;
     };
-    const written = writing.turn.then(write);
-    writing.turn = written.catch(() => {});
+    const written = state.turn.then(write);
+    state.turn = written.catch(() => {});
     return written;
   };
 }

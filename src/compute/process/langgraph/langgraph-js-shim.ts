@@ -38,7 +38,7 @@ async function main(optionsFile: string): Promise<void> {
   const options = JSON.parse(readFileSync(optionsFile, "utf8")) as LaunchOptions;
   let isListening = false;
   process.on("exit", (code) => {
-    if (!isListening && code === 0) sayNeverListened();
+    if (!isListening && code === 0) reportNeverListened();
     if (options.exitCodeFile !== null) writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
   });
   const lock = await lockState(options.stateDir);
@@ -48,7 +48,7 @@ async function main(optionsFile: string): Promise<void> {
   const config = JSON.parse(readFileSync(options.configFile, "utf8")) as LanggraphConfig;
   const directory = realpathSync(path.dirname(options.configFile));
   applyEnvironment(config, directory);
-  const exchanges = countExchanges();
+  const inFlight = countInFlightRequests();
   const server = await startServer(options, config, directory);
   const { port } = new URL(`http://${server.host}`);
   isListening = true;
@@ -58,11 +58,11 @@ async function main(optionsFile: string): Promise<void> {
   process.removeListener("uncaughtException", fail);
   process.on("uncaughtException", (error) => console.error(`error: uncaught: ${describe(error)}`));
   let isDraining = false;
-  const end = () => {
-    if (!isDraining) void drain(server, { port, config, exchanges, drainTimeoutMs: options.drainTimeoutMs });
+  const handleSignal = () => {
+    if (!isDraining) void drain(server, { port, config, inFlight, drainTimeoutMs: options.drainTimeoutMs });
     isDraining = true;
   };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, end);
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, handleSignal);
   report(options, {
     pid: process.pid,
     port: Number(port),
@@ -123,26 +123,26 @@ function report({ reportFile }: LaunchOptions, content: ShimReport): void {
 }
 
 /** Requests that this process has received and not answered to the end. */
-interface Exchanges {
-  open: number;
+interface InFlightRequests {
+  count: number;
 }
 
-function countExchanges(): Exchanges {
-  const exchanges = { open: 0 };
+function countInFlightRequests(): InFlightRequests {
+  const inFlight = { count: 0 };
   subscribe("http.server.request.start", (message) => {
-    exchanges.open += 1;
+    inFlight.count += 1;
     (message as { response: ServerResponse }).response.once("close", () => {
-      exchanges.open -= 1;
+      inFlight.count -= 1;
     });
   });
-  return exchanges;
+  return inFlight;
 }
 
 /**
  * The server looks every 500 ms whether the run that a stream or a `wait` belongs to has ended. With less than that
  * streams were cut whose run was done; 600 ms cut none.
  */
-const lastWordsMs = 600;
+const answerGraceMs = 600;
 
 /** Left for writing the state before the driver kills us: the files of a busy agent are tens of megabytes. */
 const flushReserveMs = 2_000;
@@ -152,15 +152,15 @@ async function drain(
   {
     port,
     config,
-    exchanges,
+    inFlight,
     drainTimeoutMs,
-  }: { port: string; config: LanggraphConfig; exchanges: Exchanges; drainTimeoutMs: number },
+  }: { port: string; config: LanggraphConfig; inFlight: InFlightRequests; drainTimeoutMs: number },
 ): Promise<never> {
-  const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - lastWordsMs);
+  const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - answerGraceMs);
   try {
-    while (performance.now() < end && (await isBusy(port, config, exchanges))) await sleep(100);
-    const lastWordsEnd = performance.now() + lastWordsMs;
-    while (performance.now() < lastWordsEnd && exchanges.open > 0) await sleep(20);
+    while (performance.now() < end && (await isBusy(port, config, inFlight))) await sleep(100);
+    const answerGraceEnd = performance.now() + answerGraceMs;
+    while (performance.now() < answerGraceEnd && inFlight.count > 0) await sleep(20);
     await server.cleanup();
   } catch (error) {
     console.error(`error: pierhead: the state may not have been written: ${describe(error)}`);
@@ -170,7 +170,7 @@ async function drain(
 }
 
 /** Whether a run is under way. Where we may not ask, an unfinished answer counts instead. */
-async function isBusy(port: string, config: LanggraphConfig, exchanges: Exchanges): Promise<boolean> {
+async function isBusy(port: string, config: LanggraphConfig, inFlight: InFlightRequests): Promise<boolean> {
   // Agents with their own auth let this scheme pass, unless they switched that off.
   const headers = { "content-type": "application/json", ...(config.auth ? { "x-auth-scheme": "langsmith" } : {}) };
   const answer = await fetch(`http://127.0.0.1:${port}/threads/search`, {
@@ -181,11 +181,11 @@ async function isBusy(port: string, config: LanggraphConfig, exchanges: Exchange
   }).catch(() => undefined);
   if (answer === undefined) return true; // too busy to answer
   const found: unknown = answer.ok ? await answer.json().catch(() => null) : null;
-  return Array.isArray(found) ? found.length > 0 : exchanges.open > 0;
+  return Array.isArray(found) ? found.length > 0 : inFlight.count > 0;
 }
 
 /** Node ends with code 0 when nothing is left to wait for, whatever a graph still awaits. */
-function sayNeverListened(): void {
+function reportNeverListened(): void {
   console.error(
     "error: pierhead: the agent server ended before it listened: a graph ends the process, or awaits what never comes",
   );

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { identify, isRunning, type ProcessIdentity } from "../replicas/processes.ts";
+import { identify, isRunning, type ProcessIdentity } from "../system/processes.ts";
 
 /** Held by the one process that may use a state directory. */
 export interface StateLock {

@@ -29,7 +29,7 @@ def main(options):
     os.chdir(make_view(options))
     site.addsitedir(options["packagesDir"])
     sys.path.extend(options["importDirs"])
-    with given_only_to_the_server(options["serverEnvironment"]):
+    with temporary_environment(options["serverEnvironment"]):
         # Reads its settings once, on import.
         from langgraph_api import __version__
         from langgraph_api.server import app
@@ -80,10 +80,10 @@ def repair_state(directory):
             continue
         aside = f"{file}.unreadable-{int(time.time())}"
         os.replace(file, aside)
-        has_copy = os.path.exists(f"{file}.copy") and is_readable(f"{file}.copy")
-        if has_copy:
+        has_backup = os.path.exists(f"{file}.copy") and is_readable(f"{file}.copy")
+        if has_backup:
             shutil.copyfile(f"{file}.copy", file)
-        instead = "; the copy of the last start takes its place" if has_copy else ""
+        instead = "; the copy of the last start takes its place" if has_backup else ""
         warn(f"state file was unreadable and is now {aside}{instead}")
 
 
@@ -130,7 +130,7 @@ def harden_persistence():
                     return
                 replace_files(parts.result())
             except Exception as error:
-                say("error", f"the state was not written: {one_line(error)}")
+                log("error", f"the state was not written: {one_line(error)}")
             pause = max(flush_interval_s, pause_per_write * (time.monotonic() - began))
 
     async def take_parts():
@@ -171,7 +171,7 @@ def replace_files(parts):
 
 
 @contextlib.contextmanager
-def given_only_to_the_server(variables):
+def temporary_environment(variables):
     """The server's own settings carry names that agents know: what a deployment was given under them comes back."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -248,21 +248,21 @@ def report(options, port, version):
 
 
 # Streams of a run end a moment after it.
-last_words_s = 2
+stream_grace_s = 2
 
 # Left for writing the state before the driver kills us: that of a busy agent is tens of megabytes.
 flush_reserve_s = 2
 
 
 async def drain(server, timeout_s):
-    end = time.monotonic() + max(timeout_s / 2, timeout_s - flush_reserve_s - last_words_s)
-    while time.monotonic() < end and runs_under_way() > 0:
+    end = time.monotonic() + max(timeout_s / 2, timeout_s - flush_reserve_s - stream_grace_s)
+    while time.monotonic() < end and running_count() > 0:
         await asyncio.sleep(0.1)
-    server.config.timeout_graceful_shutdown = min(last_words_s, max(1, int(timeout_s / 4)))
+    server.config.timeout_graceful_shutdown = min(stream_grace_s, max(1, int(timeout_s / 4)))
     server.should_exit = True
 
 
-def runs_under_way():
+def running_count():
     queue = sys.modules.get("langgraph_runtime_inmem.queue")
     return len(getattr(queue, "WORKERS", ()))
 
@@ -280,10 +280,10 @@ def one_line(error):
 
 
 def warn(text):
-    say("warning", text)
+    log("warning", text)
 
 
-def say(level, text):
+def log(level, text):
     print(f"{level}: pierhead: {text}", file=sys.stderr, flush=True)
 
 
@@ -297,11 +297,11 @@ def run():
     except SystemExit as error:
         code = 1
         ended = f"what a graph runs or imports ended the program with exit code {error.code}"
-        say("error", f"the agent server could not start: {load_failure() or ended}")
+        log("error", f"the agent server could not start: {load_failure() or ended}")
     except BaseException as error:
         code = 1
         traceback.print_exc()
-        say("error", f"the agent server could not start: {one_line(error)}")
+        log("error", f"the agent server could not start: {one_line(error)}")
     if options["exitCodeFile"] is not None:
         with open(options["exitCodeFile"], "w") as file:
             file.write(str(code))

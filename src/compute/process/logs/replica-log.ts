@@ -23,7 +23,7 @@ export class ReplicaLog {
   }
 
   /** Cuts what has grown over its bound. */
-  bound(bytesMax = segmentBytesMax): Promise<void> {
+  rotate(bytesMax = segmentBytesMax): Promise<void> {
     return this.#inTurn(async (streams) => {
       for (const stream of streams) await rotateLog(stream, bytesMax);
     });

@@ -12,24 +12,24 @@ import path from "node:path";
  * Plain JavaScript: run from the sources, taking types away would cost each start of a replica 50 ms.
  */
 
-const go = readGo();
-if (go === undefined) process.exit(0);
+const request = readRequest();
+if (request === undefined) process.exit(0);
 try {
-  process.chdir(go.cwd);
-  const program = findProgram(go.argv[0] ?? "", go.env.PATH ?? "");
+  process.chdir(request.cwd);
+  const program = findProgram(request.argv[0] ?? "", request.env.PATH ?? "");
   if (process.execve === undefined) throw new Error("this system cannot replace a process by a program");
-  process.execve(program, go.argv, go.env);
+  process.execve(program, request.argv, request.env);
 } catch (error) {
   // Prefix and exit code as in start-failure.ts, which this program does not import: it has to be light.
-  console.error(`pierhead: cannot start ${go.argv[0]}: ${/** @type {Error} */ (error).message}`);
+  console.error(`pierhead: cannot start ${request.argv[0]}: ${/** @type {Error} */ (error).message}`);
   process.exit(127);
 }
 
 /**
- * @returns {import("./launch.ts").Go | undefined} undefined when the server has died before it had said everything: what is
+ * @returns {import("./launch.ts").StartRequest | undefined} undefined when the server has died before it had said everything: what is
  * missing cannot be started
  */
-function readGo() {
+function readRequest() {
   try {
     return JSON.parse(readFileSync(3, "utf8"));
   } catch {
@@ -43,9 +43,9 @@ function readGo() {
  * @param {string} searchPath
  */
 function findProgram(name, searchPath) {
-  const places = name.includes("/") ? [""] : searchPath.split(path.delimiter);
-  for (const place of places) {
-    const file = path.resolve(place, name);
+  const directories = name.includes("/") ? [""] : searchPath.split(path.delimiter);
+  for (const directory of directories) {
+    const file = path.resolve(directory, name);
     if (isProgram(file)) return file;
   }
   throw new Error(name.includes("/") ? "no such program" : "no such program in PATH");

@@ -8,10 +8,10 @@ import type { ReplicaSpec } from "../../compute.ts";
 import { writeJson } from "../../json-file.ts";
 import type { LaunchOptions } from "../langgraph/langgraph-js-shim.ts";
 import { pythonLaunch } from "../langgraph/langgraph-python-launch.ts";
-import { dataDirIdVariable, identify, type ProcessIdentity, replicaIdVariable } from "./processes.ts";
+import { dataDirIdVariable, identify, type ProcessIdentity, replicaIdVariable } from "../system/processes.ts";
 import { type ReplicaFiles, type ShimOptions, stateDirectory } from "./replica-files.ts";
 
-export interface LaunchPlace {
+export interface LaunchContext {
   dataDir: string;
   dataDirId: string;
   nodePath: string;
@@ -69,7 +69,7 @@ function checkEnvironment(env: Record<string, string>): void {
 }
 
 /** What `gate.mjs` is told to become. */
-export interface Go {
+export interface StartRequest {
   argv: string[];
   cwd: string;
   env: Record<string, string>;
@@ -80,57 +80,62 @@ export interface Gate {
   child: ChildProcess;
   identity: ProcessIdentity;
   /** It becomes the agent server. */
-  open(go: Go): void;
+  open(request: StartRequest): void;
   /** It ends, as it does when we end first. */
-  drop(): void;
+  cancel(): void;
 }
 
 /**
  * Starts the gate of a replica. It runs no code of the agent until it is opened.
  * @throws Error when the process cannot be made.
  */
-export async function spawnGate(place: LaunchPlace, files: ReplicaFiles, replicaId: string): Promise<Gate> {
+export async function spawnGate(context: LaunchContext, files: ReplicaFiles, replicaId: string): Promise<Gate> {
   const outputs = ["stdout", "stderr"].map((name) => openSync(path.join(files.directory, `${name}.log`), "a", 0o600));
   try {
-    const child = spawn(place.nodePath, [ownProgram("gate.mjs")], {
+    const child = spawn(context.nodePath, [ownProgram("gate.mjs")], {
       cwd: files.directory,
       detached: true,
       stdio: ["ignore", outputs[0], outputs[1], "pipe"],
-      env: { [replicaIdVariable]: replicaId, [dataDirIdVariable]: place.dataDirId },
+      env: { [replicaIdVariable]: replicaId, [dataDirIdVariable]: context.dataDirId },
     });
     await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
-    const orders = child.stdio[3];
-    if (child.pid === undefined || orders == null || !("write" in orders)) throw new Error("no descriptor to the gate");
+    const pipe = child.stdio[3];
+    if (child.pid === undefined || pipe == null || !("write" in pipe)) throw new Error("no descriptor to the gate");
     // It may end before it has read everything: its exit says so, not this.
-    orders.on("error", () => {});
+    pipe.on("error", () => {});
     const identity = identify(child.pid);
     if (identity === undefined) throw new Error("the gate ended at once");
     child.unref();
-    return { child, identity, open: (go) => void orders.end(JSON.stringify(go)), drop: () => void orders.destroy() };
+    return {
+      child,
+      identity,
+      open: (request) => void pipe.end(JSON.stringify(request)),
+      cancel: () => void pipe.destroy(),
+    };
   } finally {
     for (const output of outputs) closeSync(output);
   }
 }
 
 /** What the gate is to become: program, directory and the whole environment (contract 7.1, 7.2). */
-export async function prepareGo(
-  place: LaunchPlace,
+export async function prepareStart(
+  context: LaunchContext,
   files: ReplicaFiles,
   spec: ReplicaSpec,
   start: { port: number | null; nonce: string },
-): Promise<Go> {
+): Promise<StartRequest> {
   const artifact = checkSpec(spec);
-  const stateDir = stateDirectory(place.dataDir, spec.deploymentId);
+  const stateDir = stateDirectory(context.dataDir, spec.deploymentId);
   await mkdir(stateDir, { recursive: true, mode: 0o700 });
   await mkdir(files.tmp, { recursive: true, mode: 0o700 });
   const env = {
-    PATH: place.searchPath,
+    PATH: context.searchPath,
     HOME: stateDir,
     LANG: "C.UTF-8",
     ...spec.env,
     TMPDIR: files.tmp,
     [replicaIdVariable]: spec.replicaId,
-    [dataDirIdVariable]: place.dataDirId,
+    [dataDirIdVariable]: context.dataDirId,
   };
   const plan = artifact.start;
   if (plan.runner === "command") {
@@ -159,12 +164,12 @@ export async function prepareGo(
     ...own,
     toolchainDir: plan.toolchain_dir,
     configFile: path.join(artifact.path, plan.config_path),
-    compileCacheDir: path.join(place.dataDir, "cache", "node-compile"),
+    compileCacheDir: path.join(context.dataDir, "cache", "node-compile"),
   };
   await writeJson(files.launch, options);
   return {
     argv: [
-      place.nodePath,
+      context.nodePath,
       ...heapFlags(spec.memoryLimitMib),
       ownProgram("../langgraph/langgraph-js-shim"),
       files.launch,

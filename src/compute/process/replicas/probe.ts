@@ -1,6 +1,6 @@
-import { get, readServerVersion } from "../../health.ts";
+import { getFromLoopback, readServerVersion } from "../../health.ts";
 import { readJson } from "../../json-file.ts";
-import { type ReplicaProcesses, whoListens } from "./processes.ts";
+import { findPortOwner, type ReplicaProcesses } from "../system/processes.ts";
 import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./replica-files.ts";
 
 /**
@@ -20,7 +20,7 @@ async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promis
   const report = await readJson<ShimReport>(files.report).catch(() => undefined); // it is the agent's own file
   if (report?.pid !== record.process.pid || report.nonce !== record.nonce) return "silent";
   const { port, serverVersion, healthPath } = report;
-  const answer = await get(port, healthPath ?? "/");
+  const answer = await getFromLoopback(port, healthPath ?? "/");
   const isHealthy = answer !== undefined && (healthPath === null || answer.status === 200);
   return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
 }
@@ -30,11 +30,11 @@ async function probePort(
   processes: ReplicaProcesses,
 ): Promise<ReadyRecord | "foreign" | "silent"> {
   if (port === null) return "silent";
-  const answer = await get(port, healthPath);
+  const answer = await getFromLoopback(port, healthPath);
   if (answer === undefined) return "silent";
   const isHealthy = answer.status === 200;
   const [owner, serverVersion] = await Promise.all([
-    whoListens(port, processes),
+    findPortOwner(port, processes),
     isHealthy ? readServerVersion(port) : null,
   ]);
   if (owner !== "replica") return owner === "foreign" ? "foreign" : "silent";

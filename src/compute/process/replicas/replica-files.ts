@@ -3,7 +3,7 @@ import { readdir, realpath, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import type { StartPlan } from "../../../contract/listeners/assignment.ts";
 import type { ReplicaSpec } from "../../compute.ts";
-import type { ProcessIdentity } from "./processes.ts";
+import type { ProcessIdentity } from "../system/processes.ts";
 
 /**
  * What one replica leaves on disk, so that a server started later knows it again:

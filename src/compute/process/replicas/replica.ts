@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../../compute.ts";
 import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
-import { leftToStartMs } from "../../health.ts";
+import { remainingStartMs } from "../../health.ts";
 import { readJson, writeJson } from "../../json-file.ts";
 import { replicaState } from "../../replica-state.ts";
 import { ReplicaLog } from "../logs/replica-log.ts";
@@ -15,19 +15,19 @@ import {
   joinCgroup,
   listCgroupProcesses,
   removeCgroup,
-} from "./cgroup.ts";
-import { checkSpec, type Gate, type LaunchPlace, prepareGo, spawnGate } from "./launch.ts";
-import type { Ports } from "./ports.ts";
-import { probe } from "./probe.ts";
+} from "../system/cgroup.ts";
+import type { Ports } from "../system/ports.ts";
 import {
+  findPortOwner,
   findProcesses,
   isRunning,
   killProcesses,
   type ReplicaProcesses,
   signalAll,
   signalProcess,
-  whoListens,
-} from "./processes.ts";
+} from "../system/processes.ts";
+import { checkSpec, type Gate, type LaunchContext, prepareStart, spawnGate } from "./launch.ts";
+import { probe } from "./probe.ts";
 import {
   newRecord,
   type ReadyRecord,
@@ -39,13 +39,13 @@ import {
 import { explainStartFailure, notHealthy, portTaken } from "./start-failure.ts";
 
 /** What all replicas of one driver share. */
-export interface ReplicaGround extends LaunchPlace {
+export interface ReplicaContext extends LaunchContext {
   logger: Logger;
   cgroups: CgroupHome;
   /** Aborted when the driver closes: replicas go on, watching them ends. */
   life: AbortSignal;
   ports: Ports;
-  look(): void;
+  notifyChange(): void;
 }
 
 /**
@@ -69,7 +69,7 @@ export class Replica {
   readonly record: ReplicaRecord;
   readonly files: ReplicaFiles;
   readonly log: ReplicaLog;
-  readonly #ground: ReplicaGround;
+  readonly #context: ReplicaContext;
   #phase: ReplicaState["phase"] = "starting";
   #ready: ReadyRecord | undefined;
   #exit: ReplicaExit | undefined;
@@ -83,10 +83,10 @@ export class Replica {
   /** SIGTERM was sent: to many servers a second one means that they are not to finish what they do. */
   #isAskedToEnd = false;
 
-  private constructor(ground: ReplicaGround, record: ReplicaRecord) {
-    this.#ground = ground;
+  private constructor(context: ReplicaContext, record: ReplicaRecord) {
+    this.#context = context;
     this.record = record;
-    this.files = replicaFiles(ground.dataDir, record.replicaId);
+    this.files = replicaFiles(context.dataDir, record.replicaId);
     this.log = new ReplicaLog(this.files.directory, record.replicaId);
   }
 
@@ -94,15 +94,15 @@ export class Replica {
    * Starts a replica: gate, cgroup, record on disk, and only then the agent's own code.
    * @throws Error when it could not be started; nothing is left of it then.
    */
-  static async launch(ground: ReplicaGround, spec: ReplicaSpec): Promise<Replica> {
+  static async launch(context: ReplicaContext, spec: ReplicaSpec): Promise<Replica> {
     const { start, health_path: healthPath } = checkSpec(spec);
     const { directories, limits } = await createCgroup(
-      ground.cgroups,
-      `${cgroupPrefix(ground.dataDirId)}${spec.replicaId}`,
+      context.cgroups,
+      `${cgroupPrefix(context.dataDirId)}${spec.replicaId}`,
       { memoryMib: spec.memoryLimitMib, cpuCores: spec.cpuLimitCores },
     );
     const record = newRecord(spec, { runner: start.runner, healthPath, cgroups: directories, limits });
-    const replica = new Replica(ground, record);
+    const replica = new Replica(context, record);
     try {
       await mkdir(replica.files.directory, { recursive: true, mode: 0o700 });
       await replica.#start(spec);
@@ -115,8 +115,8 @@ export class Replica {
   }
 
   /** Finds a replica again that an earlier process left, running or not. */
-  static async adopt(ground: ReplicaGround, record: ReplicaRecord): Promise<Replica> {
-    const replica = new Replica(ground, record);
+  static async adopt(context: ReplicaContext, record: ReplicaRecord): Promise<Replica> {
+    const replica = new Replica(context, record);
     replica.#ready = await readJson<ReadyRecord>(replica.files.ready);
     replica.#exit = await readJson<ReplicaExit>(replica.files.exit);
     if (replica.#exit !== undefined) {
@@ -127,8 +127,8 @@ export class Replica {
     // One that finishes what it does takes no more requests, and its end is no crash.
     if (replica.#isAskedToEnd) replica.#phase = "stopping";
     else if (replica.#ready !== undefined) replica.#phase = "ready";
-    if (record.port !== null) ground.ports.keep(record.port);
-    replica.lookForEnd();
+    if (record.port !== null) context.ports.reserve(record.port);
+    replica.checkExit();
     replica.#lived = replica.#live(undefined);
     // What died while nobody looked is never shown as running.
     if (replica.#hasEnded) await replica.#lived;
@@ -136,15 +136,15 @@ export class Replica {
   }
 
   /** Keeps a replica that can never be started as one that has exited, so that its cause is seen. */
-  static async refuse(ground: ReplicaGround, spec: ReplicaSpec, message: string): Promise<Replica> {
+  static async refuse(context: ReplicaContext, spec: ReplicaSpec, message: string): Promise<Replica> {
     const limit = "not enforced: nothing was started";
     const limits = { memory: limit, cpu: limit };
     const record = newRecord(spec, { runner: "command", healthPath: "/", cgroups: [], limits });
-    const { directory, ...files } = replicaFiles(ground.dataDir, spec.replicaId);
+    const { directory, ...files } = replicaFiles(context.dataDir, spec.replicaId);
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await writeJson(files.exit, { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] });
     await writeJson(files.record, record);
-    return Replica.adopt(ground, record);
+    return Replica.adopt(context, record);
   }
 
   get state(): ReplicaState {
@@ -158,7 +158,7 @@ export class Replica {
   }
 
   /** For a process that is not our child: nobody else tells us that it has ended. */
-  lookForEnd(): void {
+  checkExit(): void {
     if (this.#child === undefined && !this.#hasEnded && !isRunning(this.record.process)) {
       this.#end({ exitCode: null, signal: null });
     }
@@ -174,15 +174,15 @@ export class Replica {
   }
 
   /** The driver closes: whoever opens the next one finds this replica by its record. */
-  letGo(): void {
+  detach(): void {
     this.#child?.removeAllListeners();
   }
 
   async #start(spec: ReplicaSpec): Promise<void> {
     const { record, files } = this;
-    if (record.runner === "command") record.port = await this.#ground.ports.take();
-    const go = await prepareGo(this.#ground, files, spec, record);
-    const gate = await spawnGate(this.#ground, files, record.replicaId);
+    if (record.runner === "command") record.port = await this.#context.ports.take();
+    const request = await prepareStart(this.#context, files, spec, record);
+    const gate = await spawnGate(this.#context, files, record.replicaId);
     const ending = Promise.withResolvers<Ending>();
     this.#child = gate.child;
     this.#ending = ending;
@@ -193,10 +193,10 @@ export class Replica {
       await this.#joinCgroup(gate);
       await writeJson(files.record, record);
     } catch (error) {
-      gate.drop();
+      gate.cancel();
       throw error;
     }
-    gate.open(go);
+    gate.open(request);
   }
 
   async #joinCgroup({ identity }: Gate): Promise<void> {
@@ -234,7 +234,7 @@ export class Replica {
         await this.#starting;
       }
     } catch (error) {
-      if (this.#ground.life.aborted || this.#isStopping()) return;
+      if (this.#context.life.aborted || this.#isStopping()) return;
       this.#logError(error, "watching a replica failed");
       await this.#recordExit({ exitCode: null, signal: null }, lost(describeError(error)));
     }
@@ -244,7 +244,7 @@ export class Replica {
   async #waitUntilReady(): Promise<Verdict | undefined> {
     const { record, files } = this;
     const began = performance.now();
-    const end = began + leftToStartMs(record);
+    const end = began + remainingStartMs(record);
     while (this.#phase === "starting" && !this.#hasEnded) {
       // Not to have been able to look is no answer, and the deadline counts on.
       const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
@@ -267,17 +267,17 @@ export class Replica {
   }
 
   async #becomeReady(ready: ReadyRecord): Promise<void> {
-    await this.#keep(this.files.ready, ready);
+    await this.#save(this.files.ready, ready);
     if (this.#phase !== "starting") return;
     this.#ready = ready;
     this.#phase = "ready";
-    this.#ground.look();
+    this.#context.notifyChange();
   }
 
   /** Not every server answers its failure to listen on a taken port with words that we know; the port itself tells. */
   async #findPortTaken(): Promise<Verdict | undefined> {
     const { port } = this.record;
-    if (port === null || (await whoListens(port, this.#processes())) !== "foreign") return undefined;
+    if (port === null || (await findPortOwner(port, this.#processes())) !== "foreign") return undefined;
     return portTaken(port);
   }
 
@@ -297,20 +297,20 @@ export class Replica {
       },
       explainStartFailure,
     );
-    await this.#keep(files.exit, exit);
+    await this.#save(files.exit, exit);
     if (this.#isStopping()) return;
     this.#exit = exit;
     this.#phase = "exited";
-    this.#ground.look();
+    this.#context.notifyChange();
   }
 
   /** What the next server would like to know but can find out itself: a full disk must not hide it from this one. */
-  async #keep(file: string, value: unknown): Promise<void> {
+  async #save(file: string, value: unknown): Promise<void> {
     await writeJson(file, value).catch((error: unknown) => this.#logError(error, "recording a replica failed"));
   }
 
   #logError(error: unknown, message: string): void {
-    this.#ground.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
+    this.#context.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
   }
 
   async #stop(graceMs: number): Promise<void> {
@@ -333,7 +333,7 @@ export class Replica {
     if (this.#isAskedToEnd) return;
     this.#isAskedToEnd = true;
     signalProcess(this.record.process, "SIGTERM");
-    await this.#keep(this.files.stopping, {});
+    await this.#save(this.files.stopping, {});
   }
 
   /** Children of a first process that went without them, such as a shell: they get the same signal and the same grace. */
@@ -353,7 +353,7 @@ export class Replica {
 
   /** @throws the reason of the close, when the driver closes meanwhile */
   async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#ground.life });
+    await sleep(ms, undefined, { signal: this.#context.life });
   }
 
   async #erase(): Promise<void> {
@@ -371,7 +371,7 @@ export class Replica {
     const { replicaId, process: leader, cgroups } = this.record;
     return {
       replicaId,
-      dataDirId: this.#ground.dataDirId,
+      dataDirId: this.#context.dataDirId,
       leader,
       isLeaderOurs: this.#child !== undefined && this.#phase !== "exited",
       others: () => listCgroupProcesses(cgroups),
@@ -379,7 +379,7 @@ export class Replica {
   }
 
   #releasePort(): void {
-    if (this.record.port !== null) this.#ground.ports.release(this.record.port);
+    if (this.record.port !== null) this.#context.ports.release(this.record.port);
   }
 
   /** A stop may have come while we waited, which the compiler does not see. */

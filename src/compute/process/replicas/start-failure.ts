@@ -1,11 +1,11 @@
-import type { Ending, StartFailure, Verdict } from "../../exit-cause.ts";
+import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 
 /** What the gate prints, and ends with, when the agent server's program cannot be started at all. */
 export const launchFailurePrefix = "pierhead: cannot start ";
 export const launchFailureExitCode = 127;
 
 /** The gate says what it could find out before; what the kernel refuses then ends it, with a report of Node's own. */
-export function explainStartFailure({ exitCode, signal, lastLines }: Ending): StartFailure | undefined {
+export function explainStartFailure({ exitCode, signal, lastLines }: ObservedExit): StartFailure | undefined {
   const said = lastLines.find((line) => line.startsWith(launchFailurePrefix));
   if (said !== undefined && exitCode === launchFailureExitCode) {
     return { reason: "StartError", message: said.replace(/^pierhead: c/, "C") };

@@ -4,10 +4,10 @@ import { Header } from "tar";
 import { unlessAborted } from "../../abort.ts";
 import { Engine } from "../engine/engine.ts";
 import { Images, type RegistryCredential } from "../images/images.ts";
+import { closeNetwork, networkName, openNetwork } from "../networks/networks.ts";
 import { type EngineInfo, hostLimits, labels } from "../replicas/container.ts";
 import { readLastLines } from "../replicas/container-log.ts";
 import { removeContainer } from "../replicas/replica.ts";
-import { closeNetwork, networkName, openNetwork } from "./networks.ts";
 
 /** A container that is kept running beside the replicas of a deployment, with a volume of its own. */
 export interface Service {
@@ -96,7 +96,7 @@ export class Services {
   }
 
   /** What it wrote last, when it does not stay up; null: it does. */
-  async complaint(name: string): Promise<string | null> {
+  async failureOutput(name: string): Promise<string | null> {
     const { engine } = await this.#open();
     const found = await this.#find(engine, this.hostOf(name));
     if (found === undefined || (found.State.Running && !found.State.Restarting)) return null;

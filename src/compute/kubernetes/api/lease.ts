@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeError, type Logger } from "../../telemetry/log.ts";
+import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { type ApiServer, KubeError } from "./api-server.ts";
 import { pathOf } from "./kinds.ts";
-import type { Manifest } from "./workload.ts";
+import type { Manifest } from "./manifest.ts";
 
 export interface LeaseTimes {
   durationMs: number;
@@ -52,7 +52,7 @@ export class Elector {
    */
   async run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      if (await this.#take(signal)) await this.#leadOnce(lead, signal);
+      if (await this.#acquire(signal)) await this.#leadOnce(lead, signal);
       else await pause(this.#times.retryMs, signal);
     }
   }
@@ -69,11 +69,11 @@ export class Elector {
       await pause(this.#times.renewMs, signal);
       if (signal.aborted || hasGivenUp) break;
       const beganAtMs = performance.now();
-      const isKept = await this.#take(signal);
-      if (isKept) renewedAtMs = beganAtMs;
+      const isHeld = await this.#acquire(signal);
+      if (isHeld) renewedAtMs = beganAtMs;
       // Two thirds: whoever waits for the whole of it must find us silent.
-      if (!isKept && performance.now() - renewedAtMs > (this.#times.durationMs * 2) / 3) break;
-      if (!isKept && this.#seen.text !== "" && !this.#seen.text.startsWith(`${this.#key.holder} `)) break;
+      if (!isHeld && performance.now() - renewedAtMs > (this.#times.durationMs * 2) / 3) break;
+      if (!isHeld && this.#seen.text !== "" && !this.#seen.text.startsWith(`${this.#key.holder} `)) break;
     }
     if (!hasGivenUp) lost.abort(new Error("the lease was lost"));
     await leading;
@@ -82,7 +82,7 @@ export class Elector {
   }
 
   /** @returns whether the lease is ours now. Nobody answering is no. */
-  async #take(signal: AbortSignal): Promise<boolean> {
+  async #acquire(signal: AbortSignal): Promise<boolean> {
     const { namespace, name, holder } = this.#key;
     const timeout = AbortSignal.any([signal, AbortSignal.timeout(this.#times.renewMs)]);
     try {

@@ -1,7 +1,8 @@
-import type { ApiServer } from "../api-server.ts";
+import type { ApiServer } from "../api/api-server.ts";
+import type { Manifest } from "../api/manifest.ts";
 import { deploymentLabel } from "../render/names.ts";
 import { quantityOf } from "../watch/usage.ts";
-import { type Manifest, UnusableWorkload } from "../workload.ts";
+import { UnusableWorkload } from "../workload.ts";
 
 interface Storage {
   spec?: {
@@ -15,7 +16,7 @@ interface Storage {
  * Databases of a revision that ran before: a later one that failed may have made their disks larger, and no disk shrinks.
  * They go on with the disks as they are.
  */
-export async function onDisksThatGrew(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<Manifest[]> {
+export async function keepLargerDisks(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<Manifest[]> {
   return Promise.all(
     data.map(async (manifest) => {
       const wanted = gibOf(manifest as Storage);

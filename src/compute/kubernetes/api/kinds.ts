@@ -45,6 +45,13 @@ export const kinds = {
 
 export type KindName = keyof typeof kinds;
 
+/** Kinds of rendered objects that this cluster serves. */
+export const childKinds = (traits: Record<NonNullable<Kind["needs"]>, boolean>): KindName[] =>
+  (Object.keys(kinds) as KindName[]).filter((name) => {
+    const kind: Pick<Kind, "isChild" | "needs"> = kinds[name];
+    return kind.isChild && (kind.needs === undefined || traits[kind.needs]);
+  });
+
 /** `/apis/apps/v1/namespaces/agents/deployments[/name]` */
 export function pathOf(kind: string, namespace: string, name?: string): string {
   const { apiVersion, plural } = kinds[kind as KindName];

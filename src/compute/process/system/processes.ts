@@ -91,10 +91,10 @@ export async function killProcesses(replica: ReplicaProcesses): Promise<void> {
  * Who listens on a loopback port. Without /proc there is no way to tell, so a living replica and an answering port
  * have to do (`replica`).
  */
-export async function whoListens(port: number, replica: ReplicaProcesses): Promise<"replica" | "foreign" | "nobody"> {
+export async function findPortOwner(port: number, replica: ReplicaProcesses): Promise<"replica" | "foreign" | "none"> {
   if (process.platform !== "linux") return "replica";
   const inode = await listenerInode(port);
-  if (inode === undefined) return "nobody";
+  if (inode === undefined) return "none";
   // Nearly always its first process: then the other processes of the machine need not be read.
   const { leader } = replica;
   if (leader !== undefined && isRunning(leader) && (await holdsSocket(leader.pid, inode)) && isRunning(leader)) {
@@ -102,7 +102,7 @@ export async function whoListens(port: number, replica: ReplicaProcesses): Promi
   }
   for (const pid of await findProcesses(replica)) if (await holdsSocket(pid, inode)) return "replica";
   // It may have changed hands while we looked through the replica's processes.
-  return (await listenerInode(port)) === inode ? "foreign" : "nobody";
+  return (await listenerInode(port)) === inode ? "foreign" : "none";
 }
 
 async function isMember(pid: number, replica: ReplicaProcesses, session: number | undefined): Promise<boolean> {

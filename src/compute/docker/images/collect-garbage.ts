@@ -1,6 +1,6 @@
 import { type Engine, EngineError } from "../engine/engine.ts";
-import { baseTag, builtRepositoryPrefix, usedRepository } from "../images/images.ts";
 import { labels } from "../replicas/container.ts";
+import { baseTag, builtRepositoryPrefix, usedRepository } from "./images.ts";
 
 /** As `GET /system/df` lists it; the size that others share is not freed by removing one. */
 interface ListedImage {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ServiceRoom } from "../../../src/compute/docker/networks/service-network.ts";
+import { ServiceContainer } from "../../../src/compute/docker/services/service-container.ts";
 import { soon } from "../compute-world.ts";
 import { answeringEngine } from "./answering-engine.ts";
 
@@ -10,8 +10,8 @@ test("a container whose image has the label of a service is not taken for that s
   const { host } = await answeringEngine(context, (_, response) => {
     response.end(JSON.stringify(names.map((name) => ({ Names: [name] }))));
   });
-  assert.equal(await ServiceRoom.find(host, "postgres", soon()), undefined);
+  assert.equal(await ServiceContainer.find(host, "postgres", soon()), undefined);
   names = [...names, "/pierhead-00000000-postgres"];
-  await using room = await ServiceRoom.find(host, "postgres", soon());
+  await using room = await ServiceContainer.find(host, "postgres", soon());
   assert.equal(room?.name, "pierhead-00000000-postgres");
 });

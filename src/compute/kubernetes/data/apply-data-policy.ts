@@ -1,8 +1,10 @@
-import { KubeError } from "../api-server.ts";
-import { type ApplyGround, type Living, readAnchor } from "../apply/apply.ts";
+import { KubeError } from "../api/api-server.ts";
+import type { LiveObject } from "../api/manifest.ts";
+import { readAnchor } from "../apply/anchor.ts";
+import type { ClusterContext } from "../cluster-context.ts";
+import { type ClusterPolicy, type DataPolicy, dataPolicies } from "../cluster-context.ts";
 import { dataAnnotation, deploymentLabel, retainedLabel } from "../render/names.ts";
 import { selectorText } from "../render/render.ts";
-import { type ClusterPolicy, type DataPolicy, dataPolicies } from "../workload.ts";
 
 /** What is waited for. `because`: in words for the operator, when it may take a person to go on; null: it takes its time. */
 export interface Waiting {
@@ -10,14 +12,14 @@ export interface Waiting {
 }
 
 /** What the operator wants of this deployment's data, or else of all. @returns null: what is asked for is no policy. */
-export function dataPolicyOf(anchor: Living, { dataPolicy }: ClusterPolicy): DataPolicy | null {
+export function dataPolicyOf(anchor: LiveObject, { dataPolicy }: ClusterPolicy): DataPolicy | null {
   if (readAnchor(anchor).database === "external") return "delete";
   const asked = anchor.metadata.annotations?.[dataAnnotation] ?? dataPolicy;
   return dataPolicies.find((one) => one === asked) ?? null;
 }
 
-interface Ground extends Pick<ApplyGround, "api" | "traits" | "policy"> {
-  anchor: Living;
+interface DataContext extends Pick<ClusterContext, "api" | "traits" | "policy"> {
+  anchor: LiveObject;
   signal: AbortSignal;
 }
 
@@ -25,29 +27,29 @@ interface Ground extends Pick<ApplyGround, "api" | "traits" | "policy"> {
  * One step of doing with the data as the policy says, once nothing uses it any more.
  * @returns null when it is done.
  */
-export async function settleData(ground: Ground, policy: DataPolicy): Promise<Waiting | null> {
+export async function applyDataPolicy(context: DataContext, policy: DataPolicy): Promise<Waiting | null> {
   try {
-    if (policy === "retain") return await retain(ground);
-    const waiting = policy === "snapshot" ? await takeSnapshots(ground) : null;
-    return waiting ?? (await removeDisks(ground));
+    if (policy === "retain") return await retain(context);
+    const waiting = policy === "snapshot" ? await takeSnapshots(context) : null;
+    return waiting ?? (await removeDisks(context));
   } catch (error) {
     if (!(error instanceof KubeError) || ![400, 403, 404, 422].includes(error.status)) throw error;
     return { because: `The cluster refuses what the data policy '${policy}' needs: ${error.message}` };
   }
 }
 
-async function retain(ground: Ground): Promise<null> {
-  const { api, signal } = ground;
-  await layToRest(ground);
+async function retain(context: DataContext): Promise<null> {
+  const { api, signal } = context;
+  await hibernateDatabase(context);
   const body = { metadata: { labels: { [retainedLabel]: "true" } } };
-  for (const { metadata } of await disksOf(ground)) await api.patch("PersistentVolumeClaim", metadata, body, signal);
+  for (const { metadata } of await disksOf(context)) await api.patch("PersistentVolumeClaim", metadata, body, signal);
   return null;
 }
 
 /** A database of an operator stays as an object, for its disks go with it; it sleeps, so only they cost. */
-async function layToRest(ground: Ground): Promise<Living | null> {
-  const { api, anchor, signal } = ground;
-  const cluster = await databaseOf(ground);
+async function hibernateDatabase(context: DataContext): Promise<LiveObject | null> {
+  const { api, anchor, signal } = context;
+  const cluster = await databaseOf(context);
   if (cluster === null || cluster.metadata.labels?.[retainedLabel] === "true") return cluster;
   const marks = {
     labels: { [retainedLabel]: "true" },
@@ -56,14 +58,14 @@ async function layToRest(ground: Ground): Promise<Living | null> {
     ownerReferences: null,
   };
   const key = { namespace: anchor.metadata.namespace, name: cluster.metadata.name };
-  return (await api.patch("Cluster", key, { metadata: marks }, signal)) as Living;
+  return (await api.patch("Cluster", key, { metadata: marks }, signal)) as LiveObject;
 }
 
-async function takeSnapshots(ground: Ground): Promise<Waiting | null> {
-  const { traits } = ground;
-  const disks = (await disksOf(ground)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  const cluster = await layToRest(ground);
-  if (cluster !== null && cluster.metadata.deletionTimestamp === undefined && !isResting(cluster)) {
+async function takeSnapshots(context: DataContext): Promise<Waiting | null> {
+  const { traits } = context;
+  const disks = (await disksOf(context)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const cluster = await hibernateDatabase(context);
+  if (cluster !== null && cluster.metadata.deletionTimestamp === undefined && !isHibernated(cluster)) {
     return { because: null };
   }
   if (disks.length > 0 && !traits.hasSnapshots) {
@@ -74,21 +76,24 @@ async function takeSnapshots(ground: Ground): Promise<Waiting | null> {
     };
   }
   for (const disk of disks) {
-    const waiting = await takeSnapshot(ground, disk);
+    const waiting = await takeSnapshot(context, disk);
     if (waiting !== null) return waiting;
   }
   return null;
 }
 
-const isResting = (cluster: Living) =>
+const isHibernated = (cluster: LiveObject) =>
   (cluster["status"] as { conditions?: { type: string; status: string }[] } | undefined)?.conditions?.some(
     ({ type, status }) => type === "cnpg.io/hibernation" && status === "True",
   ) ?? false;
 
-async function takeSnapshot({ api, policy, anchor, signal }: Ground, { metadata }: Living): Promise<Waiting | null> {
+async function takeSnapshot(
+  { api, policy, anchor, signal }: DataContext,
+  { metadata }: LiveObject,
+): Promise<Waiting | null> {
   const name = `${metadata.name}-last`;
   const { namespace, labels } = anchor.metadata;
-  const there = await api.get<Living>("VolumeSnapshot", namespace, name, signal);
+  const there = await api.get<LiveObject>("VolumeSnapshot", namespace, name, signal);
   if (there === null) {
     const { snapshotClass } = policy;
     const manifest = {
@@ -110,13 +115,13 @@ async function takeSnapshot({ api, policy, anchor, signal }: Ground, { metadata 
 }
 
 /** Gone before the anchor: a name that is used again must not find old data. */
-async function removeDisks(ground: Ground): Promise<Waiting | null> {
-  const { api, signal } = ground;
-  const cluster = await databaseOf(ground);
+async function removeDisks(context: DataContext): Promise<Waiting | null> {
+  const { api, signal } = context;
+  const cluster = await databaseOf(context);
   if (cluster !== null && cluster.metadata.deletionTimestamp === undefined) {
     await api.remove("Cluster", cluster.metadata, { uid: cluster.metadata.uid }, signal);
   }
-  const disks = await disksOf(ground);
+  const disks = await disksOf(context);
   for (const { metadata } of disks) {
     if (metadata.deletionTimestamp === undefined) await api.remove("PersistentVolumeClaim", metadata, {}, signal);
   }
@@ -124,16 +129,16 @@ async function removeDisks(ground: Ground): Promise<Waiting | null> {
 }
 
 /** Of CloudNativePG; null: it has none, or none any more. */
-async function databaseOf({ api, anchor, traits, signal }: Ground): Promise<Living | null> {
+async function databaseOf({ api, anchor, traits, signal }: DataContext): Promise<LiveObject | null> {
   const { slug, database } = readAnchor(anchor);
   if (database !== "cnpg" || !traits.hasCnpg) return null;
-  return api.get<Living>("Cluster", anchor.metadata.namespace, `${slug}-postgres`, signal);
+  return api.get<LiveObject>("Cluster", anchor.metadata.namespace, `${slug}-postgres`, signal);
 }
 
-async function disksOf({ api, anchor, signal }: Ground): Promise<Living[]> {
+async function disksOf({ api, anchor, signal }: DataContext): Promise<LiveObject[]> {
   const { namespace, labels = {} } = anchor.metadata;
   const { slug, database } = readAnchor(anchor);
   const ours = selectorText(labels[deploymentLabel] ?? "");
   const labelSelector = database === "cnpg" ? `cnpg.io/cluster=${slug}-postgres` : ours;
-  return (await api.list<Living>("PersistentVolumeClaim", namespace, { labelSelector }, signal)).items;
+  return (await api.list<LiveObject>("PersistentVolumeClaim", namespace, { labelSelector }, signal)).items;
 }

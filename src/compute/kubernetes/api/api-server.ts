@@ -3,7 +3,7 @@ import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathOf } from "./kinds.ts";
-import type { Manifest } from "./workload.ts";
+import type { Manifest } from "./manifest.ts";
 
 /** What the API server answered instead of doing as asked. */
 export class KubeError extends Error {

@@ -34,7 +34,7 @@ export class Ports {
   }
 
   /** Whoever has it was started by an earlier process. */
-  keep(port: number): void {
+  reserve(port: number): void {
     this.#given.add(port);
   }
 

@@ -10,7 +10,7 @@ import { labels } from "../replicas/container.ts";
  * The container of a service, for who works in it by hand: whoever may use the engine may do all there.
  * @throws EngineError, EngineUnreachable
  */
-export class ServiceRoom implements AsyncDisposable {
+export class ServiceContainer implements AsyncDisposable {
   readonly name: string;
   readonly #engine: Engine;
   readonly #signal: AbortSignal;
@@ -25,14 +25,14 @@ export class ServiceRoom implements AsyncDisposable {
   }
 
   /** @returns undefined when no container of that name runs in the engine, of whichever installation. */
-  static async find(host: string, service: string, signal: AbortSignal): Promise<ServiceRoom | undefined> {
+  static async find(host: string, service: string, signal: AbortSignal): Promise<ServiceContainer | undefined> {
     const engine = await new Engine(host).open(signal);
     const query = { filters: { label: [`${labels.service}=${service}`] } };
     const found = await engine.call<{ Names: string[] }[]>("GET", "/containers/json", { query, signal });
     // Images may have any label, and hand it down to their containers.
     const isOurs = (name: string) => /^\/pierhead-[0-9a-f]{8}-(.+)$/.exec(name)?.[1] === service;
     const name = found.flatMap(({ Names }) => Names.filter(isOurs))[0]?.slice(1);
-    if (name !== undefined) return new ServiceRoom(engine, name, signal);
+    if (name !== undefined) return new ServiceContainer(engine, name, signal);
     engine.close();
     return undefined;
   }
@@ -42,7 +42,7 @@ export class ServiceRoom implements AsyncDisposable {
   }
 
   /** @returns where a file of this machine is in the container now. */
-  async put(file: string): Promise<string> {
+  async copyIn(file: string): Promise<string> {
     this.#hasFiles = true;
     const { dir, base } = path.parse(file);
     const prefix = path.basename(this.#directory);

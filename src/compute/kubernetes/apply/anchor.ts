@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type ApiServer, KubeError } from "../api/api-server.ts";
+import type { LiveObject, Manifest } from "../api/manifest.ts";
+import type { ClusterContext } from "../cluster-context.ts";
+import { deploymentLabel, labelsOf, listenerLabel, teardownFinalizer } from "../render/names.ts";
+import { type DatabaseMode, ForbiddenWorkload, Superseded, type Workload } from "../workload.ts";
+
+/** What the anchor remembers of a deployment: enough to go on after a restart, and nothing secret. */
+export interface AnchorData {
+  generation: string;
+  epoch: string;
+  revision: string;
+  slug: string;
+  database: DatabaseMode;
+  /** Of what was rendered last. */
+  hash: string;
+  /** Names of Secrets, as JSON: we may not list them. */
+  secrets: string;
+}
+
+export function readAnchor(anchor: LiveObject): AnchorData {
+  return anchor["data"] as AnchorData;
+}
+
+/**
+ * First of all writes: it carries session and generation, so a listener that was replaced while it slept fails here and
+ * goes no further.
+ */
+export async function applyAnchor(
+  { api }: ClusterContext,
+  workload: Workload,
+  before: LiveObject | null,
+  state: { database: DatabaseMode; hash: string; secrets: string[] },
+  signal: AbortSignal,
+): Promise<LiveObject> {
+  const { slug, cluster, generation, epoch, revisionId } = workload;
+  if (before !== null) refuseOlder(before, workload);
+  const data: AnchorData = {
+    ...{ generation: String(generation), epoch: String(epoch), revision: revisionId, slug },
+    ...{ database: state.database, hash: state.hash, secrets: JSON.stringify(state.secrets) },
+  };
+  const manifest: Manifest = {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: {
+      name: slug,
+      namespace: cluster.namespace as string,
+      labels: { ...labelsOf(workload, "anchor"), [listenerLabel]: workload.listenerId },
+      finalizers: [teardownFinalizer],
+      ...(before !== null && { resourceVersion: before.metadata.resourceVersion }),
+    },
+    data,
+  };
+  return (await api.apply(manifest, signal)) as LiveObject;
+}
+
+/** @throws ForbiddenWorkload for what others made, of which nothing may be changed. */
+export function refuseForeign({ metadata: { name, namespace, labels } }: LiveObject, { deploymentId }: Workload): void {
+  if (labels?.[deploymentLabel] === deploymentId) return;
+  throw new ForbiddenWorkload(`The ConfigMap ${name} in ${namespace} is not of this deployment. Rename or remove it.`);
+}
+
+/** @throws Superseded */
+export function refuseOlder(anchor: LiveObject, { generation, epoch }: Workload): void {
+  const there = readAnchor(anchor);
+  const isNewer =
+    Number(there.epoch) > epoch || (Number(there.epoch) === epoch && Number(there.generation) > generation);
+  if (isNewer) throw new Superseded(`epoch ${there.epoch}, generation ${there.generation} was applied before`);
+}
+
+export const ownerOf = ({ metadata }: LiveObject) => ({
+  ...{ apiVersion: "v1", kind: "ConfigMap", name: metadata.name, uid: metadata.uid },
+  ...{ controller: true, blockOwnerDeletion: true },
+});
+
+/**
+ * Anchors, wherever they are. With a namespace that somebody deletes our rights there go: that must not keep us from what
+ * is in the others, and is not the same as finding nothing.
+ */
+export async function findAnchors(
+  api: ApiServer,
+  namespaces: string[],
+  labelSelector: string,
+  signal: AbortSignal,
+): Promise<{ anchors: LiveObject[]; refused: Map<string, KubeError> }> {
+  const anchors: LiveObject[] = [];
+  const refused = new Map<string, KubeError>();
+  for (const namespace of namespaces) {
+    try {
+      anchors.push(...(await api.list<LiveObject>("ConfigMap", namespace, { labelSelector }, signal)).items);
+    } catch (error) {
+      if (!(error instanceof KubeError) || error.status !== 403) throw error;
+      refused.set(namespace, error);
+    }
+  }
+  return { anchors, refused };
+}
+
+const pollMs = 500;
+
+/**
+ * An anchor that somebody deletes waits for our finalizer, and nothing brings it back: everything it owns would go with it,
+ * the password of a database among it. So what it owns is made nobody's, and another one in its place says the same.
+ * Until that is there, this process alone knows what it said.
+ * @returns the new one.
+ */
+export async function renewAnchor(api: ApiServer, anchor: LiveObject, signal: AbortSignal): Promise<LiveObject> {
+  const { name, namespace, uid, labels = {}, annotations = {} } = anchor.metadata;
+  const read = () => api.get<LiveObject>("ConfigMap", namespace, name, signal);
+  await api.remove("ConfigMap", anchor.metadata, { uid, propagationPolicy: "Orphan" }, signal);
+  for (;;) {
+    const there = await read();
+    if (there === null || there.metadata.uid !== uid) break;
+    // The garbage collector's mark, for as long as it is at work.
+    if (!there.metadata.finalizers?.includes("orphan")) await removeFinalizer(api, there, signal);
+    await sleep(pollMs, undefined, { signal });
+  }
+  const metadata = { name, namespace, labels, annotations, finalizers: [teardownFinalizer] };
+  await api.create({ apiVersion: "v1", kind: "ConfigMap", metadata, data: anchor["data"] }, signal);
+  const renewed = await read();
+  if (renewed === null) throw new Error(`the ConfigMap ${name} was deleted and cannot be made anew`);
+  return renewed;
+}
+
+async function removeFinalizer(api: ApiServer, { metadata }: LiveObject, signal: AbortSignal): Promise<void> {
+  const finalizers = (metadata.finalizers ?? []).filter((one) => one !== teardownFinalizer);
+  const patch = [
+    { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+    { op: "replace", path: "/metadata/finalizers", value: finalizers },
+  ];
+  await api.patch("ConfigMap", metadata, patch, signal, "jsonPatch");
+}
