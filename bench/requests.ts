@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createFromRequest } from "../src/api/deployments/create-deployment.ts";
-import { deploymentOf } from "../src/api/deployments/present.ts";
-import type { ApiDeps, ApiSettings } from "../src/api/http/app.ts";
+import { deploymentOf } from "../src/api/deployments/present-deployment.ts";
+import type { ApiDeps, ApiSettings } from "../src/api/deps.ts";
 import { templatesDirectory } from "../src/builds/sources/templates.ts";
 import type { CreateDeployment } from "../src/contract/deployments/deployment.ts";
 import { readConfig } from "../src/server/config.ts";
@@ -48,7 +48,7 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">,
     const answer = { requestDigest: randomUUID(), status: 201, headers: {}, text };
     return sealResponse(sealer, { scopeId: owner.workspaceId, key: unique }, answer);
   };
-  return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), keep });
+  return createFromRequest(deps, { principal, body: createBody(`bench-${unique}`), responseRow: keep });
 }
 
 const createsAtOnce = 16;

@@ -3,7 +3,7 @@ import v8 from "node:v8";
 import vm from "node:vm";
 import { sql } from "kysely";
 import pg from "pg";
-import { createApi } from "../src/api/http/app.ts";
+import { createApi } from "../src/api/app.ts";
 import { createGateway } from "../src/gateway/gateway.ts";
 import { bootstrap } from "../src/server/bootstrap.ts";
 import { type Config, readConfig } from "../src/server/config.ts";

@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
-import { createApi } from "../api/http/app.ts";
+import { createApi } from "../api/app.ts";
 import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { sql } from "kysely";
 import type { TSchema } from "typebox";
-import { exampleOf } from "../../src/api/documents/example.ts";
+import { exampleOf } from "../../src/api/documents/schema-example.ts";
 import { createDeploymentExample } from "../../src/contract/examples.ts";
 import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import type { Operation } from "../../src/contract/operation.ts";

@@ -169,7 +169,7 @@ test("one create is one trace: request, passes, build, rollout and report, under
 
   const traced = lines.map((line) => JSON.parse(line)).filter(({ trace_id: id }) => id === caller.traceId);
   const messages = new Set(traced.map(({ message }) => message));
-  assert.ok(messages.has("request answered") && messages.has("build ended"), [...messages].join());
+  assert.ok(messages.has("request completed") && messages.has("build ended"), [...messages].join());
   assert.equal(collector.headers[0]?.["x-key"], "collector key");
   assert.equal(collector.headers[0]?.["x-team"], "platform");
   const sent = collector.bodies.join("\n");

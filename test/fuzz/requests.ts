@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { TSchema } from "typebox";
-import { exampleOf } from "../../src/api/documents/example.ts";
+import { exampleOf } from "../../src/api/documents/schema-example.ts";
 import { requestHeadersOf } from "../../src/contract/headers.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";

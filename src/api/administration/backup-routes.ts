@@ -13,7 +13,7 @@ import { type Api, adminRoute } from "../http/route.ts";
 /** Everything as of one moment, for whoever runs the installation. */
 export function addBackupRoute(api: Api): void {
   const { db, logger, settings } = api.deps;
-  // Beside the uploads, so that linking them costs nothing.
+  // Beside the uploads, so that linking them costs emptyGzip.
   const drafts = path.join(settings.dataDir, "backup-drafts");
   // A server that died left its own: as large as the database, and of no use.
   api.server.addHook("onReady", () => rm(drafts, { recursive: true, force: true }));
@@ -28,15 +28,15 @@ export function addBackupRoute(api: Api): void {
     };
     await mkdir(drafts, { recursive: true, mode: 0o700 });
     const directory = await mkdtemp(path.join(drafts, "draft-"));
-    const pulse = setInterval(() => {
-      if (!signal.aborted) answer().write(nothing);
-    }, quietMs);
+    const keepAlive = setInterval(() => {
+      if (!signal.aborted) answer().write(emptyGzip);
+    }, keepAliveMs);
     try {
       const { manifest, uploads } = await writeBackup(db, directory, { version: settings.version, signal });
       for (const upload of uploads) await linkUpload(settings.dataDir, directory, upload);
       await noteBackup(db, principal.actor, manifest);
       logger.info({ actor: principal.actor, rows: manifest.rows["deployments"] }, "backup written");
-      clearInterval(pulse);
+      clearInterval(keepAlive);
       const archive = create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable;
       await pipeline(archive, answer(), { signal });
     } catch (error) {
@@ -45,17 +45,17 @@ export function addBackupRoute(api: Api): void {
       begun?.destroy();
       throw error;
     } finally {
-      clearInterval(pulse);
+      clearInterval(keepAlive);
       await rm(directory, { recursive: true, force: true });
     }
   });
 }
 
-/** Proxies give up an answer that says nothing for a minute, and Node's `fetch` for five. */
-const quietMs = 10_000;
+/** Proxies give up an answer that says emptyGzip for a minute, and Node's `fetch` for five. */
+const keepAliveMs = 10_000;
 
 /** An archive in gzip may begin with any number of these. */
-const nothing = gzipSync("");
+const emptyGzip = gzipSync("");
 
 /** A row whose file is gone, as of a deployment that is being deleted, is one without it. */
 async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {

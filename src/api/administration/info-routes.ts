@@ -3,7 +3,7 @@ import { ApiError } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { modes, shownRegions } from "../../domain/mode.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
-import { signInUrlOf } from "../oauth/callback-url.ts";
+import { signInUrlOf } from "./sign-in-urls.ts";
 
 /** What the installation says about itself. */
 export function addInfoRoutes(api: Api): void {

@@ -35,7 +35,7 @@ export function addApiKeyRoutes(api: Api): void {
 
   adminRoute(api, operations.createApiKey, async ({ principal, body }) => {
     const { key, ...minted } = mintApiKey();
-    const row = await createApiKey(db, { ...minted, ...(await wantedKey(db, principal, body)) }, principal.actor);
+    const row = await createApiKey(db, { ...minted, ...(await newKeyOf(db, principal, body)) }, principal.actor);
     return { ...apiKeyOf(row, db.now()), key };
   });
 
@@ -52,10 +52,10 @@ export function addApiKeyRoutes(api: Api): void {
   });
 }
 
-type Wanted = Omit<NewApiKey, "prefix" | "hash">;
+type KeySettings = Omit<NewApiKey, "prefix" | "hash">;
 
 /** @throws ApiError 400 for settings that do not fit together, 403 for too wide a scope, 404 for what is out of reach. */
-async function wantedKey(db: Db, principal: Administrator, body: CreateApiKey): Promise<Wanted> {
+async function newKeyOf(db: Db, principal: Administrator, body: CreateApiKey): Promise<KeySettings> {
   const scope = body.scope ?? "workspace";
   if (!reaches(principal.scope, scope)) throw errors.scopeMissing(scope);
   if ((body.role === "listener") !== (typeof body.listener_id === "string")) {
@@ -81,11 +81,11 @@ async function inWorkspace(db: Db, principal: Administrator, body: CreateApiKey)
   if (typeof body.organization_id === "string" && body.organization_id !== workspace.organization_id) {
     throw errors.invalidSetting("organization_id", "is not the organization of the workspace; leave it out.");
   }
-  const place = { organizationId: workspace.organization_id, workspaceId: workspace.id };
-  if (typeof body.listener_id !== "string") return place;
+  const owner = { organizationId: workspace.organization_id, workspaceId: workspace.id };
+  if (typeof body.listener_id !== "string") return owner;
   const listener = await findListener(db, workspace.id, body.listener_id);
   if (listener === undefined) throw errors.listenerNotFound(body.listener_id);
-  return { ...place, listenerId: listener.id };
+  return { ...owner, listenerId: listener.id };
 }
 
 function expiryOf({ expires_at: text }: CreateApiKey, now: Date): Date | null {

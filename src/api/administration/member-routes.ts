@@ -13,7 +13,8 @@ import {
   type MemberRow,
 } from "../../store/tenants/members.ts";
 import { type Api, adminRoute } from "../http/route.ts";
-import { given, readOrganization, readWorkspace } from "./tenant-routes.ts";
+import { withoutNulls } from "../validation/without-nulls.ts";
+import { readOrganization, readWorkspace } from "./tenant-routes.ts";
 
 /** People: who may sign in, and as what. */
 export function addMemberRoutes(api: Api): void {
@@ -30,9 +31,9 @@ export function addMemberRoutes(api: Api): void {
   });
 
   adminRoute(api, operations.createMember, async ({ principal, body }) => {
-    const place = await placeOf(db, principal, body);
+    const owner = await ownerOf(db, principal, body);
     const { email, name = null, role } = body;
-    const made = await createMember(db, { ...place, email: mailAddress(email), name, role }, principal.actor);
+    const made = await createMember(db, { ...owner, email: mailAddress(email), name, role }, principal.actor);
     db.afterCommit(api.keyring.forget);
     return memberOf(made);
   });
@@ -45,7 +46,7 @@ export function addMemberRoutes(api: Api): void {
 
   adminRoute(api, operations.patchMember, async ({ principal, params, body }) => {
     const { reach, actor } = principal;
-    const row = await changeMember(db, reach, params.member_id, { ...given(body), actor });
+    const row = await changeMember(db, reach, params.member_id, { ...withoutNulls(body), actor });
     if (row === undefined) throw errors.memberNotFound(params.member_id);
     db.afterCommit(api.keyring.forget);
     return memberOf(row);
@@ -59,7 +60,7 @@ export function addMemberRoutes(api: Api): void {
 }
 
 /** A workspace unless an organization is named. @throws ApiError 400, 403 and 404 as for keys. */
-async function placeOf(db: Db, principal: Administrator, body: CreateMember) {
+async function ownerOf(db: Db, principal: Administrator, body: CreateMember) {
   if (typeof body.organization_id === "string") {
     if (typeof body.workspace_id === "string") {
       throw errors.invalidSetting("organization_id", "and 'workspace_id' do not go together.");

@@ -7,11 +7,11 @@ import { memberSessionHours, signInCookie } from "../../contract/administration/
 import { operations } from "../../contract/operations.ts";
 import { createMemberSession, findMemberships } from "../../store/tenants/sessions.ts";
 import { insertSignIn, signInLifeMs, takeSignIn } from "../../store/tenants/sign-ins.ts";
-import type { Page } from "../documents/browser-page.ts";
 import { cookieNamed } from "../http/authenticate.ts";
+import type { Page } from "../http/browser-page.ts";
 import { type Api, pageRoute } from "../http/route.ts";
-import { signInCallbackOf } from "../oauth/callback-url.ts";
 import { sessionCookieText } from "./session-routes.ts";
+import { signInCallbackOf } from "./sign-in-urls.ts";
 
 /**
  * Signing in to the console as a person. The way there and back is bound to one browser, and taken once. Everything happens
@@ -25,7 +25,7 @@ export function addOidcRoutes(api: Api): void {
   const home = () => `${settings.ownUrl().replace(/\/+$/, "")}/`;
   const failed = (line: string): Page => ({ status: 400, title: "Not signed in", lines: [line], back: home() });
 
-  async function failedOf(act: () => Promise<Page>): Promise<Page> {
+  async function orFailedPage(act: () => Promise<Page>): Promise<Page> {
     try {
       return await act();
     } catch (error) {
@@ -37,9 +37,9 @@ export function addOidcRoutes(api: Api): void {
 
   pageRoute(api, operations.beginSignIn, ({ request, setCookie }) => {
     if (oidc === null) return failed(notSetUp);
-    api.limits.countOpening(request);
-    if (isLook(request)) return lookedAt;
-    return failedOf(async () => {
+    api.limits.countSignIn(request);
+    if (isHead(request)) return headPage;
+    return orFailedPage(async () => {
       const secret = mintSessionToken();
       const location = await oidc.begin(secret, signInCallbackOf(settings));
       await insertSignIn(db, digestOf(secret));
@@ -51,8 +51,8 @@ export function addOidcRoutes(api: Api): void {
   pageRoute(api, operations.finishSignIn, ({ request, setCookie }) => {
     if (oidc === null) return failed(notSetUp);
     // Whoever only asks whether the page is there, as programs do that show previews of links, spends no code.
-    if (isLook(request)) return lookedAt;
-    return failedOf(async () => {
+    if (isHead(request)) return headPage;
+    return orFailedPage(async () => {
       const parameters = new URLSearchParams(request.raw.url?.split("?").slice(1).join("?") ?? "");
       const secret = cookieNamed(request.headers, signInCookie);
       if (secret === undefined || !oidc.isAnswerTo(secret, parameters)) return failed(notBegun);
@@ -73,9 +73,9 @@ export function addOidcRoutes(api: Api): void {
   });
 }
 
-const isLook = ({ method }: FastifyRequest) => method === "HEAD";
+const isHead = ({ method }: FastifyRequest) => method === "HEAD";
 
-const lookedAt: Page = { status: 200, title: "Sign in", lines: [] };
+const headPage: Page = { status: 200, title: "Sign in", lines: [] };
 
 const notSetUp = "Sign-in of members is not set up on this server. An API key signs in.";
 

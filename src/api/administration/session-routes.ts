@@ -19,7 +19,7 @@ export function addSessionRoutes(api: Api): void {
 
   openRoute(api, operations.createSession, async ({ body, request, setCookie }) => {
     if (!isFromConsole(request.headers)) throw errors.forbidden();
-    const asked = {
+    const credentials = {
       key: body.api_key.trim(),
       session: undefined,
       serviceKey: undefined,
@@ -30,7 +30,7 @@ export function addSessionRoutes(api: Api): void {
     const { keyId, actor } = await api.limits.admit(
       request,
       (one) => findAdministrator(api.keyring, one, reader),
-      asked,
+      credentials,
     );
     const key = (await findApiKey(db, everything, keyId)) as ApiKeyRow;
     const token = mintSessionToken();

@@ -17,7 +17,7 @@ import {
 } from "../../store/tenants/tags.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, route } from "../http/route.ts";
-import { given } from "./tenant-routes.ts";
+import { withoutNulls } from "../validation/without-nulls.ts";
 
 /** Tags of a workspace, and those on a deployment. */
 export function addTagRoutes(api: Api): void {
@@ -44,7 +44,7 @@ function addTags(api: Api): void {
   );
 
   route(api, operations.patchTag, async ({ principal, params, body }) =>
-    tagOf(known(await changeTag(db, ownerOf(principal), params.tag_id, given(body)), params.tag_id)),
+    tagOf(known(await changeTag(db, ownerOf(principal), params.tag_id, withoutNulls(body)), params.tag_id)),
   );
 
   route(api, operations.deleteTag, async ({ principal, params }) => {

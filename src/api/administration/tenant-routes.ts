@@ -22,6 +22,7 @@ import {
   type WorkspaceRow,
 } from "../../store/tenants/tenants.ts";
 import { type Api, adminRoute } from "../http/route.ts";
+import { withoutNulls } from "../validation/without-nulls.ts";
 
 /** Organizations, their workspaces, and what those may use. */
 export function addTenantRoutes(api: Api, oauth: OAuthDeps): void {
@@ -52,7 +53,7 @@ function addOrganizationRoutes(api: Api): void {
     const id = params.organization_id;
     if (body.plan) operatorsOnly(principal);
     const { actor, reach } = principal;
-    const row = await changeOrganization(db, reach, id, { ...given(body), actor });
+    const row = await changeOrganization(db, reach, id, { ...withoutNulls(body), actor });
     if (row === undefined) throw errors.organizationNotFound(id);
     db.afterCommit(api.keyring.forget);
     return organizationOf(row);
@@ -91,7 +92,7 @@ function addWorkspaceRoutes(api: Api, oauth: OAuthDeps): void {
 
   adminRoute(api, operations.patchWorkspace, async ({ principal, params, body }) => {
     const id = params.workspace_id;
-    const { name, deployments_enabled: deploymentsEnabled } = given(body);
+    const { name, deployments_enabled: deploymentsEnabled } = withoutNulls(body);
     if (deploymentsEnabled !== undefined) operatorsOnly(principal);
     const { actor, reach } = principal;
     const wanted = {
@@ -146,12 +147,6 @@ export async function readWorkspace(db: Db, { reach }: Administrator, id: string
 
 function operatorsOnly({ scope }: Administrator): void {
   if (scope !== "installation") throw errors.scopeMissing("installation");
-}
-
-/** Null is as good as absent. */
-export function given<B extends object>(body: B): { [Field in keyof B]: NonNullable<B[Field]> } {
-  const entries = Object.entries(body).filter(([, value]) => value !== null && value !== undefined);
-  return Object.fromEntries(entries) as { [Field in keyof B]: NonNullable<B[Field]> };
 }
 
 const organizationOf = ({ id, name, plan, created_at }: OrganizationRow): Organization => ({

@@ -22,9 +22,9 @@ import type { Sealer } from "../../store/secrets/seal.ts";
 import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
 import type { AuditNote } from "../../store/tenants/audit.ts";
 import { checkGrowth } from "../../store/tenants/quotas.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
 import { refuseIfChanged } from "../http/etag.ts";
-import { deploymentOf } from "./present.ts";
+import { deploymentOf } from "./present-deployment.ts";
 import { ruleContext } from "./rule-context.ts";
 
 export interface ChangeRequest {

@@ -12,7 +12,7 @@ import { newRevision } from "../../store/deployments/deployment-settings.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { sealSecrets } from "../../store/secrets/secrets.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
 import { refuseTakenProject } from "./langsmith-projects.ts";
 import { ruleContext } from "./rule-context.ts";
 
@@ -24,7 +24,7 @@ import { ruleContext } from "./rule-context.ts";
  */
 export async function createFromRequest(
   deps: ApiDeps,
-  request: { principal: Principal; body: CreateDeployment; keep: (row: DeploymentRow) => SealedResponse | null },
+  request: { principal: Principal; body: CreateDeployment; responseRow: (row: DeploymentRow) => SealedResponse | null },
 ): Promise<DeploymentRow> {
   const { principal, body } = request;
   const made = normaliseCreate(body, await contextOf(deps, principal, body));
@@ -55,7 +55,7 @@ export async function createFromRequest(
     tracing: { otherName: slugOf(made.name, id), isWanted: deps.tracing !== null },
     actor: principal.actor,
   };
-  return createDeployment(deps.db, settings, request.keep);
+  return createDeployment(deps.db, settings, request.responseRow);
 }
 
 /** Only a data plane of its own has an address of its own. */

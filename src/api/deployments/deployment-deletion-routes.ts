@@ -9,7 +9,7 @@ import { refuseIfChanged } from "../http/etag.ts";
 import { type Api, route } from "../http/route.ts";
 import { deploymentsUrlOf } from "../http/urls.ts";
 import { readDeployment } from "./deployment-routes.ts";
-import { deploymentOf } from "./present.ts";
+import { deploymentOf } from "./present-deployment.ts";
 
 /** Deleting one deployment, or many: D3, D7 (contract 3.2). */
 export function addDeletionRoutes(api: Api): void {
@@ -18,11 +18,11 @@ export function addDeletionRoutes(api: Api): void {
   route(api, operations.deleteDeployment, async ({ principal, params, query, request }) => {
     const id = params.deployment_id;
     if (request.headers["if-match"] === undefined) return deleteOne(db, principal, id, query);
-    const showing = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
+    const viewer = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
     return db.atomically(async () => {
       const row = await db.transaction((trx) => lockDeployment(trx, principal.tenantId, id));
       if (row === undefined) throw errors.deploymentNotFound(id);
-      refuseIfChanged(request, () => deploymentOf(row, showing));
+      refuseIfChanged(request, () => deploymentOf(row, viewer));
       await deleteOne(db, principal, id, query);
     });
   });

@@ -14,9 +14,9 @@ import { type Api, type Handler, route } from "../http/route.ts";
 import { deploymentsUrlOf } from "../http/urls.ts";
 import { readUuid } from "../validation/uuid-text.ts";
 import { changeSettings } from "./change-deployment.ts";
+import { changeWithRepositoryCheck } from "./check-repository.ts";
 import { createFromRequest } from "./create-deployment.ts";
-import { deploymentOf } from "./present.ts";
-import { changeRepository } from "./repository-change.ts";
+import { deploymentOf } from "./present-deployment.ts";
 
 /** Deployments: D1, D2, D4 to D6 (contract 3.2). */
 export function addDeploymentRoutes(api: Api): void {
@@ -33,12 +33,17 @@ export function addDeploymentRoutes(api: Api): void {
     };
   });
 
-  const create: Handler<typeof operations.createDeployment, Principal> = async ({ principal, body, request, keep }) => {
-    const showing = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
-    const shown = (row: DeploymentRow) => deploymentOf(row, showing);
-    return shown(await createFromRequest(api.deps, { principal, body, keep: (row) => keep(shown(row)) }));
+  const create: Handler<typeof operations.createDeployment, Principal> = async ({
+    principal,
+    body,
+    request,
+    responseRow,
+  }) => {
+    const viewer = { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) };
+    const shown = (row: DeploymentRow) => deploymentOf(row, viewer);
+    return shown(await createFromRequest(api.deps, { principal, body, responseRow: (row) => responseRow(shown(row)) }));
   };
-  route(api, operations.createDeployment, create, { keepsItself: true });
+  route(api, operations.createDeployment, create, { savesResponse: true });
 
   route(api, operations.countFreeDeployments, async ({ principal }) => {
     return { count: await countFreeDeployments(db, principal.organizationId) };
@@ -52,7 +57,7 @@ export function addDeploymentRoutes(api: Api): void {
   const patch: Handler<typeof operations.patchDeployment, Principal> = (call) => {
     const { principal, params, body, request } = call;
     const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
-    return changeRepository(api.deps, call, async (check) => {
+    return changeWithRepositoryCheck(api.deps, call, async (check) => {
       const { row } = await changeSettings(api.deps, {
         principal,
         deploymentId: params.deployment_id,
@@ -66,7 +71,7 @@ export function addDeploymentRoutes(api: Api): void {
       return deploymentOf(row, { sealer, principal, deploymentsUrl });
     });
   };
-  route(api, operations.patchDeployment, patch, { keepsItself: true });
+  route(api, operations.patchDeployment, patch, { savesResponse: true });
 }
 
 /** @throws ApiError 404 for an unknown deployment, and in the same words for another workspace's. */

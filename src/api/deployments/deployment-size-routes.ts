@@ -6,7 +6,7 @@ import { applyPatch, applyResourceTiers } from "../../domain/patch.ts";
 import { type Api, route } from "../http/route.ts";
 import { deploymentsUrlOf } from "../http/urls.ts";
 import { type ChangeRequest, changeSettings } from "./change-deployment.ts";
-import { deploymentOf } from "./present.ts";
+import { deploymentOf } from "./present-deployment.ts";
 
 /** How large a deployment runs: D8, D9 (contract 3.2, 6.1). */
 export function addSizeRoutes(api: Api): void {

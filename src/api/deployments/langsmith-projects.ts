@@ -2,7 +2,7 @@ import { errors } from "../../contract/error.ts";
 import { tracingVariables } from "../../domain/tracing.ts";
 import { findTracingProject, predictTracingProject } from "../../store/deployments/tracing-projects.ts";
 import { describeError } from "../../telemetry/log.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
 
 /** Somebody waits for the answer to their create; a back end that is slower is asked again by the reconciler. */
 const lookTimeoutMs = 2_000;

@@ -1,5 +1,5 @@
 import type { RuleContext } from "../../domain/settings.ts";
-import type { ApiSettings } from "../http/app.ts";
+import type { ApiSettings } from "../deps.ts";
 
 /** What the rules of `domain/` ask for, beside what depends on the request. */
 export function ruleContext(

@@ -2,8 +2,8 @@ import type { TSchema } from "typebox";
 import { requestHeadersOf } from "../../contract/headers.ts";
 import { eventExample } from "../../contract/logs/event.ts";
 import { keepsAnswer, type Operation } from "../../contract/operation.ts";
-import { type ExampleSchema, exampleOf } from "./example.ts";
 import { headersNamed, refusalComponents, responsesOfRefusals } from "./openapi-errors.ts";
+import { type ExampleSchema, exampleOf } from "./schema-example.ts";
 
 type Json = Record<string, unknown>;
 
@@ -97,8 +97,8 @@ function describeOperation(operation: Operation, made: Components): Json {
 function successesOf(operation: Operation, made: Components): Json {
   const { response, hasEtag, canStream, verb } = operation;
   const { status, partly, schema } = response;
-  const isKept = keepsAnswer(operation);
-  const names = ["X-Request-Id", ...(hasEtag ? ["ETag"] : []), ...(isKept ? ["Idempotency-Replayed"] : [])];
+  const isIdempotent = keepsAnswer(operation);
+  const names = ["X-Request-Id", ...(hasEtag ? ["ETag"] : []), ...(isIdempotent ? ["Idempotency-Replayed"] : [])];
   const headers = headersNamed(names);
   const content = schema !== null && {
     content: { ...jsonContent(schema, made), ...(canStream && { "text/event-stream": eventStream }) },
@@ -140,14 +140,14 @@ const eventStream = {
   example: `id: ${eventExample.id}\nevent: ${eventExample.type}\ndata: ${JSON.stringify(eventExample)}\n\n`,
 };
 
-function parametersOf(schema: TSchema | null, place: "path" | "query" | "header", made: Components): Json[] {
+function parametersOf(schema: TSchema | null, location: "path" | "query" | "header", made: Components): Json[] {
   const { properties = {}, required = [] } = (schema ?? {}) as {
     properties?: Record<string, TSchema & { default?: unknown; description?: string; format?: string }>;
     required?: string[];
   };
   return Object.entries(properties).map(([name, field]) => ({
     name,
-    in: place,
+    in: location,
     required: required.includes(name) && field.default === undefined,
     ...(field.description !== undefined && { description: field.description }),
     schema: collect(field, made),

@@ -1,4 +1,4 @@
-import { pageStyle, htmlText as text } from "./page-style.ts";
+import { pageStyle, htmlText as text } from "../http/page-style.ts";
 
 type Json = Record<string, unknown>;
 

@@ -62,19 +62,19 @@ export class RateLimiter {
 const wrongKeys: RateLimit = { perS: 10, burst: 200 };
 
 /** Sign-ins that people of one address begin; each is a row for ten minutes. A whole company may have one address. */
-const openings: RateLimit = { perS: 10, burst: 200 };
+const signIns: RateLimit = { perS: 10, burst: 200 };
 
 /** The limits of one API; all of them are off when an operator sets the rate to 0. */
 export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
-  readonly #openings: RateLimiter | undefined;
+  readonly #signIns: RateLimiter | undefined;
   readonly #keyring: Pick<Keyring, "isFamiliar">;
 
   constructor(limit: RateLimit, keyring: Pick<Keyring, "isFamiliar">) {
     this.#byKey = limit.perS === 0 ? undefined : new RateLimiter(limit);
     this.#byAddress = limit.perS === 0 ? undefined : new RateLimiter(wrongKeys);
-    this.#openings = limit.perS === 0 ? undefined : new RateLimiter(openings);
+    this.#signIns = limit.perS === 0 ? undefined : new RateLimiter(signIns);
     this.#keyring = keyring;
   }
 
@@ -85,8 +85,8 @@ export class RequestLimits {
   }
 
   /** @throws ApiError 429 when too many sign-ins were begun from this address. */
-  countOpening(request: FastifyRequest): void {
-    const waitS = this.#openings?.take(networkOf(request.socket.remoteAddress ?? "")) ?? 0;
+  countSignIn(request: FastifyRequest): void {
+    const waitS = this.#signIns?.take(networkOf(request.socket.remoteAddress ?? "")) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
   }
 
@@ -97,17 +97,17 @@ export class RequestLimits {
    */
   async admit<P>(
     request: FastifyRequest,
-    find: (asked: Credentials) => Promise<P>,
-    asked = credentialsOf(request.headers),
+    find: (credentials: Credentials) => Promise<P>,
+    credentials = credentialsOf(request.headers),
   ): Promise<P> {
     const limiter = this.#byAddress;
-    const secret = asked.key ?? asked.serviceKey ?? asked.session;
-    if (limiter === undefined || secret === undefined) return find(asked);
+    const secret = credentials.key ?? credentials.serviceKey ?? credentials.session;
+    if (limiter === undefined || secret === undefined) return find(credentials);
     const address = networkOf(request.socket.remoteAddress ?? "");
     const waitS = limiter.waitS(address);
     if (waitS > 0 && !this.#keyring.isFamiliar(secret)) throw errors.tooManyRequests(waitS);
     try {
-      return await find(asked);
+      return await find(credentials);
     } catch (error) {
       if (error instanceof ApiError && error.code === "invalidToken") limiter.take(address);
       throw error;

@@ -26,7 +26,7 @@ export function compileRequest(
   const readBody = operation.body === null ? undefined : compileBody(operation, operation.body, options);
   return (request) => {
     const problems: ValidationItem[] = [];
-    const params = readParams(listed(request.params as Record<string, string>), problems);
+    const params = readParams(asLists(request.params as Record<string, string>), problems);
     const query = readQuery(request.query, problems);
     const body = readBody?.(request, problems) ?? null;
     if (problems.length > 0) throw errors.invalidRequest(problems);
@@ -74,7 +74,7 @@ const notAnObject: ValidationItem = {
   input: "**********",
 };
 
-function listed(params: Record<string, string>): Record<string, string[]> {
+function asLists(params: Record<string, string>): Record<string, string[]> {
   return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, [value]]));
 }
 

@@ -13,10 +13,10 @@ import {
 } from "../../auth/principal.ts";
 import { keepsAnswer, type Operation } from "../../contract/operation.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
-import { type Page, sendPage } from "../documents/browser-page.ts";
-import type { ApiDeps } from "./app.ts";
+import type { ApiDeps } from "../deps.ts";
+import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
-import { type Answered, answerOnce, type Keep, onceRequestOf } from "./idempotency.ts";
+import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
@@ -63,10 +63,10 @@ export interface Call<O extends Operation, P> {
   /** Begins an answer that the handler writes by itself, and ends; what it returns is not sent. */
   takeOver(headers: Record<string, string>): ServerResponse;
   /**
-   * For an operation registered with `keepsItself`: the row that keeps this answer for when the request is sent again,
+   * For an operation registered with `savesResponse`: the row that keeps this answer for when the request is sent again,
    * to be written together with its effect; null when it has no `Idempotency-Key`.
    */
-  keep(body: Answer<O>): SealedResponse | null;
+  responseRow(body: Answer<O>): SealedResponse | null;
 }
 
 type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;
@@ -85,7 +85,7 @@ export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answ
 
 /**
  * An operation on things of a workspace. One that changes something and comes with an `Idempotency-Key` is run within a
- * transaction (`Db.atomically`) that keeps its answer too, unless `keepsItself` says that the handler sees to that.
+ * transaction (`Db.atomically`) that keeps its answer too, unless `savesResponse` says that the handler sees to that.
  * `userOf`: whose things it works on, where that is not said by parameters, query and body alone; one user's answer is none
  * to another's request.
  */
@@ -93,12 +93,12 @@ export function route<O extends Operation>(
   api: Api,
   operation: O,
   handler: Handler<O, Principal>,
-  { keepsItself = false, userOf }: { keepsItself?: boolean; userOf?: UserOf } = {},
+  { savesResponse = false, userOf }: { savesResponse?: boolean; userOf?: UserOf } = {},
 ): void {
-  const once = { keepsItself, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
+  const idempotency = { savesResponse, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
   register(api, operation, handler, {
-    admit: counted(api, (asked) => findPrincipal(api.keyring, asked, operation.role)),
-    ...(keepsAnswer(operation) && { once }),
+    admit: countedByKey(api, (credentials) => findPrincipal(api.keyring, credentials, operation.role)),
+    ...(keepsAnswer(operation) && { idempotency }),
   });
 }
 
@@ -107,14 +107,14 @@ type UserOf = (principal: Principal, request: FastifyRequest) => string;
 /** An operation that administers: on what the key reaches, without a workspace of its own. */
 export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
   register(api, operation, handler, {
-    admit: counted(api, (asked) => findAdministrator(api.keyring, asked, operation)),
+    admit: countedByKey(api, (credentials) => findAdministrator(api.keyring, credentials, operation)),
     // Two keys of one organization may see different things: what one was answered is not for the other.
-    ...(keepsAnswer(operation) && { once: { keepsItself: false, scopeOf: ({ keyId }) => keyId } }),
+    ...(keepsAnswer(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
   });
 }
 
 /** A key may ask so often and no more. */
-function counted<P extends { keyId: string }>(api: Api, find: (asked: Credentials) => Promise<P>) {
+function countedByKey<P extends { keyId: string }>(api: Api, find: (credentials: Credentials) => Promise<P>) {
   return async (request: FastifyRequest) => {
     const principal = await api.limits.admit(request, find);
     api.limits.count(principal.keyId);
@@ -129,7 +129,7 @@ export function listenerRoute<O extends Operation>(
   handler: Handler<O, ListenerPrincipal>,
 ): void {
   register(api, operation, handler, {
-    admit: (request) => api.limits.admit(request, (asked) => findListenerPrincipal(api.keyring, asked)),
+    admit: (request) => api.limits.admit(request, (credentials) => findListenerPrincipal(api.keyring, credentials)),
   });
 }
 
@@ -139,7 +139,7 @@ export function enrollmentRoute<O extends Operation>(
   operation: O,
   handler: Handler<O, ListenerPrincipal>,
 ): void {
-  const find = (asked: Credentials) => findListenerPrincipal(api.keyring, asked, { isEnrolling: true });
+  const find = (credentials: Credentials) => findListenerPrincipal(api.keyring, credentials, { isEnrolling: true });
   register(api, operation, handler, { admit: (request) => api.limits.admit(request, find) });
 }
 
@@ -168,11 +168,11 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
     : { key_id: principal.keyId };
 }
 
-interface Rules<P> {
+interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
   /** Present when the operation takes an `Idempotency-Key`: keys of different scopes know nothing of each other. */
-  once?: {
-    keepsItself: boolean;
+  idempotency?: {
+    savesResponse: boolean;
     scopeOf(principal: P): string;
     userOf?(principal: P, request: FastifyRequest): string;
   };
@@ -182,7 +182,7 @@ function register<O extends Operation, P extends Caller | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,
-  { admit, once: rules }: Rules<P>,
+  { admit, idempotency }: RouteRules<P>,
 ): void {
   const read = compileRequest(operation, api.deps.settings);
   const { status, partly = status, schema, isPage = false } = operation.response;
@@ -201,20 +201,27 @@ function register<O extends Operation, P extends Caller | null>(
       reply.code(status);
       const answerPartly = () => void reply.code(partly);
       const shared = { principal, ...parts, request, answerPartly };
-      const answer = (keep: Call<O, P>["keep"]) => handler(callOf({ ...shared, keep }, reply));
-      const written = (body: unknown) => textOf(operation, body, reply.statusCode);
-      const said = rules?.userOf === undefined ? parts : { ...parts, user: rules.userOf(principal, request) };
-      const once = rules && onceRequestOf(request, { scopeId: rules.scopeOf(principal), operation, parts: said });
-      if (once !== undefined) {
-        const act = async (keep: Keep) => written(await answer((body) => keep(written(body))));
-        const done = await answerOnce(api.deps, { once, keepsItself: rules?.keepsItself === true, act });
-        if (done.isRepeated) reply.header("idempotency-replayed", "true");
+      const run = (responseRow: Call<O, P>["responseRow"]) => handler(callOf({ ...shared, responseRow }, reply));
+      const encode = (body: unknown) => textOf(operation, body, reply.statusCode);
+      const identity =
+        idempotency?.userOf === undefined ? parts : { ...parts, user: idempotency.userOf(principal, request) };
+      const idempotent =
+        idempotency &&
+        idempotentRequestOf(request, { scopeId: idempotency.scopeOf(principal), operation, parts: identity });
+      if (idempotent !== undefined) {
+        const act = async (makeRow: MakeResponseRow) => encode(await run((body) => makeRow(encode(body))));
+        const done = await runOnce(api.deps, {
+          request: idempotent,
+          savesResponse: idempotency?.savesResponse === true,
+          act,
+        });
+        if (done.isReplayed) reply.header("idempotency-replayed", "true");
         return send(request, reply, done.answer);
       }
-      const body = await answer(() => null);
+      const body = await run(() => null);
       if (reply.sent) return reply;
       if (isPage) return sendPage(reply, body as unknown as Page);
-      if (operation.hasEtag) return send(request, reply, written(body));
+      if (operation.hasEtag) return send(request, reply, encode(body));
       return schema === null ? reply.send() : body;
     }),
   });
@@ -243,12 +250,12 @@ function callOf<O extends Operation, P>(
 }
 
 /** The answer as it goes out, and is kept: equal answers are equal bytes. */
-function textOf({ response, hasEtag }: Operation, body: unknown, status: number): Answered {
+function textOf({ response, hasEtag }: Operation, body: unknown, status: number): EncodedResponse {
   const text = response.schema === null ? "" : JSON.stringify(body);
   return { status, headers: hasEtag ? { etag: etagOf(text) } : {}, text };
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, { status, headers, text }: Answered): FastifyReply {
+function send(request: FastifyRequest, reply: FastifyReply, { status, headers, text }: EncodedResponse): FastifyReply {
   reply.code(status).headers(headers);
   const isReading = request.method === "GET" || request.method === "HEAD";
   if (isReading && headers["etag"] !== undefined && hasAnswer(request, headers["etag"])) return reply.code(304).send();

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { ApiSettings } from "./app.ts";
+import type { ApiSettings } from "../deps.ts";
 import { mountOf, originOf } from "./path-prefixes.ts";
 
 /** Base of absolute API URLs, as the client can reach them: what the operator configured, else what the client called. */

@@ -1,10 +1,5 @@
-import type { Static } from "typebox";
 import { errors } from "../../contract/error.ts";
-import {
-  type PreviewSettings,
-  type PreviewSettingsInput,
-  previewDefaults,
-} from "../../contract/integrations/git-settings.ts";
+import { previewDefaults } from "../../contract/integrations/git-settings.ts";
 import { operations } from "../../contract/operations.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { checkPatterns } from "../../domain/path-filter.ts";
@@ -13,6 +8,7 @@ import { changeGitSettings, findGitSettings, noGitSettings } from "../../store/c
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, route } from "../http/route.ts";
+import { withoutNulls } from "../validation/without-nulls.ts";
 
 /** What a deployment does with pushes and pull requests. */
 export function addGitSettingsRoutes(api: Api): void {
@@ -36,7 +32,7 @@ export function addGitSettingsRoutes(api: Api): void {
     checkPatterns("exclude_paths", body.exclude_paths ?? null);
     const { preview: known } = (await findGitSettings(db, id)) ?? noGitSettings;
     const { include_paths, exclude_paths, preview: sent } = body;
-    const preview = sent == null ? sent : { ...previewDefaults, ...known, ...said(sent) };
+    const preview = sent == null ? sent : { ...previewDefaults, ...known, ...withoutNulls(sent) };
     const change = {
       ...(include_paths !== undefined && { include_paths }),
       ...(exclude_paths !== undefined && { exclude_paths }),
@@ -56,9 +52,4 @@ export function addGitSettingsRoutes(api: Api): void {
     const open = id === null ? undefined : await openIntegration(db, sealer, { tenantId, id });
     return open?.row.installation_id != null;
   }
-}
-
-/** null and absent say nothing. */
-function said(sent: Static<typeof PreviewSettingsInput>): Partial<PreviewSettings> {
-  return Object.fromEntries(Object.entries(sent).filter(([, value]) => value != null));
 }

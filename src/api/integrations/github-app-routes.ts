@@ -4,7 +4,7 @@ import { operations } from "../../contract/operations.ts";
 import { githubAddress } from "../../integrations/github-app.ts";
 import { createGithubAppLink, deleteGithubApp, findGithubApp } from "../../store/code-hosts/github-app.ts";
 import { type Api, adminRoute, pageRoute } from "../http/route.ts";
-import { finishGithubApp, githubAppForm } from "./github-manifest.ts";
+import { finishGithubApp, showGithubAppForm } from "./create-github-app.ts";
 
 /** The server's own GitHub App: made at GitHub by one click of an operator, shown, and forgotten. */
 export function addGithubAppRoutes(api: Api): void {
@@ -46,10 +46,10 @@ export function addGithubAppRoutes(api: Api): void {
     if (!(await deleteGithubApp(db, principal))) throw errors.githubAppMissing();
   });
 
-  pageRoute(api, operations.showGithubAppForm, ({ query }) => githubAppForm(api.deps, query.state ?? ""));
+  pageRoute(api, operations.showGithubAppForm, ({ query }) => showGithubAppForm(api.deps, query.state ?? ""));
   pageRoute(api, operations.finishGithubApp, ({ query, request, signal }) =>
     // Whoever only asks whether the page is there spends no code.
-    finishGithubApp(api.deps, { ...query, isAsked: request.method === "HEAD" }, signal),
+    finishGithubApp(api.deps, { ...query, isHead: request.method === "HEAD" }, signal),
   );
 
   /** @throws ApiError 409 */

@@ -15,8 +15,8 @@ import {
 } from "../../store/code-hosts/integrations.ts";
 import { findWorkspace } from "../../store/tenants/tenants.ts";
 import { type Api, adminRoute, route } from "../http/route.ts";
-import { askHost, neededApp } from "./code-hosts.ts";
-import { appIntegration } from "./github-setup.ts";
+import { callCodeHost, requireApp } from "./call-code-host.ts";
+import { appIntegration } from "./finish-installation.ts";
 
 /** The GitHub App as existing clients know it (contract 3.6). */
 export function addGithubRoutes(api: Api): void {
@@ -29,7 +29,7 @@ export function addGithubRoutes(api: Api): void {
   const repositories = async (principal: Principal, id: string): Promise<GithubRepository[]> => {
     const { installation_id: installationId } = await readIntegration(db, principal.tenantId, id);
     if (installationId === null) throw errors.invalidField("integration_id", "is no installation of the GitHub App.");
-    const found = await askHost(async () => cache.list(await neededApp(github), installationId));
+    const found = await callCodeHost(async () => cache.list(await requireApp(github), installationId));
     return found.map(({ defaultBranch, ...one }) => ({
       host_integration_id: id,
       ...one,
@@ -54,7 +54,7 @@ export function addGithubRoutes(api: Api): void {
     const app = await github.current();
     const shown = items.map(async (row) => {
       const { repositorySelection = null, settingsUrl = null } =
-        app === null ? {} : await askHost(() => knownInstallation(app, row.installation_id as number, signal));
+        app === null ? {} : await callCodeHost(() => knownInstallation(app, row.installation_id as number, signal));
       return { ...installOf(row), repository_selection: repositorySelection, settings_url: settingsUrl };
     });
     return { items: await Promise.all(shown), next_cursor };
@@ -63,18 +63,18 @@ export function addGithubRoutes(api: Api): void {
   for (const operation of [operations.createInstallationLink, operations.createForgeInstallationLink] as const) {
     route(api, operation, async ({ principal, body, signal }) => {
       const returnTo = checkedReturn(body.return_to ?? null, api.deps.settings.ownUrl());
-      const app = await neededApp(github);
-      const page = await askHost(() => app.installUrl(signal));
+      const app = await requireApp(github);
+      const page = await callCodeHost(() => app.installUrl(signal));
       const state = await createInstallationLink(db, principal, returnTo);
       return { install_url: `${page}?${new URLSearchParams({ state })}`, oauth_reuse_url: app.signInUrl(state) };
     });
   }
 
   adminRoute(api, operations.attachInstallation, async ({ principal, body, signal }) => {
-    const app = await neededApp(github);
+    const app = await requireApp(github);
     const workspace = await findWorkspace(db, body.workspace_id, principal.reach);
     if (workspace === undefined) throw errors.workspaceNotFound(body.workspace_id);
-    const installation = await askHost(() => app.readInstallation(body.installation_id, signal));
+    const installation = await callCodeHost(() => app.readInstallation(body.installation_id, signal));
     const owner = { organizationId: workspace.organization_id, tenantId: workspace.id, actor: principal.actor };
     return installOf(await createIntegration(db, sealer, owner, appIntegration(app, installation)));
   });

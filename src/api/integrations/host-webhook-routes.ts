@@ -11,7 +11,7 @@ import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { type Api, openRoute } from "../http/route.ts";
 
 /**
- * What code hosts tell. A message that proves where it comes from makes looks due, and that is all it does: what is
+ * What code hosts tell. A message that proves where it comes from makes scheduled due, and that is all it does: what is
  * deployed is what the branch holds when it is looked at. So an answer takes two small statements, however much follows.
  */
 export function addHostWebhookRoutes(api: Api): void {
@@ -45,7 +45,7 @@ export function addHostWebhookRoutes(api: Api): void {
     const id = deliveryIdOf(request.headers);
     const names = [`${scope}/content/${createHash("sha256").update(body).digest("hex")}`];
     if (id !== null) names.push(`${scope}/id/${id}`);
-    const looks = await receiveHostMessage(db, { names, events, integration });
-    return { status: looks === undefined ? ("repeated" as const) : ("accepted" as const) };
+    const scheduled = await receiveHostMessage(db, { names, events, integration });
+    return { status: scheduled === undefined ? ("repeated" as const) : ("accepted" as const) };
   }
 }

@@ -44,7 +44,7 @@ export function addIntegrationRoutes(api: Api): void {
   );
 
   route(api, operations.patchIntegration, async ({ principal, params, body }) => {
-    const { id } = await stored(principal.tenantId, params.integration_id, hasCredential(body));
+    const { id } = await readStored(principal.tenantId, params.integration_id, hasCredential(body));
     const { name, username } = body;
     const change = { ...(name != null && { name }), ...(username != null && { username }) };
     const secrets = hasCredential(body) ? checkedSecrets(body) : {};
@@ -54,7 +54,7 @@ export function addIntegrationRoutes(api: Api): void {
   });
 
   route(api, operations.replaceIntegrationSecret, async ({ principal, params, body }) => {
-    const { id, host } = await stored(principal.tenantId, params.integration_id, true);
+    const { id, host } = await readStored(principal.tenantId, params.integration_id, true);
     const webhookSecret = body.webhook_secret ?? newWebhookSecret(host);
     const action = "integration.replace_secret";
     await changeIntegration(db, sealer, principal, { id, secrets: { webhookSecret }, action });
@@ -66,7 +66,7 @@ export function addIntegrationRoutes(api: Api): void {
   );
 
   /** @throws ApiError 404; 400 for one of the App where `isStored` asks for another. */
-  async function stored(tenantId: string, id: string, isStored: boolean): Promise<IntegrationRow> {
+  async function readStored(tenantId: string, id: string, isStored: boolean): Promise<IntegrationRow> {
     const row = await readIntegration(db, tenantId, id);
     if (isStored && row.installation_id !== null) {
       throw errors.invalidField(
@@ -90,10 +90,10 @@ function checkedSecrets(body: CreateIntegration | PatchIntegration): Omit<Integr
 /** Never with what is sealed. */
 function integrationOf(row: IntegrationRow, ownUrl: string): Integration {
   const { id, host, name, url, username, installation_id, has_token, has_ssh_key } = row;
-  const isTold = installation_id === null && host !== "git";
+  const receivesWebhooks = installation_id === null && host !== "git";
   return {
     ...{ id, host, name, url, username, installation_id, has_token, has_ssh_key },
-    webhook_url: isTold ? `${ownUrl.replace(/\/+$/, "")}/v1/integrations/${id}/webhook` : null,
+    webhook_url: receivesWebhooks ? `${ownUrl.replace(/\/+$/, "")}/v1/integrations/${id}/webhook` : null,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -4,8 +4,8 @@ import { createInstallationLink } from "../../store/code-hosts/installation-link
 import { createIntegration } from "../../store/code-hosts/integrations.ts";
 import { endPickerSession, findPickerSession } from "../../store/code-hosts/picker-sessions.ts";
 import { type Api, route } from "../http/route.ts";
-import { askHost, neededApp } from "./code-hosts.ts";
-import { appIntegration } from "./github-setup.ts";
+import { callCodeHost, requireApp } from "./call-code-host.ts";
+import { appIntegration } from "./finish-installation.ts";
 
 /** Which of the installations that somebody can use the workspace is to have (contract 3.6). */
 export function addPickerRoutes(api: Api): void {
@@ -22,19 +22,19 @@ export function addPickerRoutes(api: Api): void {
 
   route(api, operations.selectInstallation, async ({ principal, params, body, signal }) => {
     const { installs, return_to: returnTo } = await find(principal.tenantId, params.session_id);
-    const app = await neededApp(github);
+    const app = await requireApp(github);
     const end = async () => {
       if (!(await endPickerSession(db, principal.tenantId, params.session_id))) throw errors.pickerSessionNotFound();
     };
     if (body.action === "INSTALL_NEW") {
-      const page = await askHost(() => app.installUrl(signal));
+      const page = await callCodeHost(() => app.installUrl(signal));
       await end();
       const state = await createInstallationLink(db, principal, returnTo);
       return { redirect_url: `${page}?${new URLSearchParams({ state })}` };
     }
     const chosen = installs.find(({ installation_id }) => installation_id === body.installation_id);
     if (chosen === undefined) throw errors.invalidField("installation_id", "must be one of the session's installs.");
-    const installation = await askHost(() => app.readInstallation(chosen.installation_id, signal));
+    const installation = await callCodeHost(() => app.readInstallation(chosen.installation_id, signal));
     await end();
     await createIntegration(db, sealer, principal, appIntegration(app, installation));
     return { redirect_url: returnTo ?? `${settings.ownUrl().replace(/\/+$/, "")}/host/integrations` };

@@ -5,75 +5,75 @@ import type { Db } from "../../store/engine/database.ts";
 interface Waiter {
   listenerId: string;
   after: number;
-  ring(): void;
+  notify(): void;
 }
 
 /**
  * Wakes the listeners for which something changed, and only those: whatever happens, one question to the database answers
  * for all who wait. A thousand that each looked for themselves would be a thousand questions for every change.
  */
-export class DesiredBell {
+export class AssignmentNotifier {
   readonly #db: Db;
   readonly #waiters = new Set<Waiter>();
-  #isLooking = false;
-  #mustLook = false;
-  #stop: (() => void) | null = null;
+  #isChecking = false;
+  #mustCheck = false;
+  #stopWatching: (() => void) | null = null;
 
   constructor(db: Db) {
     this.#db = db;
   }
 
   /** Ask for it before reading, so that a change in between is not missed. `came` settles at latest after `maxMs`. */
-  wait(what: { listenerId: string; after: number }, signal: AbortSignal, maxMs: number) {
+  wait(cursor: { listenerId: string; after: number }, signal: AbortSignal, maxMs: number) {
     const { promise: came, resolve } = Promise.withResolvers<void>();
-    const ring = () => {
+    const notify = () => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", ring);
+      signal.removeEventListener("abort", notify);
       this.#waiters.delete(waiter);
-      if (this.#waiters.size === 0) this.#rest();
+      if (this.#waiters.size === 0) this.#stopPolling();
       resolve();
     };
-    const waiter = { ...what, ring };
-    const timer = setTimeout(ring, maxMs);
-    signal.addEventListener("abort", ring);
+    const waiter = { ...cursor, notify };
+    const timer = setTimeout(notify, maxMs);
+    signal.addEventListener("abort", notify);
     this.#waiters.add(waiter);
-    this.#begin();
-    return { came, cancel: ring };
+    this.#startPolling();
+    return { came, cancel: notify };
   }
 
-  #begin(): void {
-    if (this.#stop !== null) return;
-    const look = () => void this.#look();
-    const stopListening = this.#db.changes.onWake(look);
-    const poll = setInterval(look, changePollIntervalMs);
-    this.#stop = () => {
+  #startPolling(): void {
+    if (this.#stopWatching !== null) return;
+    const check = () => void this.#check();
+    const stopListening = this.#db.changes.onWake(check);
+    const poll = setInterval(check, changePollIntervalMs);
+    this.#stopWatching = () => {
       stopListening();
       clearInterval(poll);
     };
   }
 
-  #rest(): void {
-    this.#stop?.();
-    this.#stop = null;
+  #stopPolling(): void {
+    this.#stopWatching?.();
+    this.#stopWatching = null;
   }
 
-  async #look(): Promise<void> {
-    this.#mustLook = true;
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    while (this.#mustLook && this.#waiters.size > 0) {
-      this.#mustLook = false;
+  async #check(): Promise<void> {
+    this.#mustCheck = true;
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    while (this.#mustCheck && this.#waiters.size > 0) {
+      this.#mustCheck = false;
       try {
         const ids = new Set(Array.from(this.#waiters, ({ listenerId }) => listenerId));
         const versions = await readListenerVersions(this.#db, [...ids]);
         // One that is gone is told by the next read.
-        for (const { listenerId, after, ring } of [...this.#waiters]) {
-          if ((versions.get(listenerId) ?? Infinity) > after) ring();
+        for (const { listenerId, after, notify } of [...this.#waiters]) {
+          if ((versions.get(listenerId) ?? Infinity) > after) notify();
         }
       } catch {
-        // The next look asks again.
+        // The next check asks again.
       }
     }
-    this.#isLooking = false;
+    this.#isChecking = false;
   }
 }

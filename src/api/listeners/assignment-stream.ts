@@ -3,13 +3,13 @@ import type { ServerResponse } from "node:http";
 import { ApiError } from "../../contract/error.ts";
 import type { DesiredPage } from "../../contract/listeners/assignment.ts";
 
-export interface DesiredSource {
+export interface AssignmentSource {
   /** @throws ApiError 401 when the key has ended that asks. */
   read(after: number): Promise<DesiredPage>;
-  /** Settles when there may be more after this place, at latest after `maxMs`. */
+  /** Settles when there may be more after this cursor, at latest after `maxMs`. */
   wait(after: number, maxMs: number): { came: Promise<void>; cancel(): void };
-  /** Renews the session. @throws ApiError 409 `staleEpoch`; 410 when there is no such place any more; 401 as above. */
-  renew(place: number): Promise<void>;
+  /** Renews the session. @throws ApiError 409 `staleEpoch`; 410 when there is no such cursor any more; 401 as above. */
+  renew(cursor: number): Promise<void>;
 }
 
 /** Well within the lease, which each one renews: a stream that is open needs no other sign of life. */
@@ -26,32 +26,32 @@ const firstPingMs = () => Math.random() * pingMs;
  * when the reader goes, when a newer session was opened, with the key, or when the database is an older copy of what was
  * told: a poll says so then.
  */
-export async function streamDesired(
+export async function streamAssignments(
   response: ServerResponse,
-  source: DesiredSource,
+  source: AssignmentSource,
   { after, signal }: { after: number; signal: AbortSignal },
 ): Promise<void> {
-  let place = after;
+  let cursor = after;
   let pingAtMs = performance.now() + firstPingMs();
   response.write(": assignments follow\n\n");
   try {
     while (!signal.aborted) {
-      const wake = source.wait(place, Math.max(0, pingAtMs - performance.now()));
-      const page = await source.read(place).catch((error: unknown) => {
+      const wake = source.wait(cursor, Math.max(0, pingAtMs - performance.now()));
+      const page = await source.read(cursor).catch((error: unknown) => {
         wake.cancel();
         throw error;
       });
       if (page.items.length > 0) {
         wake.cancel();
-        place = page.rv;
-        const isTaken = response.write(`id: ${page.rv}\nevent: desired\ndata: ${JSON.stringify(page)}\n\n`);
-        if (!isTaken) await once(response, "drain", { signal });
+        cursor = page.rv;
+        const isDrained = response.write(`id: ${page.rv}\nevent: desired\ndata: ${JSON.stringify(page)}\n\n`);
+        if (!isDrained) await once(response, "drain", { signal });
         continue;
       }
       await wake.came;
       if (performance.now() < pingAtMs || signal.aborted) continue;
       pingAtMs = performance.now() + pingMs;
-      await source.renew(place);
+      await source.renew(cursor);
       response.write(": ping\n\n");
     }
   } catch (error) {

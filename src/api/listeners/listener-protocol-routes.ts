@@ -23,8 +23,8 @@ import { tracingEnvironment } from "../deployments/langsmith-projects.ts";
 import { credentialsOf } from "../http/authenticate.ts";
 import { type Api, enrollmentRoute, listenerRoute } from "../http/route.ts";
 import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
-import { DesiredBell } from "./assignment-notifier.ts";
-import { type DesiredSource, streamDesired } from "./assignment-stream.ts";
+import { AssignmentNotifier } from "./assignment-notifier.ts";
+import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts";
 
 const protocolsSpoken = [1];
 
@@ -82,7 +82,7 @@ function addSessionRoutes(api: Api): void {
 
 function addDesiredRoutes(api: Api): void {
   const { db, sealer } = api.deps;
-  const bell = new DesiredBell(db);
+  const notifier = new AssignmentNotifier(db);
 
   listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal, takeOver }) => {
     const session = sessionOf(principal, request);
@@ -97,14 +97,14 @@ function addDesiredRoutes(api: Api): void {
       await checkKey();
       return page;
     };
-    const wait: DesiredSource["wait"] = (after, maxMs) => bell.wait({ listenerId, after }, signal, maxMs);
+    const wait: AssignmentSource["wait"] = (after, maxMs) => notifier.wait({ listenerId, after }, signal, maxMs);
     if (!wantsStream(request)) return waitForDesired({ read, wait }, query, signal);
     const renew = async (after: number) => {
       await checkKey();
       if (after > (await renewListenerSession(db, session, listenerLeaseMs))) throw errors.desiredGone();
     };
-    const source: DesiredSource = { read, wait, renew };
-    await streamDesired(takeOver(streamHeaders), source, { after: query.after, signal });
+    const source: AssignmentSource = { read, wait, renew };
+    await streamAssignments(takeOver(streamHeaders), source, { after: query.after, signal });
     return { items: [], rv: query.after, more: false };
   });
 
@@ -154,7 +154,7 @@ function addReportRoutes(api: Api): void {
 
 /** A page at once when there is news, else when there is, else an empty one when the wait is over. */
 async function waitForDesired(
-  source: Pick<DesiredSource, "read" | "wait">,
+  source: Pick<AssignmentSource, "read" | "wait">,
   query: { after: number; wait: number },
   signal: AbortSignal,
 ): Promise<DesiredPage> {

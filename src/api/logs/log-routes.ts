@@ -7,9 +7,9 @@ import type { Db } from "../../store/engine/database.ts";
 import { type LogEntryRow, type LogFilter, readLogEntries } from "../../store/logs/log-entries.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
-import { logEntryOf } from "../deployments/present.ts";
 import { type Api, type Call, route } from "../http/route.ts";
 import { readRevision } from "../revisions/revision-routes.ts";
+import { logEntryOf } from "./present-log-entry.ts";
 
 /** Logs under every address that clients know: G1 to G5 (contract 3.4). */
 export function addLogRoutes(api: Api): void {
@@ -17,38 +17,38 @@ export function addLogRoutes(api: Api): void {
 
   route(api, operations.getRevisionLogs, async ({ principal, params, query }) => {
     const revision = await readRevision(db, principal, params);
-    return readPage(db, streamOf(db, revision, query.type), { ...query, cursor: query.offset });
+    return readPage(db, revisionLog(db, revision, query.type), { ...query, cursor: query.offset });
   });
 
   route(api, operations.getDeploymentLogs, async ({ principal, params, query }) => {
     const { id } = await readDeployment(db, principal, params.deployment_id);
-    return readPage(db, wholeStream(id, query.type), { ...query, cursor: query.offset });
+    return readPage(db, deploymentLog(id, query.type), { ...query, cursor: query.offset });
   });
 
   route(api, operations.listDeploymentLogs, async ({ principal, query }) => {
     const kind = query.log_type === "BUILD" ? "build" : "deploy";
-    const stream = await namedStream(db, principal, query, kind);
-    const wish = { ...query, order: query.sort_order, limit: query.page_size };
-    const { logs, next_offset } = await readPage(db, stream, wish);
+    const log = await namedLog(db, principal, query, kind);
+    const page = { ...query, order: query.sort_order, limit: query.page_size };
+    const { logs, next_offset } = await readPage(db, log, page);
     return { items: logs, next_cursor: next_offset };
   });
 
   const ofRevision = async (call: Call<typeof operations.readBuildLogs, Principal>, kind: Kind) => {
     const revision = await readRevision(db, call.principal, call.params);
-    return readPage(db, streamOf(db, revision, kind), wishOf(call.body));
+    return readPage(db, revisionLog(db, revision, kind), logQueryOf(call.body));
   };
   route(api, operations.readBuildLogs, (call) => ofRevision(call, "build"));
   route(api, operations.readRevisionDeployLogs, (call) => ofRevision(call, "deploy"));
   route(api, operations.readDeployLogs, async ({ principal, params, body }) => {
     const { id } = await readDeployment(db, principal, params.deployment_id);
-    return readPage(db, wholeStream(id, "deploy"), wishOf(body));
+    return readPage(db, deploymentLog(id, "deploy"), logQueryOf(body));
   });
 }
 
 type Kind = LogFilter["kind"];
 
 /** What is read: the log of one revision, or of all of a deployment. */
-interface Stream {
+interface Log {
   deploymentId: string;
   revisionId: string | null;
   kind: Kind;
@@ -56,28 +56,28 @@ interface Stream {
   hasEnded: boolean;
 }
 
-function streamOf(db: Db, revision: RevisionRow, kind: Kind): Stream {
+function revisionLog(db: Db, revision: RevisionRow, kind: Kind): Log {
   const { deployment_id: deploymentId, id: revisionId } = revision;
   return { deploymentId, revisionId, kind, hasEnded: hasEnded(revision, kind, db.now()) };
 }
 
 /** The next revision may write into it at any time. */
-const wholeStream = (deploymentId: string, kind: Kind): Stream => ({
+const deploymentLog = (deploymentId: string, kind: Kind): Log => ({
   deploymentId,
   revisionId: null,
   kind,
   hasEnded: false,
 });
 
-async function namedStream(
+async function namedLog(
   db: Db,
   principal: Principal,
   named: { deployment_id: string; revision_id?: string },
   kind: Kind,
-): Promise<Stream> {
+): Promise<Log> {
   const { deployment_id, revision_id } = named;
-  if (revision_id === undefined) return wholeStream((await readDeployment(db, principal, deployment_id)).id, kind);
-  return streamOf(db, await readRevision(db, principal, { deployment_id, revision_id }), kind);
+  if (revision_id === undefined) return deploymentLog((await readDeployment(db, principal, deployment_id)).id, kind);
+  return revisionLog(db, await readRevision(db, principal, { deployment_id, revision_id }), kind);
 }
 
 /** A build's lines are stored before the revision moves on; replicas write as long as they run, and a little longer. */
@@ -89,7 +89,7 @@ function hasEnded({ status, status_since: since }: RevisionRow, kind: Kind, now:
 /** Lines of a failed replica arrive in batches after the report of its end. */
 const lastLinesMs = 60_000;
 
-interface Wish {
+interface LogQuery {
   order: "asc" | "desc";
   limit: number;
   cursor?: string | undefined;
@@ -103,7 +103,7 @@ interface Wish {
 }
 
 /** In a body null is as good as absent. */
-function wishOf(body: ReadLogsBody): Wish {
+function logQueryOf(body: ReadLogsBody): LogQuery {
   return {
     order: body.order ?? "asc",
     limit: body.limit ?? logPageSizeDefault,
@@ -117,22 +117,22 @@ function wishOf(body: ReadLogsBody): Wish {
 }
 
 /** @throws ApiError 400 `invalidLogCursor` */
-async function readPage(db: Db, stream: Stream, wish: Wish): Promise<LogPage> {
+async function readPage(db: Db, log: Log, query: LogQuery): Promise<LogPage> {
   const filter: LogFilter = {
-    deploymentId: stream.deploymentId,
-    revisionId: stream.revisionId,
-    kind: stream.kind,
-    order: wish.order,
-    limit: wish.limit,
-    afterId: idOf(wish.cursor),
-    levelMin: wish.level ?? null,
-    query: wish.query || null,
-    runId: wish.run_id || null,
-    startAt: timeOf(wish.start_time),
-    endAt: timeOf(wish.end_time),
+    deploymentId: log.deploymentId,
+    revisionId: log.revisionId,
+    kind: log.kind,
+    order: query.order,
+    limit: query.limit,
+    afterId: idOf(query.cursor),
+    levelMin: query.level ?? null,
+    query: query.query || null,
+    runId: query.run_id || null,
+    startAt: timeOf(query.start_time),
+    endAt: timeOf(query.end_time),
   };
-  const page = await readEntries(db, filter, wish.mayFollowByTime === true);
-  return { logs: page.rows.map((row) => logEntryOf(row, stream.kind)), next_offset: nextOffset(page, stream, wish) };
+  const page = await readEntries(db, filter, query.mayFollowByTime === true);
+  return { logs: page.rows.map((row) => logEntryOf(row, log.kind)), next_offset: nextOffset(page, log, query) };
 }
 
 interface Entries {
@@ -182,8 +182,8 @@ async function restOfMoment(db: Db, filter: LogFilter, { id, logged_at: moment }
  * Where to read on. Upwards in a log that still grows there is always a place, the one behind the last line read: clients
  * take null for "start again" and would print everything twice.
  */
-function nextOffset({ last, isFull }: Entries, stream: Stream, { order, cursor }: Wish): string | null {
-  const mayHaveMore = isFull || (order === "asc" && !stream.hasEnded);
+function nextOffset({ last, isFull }: Entries, log: Log, { order, cursor }: LogQuery): string | null {
+  const mayHaveMore = isFull || (order === "asc" && !log.hasEnded);
   if (!mayHaveMore) return null;
   return last?.id.toString() ?? cursor ?? "0";
 }

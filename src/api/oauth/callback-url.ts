@@ -1,4 +1,4 @@
-import type { ApiSettings } from "../http/app.ts";
+import type { ApiSettings } from "../deps.ts";
 
 /**
  * This server's redirect URI of a provider. Always made of the configured address, never of what a request says it
@@ -14,13 +14,3 @@ export function callbackUrlOf(
   const name = provider.is_dynamic_client ? provider.id : provider.provider_id;
   return `${settings.ownUrl().replace(/\/+$/, "")}/v2/auth/callback/${encodeURIComponent(name)}`;
 }
-
-/**
- * Where members begin to sign in to the console. At the public address like the redirect URI: a cookie is kept for one
- * name of this server, and the browser has to come back with it.
- */
-export const signInUrlOf = ({ ownUrl }: Pick<ApiSettings, "ownUrl">) =>
-  `${ownUrl().replace(/\/+$/, "")}/v2/session/oidc`;
-
-/** Where the identity provider sends them back to. */
-export const signInCallbackOf = (settings: Pick<ApiSettings, "ownUrl">) => `${signInUrlOf(settings)}/callback`;

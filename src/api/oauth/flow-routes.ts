@@ -7,10 +7,10 @@ import { checkStill } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { isInstallationState } from "../../store/code-hosts/installation-links.ts";
-import type { Page } from "../documents/browser-page.ts";
 import { credentialsOf } from "../http/authenticate.ts";
+import type { Page } from "../http/browser-page.ts";
 import { type Api, pageRoute, route } from "../http/route.ts";
-import { finishInstallation } from "../integrations/github-setup.ts";
+import { finishInstallation } from "../integrations/finish-installation.ts";
 import { oauthCallerOf } from "./oauth.ts";
 
 /** How agents get tokens, and what users see of it (contract 9.3, 9.4, 9.7). */

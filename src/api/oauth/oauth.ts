@@ -8,7 +8,7 @@ import type { Api } from "../http/route.ts";
 import { callbackUrlOf } from "./callback-url.ts";
 
 /** The OAuth service of one API. What it has begun with a provider ends before the API is closed. */
-export function openOAuth({ server, deps }: Api): OAuthDeps {
+export function createOAuth({ server, deps }: Api): OAuthDeps {
   const { db, sealer, logger, settings } = deps;
   const underway = new Underway();
   server.addHook("onClose", () => underway.settle());

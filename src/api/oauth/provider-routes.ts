@@ -21,7 +21,7 @@ import {
 } from "../../store/oauth/oauth-providers.ts";
 import { listTokensOfProvider } from "../../store/oauth/oauth-tokens.ts";
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
 import { type Api, route } from "../http/route.ts";
 import { callbackUrlOf } from "./callback-url.ts";
 
@@ -53,12 +53,12 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   route(
     api,
     operations.discoverMcpProvider,
-    async ({ principal, body, keep }) => {
+    async ({ principal, body, responseRow }) => {
       const row = await discoveredProvider(api.deps, oauth, principal.organizationId, body);
-      await insertProvider(db, principal, row, keep(shown(row)));
+      await insertProvider(db, principal, row, responseRow(shown(row)));
       return shown(row);
     },
-    { keepsItself: true },
+    { savesResponse: true },
   );
 
   route(api, operations.getOAuthProvider, async ({ principal, params }) => {
@@ -84,16 +84,16 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   route(
     api,
     operations.deleteOAuthProvider,
-    async ({ principal, params, keep }) => {
+    async ({ principal, params, responseRow }) => {
       await checkReach(db, principal);
       const row = await findProvider(db, principal.organizationId, params.provider_id);
       if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
-      const told = { message: `OAuth provider '${row.provider_id}' deleted.` };
+      const response = { message: `OAuth provider '${row.provider_id}' deleted.` };
       await revokeTokens(oauth, await listTokensOfProvider(db, row.id));
-      await deleteProvider(db, principal, row, keep(told));
-      return told;
+      await deleteProvider(db, principal, row, responseRow(response));
+      return response;
     },
-    { keepsItself: true },
+    { savesResponse: true },
   );
 }
 
@@ -105,8 +105,8 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
 async function checkReach(db: Db, { organizationId, scope }: Principal): Promise<void> {
   if (reaches(scope, "organization")) return;
   const reach = { organizationId, workspaceId: null };
-  const places = await listWorkspaces(db, reach, { organizationId }, { limit: 2, offset: 0 });
-  if (places.length > 1) throw errors.scopeMissing("organization");
+  const workspaces = await listWorkspaces(db, reach, { organizationId }, { limit: 2, offset: 0 });
+  if (workspaces.length > 1) throw errors.scopeMissing("organization");
 }
 
 /** Asks the MCP server and its authorization server, and registers there; nothing is written yet. */

@@ -19,9 +19,9 @@ import {
 import { type Api, type Call, type Handler, route } from "../http/route.ts";
 import { userOf } from "./oauth.ts";
 
-type Asked = Pick<Call<Operation, Principal>, "principal" | "request">;
+type UserCall = Pick<Call<Operation, Principal>, "principal" | "request">;
 
-const ownerOf = ({ principal, request }: Asked) => ({
+const ownerOf = ({ principal, request }: UserCall) => ({
   tenantId: principal.tenantId,
   userId: userOf(principal, request),
 });
@@ -92,13 +92,13 @@ function addWorkspaceTokenRoutes(api: Api, oauth: OAuthDeps): void {
   route(
     api,
     operations.deleteSlackWorkspaceToken,
-    async ({ principal, keep }) => {
+    async ({ principal, responseRow }) => {
       const rows = await listWorkspaceTokens(oauth.db, principal.tenantId, "slack");
       const message = `${rows.length} ${rows.length === 1 ? "token" : "tokens"} deleted.`;
-      await dropTokens(oauth, principal, rows, keep({ message }));
+      await dropTokens(oauth, principal, rows, responseRow({ message }));
       return { message };
     },
-    { keepsItself: true },
+    { savesResponse: true },
   );
 }
 
@@ -108,14 +108,14 @@ async function isKnownProvider(
   { organizationId }: Principal,
   providerId: string,
 ): Promise<boolean> {
-  for (const place of shared === null ? [organizationId] : [organizationId, shared]) {
-    if ((await findProvider(db, place, providerId)) !== undefined) return true;
+  for (const owner of shared === null ? [organizationId] : [organizationId, shared]) {
+    if ((await findProvider(db, owner, providerId)) !== undefined) return true;
   }
   return false;
 }
 
 /** @throws ApiError 404 for what is not the calling user's, as for what is not there. */
-async function ownToken({ db }: OAuthDeps, call: Asked, id: string): Promise<TokenRow> {
+async function ownToken({ db }: OAuthDeps, call: UserCall, id: string): Promise<TokenRow> {
   const { tenantId, userId } = ownerOf(call);
   const row = await findToken(db, tenantId, id);
   if (row === undefined || row.user_id !== userId) throw errors.oauthTokenNotFound(id);

@@ -9,11 +9,12 @@ import { findDeployment } from "../../store/deployments/deployments.ts";
 import type { Db, Trx } from "../../store/engine/database.ts";
 import { findRevision, interruptRevision, listRevisions, type RevisionRow } from "../../store/revisions/revisions.ts";
 import { changeSettings, type Decided } from "../deployments/change-deployment.ts";
+import { changeWithRepositoryCheck } from "../deployments/check-repository.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
-import { deploymentOf, revisionOf } from "../deployments/present.ts";
-import { changeRepository } from "../deployments/repository-change.ts";
+import { deploymentOf } from "../deployments/present-deployment.ts";
 import { type Api, type Handler, route } from "../http/route.ts";
 import { deploymentsUrlOf } from "../http/urls.ts";
+import { revisionOf } from "./present-revision.ts";
 
 /** Revisions: R1 to R5 (contract 3.3). */
 export function addRevisionRoutes(api: Api): void {
@@ -32,7 +33,7 @@ export function addRevisionRoutes(api: Api): void {
 
   const create: Handler<typeof operations.createRevision, Principal> = (call) => {
     const { principal, params, body, request } = call;
-    return changeRepository(api.deps, call, async (check) => {
+    return changeWithRepositoryCheck(api.deps, call, async (check) => {
       const { revision } = await changeSettings(api.deps, {
         principal,
         deploymentId: params.deployment_id,
@@ -45,7 +46,7 @@ export function addRevisionRoutes(api: Api): void {
       return revisionOf(revision as RevisionRow);
     });
   };
-  route(api, operations.createRevision, create, { keepsItself: true });
+  route(api, operations.createRevision, create, { savesResponse: true });
 
   route(api, operations.getRevision, async ({ principal, params }) => {
     return revisionOf(await readRevision(db, principal, params));
@@ -68,7 +69,7 @@ export function addRevisionRoutes(api: Api): void {
     const { tenantId, actor } = principal;
     const named = { id: params.revision_id, deploymentId: params.deployment_id, tenantId, actor };
     const status = await interruptRevision(db, named);
-    if (status === undefined) throw await missing(db, principal, params);
+    if (status === undefined) throw await notFoundError(db, principal, params);
     if (status !== "INTERRUPTED") throw errors.revisionSettled(params.revision_id, status);
   };
   route(api, operations.interruptRevision, interrupt);
@@ -91,11 +92,11 @@ async function decideRedeploy(
 export async function readRevision(db: Db, principal: Principal, params: RevisionPath): Promise<RevisionRow> {
   const { deployment_id: deploymentId, revision_id: revisionId } = params;
   const row = await findRevision(db, principal.tenantId, { deploymentId, revisionId });
-  if (row === undefined) throw await missing(db, principal, params);
+  if (row === undefined) throw await notFoundError(db, principal, params);
   return row;
 }
 
-async function missing(db: Db, principal: Principal, params: RevisionPath) {
+async function notFoundError(db: Db, principal: Principal, params: RevisionPath) {
   const deployment = await findDeployment(db, principal.tenantId, params.deployment_id);
   if (deployment === undefined) return errors.deploymentNotFound(params.deployment_id);
   return errors.revisionNotFound(params.revision_id);

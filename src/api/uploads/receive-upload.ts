@@ -8,10 +8,10 @@ export interface ReceivedFile {
   sha256: string;
   sizeBytes: number;
   /** Gives the file its final name; durable when it resolves. @returns false when its directory was removed meanwhile. */
-  keep(): Promise<boolean>;
+  commit(): Promise<boolean>;
   discard(): Promise<void>;
   /** Takes back what was kept, and the directory if nothing else is in it. */
-  withdraw(): Promise<void>;
+  remove(): Promise<void>;
 }
 
 /**
@@ -29,7 +29,7 @@ export async function receiveFile(
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   try {
     const written = await write(stream, temporary, options);
-    return { ...written, keep: () => keep(temporary, target), discard, withdraw: () => withdraw(target) };
+    return { ...written, commit: () => commit(temporary, target), discard, remove: () => remove(target) };
   } catch (error) {
     await discard();
     throw error;
@@ -73,7 +73,7 @@ async function* chunksOf(stream: Readable, signal: AbortSignal): AsyncGenerator<
   if (signal.aborted) throw errors.uploadBroken("the connection ended before the whole file had arrived.");
 }
 
-async function keep(temporary: string, target: string): Promise<boolean> {
+async function commit(temporary: string, target: string): Promise<boolean> {
   try {
     await rename(temporary, target);
     const directory = await open(path.dirname(target), "r");
@@ -85,7 +85,7 @@ async function keep(temporary: string, target: string): Promise<boolean> {
   }
 }
 
-async function withdraw(target: string): Promise<void> {
+async function remove(target: string): Promise<void> {
   await rm(target, { force: true });
   // Others may be in it, or it may be gone.
   await rmdir(path.dirname(target)).catch(() => {});

@@ -8,7 +8,7 @@ import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { uploadBytesMax, uploadUrlLifeMs } from "../../domain/limits.ts";
 import { beginUpload, findUpload, finishUpload, isUploadUsed, type UploadRow } from "../../store/builds/uploads.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
 import { apiUrlOf } from "../http/urls.ts";
 import { drain, type ReceivedFile, receiveFile, removeAbandoned } from "./receive-upload.ts";
@@ -82,8 +82,8 @@ async function finish({ db }: ApiDeps, upload: UploadRow, file: ReceivedFile): P
   const isRepeated = upload.sha256 === file.sha256;
   if (upload.finished_at !== null && isRepeated) return;
   if (upload.finished_at !== null && (await isUploadUsed(db, upload))) throw errors.uploadUrlInvalid();
-  const isKept = await file.keep();
-  if (isKept && (await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes }))) return;
-  await file.withdraw();
+  const isCommitted = await file.commit();
+  if (isCommitted && (await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes }))) return;
+  await file.remove();
   throw errors.uploadUrlInvalid();
 }

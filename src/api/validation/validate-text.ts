@@ -40,7 +40,7 @@ export function compileString(rules: TextRules): Check {
 const noNul = "NUL characters are not allowed";
 
 /** PostgreSQL can hold it: no NUL and no half of a surrogate pair. */
-export function isSound(text: string): boolean {
+export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes("\u0000");
 }
 

@@ -1,7 +1,7 @@
 import type { TSchema } from "typebox";
 import type { ValidationItem } from "../../contract/error.ts";
 import { checkBoolean, compileInteger, compileNumber } from "./validate-numbers.ts";
-import { compileLiteral, compileString, isSound } from "./validate-text.ts";
+import { compileLiteral, compileString, isStorable } from "./validate-text.ts";
 import { type Check, nestingMax, report, reportMissing, type Walk } from "./validate-walk.ts";
 
 export type RequestPart = "path" | "query" | "header" | "body";
@@ -193,7 +193,8 @@ function compileMap(schema: Schema): Check {
     for (const [key, item] of Object.entries(value)) {
       // Assigning it would replace the prototype of `out` instead of adding a key.
       if (key === "__proto__") continue;
-      if (!isSound(key)) report(walk, "value_error", "Value error, keys must be text without NUL", key, { error: {} });
+      if (!isStorable(key))
+        report(walk, "value_error", "Value error, keys must be text without NUL", key, { error: {} });
       out[key] = checkAt(check, item, key, walk);
     }
     return out;
@@ -202,7 +203,7 @@ function compileMap(schema: Schema): Check {
 
 /** Values we pass on without looking into them; only what the database cannot hold is refused. */
 const checkAnything: Check = (value, walk) => {
-  if (typeof value === "string") return isSound(value) ? value : compileString({})(value, walk);
+  if (typeof value === "string") return isStorable(value) ? value : compileString({})(value, walk);
   if (typeof value !== "object" || value === null) return value;
   if (walk.path.length > nestingMax) {
     return report(walk, "value_error", `Value error, nested deeper than ${nestingMax} levels`, null, { error: {} });

@@ -21,7 +21,7 @@ import {
   type WebhookRow,
   type WebhookSettings,
 } from "../../store/webhooks/webhooks.ts";
-import type { ApiSettings } from "../http/app.ts";
+import type { ApiSettings } from "../deps.ts";
 import { type Api, route } from "../http/route.ts";
 
 /** Addresses that are told of events (docs/guides/events.md). */

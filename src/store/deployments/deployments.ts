@@ -16,7 +16,7 @@ import { insertedRevision, isUnsettled, type NewRevision } from "../revisions/re
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/secrets.ts";
 import { type AuditNote, auditedDeployment } from "../tenants/audit.ts";
 
-/** One row of `deployments` with its sealed secrets; `api/present.ts` makes the wire shape of it. */
+/** One row of `deployments` with its sealed secrets; `api/deployments/present-deployment.ts` makes the wire shape of it. */
 export interface DeploymentRow {
   id: string;
   tenant_id: string;

@@ -7,7 +7,7 @@ import { defaultBranch, resolveRef } from "../../integrations/git.ts";
 import { gitAccess } from "../../integrations/git-access.ts";
 import { listFiles } from "../../integrations/git-tree.ts";
 import { type Api, route } from "../http/route.ts";
-import { askHost, integrationOf } from "../integrations/code-hosts.ts";
+import { callCodeHost, findOpenIntegration } from "./call-code-host.ts";
 
 /** Clients wait for 30 s: each step has its share. */
 const gitTimeoutMs = 8_000;
@@ -23,9 +23,9 @@ export function addProjectRoutes(api: Api): void {
     const name = asked === undefined ? undefined : normaliseRef(asked);
     if (name !== undefined && !isValidRef(name)) throw errors.invalidField("ref", "must be a branch, tag or commit.");
     const { integration_id: integrationId = null } = query;
-    const integration = await integrationOf(api.deps, principal, integrationId);
+    const integration = await findOpenIntegration(api.deps, principal, integrationId);
     if (integration === undefined) throw errors.integrationNotFound(integrationId ?? "");
-    return askHost(async () => {
+    return callCodeHost(async () => {
       const access = await gitAccess({ github, ...settings }, { integration, repoUrl }, signal);
       const remote = { ...access, repoUrl, allowLocal: settings.allowLocalSources, signal, timeoutMs: gitTimeoutMs };
       const ref = name ?? (await defaultBranch(remote));

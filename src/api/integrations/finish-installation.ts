@@ -5,8 +5,8 @@ import { type TakenLink, takeInstallationLink } from "../../store/code-hosts/ins
 import { createIntegration, isInstallationTaken, noSecrets } from "../../store/code-hosts/integrations.ts";
 import { createPickerSession } from "../../store/code-hosts/picker-sessions.ts";
 import { describeError } from "../../telemetry/log.ts";
-import type { Page } from "../documents/browser-page.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
+import type { Page } from "../http/browser-page.ts";
 
 /** Where GitHub sends whoever has installed the App: whose workspace it is for says the state, and only that. */
 export async function finishInstallation(

@@ -1,8 +1,8 @@
 import { operations } from "../../contract/operations.ts";
+import { pagePolicy } from "../http/page-style.ts";
 import { mountOf } from "../http/path-prefixes.ts";
 import { type Api, openRoute } from "../http/route.ts";
 import { openapiDocument } from "./openapi.ts";
-import { pagePolicy } from "./page-style.ts";
 import { referencePage } from "./reference-page.ts";
 
 /** The API described: for programs at `/openapi.json`, for people at `/docs` and `/redoc` (contract 1.1). */

@@ -5,17 +5,17 @@ import { GitFailure } from "../../integrations/git-failure.ts";
 import type { GithubApp, GithubApps } from "../../integrations/github-app.ts";
 import { HostFailure } from "../../integrations/host-failure.ts";
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
 
 /** @throws ApiError 400 when this server has none. */
-export async function neededApp(apps: GithubApps): Promise<GithubApp> {
+export async function requireApp(apps: GithubApps): Promise<GithubApp> {
   const app = await apps.current();
   if (app === null) throw errors.githubAppMissing();
   return app;
 }
 
 /** What the workspace reads a repository with. @returns null without one; undefined for one that it does not have. */
-export async function integrationOf(
+export async function findOpenIntegration(
   { db, sealer }: Pick<ApiDeps, "db" | "sealer">,
   { tenantId }: Principal,
   id: string | null,
@@ -29,7 +29,7 @@ export async function integrationOf(
  * What a code host says to us, in our words.
  * @throws ApiError 502 `codeHostFailed` where it did not answer, or refused.
  */
-export async function askHost<T>(act: () => Promise<T>): Promise<T> {
+export async function callCodeHost<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();
   } catch (error) {

@@ -7,16 +7,16 @@ import {
   takeGithubAppLink,
 } from "../../store/code-hosts/github-app.ts";
 import { describeError } from "../../telemetry/log.ts";
-import type { Page } from "../documents/browser-page.ts";
-import type { ApiDeps } from "../http/app.ts";
+import type { ApiDeps } from "../deps.ts";
+import type { Page } from "../http/browser-page.ts";
 
 /** Page that hands the manifest to GitHub, by a button: only a form can, and it should be seen what is asked for. */
-export async function githubAppForm(deps: ApiDeps, state: string): Promise<Page> {
+export async function showGithubAppForm(deps: ApiDeps, state: string): Promise<Page> {
   const link = await findGithubAppLink(deps.db, state);
   if (link === undefined) return refused(unusable);
   const serverUrl = deps.settings.ownUrl().replace(/\/+$/, "");
   const manifest = appManifest({ ...link, serverUrl });
-  const hearing = isReachable(serverUrl)
+  const pushes = isReachable(serverUrl)
     ? "GitHub will tell it of pushes and pull requests."
     : "GitHub cannot reach this address, so pushes are found within five minutes; set PIERHEAD_PUBLIC_URL first if there is a better one.";
   return {
@@ -24,7 +24,7 @@ export async function githubAppForm(deps: ApiDeps, state: string): Promise<Page>
     title: "Create a GitHub App",
     lines: [
       "GitHub makes an App for this server and hands its keys to the server, where they are kept sealed.",
-      hearing,
+      pushes,
     ],
     form: {
       action: manifestTarget(link.url, link.account, state),
@@ -43,17 +43,17 @@ export async function githubAppForm(deps: ApiDeps, state: string): Promise<Page>
 /** Where GitHub sends whoever has made the App: which link led there says the state, and only that. */
 export async function finishGithubApp(
   deps: ApiDeps,
-  query: { state?: string; code?: string; isAsked: boolean },
+  query: { state?: string; code?: string; isHead: boolean },
   signal: AbortSignal,
 ): Promise<Page> {
   const { state, code } = query;
   if (state === undefined || code === undefined) return refused("GitHub sends people here when it has made an App.");
-  const link = await (query.isAsked ? findGithubAppLink : takeGithubAppLink)(deps.db, state);
+  const link = await (query.isHead ? findGithubAppLink : takeGithubAppLink)(deps.db, state);
   if (link === undefined) return refused(unusable);
-  if (query.isAsked) return { status: 200, title: "Created", lines: [] };
+  if (query.isHead) return { status: 200, title: "Created", lines: [] };
   if ((await deps.github.current()) !== null) return refused(taken);
   try {
-    return await keepApp(deps, { link, code }, signal);
+    return await saveApp(deps, { link, code }, signal);
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
     deps.logger.warn({ error: describeError(error) }, "a github app could not be read");
@@ -61,7 +61,7 @@ export async function finishGithubApp(
   }
 }
 
-async function keepApp(
+async function saveApp(
   { db, sealer, settings, logger }: ApiDeps,
   { link, code }: { link: GithubAppLink; code: string },
   signal: AbortSignal,

@@ -7,12 +7,12 @@ import { operations } from "../../contract/operations.ts";
 import { eventStreamsMax } from "../../domain/limits.ts";
 import { type EventFilter, isForgotten, readEvents, readEventsBack } from "../../store/events/events.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
-import { eventOf } from "../deployments/present.ts";
 import { credentialsOf } from "../http/authenticate.ts";
-import { EventStream, type Watched } from "../http/event-stream.ts";
 import { type Api, type Call, route } from "../http/route.ts";
 import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
 import { compileValidator } from "../validation/validate.ts";
+import { EventStream, type StreamFilter } from "./event-stream.ts";
+import { eventOf } from "./present-event.ts";
 
 type ListCall = Call<typeof operations.listEvents, Principal>;
 type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
@@ -30,7 +30,7 @@ export function addEventRoutes(api: Api): void {
       types: query.types ?? null,
     };
     if (!wantsStream(call.request)) return readPage(api, filter, query);
-    const { after } = placeOf(call, []);
+    const { after } = cursorOf(call, []);
     return stream(api, streams, call, { ...filter, after, logs: [], endsWithDeployment: false });
   });
 
@@ -40,7 +40,7 @@ export function addEventRoutes(api: Api): void {
     const filter = { tenantId: principal.tenantId, deploymentIds: [id], types: query.types ?? null };
     if (!wantsStream(call.request)) return readPage(api, filter, query);
     const kinds = logKinds.filter((kind) => query.logs?.includes(kind));
-    const { after, logIds } = placeOf(call, kinds);
+    const { after, logIds } = cursorOf(call, kinds);
     const known = query.logs_after === undefined ? null : Number(query.logs_after);
     const logs = kinds.map((kind, index) => ({ kind, after: logIds?.[index] ?? known }));
     return stream(api, streams, call, { ...filter, after, logs, endsWithDeployment: true });
@@ -78,7 +78,7 @@ async function stream(
   { deps, keyring }: Api,
   streams: { open: number },
   { request, principal, takeOver }: ListCall | DeploymentCall,
-  watched: Watched,
+  filter: StreamFilter,
 ): Promise<EventPage> {
   if (streams.open >= eventStreamsMax) throw errors.unavailable("This server holds as many streams as it can.", 5);
   const credentials = credentialsOf(request.headers);
@@ -93,13 +93,13 @@ async function stream(
   };
   const { db, logger, events: feed } = deps;
   const { streamHeartbeatMs: heartbeatMs } = deps.settings;
-  const made = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, watched);
+  const opened = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, filter);
   // Counted from here: of many that ask at once, as after a restart, none may pass while the others are being opened.
   streams.open += 1;
   deps.metrics.eventStreams.set(streams.open);
   try {
-    const first = await made.open();
-    await made.run(takeOver(streamHeaders), first);
+    const first = await opened.open();
+    await opened.run(takeOver(streamHeaders), first);
   } finally {
     streams.open -= 1;
     deps.metrics.eventStreams.set(streams.open);
@@ -111,7 +111,7 @@ async function stream(
  * Where to go on from: the header, which a browser sends by itself when it comes back, or the query.
  * @throws ApiError 422 for what no answer gave out.
  */
-function placeOf({ request, query }: ListCall | DeploymentCall, kinds: readonly LogType[]) {
+function cursorOf({ request, query }: ListCall | DeploymentCall, kinds: readonly LogType[]) {
   const header = request.headers["last-event-id"];
   if (header !== undefined && header !== "") {
     const { problems } = readHeader({ "last-event-id": [String(header)] });

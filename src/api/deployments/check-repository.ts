@@ -9,19 +9,19 @@ import { GitFailure } from "../../integrations/git-failure.ts";
 import { findFile } from "../../integrations/git-tree.ts";
 import { abortable } from "../../integrations/outbound-fetch.ts";
 import { type SealedResponse, saveResponse } from "../../store/tenants/idempotency-keys.ts";
-import type { ApiDeps } from "../http/app.ts";
-import { askHost, integrationOf } from "../integrations/code-hosts.ts";
+import type { ApiDeps } from "../deps.ts";
+import { callCodeHost, findOpenIntegration } from "../integrations/call-code-host.ts";
 
 /** Clients wait for 30 s, and what is read is written afterwards. */
-const patienceMs = 24_000;
+const repositoryTimeoutMs = 24_000;
 /** Of that; a host that is away is named. The file may take what is left, as some hosts send all files along. */
 const refTimeoutMs = 8_000;
 
 /** A deployment whose branch is set to another one while its repository is read has that one read as well. */
-const roundsMax = 3;
+const attemptsMax = 3;
 
 /** Where revisions come from, and what must be there. */
-interface Place {
+interface RepositoryLocation {
   integrationId: string | null;
   repoUrl: string;
   ref: string;
@@ -35,7 +35,7 @@ interface Call<T> {
   principal: Principal;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
-  keep(body: T): SealedResponse | null;
+  responseRow(body: T): SealedResponse | null;
 }
 
 /**
@@ -47,34 +47,34 @@ interface Call<T> {
  * @param change To be repeatable; gives the answer's body.
  * @throws ApiError 400 `invalidField` that names repo_url; 502 `codeHostFailed` for a host that is away; what `change` throws.
  */
-export async function changeRepository<T>(
+export async function changeWithRepositoryCheck<T>(
   deps: ApiDeps,
   call: Call<T>,
   change: (check: Check) => Promise<T>,
 ): Promise<T> {
   const { db } = deps;
   let deadline: AbortSignal | undefined;
-  let read: Place | undefined;
-  for (let round = 1; ; round++) {
+  let read: RepositoryLocation | undefined;
+  for (let attempt = 1; ; attempt++) {
     const check: Check = (current, changed) => {
-      const place = newPlaceOf(current, changed);
-      if (place !== null && !isDeepStrictEqual(place, read)) throw new NotRead(place);
+      const location = newLocationOf(current, changed);
+      if (location !== null && !isDeepStrictEqual(location, read)) throw new RepositoryNotRead(location);
       return changed;
     };
     try {
       return await db.atomically(async () => {
         const body = await change(check);
-        const kept = call.keep(body);
-        if (kept !== null) await saveResponse(db, kept);
+        const row = call.responseRow(body);
+        if (row !== null) await saveResponse(db, row);
         return body;
       });
     } catch (error) {
-      if (!(error instanceof NotRead)) throw error;
-      if (round > roundsMax) throw changedTooOften();
-      read = error.place;
+      if (!(error instanceof RepositoryNotRead)) throw error;
+      if (attempt > attemptsMax) throw changedTooOften();
+      read = error.location;
     }
-    deadline ??= AbortSignal.timeout(patienceMs);
-    await checkPlace(deps, call.principal, read, AbortSignal.any([call.signal, deadline]));
+    deadline ??= AbortSignal.timeout(repositoryTimeoutMs);
+    await checkRepository(deps, call.principal, read, AbortSignal.any([call.signal, deadline]));
   }
 }
 
@@ -82,16 +82,16 @@ const changedTooOften = () =>
   errors.unavailable("The deployment was changed while its repository was read. Try again in a moment.", 1);
 
 /** Undoes the try. No refusal: nobody is told. */
-class NotRead extends Error {
-  readonly place: Place;
-  constructor(place: Place) {
+class RepositoryNotRead extends Error {
+  readonly location: RepositoryLocation;
+  constructor(location: RepositoryLocation) {
     super("This repository has not been read.");
-    this.place = place;
+    this.location = location;
   }
 }
 
 /** null: it stays where it is, whether that can be read or not. */
-function newPlaceOf(current: CurrentDeployment, changed: ChangedDeployment): Place | null {
+function newLocationOf(current: CurrentDeployment, changed: ChangedDeployment): RepositoryLocation | null {
   const { repo_url: repoUrl, integration_id: integrationId } = changed.sourceConfig;
   if (repoUrl === null || repoUrl === current.sourceConfig.repo_url) return null;
   const { repo_ref: ref, langgraph_config_path: configPath } = changed.sourceRevisionConfig;
@@ -100,22 +100,27 @@ function newPlaceOf(current: CurrentDeployment, changed: ChangedDeployment): Pla
 }
 
 /** @throws ApiError */
-async function checkPlace(deps: ApiDeps, principal: Principal, place: Place, signal: AbortSignal): Promise<void> {
-  const { repoUrl, ref, configPath } = place;
+async function checkRepository(
+  deps: ApiDeps,
+  principal: Principal,
+  location: RepositoryLocation,
+  signal: AbortSignal,
+): Promise<void> {
+  const { repoUrl, ref, configPath } = location;
   const { allowLocalSources: allowLocal, allowPrivateNetwork } = deps.settings;
-  const integration = await integrationOf(deps, principal, place.integrationId);
+  const integration = await findOpenIntegration(deps, principal, location.integrationId);
   const find = async () => {
     const access = await gitAccess({ github: deps.github, allowPrivateNetwork }, { integration, repoUrl }, signal);
     const remote = { ...access, repoUrl, allowLocal, signal };
     const { commitSha } = await resolveRef({ ...remote, ref, timeoutMs: refTimeoutMs });
-    return findFile({ ...remote, commitSha, file: configPath, timeoutMs: patienceMs });
+    return findFile({ ...remote, commitSha, file: configPath, timeoutMs: repositoryTimeoutMs });
   };
-  const found = await askHost(() =>
+  const found = await callCodeHost(() =>
     abortable(find(), signal).catch((error) => {
       throw (error instanceof GitFailure && refusalOf(error)) || error;
     }),
   );
-  if (!found.isThere) throw configMissing(place, found.files);
+  if (!found.isThere) throw configMissing(location, found.files);
 }
 
 /** What is about the repository and not about the way to it. */
@@ -127,7 +132,7 @@ function refusalOf({ reason, message }: GitFailure): ApiError | null {
 
 const shownMax = 10;
 
-function configMissing({ ref, configPath }: Place, files: readonly string[]): ApiError {
+function configMissing({ ref, configPath }: RepositoryLocation, files: readonly string[]): ApiError {
   const others = agentProjectsIn(files).slice(0, shownMax);
   const hint =
     others.length === 0

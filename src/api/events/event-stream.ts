@@ -7,15 +7,16 @@ import type { EventFeed, FeedSubscription } from "../../store/events/event-feed.
 import { type EventFilter, type EventRow, isForgotten, readEvents } from "../../store/events/events.ts";
 import { findLastLogIds, readLogEntries } from "../../store/logs/log-entries.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { eventOf, logEntryOf } from "../deployments/present.ts";
+import { logEntryOf } from "../logs/present-log-entry.ts";
+import { eventOf } from "./present-event.ts";
 
 /** What one watcher asked for. */
-export interface Watched extends EventFilter {
+export interface StreamFilter extends EventFilter {
   /** Last event seen, 0 for all that are kept; null: from now on. */
   after: number | null;
-  /** Logs of the one watched deployment, each with the last line seen (null: from now on). */
+  /** Logs of the one filter deployment, each with the last line seen (null: from now on). */
   logs: { kind: LogType; after: number | null }[];
-  /** The stream ends when the one watched deployment is gone. */
+  /** The stream ends when the one filter deployment is gone. */
   endsWithDeployment: boolean;
 }
 
@@ -45,7 +46,7 @@ const retryMs = 1_000;
 export class EventStream {
   #response!: ServerResponse;
   readonly #deps: StreamDeps;
-  readonly #watched: Watched;
+  readonly #filter: StreamFilter;
   readonly #logs: { kind: LogType; after: number; isNew: boolean }[];
   readonly #ending = new AbortController();
   #subscription: FeedSubscription | undefined;
@@ -53,12 +54,12 @@ export class EventStream {
   #position = 0;
   /** Is given events as they come. */
   #isLive = false;
-  #kick = () => {};
+  #wake = () => {};
 
-  constructor(deps: StreamDeps, watched: Watched) {
+  constructor(deps: StreamDeps, filter: StreamFilter) {
     this.#deps = deps;
-    this.#watched = watched;
-    this.#logs = watched.logs.map(({ kind, after }) => ({ kind, after: after ?? 0, isNew: true }));
+    this.#filter = filter;
+    this.#logs = filter.logs.map(({ kind, after }) => ({ kind, after: after ?? 0, isNew: true }));
   }
 
   /**
@@ -68,7 +69,7 @@ export class EventStream {
    */
   async open(): Promise<string> {
     const { db, feed } = this.#deps;
-    const { tenantId, after, logs, deploymentIds } = this.#watched;
+    const { tenantId, after, logs, deploymentIds } = this.#filter;
     const isLost = after !== null && (await isForgotten(db, after));
     if (logs.some((log) => log.after === null || isLost)) {
       const last = await findLastLogIds(db, deploymentIds?.[0] as string);
@@ -77,12 +78,15 @@ export class EventStream {
         Object.assign(this.#logs[index] ?? {}, { after: Math.min(log.after ?? Infinity, last[log.kind]) });
       }
     }
-    const ears = { onEvents: (events: readonly EventRow[]) => this.#take(events), onClosed: () => this.end() };
-    this.#subscription = await feed.subscribe(tenantId, ears);
+    const subscriber = {
+      onEvents: (events: readonly EventRow[]) => this.#writeEvents(events),
+      onClosed: () => this.end(),
+    };
+    this.#subscription = await feed.subscribe(tenantId, subscriber);
     this.#position = after === null || isLost ? this.#subscription.position : after;
-    const reset = `event: reset\n${this.#place()}data: {"reason":"forgotten"}\n\n`;
+    const reset = `event: reset\n${this.#idLine()}data: {"reason":"forgotten"}\n\n`;
     const retry = Math.round(retryMs * (1 + 2 * Math.random()));
-    return `retry: ${retry}\n${this.#place()}\n${isLost ? reset : ""}`;
+    return `retry: ${retry}\n${this.#idLine()}\n${isLost ? reset : ""}`;
   }
 
   /** Serves until the reader goes, the server closes or `end` is called. */
@@ -91,17 +95,17 @@ export class EventStream {
     this.#response = response;
     response.write(first);
     const stopLogs = this.#watchLogs();
-    const heartbeat = setInterval(() => void this.#beat(), this.#deps.heartbeatMs).unref();
+    const heartbeat = setInterval(() => void this.#heartbeat(), this.#deps.heartbeatMs).unref();
     response.once("close", () => this.end());
     // Who left while the stream was opened closes no second time.
     if (response.destroyed) this.end();
     try {
       while (!ending.aborted) {
-        const kicked = new Promise<void>((resolve) => {
-          this.#kick = resolve;
+        const woken = new Promise<void>((resolve) => {
+          this.#wake = resolve;
         });
         if (response.writableNeedDrain) await this.#drained();
-        else if (!(await this.#catchUp()) && !(await this.#readLogs())) await kicked;
+        else if (!(await this.#catchUp()) && !(await this.#readLogs())) await woken;
       }
     } catch (error) {
       if (!ending.aborted) this.#deps.logger.warn({ error: describeError(error) }, "an event stream ended early");
@@ -117,11 +121,11 @@ export class EventStream {
   end(): void {
     this.#subscription?.end();
     this.#ending.abort();
-    this.#kick();
+    this.#wake();
   }
 
   /** Events of the workspace, as they are committed. */
-  #take(events: readonly EventRow[]): void {
+  #writeEvents(events: readonly EventRow[]): void {
     if (!this.#isLive) return;
     const text = this.#framesOf(events);
     this.#position = Math.max(this.#position, this.#deps.feed.position);
@@ -129,7 +133,7 @@ export class EventStream {
     this.#response.write(text);
     if (this.#response.writableLength < congestedBytes) return;
     this.#isLive = false;
-    this.#kick();
+    this.#wake();
   }
 
   /** Reads on towards the feed. @returns whether there was something to read. */
@@ -139,7 +143,7 @@ export class EventStream {
     // Nothing runs between this look and the next event of the feed: none can slip through.
     this.#isLive = this.#position >= upTo;
     if (this.#isLive) return false;
-    const rows = await readEvents(this.#deps.db, this.#watched, { after: this.#position, upTo, limit: pageMax });
+    const rows = await readEvents(this.#deps.db, this.#filter, { after: this.#position, upTo, limit: pageMax });
     this.#response.write(this.#framesOf(rows));
     this.#position = rows.length === pageMax ? (rows.at(-1)?.id ?? upTo) : upTo;
     return true;
@@ -151,7 +155,7 @@ export class EventStream {
     if (log === undefined) return false;
     log.isNew = false;
     const rows = await readLogEntries(this.#deps.db, {
-      deploymentId: this.#watched.deploymentIds?.[0] as string,
+      deploymentId: this.#filter.deploymentIds?.[0] as string,
       kind: log.kind,
       afterId: log.after,
       limit: pageMax,
@@ -161,7 +165,7 @@ export class EventStream {
     let text = "";
     for (const row of rows) {
       log.after = row.id;
-      text += `event: log\n${this.#place()}data: ${JSON.stringify(logEntryOf(row, log.kind))}\n\n`;
+      text += `event: log\n${this.#idLine()}data: ${JSON.stringify(logEntryOf(row, log.kind))}\n\n`;
     }
     if (rows.length === pageMax) log.isNew = true;
     this.#response.write(text);
@@ -169,37 +173,37 @@ export class EventStream {
   }
 
   #watchLogs(): () => void {
-    const [deploymentId] = this.#watched.deploymentIds ?? [];
+    const [deploymentId] = this.#filter.deploymentIds ?? [];
     if (this.#logs.length === 0 || deploymentId === undefined) return () => {};
     return this.#deps.db.logSignal.watch(deploymentId, () => {
       for (const log of this.#logs) log.isNew = true;
-      this.#kick();
+      this.#wake();
     });
   }
 
   #framesOf(events: readonly EventRow[]): string {
-    const { deploymentIds, types, endsWithDeployment } = this.#watched;
+    const { deploymentIds, types, endsWithDeployment } = this.#filter;
     let text = "";
     for (const event of events) {
       const isOurs = deploymentIds === null || deploymentIds.includes(event.deployment_id ?? "");
       if (!isOurs || event.id <= this.#position) continue;
-      if (types === null || types.includes(event.kind)) text += this.#place(event.id) + frameOf(event);
+      if (types === null || types.includes(event.kind)) text += this.#idLine(event.id) + frameOf(event);
       if (endsWithDeployment && event.kind === "deployment.deleted") queueMicrotask(() => this.end());
     }
     return text;
   }
 
   /** The line that says where to go on from after this message. */
-  #place(eventId = this.#position): string {
+  #idLine(eventId = this.#position): string {
     return `id: ${[eventId, ...this.#logs.map(({ after }) => after)].join(".")}\n`;
   }
 
   /** Keeps proxies from closing what is idle, and moves the reader's place on over what it did not ask for. */
-  async #beat(): Promise<void> {
+  async #heartbeat(): Promise<void> {
     if (!(await this.#deps.isAllowed())) return this.end();
     if (this.#isLive) this.#position = Math.max(this.#position, this.#deps.feed.position);
     const isIdle = !this.#ending.signal.aborted && !this.#response.writableNeedDrain;
-    if (isIdle) this.#response.write(`: still here\n${this.#place()}\n`);
+    if (isIdle) this.#response.write(`: still here\n${this.#idLine()}\n`);
   }
 
   /** @throws when the reader takes nothing for too long; it is cut off then. */

@@ -5,9 +5,9 @@ import { promisify } from "node:util";
 import { gzip as gzipNow } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { errors } from "../../contract/error.ts";
+import { htmlText, pagePolicy, pageStyle } from "../http/page-style.ts";
 import { mountOf } from "../http/path-prefixes.ts";
 import type { Api } from "../http/route.ts";
-import { htmlText, pagePolicy, pageStyle } from "./page-style.ts";
 
 /** A file of the console as it goes out. */
 interface ConsoleFile {

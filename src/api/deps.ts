@@ -1,0 +1,82 @@
+import type { OidcSettings } from "../auth/oidc.ts";
+import type { DeploymentDebug } from "../contract/administration/debug.ts";
+import type { Mode, Region } from "../contract/administration/info.ts";
+import type { TracingBackend } from "../domain/tracing.ts";
+import type { GithubApps } from "../integrations/github-app.ts";
+import type { TracingProjects } from "../integrations/langsmith-projects.ts";
+import type { Signer } from "../registry/access-token.ts";
+import type { Db } from "../store/engine/database.ts";
+import type { EventFeed } from "../store/events/event-feed.ts";
+import type { Sealer } from "../store/secrets/seal.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Traces } from "../telemetry/traces.ts";
+import type { RateLimit } from "./http/rate-limit.ts";
+
+/** Everything that the API needs from the rest of the server. */
+export interface ApiDeps {
+  db: Db;
+  sealer: Sealer;
+  logger: Logger;
+  metrics: Pick<Metrics, "requests" | "requestSeconds" | "eventStreams">;
+  /** Null when traces are not collected. */
+  traces: Traces | null;
+  /** Committed events, as they happen. The server that created the feed closes it, which ends the open streams. */
+  events: EventFeed;
+  /** Id of the built-in listener. */
+  listenerId: string;
+  settings: ApiSettings;
+  /** Returns what must still happen before this server is ready; empty when it is ready. */
+  readiness(): string[];
+  /** Returns the variables by which an agent server finds its databases. They are secret. */
+  databaseEnvironment(
+    deployment: { id: string; tenantId: string },
+    secrets: Record<string, string>,
+  ): Promise<Record<string, string>>;
+  /** Projects of the tracing backend; null without a backend, or when the backend has no projects. */
+  tracing: TracingProjects | null;
+  /** Registry that accepts pushed images, or a text that explains why there is none. */
+  registry: { signer: Signer; host: string | null } | string;
+  github: GithubApps;
+  /** Returns what the reconciler sees of a deployment; undefined for an unknown deployment. */
+  explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
+}
+
+/** Configuration of the API. */
+export interface ApiSettings {
+  mode: Mode;
+  region: string;
+  regions: Region[];
+  version: string;
+  /** Path that a proxy adds before ours, such as `/pierhead`; "" for none. */
+  basePath: string;
+  /** Base of absolute URLs; null to use the scheme and host of the request. */
+  publicUrl: string | null;
+  /** Returns the address of this server: the base of deployment addresses when there is no request. */
+  ownUrl(): string;
+  /** Id of this run of this server. */
+  owner: string;
+  dataDir: string;
+  templatesDir: string;
+  /** Directory of the built console; null without a console. */
+  consoleDir: string | null;
+  allowLocalSources: boolean;
+  allowPrivateNetwork: boolean;
+  /** GitHub, or the operator's GitHub Enterprise Server. */
+  githubUrl: string;
+  uncappedResources: boolean;
+  /** Organization whose OAuth providers every organization may use; null for none. */
+  sharedAuthOrganizationId: string | null;
+  /** Secret that signs the keys of services; null to reject service keys. */
+  serviceSecret: string | null;
+  /** Identity provider where members sign in to the console; null when only API keys sign in. */
+  oidc: OidcSettings | null;
+  hasBuiltinDataPlane: boolean;
+  /** Whether the built-in listener runs as a separate program beside this server. */
+  isDataPlaneRemote: boolean;
+  rateLimit: RateLimit;
+  /** Where agents send their traces; null when the operator configured no backend. */
+  tracing: TracingBackend | null;
+  /** Interval of the heartbeat on an idle event stream. */
+  streamHeartbeatMs: number;
+}

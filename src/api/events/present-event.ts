@@ -1,0 +1,16 @@
+import type { Event } from "../../contract/logs/event.ts";
+import type { EventRow } from "../../store/events/events.ts";
+
+/** Returns the wire shape of an event. */
+export function eventOf(row: EventRow): Event {
+  return {
+    id: String(row.id),
+    type: row.kind,
+    created_at: row.created_at.toISOString(),
+    tenant_id: row.tenant_id,
+    deployment_id: row.deployment_id,
+    deployment_name: row.deployment_name ?? (row.data["name"] as string | undefined) ?? null,
+    revision_id: row.revision_id,
+    data: row.data,
+  };
+}
