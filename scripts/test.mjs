@@ -1,9 +1,9 @@
-// npm test [-- FILES]: installs what is missing, checks types and style, builds, runs every test that needs only Node and git.
-// Those of test/auth/live/ and test/clients/ need packages of their own, those of test/docker/ a container engine, those
-// of test/hosts/ packages and sshd, those of test/kubeplane/ Go: npm run test:auth, test:clients, test:docker, test:hosts,
-// test:kubernetes.
+// npm test [-- FILES]: installs what is missing, checks types and style, builds, and runs the fast suite, which needs only
+// Node and git. npm run test:api, test:e2e, test:faults and test:postgres run the other suites of scripts/suites.mjs.
 import { spawnSync } from "node:child_process";
-import { ensureInstalled, node, root, runOrExit } from "./ensure.mjs";
+import { readFileSync } from "node:fs";
+import { ensureInstalled, isBuildOld, node, root, runOrExit } from "./ensure.mjs";
+import { filesOf, onPostgres, suites } from "./suites.mjs";
 
 ensureInstalled();
 if (process.execPath !== node && !process.versions.node.startsWith("24.")) {
@@ -12,21 +12,30 @@ if (process.execPath !== node && !process.versions.node.startsWith("24.")) {
 }
 // Node 20, which may have started this, has no globSync.
 const { globSync } = await import("node:fs");
-const chosen = process.argv.slice(2);
-if (chosen.length === 0) {
+const glob = (pattern) => globSync(pattern, { cwd: root, exclude: ["**/node_modules/**"] });
+
+const named = process.argv[2] === "--suite" ? process.argv[3] : undefined;
+const chosen = named === undefined ? process.argv.slice(2) : process.argv.slice(4);
+const suite = named ?? "fast";
+if (!suites.includes(suite)) {
+  console.error(`There is no suite '${suite}'. Suites: ${suites.join(", ")}.`);
+  process.exit(2);
+}
+if (chosen.length === 0 && suite === "fast") {
   runOrExit(node, ["scripts/check.mjs"]);
   runOrExit(node, ["scripts/build.mjs"]);
+} else if (chosen.length === 0 && isBuildOld()) {
+  runOrExit(node, ["scripts/build.mjs"]);
 }
-const files = (chosen.length > 0 ? chosen : ["test/**/*.test.ts"])
-  .flatMap((pattern) =>
-    globSync(pattern, {
-      cwd: root,
-      // Packages of a suite that was run before bring tests of their own.
-      exclude: ["*/node_modules", "auth/live", "clients", "console", "docker", "hosts", "kubeplane"].map(
-        (room) => `test/${room}/**`,
-      ),
-    }),
-  )
-  .sort();
-const ended = spawnSync(node, ["test/run.ts", ...files], { cwd: root, stdio: "inherit" });
+const files = chosen.length > 0 ? chosen.flatMap(glob).sort() : filesOf(suite, glob);
+const usesPostgres = (file) => readFileSync(file, "utf8").includes("support/database.ts");
+const options = chosen.length > 0 ? [] : optionsOf(suite);
+const run = suite === "postgres" && chosen.length === 0 ? files.filter(usesPostgres) : files;
+const ended = spawnSync(node, ["test/run.ts", ...options, ...run], { cwd: root, stdio: "inherit" });
 process.exit(ended.status ?? 1);
+
+/** The fast suite and the API's run on the embedded database alone, the PostgreSQL suite runs the same tests there. */
+function optionsOf(name) {
+  if (name === "postgres") return ["--only", onPostgres.source];
+  return name === "fast" || name === "api" ? ["--without", onPostgres.source] : [];
+}

@@ -1,0 +1,71 @@
+// The suites of `test/**/*.test.ts` that need no packages of their own. Each file is in exactly one of them; what no list
+// names is in `fast`, which is `npm test`. Directories with packages or programs of their own have runners of their own.
+
+/** Directories whose tests `npm run test:auth`, `test:clients`, `test:console`, `test:docker`, `test:hosts` and `test:kubernetes` run. */
+export const ownRunners = ["auth/live", "clients", "console", "docker", "hosts", "kubeplane"];
+
+/** Suite to the files it runs, as globs from the root. */
+const lists = {
+  /** The HTTP API, operation by operation, on the embedded database. */
+  api: ["test/api/*.test.ts"],
+  /** Whole servers with real agents, builds with real toolchains, real processes. */
+  e2e: [
+    "test/e2e/*.test.ts",
+    "test/builds/build.test.ts",
+    "test/builds/langgraph-*.test.ts",
+    "test/builds/npm-ci.test.ts",
+    "test/builds/python*.test.ts",
+    "test/builds/templates.test.ts",
+    "test/cli/admin.test.ts",
+    "test/cli/auth.test.ts",
+    "test/cli/end-to-end.test.ts",
+    "test/cli/integrations.test.ts",
+    "test/cli/webhooks.test.ts",
+    "test/client/documentation.test.ts",
+    "test/compute/process/*.test.ts",
+    "test/provision/*.test.ts",
+    "test/registry/*.test.ts",
+    "test/server/agent-callers.test.ts",
+    "test/server/remote-listener.test.ts",
+    "test/webhooks/worker.test.ts",
+  ],
+  /** Kills, partitions, full disks, clocks that jump, databases that stall. */
+  faults: [
+    "test/faults/*.test.ts",
+    "test/builds/build-processes.test.ts",
+    "test/integrations/few-descriptors.test.ts",
+    "test/listener/partition.test.ts",
+    "test/listener/simulation.test.ts",
+    "test/server/earlier-copy.test.ts",
+    "test/store/clock.test.ts",
+    "test/store/embedded-processes.test.ts",
+  ],
+};
+
+/** The one test of a whole server that belongs to every commit: from a git repository to an answering agent. */
+const fastAnyway = ["test/e2e/server.test.ts"];
+
+/** Tests that run on PostgreSQL as well as on the embedded database end in this; `fast` and `api` leave them to `postgres`. */
+export const onPostgres = /\(postgres\)$/;
+
+export const suites = ["fast", ...Object.keys(lists), "postgres"];
+
+/**
+ * Returns the files of a suite, sorted.
+ * @param glob `globSync` of Node 22 or later, bound to the root; this file also loads on Node 20, which has none.
+ */
+export function filesOf(suite, glob) {
+  const all = glob("test/**/*.test.ts").filter(
+    (file) => !file.includes("node_modules") && !ownRunners.some((directory) => file.startsWith(`test/${directory}/`)),
+  );
+  const listed = Object.fromEntries(
+    Object.entries(lists).map(([name, globs]) => [
+      name,
+      globs.flatMap((pattern) => glob(pattern)).filter((file) => !fastAnyway.includes(file)),
+    ]),
+  );
+  const elsewhere = new Set(Object.values(listed).flat());
+  listed.fast = all.filter((file) => !elsewhere.has(file));
+  listed.postgres = [...listed.fast, ...listed.api];
+  return [...new Set(listed[suite])].sort();
+}
