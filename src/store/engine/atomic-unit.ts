@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Transaction } from "kysely";
 import type { Database } from "./schema.ts";
 
-/** A transaction in which all statements take part that are sent while it runs, by whomever it called. */
+/** A transaction that every statement joins that is sent while it runs, by its callback or by any function it calls. */
 interface AtomicUnit {
   trx: Transaction<Database>;
   isRunning: boolean;
@@ -11,13 +11,13 @@ interface AtomicUnit {
 
 const units = new AsyncLocalStorage<AtomicUnit>();
 
-/** The transaction that statements sent from here belong to; undefined outside of a unit. */
+/** Returns the transaction that statements sent from here belong to; undefined outside of a unit. */
 export function currentUnit(): Transaction<Database> | undefined {
   const unit = units.getStore();
   return unit?.isRunning === true ? unit.trx : undefined;
 }
 
-/** Inside of a unit: when it has committed, and never when it is undone. Elsewhere at once. */
+/** Runs `act` once the current unit has committed, and never if the unit rolls back. Outside of a unit, runs it at once. */
 export function afterCommit(act: () => void): void {
   const unit = units.getStore();
   if (unit?.isRunning === true) unit.afterCommit.push(act);
@@ -26,7 +26,7 @@ export function afterCommit(act: () => void): void {
 
 /**
  * Runs `act` as a unit.
- * @param transact runs its argument as one transaction, perhaps more than once.
+ * @param transact runs its argument as one transaction, possibly more than once.
  */
 export async function runUnit<T>(
   transact: (act: (trx: Transaction<Database>) => Promise<T>) => Promise<T>,

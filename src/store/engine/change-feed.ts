@@ -4,22 +4,22 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 import { outsideSpans } from "../../telemetry/traces.ts";
 import { outsideTransaction } from "./statement-pool.ts";
 
-/** Tells "look again" from those who wrote a change to those who follow changes. It carries nothing else. */
+/** A signal from writers of changes to their readers: read again. It carries no data. */
 export interface ChangeFeed {
-  /** Call it after the commit. On PostgreSQL other servers hear of it too, some 20 ms later at most. Never throws. */
+  /** Signals that there is work. Call it after the commit. On PostgreSQL, other servers receive it at most about 20 ms later. Never throws. */
   wake(): void;
-  /** The same when there is news to watch and nothing to do: it wakes those alone who follow events. */
+  /** Signals news that needs no work: it wakes only the subscribers of events. */
   wakeWatchers(): void;
-  /** @returns what ends it. */
+  /** Subscribes to signals of work. @returns a function that unsubscribes. */
   onWake(listener: () => void): () => void;
-  /** Hears both kinds. @returns what ends it. */
+  /** Subscribes to both kinds of signals. @returns a function that unsubscribes. */
   onEvents(listener: () => void): () => void;
   close(): Promise<void>;
 }
 
 /**
- * A NOTIFY holds a lock of the whole database while it commits. One for all changes within 20 ms, outside of the
- * transactions that write, keeps it out of their way (inside, it cost 2.4 times the throughput of creates).
+ * A NOTIFY holds a lock on the whole database while it commits. The server therefore sends one for all changes within
+ * 20 ms, outside of the transactions that write. Inside them, it made creates 2.4 times slower.
  */
 const notifyIntervalMs = 20;
 
@@ -27,14 +27,14 @@ const reconnectMinMs = 500;
 const reconnectMaxMs = 15_000;
 const connectTimeoutMs = 10_000;
 
-/** What is to be done, and what is to be seen. */
+/** One channel for changes that need work, one for changes that are only watched. */
 const channels = { work: "pierhead_changes", events: "pierhead_events" } as const;
 type Topic = keyof typeof channels;
 
-/** @param databaseUrl undefined: the embedded database, which no other server can use. */
+/** @param databaseUrl undefined for the embedded database, which no other server can use. */
 export function createChangeFeed(databaseUrl: string | undefined, logger: Logger): ChangeFeed {
   const listeners = { work: new Set<() => void>(), events: new Set<() => void>() };
-  const tell = (topic: Topic) => {
+  const signal = (topic: Topic) => {
     const called = topic === "work" ? [...listeners.work, ...listeners.events] : listeners.events;
     for (const listener of called) outsideSpans(() => outsideTransaction(listener));
   };
@@ -42,14 +42,14 @@ export function createChangeFeed(databaseUrl: string | undefined, logger: Logger
     listeners[topic].add(listener);
     return () => listeners[topic].delete(listener);
   };
-  const others = databaseUrl === undefined ? undefined : new OtherServers(databaseUrl, tell, logger);
+  const others = databaseUrl === undefined ? undefined : new OtherServers(databaseUrl, signal, logger);
   return {
     wake() {
-      tell("work");
+      signal("work");
       others?.notify("work");
     },
     wakeWatchers() {
-      tell("events");
+      signal("events");
       others?.notify("events");
     },
     onWake: (listener) => listen("work", listener),
@@ -62,54 +62,60 @@ export function createChangeFeed(databaseUrl: string | undefined, logger: Logger
   };
 }
 
-/** One connection that listens and notifies, and comes back when it is lost. */
+/** One connection that listens and notifies, and reconnects when it is lost. */
 class OtherServers {
   readonly #databaseUrl: string;
-  readonly #heard: (topic: Topic) => void;
+  readonly #onNotified: (topic: Topic) => void;
   readonly #logger: Logger;
   #client: pg.Client | undefined;
-  /** Of the connection that there is, or that is being made. */
+  /** The socket of the current connection, or of the one that is being opened. */
   #socket: Socket | undefined;
   #attempts = 0;
   #reconnect: NodeJS.Timeout | undefined;
-  #pause: NodeJS.Timeout | undefined;
-  readonly #wanted = new Set<Topic>();
+  #notifyPause: NodeJS.Timeout | undefined;
+  readonly #pendingTopics = new Set<Topic>();
   #isClosed = false;
   #connecting: Promise<void>;
 
-  constructor(databaseUrl: string, heard: (topic: Topic) => void, logger: Logger) {
+  constructor(databaseUrl: string, onNotified: (topic: Topic) => void, logger: Logger) {
     this.#databaseUrl = databaseUrl;
-    this.#heard = heard;
+    this.#onNotified = onNotified;
     this.#logger = logger;
     this.#connecting = this.#connect();
   }
 
-  /** At once when the last one is long enough ago, otherwise one for all at the end of the pause. */
+  /** Notifies at once if the last notification is long enough ago; otherwise sends one for all topics after the pause. */
   notify(topic: Topic): void {
-    this.#wanted.add(topic);
+    this.#pendingTopics.add(topic);
     this.#send();
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#reconnect);
-    clearTimeout(this.#pause);
-    // Without a goodbye: one that stands still would let us wait for its answer for ever.
+    clearTimeout(this.#notifyPause);
+    // Destroy the socket without a terminate message: a frozen server would never answer it.
     this.#socket?.destroy();
     await this.#connecting;
   }
 
   #send(): void {
-    if (this.#wanted.size === 0 || this.#pause !== undefined || this.#isClosed || this.#client === undefined) return;
-    // Who hears of work looks at events too.
-    const topic = this.#wanted.has("work") ? "work" : "events";
-    this.#wanted.clear();
+    if (
+      this.#pendingTopics.size === 0 ||
+      this.#notifyPause !== undefined ||
+      this.#isClosed ||
+      this.#client === undefined
+    )
+      return;
+    // Subscribers of work are woken for events too.
+    const topic = this.#pendingTopics.has("work") ? "work" : "events";
+    this.#pendingTopics.clear();
     const sent = this.#client.query(`notify ${channels[topic]}`).catch(() => {
-      this.#wanted.add(topic);
+      this.#pendingTopics.add(topic);
     });
-    this.#pause = setTimeout(async () => {
+    this.#notifyPause = setTimeout(async () => {
       await sent;
-      this.#pause = undefined;
+      this.#notifyPause = undefined;
       this.#send();
     }, notifyIntervalMs).unref();
   }
@@ -125,12 +131,12 @@ class OtherServers {
       keepAlive: true,
     });
     client.on("error", () => {
-      // Its end follows.
+      // The `end` event follows.
     });
     client.on("end", () => this.#lost(client));
     client.on("notification", (message) => {
       if (message.processId === (client as { processID?: number }).processID) return;
-      this.#heard(message.channel === channels.work ? "work" : "events");
+      this.#onNotified(message.channel === channels.work ? "work" : "events");
     });
     try {
       await client.connect();
@@ -138,14 +144,14 @@ class OtherServers {
       await client.query(`set synchronous_commit = off; listen ${channels.work}; listen ${channels.events}`);
       this.#client = client;
       this.#attempts = 0;
-      // Whatever was announced while we did not listen.
-      this.#heard("work");
+      // Catch up with notifications that were sent while this connection was down.
+      this.#onNotified("work");
       this.#send();
     } catch (error) {
       if (!this.#isClosed)
-        this.#logger.warn({ error: describeError(error) }, "cannot listen for changes of other servers");
+        this.#logger.warn({ error: describeError(error) }, "listening for changes from other servers failed");
       await client.end().catch(() => {
-        // It never began.
+        // It was never connected.
       });
       this.#lost(client);
     }

@@ -3,7 +3,7 @@ import pg from "pg";
 const int8 = 20;
 const int8Array = 1016;
 
-/** How column texts become values: bigint as number, everything else as pg does it (timestamptz Date, jsonb parsed). */
+/** Parsers of column texts: bigint becomes a number, every other type is parsed as pg does (timestamptz Date, jsonb parsed). */
 export const columnParsers: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format?: "text" | "binary") {
     if (oid === int8) return Number;
@@ -17,5 +17,5 @@ function parseInt8Array(text: string): (number | null)[] {
   return inner === "" ? [] : inner.split(",").map((item) => (item === "NULL" ? null : Number(item)));
 }
 
-/** Bytes as a column of type bytea takes them out of JSON. */
+/** Formats bytes the way a bytea column reads them from JSON. */
 export const byteaText = (bytes: Buffer): string => `\\x${bytes.toString("hex")}`;

@@ -5,71 +5,70 @@ import { clockJumpMinMs, shiftRelativeTimesOnce } from "./relative-times.ts";
 import type { Database } from "./schema.ts";
 
 /**
- * What the database's `now()` answers, without asking. Deadlines, leases and expiries go by it alone: the clocks of several
- * servers differ, and somebody may set one of them.
+ * The database's `now()`, known without a query. Deadlines, leases and expiries use only this clock, because the clocks
+ * of several servers differ and an operator may set one of them.
  */
 export interface DatabaseClock {
   now(): Date;
-  /** From here on a clock that somebody sets is noticed. To be called when the tables are there. */
+  /** Starts to detect that the clock was set. Call it when the tables exist. */
   watch(): Promise<void>;
   stop(): Promise<void>;
 }
 
-const lookIntervalMs = 1_000;
+const pollIntervalMs = 1_000;
 
-/** An answer that took longer says too little of when it was given. */
+/** A slower answer says too little about the moment it was given. */
 const answerMsMax = 1_000;
 
 /**
- * Of PostgreSQL: looked at each second; in between it goes on as time does, whatever this machine's clock says. When
- * somebody sets the clock of PostgreSQL's machine, every deadline and lease moves with it, once, whichever server comes
- * first; until then no server claims a deployment, because what the database says is not what it believes.
+ * Follows the clock of PostgreSQL. It is read every second; in between, a monotonic timer advances it, whatever this
+ * machine's clock shows. When an operator sets the clock of PostgreSQL's machine, the first server to notice shifts every
+ * deadline and lease by the same amount, once. Until then no server claims a deployment, because the database's time
+ * differs from the time the servers expect.
  */
 export async function followDatabase(kysely: Kysely<Database>, logger: Logger): Promise<DatabaseClock> {
   let { aheadMs } = await readClock(kysely, sql`null`);
   let markMs: number | null = null;
-  let isSeenBack = false;
-  const look = async () => {
+  let hasSeenBackwardJump = false;
+  const poll = async () => {
     const seen = await readClock(kysely, sql`(select mark from clock)`);
     if (seen.tookMs > answerMsMax) return;
     const byMs = Math.round(seen.aheadMs - aheadMs);
-    // Nobody who has just come knows whether the others have moved them.
-    const isMoved = markMs === null || seen.markMs !== markMs;
-    if (!isMoved && Math.abs(byMs) >= clockJumpMinMs) {
-      // Passes under way, here and elsewhere, end before deadlines are set back to what would have passed for them.
-      if (byMs < 0 && !isSeenBack) {
-        isSeenBack = true;
+    // A server that has just started cannot know whether another one has shifted them already.
+    const isAlreadyShifted = markMs === null || seen.markMs !== markMs;
+    if (!isAlreadyShifted && Math.abs(byMs) >= clockJumpMinMs) {
+      // Let passes that run here and elsewhere end before their deadlines move back, or the passes would time out.
+      if (byMs < 0 && !hasSeenBackwardJump) {
+        hasSeenBackwardJump = true;
         return;
       }
-      logger.warn({ seconds: Math.round(byMs / 1_000) }, "the clock of the database's machine was set");
-      seen.markMs = await moveOnce(kysely, byMs, seen);
+      logger.warn({ seconds: Math.round(byMs / 1_000) }, "database clock changed, deadlines shifted");
+      seen.markMs = await shiftOnce(kysely, byMs, seen);
     }
-    isSeenBack = false;
+    hasSeenBackwardJump = false;
     ({ aheadMs, markMs } = seen);
   };
-  let looking: Promise<void> | undefined;
-  const lookOnce = () => {
-    // The database is away, or its tables are being made: what is known goes on, and it is looked at again.
-    looking ??= look()
-      .catch((error: unknown) =>
-        logger.debug({ error: describeError(error) }, "the clock of the database was not followed"),
-      )
+  let polling: Promise<void> | undefined;
+  const pollOnce = () => {
+    // If the database is down or its tables do not exist yet, keep the last known time and poll again.
+    polling ??= poll()
+      .catch((error: unknown) => logger.debug({ error: describeError(error) }, "reading the database's clock failed"))
       .finally(() => {
-        looking = undefined;
+        polling = undefined;
       });
-    return looking;
+    return polling;
   };
-  const timer = setInterval(lookOnce, lookIntervalMs).unref();
+  const timer = setInterval(pollOnce, pollIntervalMs).unref();
   return {
     now: () => new Date(performance.now() + aheadMs),
     async watch() {
-      await lookOnce();
-      // It may have been under way before the tables were there.
-      if (markMs === null) await lookOnce();
+      await pollOnce();
+      // That poll may have started before the tables existed.
+      if (markMs === null) await pollOnce();
     },
     async stop() {
       clearInterval(timer);
-      await looking;
+      await polling;
     },
   };
 }
@@ -83,8 +82,8 @@ async function readClock(kysely: Kysely<Database>, mark: RawBuilder<Date | null>
   return { aheadMs: at.getTime() - beganMs - tookMs / 2, tookMs, markMs: found?.getTime() ?? null };
 }
 
-/** @returns the mark as it is then, or as it was when another server came first. */
-async function moveOnce(
+/** Returns the mark after the shift, or the old one when another server was faster. */
+async function shiftOnce(
   kysely: Kysely<Database>,
   byMs: number,
   { markMs, aheadMs }: { markMs: number | null; aheadMs: number },

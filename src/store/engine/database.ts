@@ -18,79 +18,79 @@ import type { Database } from "./schema.ts";
 import { insideTransaction, refuseOtherLimit, statementPool } from "./statement-pool.ts";
 
 /**
- * The one store. Store functions take `Db | Trx` and run their statements on `.kysely`: `sql` templates for statements
- * that must be one round trip, the query builder where it reads better. Both become named prepared statements; for lists
- * of varying length write `= any($1)`, not `in (...)`, so that the text stays the same.
+ * The database of the installation. Store functions take `Db | Trx` and run their statements on `.kysely`: `sql`
+ * templates for statements that must be one round trip, the query builder where it reads better. Both become named
+ * prepared statements. For lists of varying length write `= any($1)`, not `in (...)`, so that the text stays the same.
  */
 export interface Db {
   readonly kysely: Kysely<Database>;
   readonly kind: "embedded" | "postgres";
-  /** The engine behind it, for those who watch it; undefined on PostgreSQL. */
+  /** The embedded engine, for monitoring; undefined on PostgreSQL. */
   readonly engine: EmbeddedEngine | undefined;
-  /** Wakes those who look for what changed; call it after the commit. */
+  /** Wakes the readers of changes. Call it after the commit. */
   readonly changes: ChangeFeed;
-  /** Wakes those who tail logs; whoever appends lines does that. */
+  /** Wakes readers that tail logs. Every function that appends lines calls it. */
   readonly logSignal: LogSignal;
   /**
-   * One transaction (read committed). Runs `act` again, at most 5 times in all, when PostgreSQL undid it because of a
-   * conflict: `act` must change nothing but the database. Inside it, use `trx` only: another connection would wait for
-   * this one for ever, so asking for one throws. `timeoutMs` replaces the limit of 30 s on each of its statements.
+   * Runs `act` in one transaction (read committed). Runs it again, at most 5 times in total, when PostgreSQL rolled it back
+   * because of a conflict, so `act` must change nothing but the database. Inside it, use only `trx`: a second connection
+   * would wait for this one without end, so asking for one throws. `timeoutMs` replaces the limit of 30 s per statement.
    */
   transaction<T>(act: (trx: Trx) => Promise<T>, options?: { timeoutMs?: number }): Promise<T>;
   /**
-   * Runs `act` so that every statement that it, or whatever it calls, sends over this `Db` is part of one transaction:
-   * all of it happens, or nothing. `transaction` inside of it joins it; `reached` and `changes.wake` wait for the commit.
-   * An error must not be caught inside and passed over. May run `act` again as `transaction` does, so the same holds:
-   * it changes nothing but the database, and waits for nothing but the database, whose one connection it may hold.
-   * `timeoutMs` as with `transaction`, which inside of it may ask for no other limit than this one.
+   * Runs `act` so that every statement sent over this `Db`, by it or by any function it calls, is part of one transaction
+   * that takes effect as a whole or not at all. A `transaction` inside joins it; `reached` and `changes.wake` wait for the
+   * commit. Do not catch an error inside and continue. Like `transaction`, it may run `act` again, so the same rule holds:
+   * `act` changes nothing but the database, and waits for nothing else, because it may hold the only connection. `timeoutMs`
+   * as for `transaction`; a `transaction` inside may not ask for a different limit.
    */
   atomically<T>(act: () => Promise<T>, options?: { timeoutMs?: number }): Promise<T>;
-  /** Does it when what is under way is committed: at once outside of `atomically`. */
+  /** Runs `act` once the current unit has committed; at once outside of `atomically`. */
   afterCommit(act: () => void): void;
-  /** The database's own time, which this server's clock says nothing of. */
+  /** Returns the time of the database, which may differ from this server's clock. */
   now(): Date;
-  /** To be called after `migrate` by who begins what has deadlines: from here on they move with a clock that is set. */
+  /** Makes deadlines shift with a database clock that is set. Call it after `migrate`, before any work that has deadlines. */
   watchClock(): Promise<void>;
-  /** Says that a step is durable; tests kill the process at chosen ones. */
+  /** Reports that a step is durable. Tests kill the process at chosen points. */
   reached(point: FaultPoint): void;
-  /** The server stops: from here on a PostgreSQL that stands still is soon given up, and what is asked of it fails. */
+  /** Limits the waits of a stopping server: if PostgreSQL freezes from now on, all its connections are closed and requests fail. */
   hurry(): void;
-  /** Ends all connections, and the embedded engine with a clean shutdown. Calling it again changes nothing. */
+  /** Ends all connections, and shuts the embedded engine down cleanly. Further calls do nothing. */
   close(): Promise<void>;
 }
 
-/** A running transaction. Deliberately no supertype of `Db`: a function that needs a transaction cannot be given the pool. */
+/** A running transaction. Deliberately not a supertype of `Db`: a function that needs a transaction cannot be given the pool. */
 export interface Trx {
   readonly kysely: Transaction<Database>;
 }
 
 export interface DatabaseOptions {
-  /** `postgres://...`; undefined: the embedded database in `<dataDir>/database`. */
+  /** `postgres://...`; undefined for the embedded database in `<dataDir>/database`. */
   databaseUrl?: string | undefined;
   dataDir: string;
   /** Connections to PostgreSQL. The embedded database has exactly one. */
   poolMax?: number;
   logger: Logger;
-  /** false leaves out fsync in the embedded database: for tests alone. */
+  /** false turns fsync off in the embedded database; for tests only. */
   durable?: boolean;
-  /** Where `ensureTemplate` left its archive; undefined: beside the built program. Without one a first start takes 2 s more. */
+  /** Directory in which `ensureTemplate` wrote its archive; undefined: beside the built program. Without one a first start takes 2 s longer. */
   templateDirectory?: string;
   onReached?: (point: FaultPoint) => void;
 }
 
-/** Enough for 16 reconcile passes and some requests; two replicas stay below PostgreSQL's default of 100. */
+/** Enough for 16 reconcile passes and some requests, and two servers stay below PostgreSQL's default limit of 100. */
 const poolMaxDefault = 20;
 
-/** The longest wait for a connection: a request that waited longer has lost its client. */
+/** The longest wait for a connection. By then the client of the request has given up. */
 const connectTimeoutMs = 15_000;
 
-/** No statement of ours needs more than a second; one that does not end must not hold a connection. */
+/** No statement needs more than a second, and one that does not end must not hold its connection. */
 const statementTimeoutMs = 30_000;
 
-/** Counted by the client, in case the server is gone without a word: above the server's own limit. */
+/** Counted by the client, in case the database server vanishes without closing the connection. Above the server's own limit. */
 const answerTimeoutMs = statementTimeoutMs + 5_000;
 
-/** The embedded database has no such limit of its own; this one reopens it, so it is for statements that never end. */
+/** The embedded database has no statement limit. This timeout reopens it, so it is meant for statements that never end. */
 const embeddedAnswerTimeoutMs = 120_000;
 
 const triesMax = 5;
@@ -137,13 +137,13 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   }
 }
 
-/** @param constraint narrows the answer to one unique constraint or index, by name. */
+/** Reports a unique violation. @param constraint restricts it to one unique constraint or index, by name. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   if (sqlState(error) !== "23505") return false;
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
-/** A row was to go that others refer to, or one is referred to that is not there. */
+/** Reports a foreign key violation: other rows refer to the row being deleted, or the row referred to does not exist. */
 export function isForeignKeyViolation(error: unknown, constraint?: string): boolean {
   if (sqlState(error) !== "23503") return false;
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
@@ -151,7 +151,7 @@ export function isForeignKeyViolation(error: unknown, constraint?: string): bool
 
 interface Parts {
   pool: pg.Pool;
-  /** undefined: of the embedded database, which stands still with this process alone. */
+  /** undefined for the embedded database, which freezes only together with this process. */
   sockets: PostgresSockets | undefined;
   engine: EmbeddedEngine | undefined;
   changes: ChangeFeed;
@@ -219,7 +219,7 @@ async function transact<T>(
   { timeoutMs, isPostgres }: { timeoutMs?: number; isPostgres: boolean },
 ): Promise<T> {
   const run = async (trx: Transaction<Database>) => {
-    // The embedded database has no such limit; its engine counts the time itself.
+    // The embedded database has no statement limit; its engine enforces a timeout.
     if (timeoutMs !== undefined && isPostgres)
       await sql`set local statement_timeout = ${sql.lit(timeoutMs)}`.execute(trx);
     return act({ kysely: trx });
@@ -248,7 +248,7 @@ function postgresConfig(databaseUrl: string, options: DatabaseOptions): pg.PoolC
   };
 }
 
-/** One session, so one connection; it never idles out, because a new one would have to reset that session. */
+/** One session, so one connection. It never idles out, because a new connection would have to reset that session. */
 function embeddedConfig(engine: EmbeddedEngine): pg.PoolConfig {
   return {
     user: "postgres",

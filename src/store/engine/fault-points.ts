@@ -1,6 +1,6 @@
 /**
- * Every step after which a crash must lose nothing, in the order of a deployment's life. Each store function that
- * commits one of them says so through `db.reached`; `npm run storm` kills the server at each of these points.
+ * Every step after which a crash must lose nothing, in the order of a deployment's life. The store function that commits
+ * a step reports it through `db.reached`; `npm run storm` kills the server at each of these points.
  */
 export const faultPoints = [
   "listener session opened",

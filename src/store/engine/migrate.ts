@@ -7,20 +7,21 @@ import { currentUnit } from "./atomic-unit.ts";
 import type { Db, Trx } from "./database.ts";
 import { DatabaseUnusable, sqlState } from "./database-errors.ts";
 
-/** Beside this file, in the sources and in what is built. */
+/** The directory beside this file, in the sources and in the built program. */
 const migrationsDirectory = path.join(import.meta.dirname, "migrations");
 
-/** Any number, the same in every version of this program: "pierhead" in bytes would not fit, so its first four. */
+/** Any number works if it never changes between versions: the first four bytes of "pierhead", as all eight would not fit. */
 const advisoryLock = 0x70696572;
 
-/** A migration may rewrite a large table; ten minutes is where something is wrong. */
+/** A migration may rewrite a large table. After ten minutes something is wrong. */
 export const migrationTimeoutMs = 600_000;
 
 /**
- * Whoever asks for a table that a migration waits for waits behind it, also the servers of the version before. So it waits
- * no longer than this for those that hold the table, as a backup may for minutes, and lets the others go on in between.
+ * While a migration waits for a table lock, every later request for that table waits behind it, also on servers of the
+ * previous version. The migration therefore waits at most this long for the sessions that hold the table (a backup may
+ * hold it for minutes) and then lets the others continue before it retries.
  */
-const lockPatienceMs = 1_000;
+const lockTimeoutMs = 1_000;
 const lockPauseMs = 4_000;
 
 interface Migration {
@@ -28,22 +29,22 @@ interface Migration {
   name: string;
   text: string;
   digest: string;
-  /** Programs that do not know it go on working: it begins with the line `-- additive`. */
+  /** Programs that do not know it keep working: it starts with the line `-- additive`. */
   additive: boolean;
 }
 
 export interface MigrateOptions {
-  /** Where the migrations are; those of this program by default. */
+  /** Directory of the migrations; those of this program by default. */
   directory?: string;
-  /** Names of those to apply, for tables as they once were; all of them by default. */
+  /** Names of the migrations to apply, to create the tables of an earlier version; all by default. */
   only?: readonly string[];
 }
 
 /**
- * Brings the tables up to date: applies, in order and in one transaction, what is not applied yet. Servers that start at
- * the same time wait for the first one and then find nothing to do. Migrations only go forward; a program works with
- * newer tables as long as what it does not know was only added, so that it can be put back after an upgrade.
- * @returns names of those that were applied now.
+ * Brings the tables up to date: applies the missing migrations, in order and in one transaction. Servers that start at
+ * the same time wait for the first one and then find nothing to do. Migrations only go forward. A program works with
+ * newer tables as long as the migrations it does not know only added to them, so an upgrade can be rolled back.
+ * @returns names of the migrations that were applied now.
  * @throws DatabaseUnusable when the database was written by a newer version or by one from before the first release, or an
  * applied migration was changed.
  */
@@ -59,7 +60,10 @@ export async function migrate(
     } catch (error) {
       if (!isLockRefused(error)) throw error;
       if (performance.now() > end) {
-        throw new Error("another session holds the tables for too long (pg_stat_activity): end it", { cause: error });
+        throw new Error(
+          "another session has locked the tables for more than ten minutes: end it (see pg_stat_activity) and start again",
+          { cause: error },
+        );
       }
       await sleep(lockPauseMs);
     }
@@ -67,12 +71,12 @@ export async function migrate(
 }
 
 function applyMissing(db: Db, known: Migration[]): Promise<string[]> {
-  // What else is in a unit cannot begin again: nobody else knows the tables of a restore yet.
+  // Inside a unit (a restore) other statements cannot be repeated, and no other session knows the tables yet.
   const hasOthers = db.kind === "postgres" && currentUnit() === undefined;
   return db.transaction(
     async (trx) => {
       if (db.kind === "postgres") await sql`select pg_advisory_xact_lock(${advisoryLock})`.execute(trx.kysely);
-      if (hasOthers) await sql`set local lock_timeout = ${sql.lit(lockPatienceMs)}`.execute(trx.kysely);
+      if (hasOthers) await sql`set local lock_timeout = ${sql.lit(lockTimeoutMs)}`.execute(trx.kysely);
       const applied = await readApplied(trx);
       refuseUnknown(known, applied);
       const missing = known.filter((migration) => !applied.has(migration.number));

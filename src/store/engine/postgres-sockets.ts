@@ -1,13 +1,13 @@
 import { Socket } from "node:net";
 
-/** At the end a PostgreSQL without an answer for so long is none: what is left undone ends by its lease. */
-const farewellMs = 10_000;
+/** After this long without an answer a stopping server gives PostgreSQL up. Leases end the work that stays unfinished. */
+const shutdownTimeoutMs = 10_000;
 
-const lookIntervalMs = 250;
+const checkIntervalMs = 250;
 
 /**
- * What a pool of connections to PostgreSQL is made of. When the server stops nobody waits for long for one that stands still,
- * however many still have something to ask: it is given up as a whole.
+ * The sockets of a pool of connections to PostgreSQL. A stopping server does not wait long for a frozen PostgreSQL,
+ * however many callers still have statements to send: it closes all of its connections at once.
  */
 export class PostgresSockets {
   readonly #sockets = new Set<Socket>();
@@ -15,19 +15,19 @@ export class PostgresSockets {
   #watch: NodeJS.Timeout | undefined;
   #isCut = false;
 
-  /** What `pg` connects with. */
+  /** Opens a socket for `pg`. */
   open(): Socket {
     const socket = new Socket();
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
-    // After `pg` has begun with it: one that is destroyed before begins anew.
+    // Destroy it only after `pg` has started to use it: pg reconnects a socket that is destroyed earlier.
     if (this.#isCut) setImmediate(() => socket.destroy());
     return socket;
   }
 
-  /** Asks for something. @throws Error when nobody is asked any more. */
+  /** Runs `ask` and watches how long it waits. @throws Error once the connections were closed. */
   async answered<T>(ask: () => Promise<T>): Promise<T> {
-    if (this.#isCut) throw new Error("the database does not answer, and this server stops");
+    if (this.#isCut) throw new Error("the database does not answer and this server is stopping");
     const wait = { sinceMs: performance.now() };
     this.#waiting.add(wait);
     try {
@@ -37,16 +37,16 @@ export class PostgresSockets {
     }
   }
 
-  /** From here on all are cut when one waits for too long. */
+  /** From now on closes all connections as soon as one caller waits for too long. */
   hurry(): void {
     const beganMs = performance.now();
     this.#watch ??= setInterval(() => {
-      const lateMs = performance.now() - farewellMs;
+      const lateMs = performance.now() - shutdownTimeoutMs;
       if ([...this.#waiting].some(({ sinceMs }) => Math.max(sinceMs, beganMs) < lateMs)) this.cut();
-    }, lookIntervalMs).unref();
+    }, checkIntervalMs).unref();
   }
 
-  /** Without a goodbye, which a server that stands still does not answer: half closed, they would keep this process. */
+  /** Closes all sockets without a terminate message: a frozen server does not answer it, and half-closed sockets would keep this process alive. */
   cut(): void {
     this.#isCut = true;
     clearInterval(this.#watch);

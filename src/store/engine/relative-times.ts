@@ -1,7 +1,7 @@
 import { type Kysely, sql } from "kysely";
 import type { Database } from "./schema.ts";
 
-/** Moments that are so far from now, not ones of a calendar: they move with the clock. A test compares it with the tables. */
+/** Columns with times relative to now, not calendar dates: they shift with the clock. A test compares the list with the tables. */
 export const relativeTimeColumns: Readonly<Record<string, readonly string[]>> = {
   clock: ["mark", "worked_at", "resumed_at"],
   revisions: ["deadline_at"],
@@ -18,26 +18,27 @@ export const relativeTimeColumns: Readonly<Record<string, readonly string[]>> = 
 };
 
 /**
- * Times to look or to try again: one that was written after the clock was set, and before this, must not come late. So the
- * end of a token: one that seems over is refreshed, while one that seems good when it is over is refused to its user.
+ * Times of the next poll or retry. A value written after the clock was set but before this shift must not come late. The
+ * same holds for the end of a token: one that looks expired is refreshed, but one that looks valid after its end makes the
+ * user's call fail.
  */
 const mayBeEarly = new Set(["run_at", "next_attempt_at", "retry_at", "look_at", "expires_at"]);
 
-/** One that was written after the clock was set, and before this, must not hold for as long as the jump. */
+/** A lease written after the clock was set but before this shift must not last as long as the jump. */
 const leases = new Set(["lease_until", "refresh_until"]);
 
-/** Above all of them: the longest are those of deliveries and of calls of an OAuth provider, a minute and a little. */
+/** Above every lease: the longest are those of webhook deliveries and OAuth provider calls, a little over a minute. */
 const leaseMsMax = 120_000;
 
-/** More than what a busy second or a correction by NTP makes: somebody has set the clock. */
+/** More than a busy second or a correction by NTP explains: an operator has set the clock. */
 export const clockJumpMinMs = 2_000;
 
 /**
- * Takes every deadline and lease along with a clock that was set by so much: once, however often it is called with one
- * mark, so that who does not know whether it was done may call it again. Looks may come early, and find nothing to do.
- * @param move.mark as it was before; it moves with them.
- * @param move.now by the clock as it was set.
- * @returns whether it was done now.
+ * Shifts every deadline and lease by the amount that the clock was set. It does so once per mark, however often it is
+ * called, so a caller that does not know whether its call succeeded may repeat it. Polls may come early and find nothing.
+ * @param move.mark the mark before the shift; it shifts too.
+ * @param move.now the time by the new clock.
+ * @returns whether this call did the shift.
  */
 export function shiftRelativeTimesOnce(
   kysely: Kysely<Database>,
@@ -57,7 +58,7 @@ async function shiftRelativeTimes(kysely: Kysely<Database>, byMs: number, now: D
       const later = sql`${sql.ref(column)} + ${byMs} * interval '1 millisecond'`;
       if (mayBeEarly.has(column)) return sql`${sql.ref(column)} = least(${sql.ref(column)}, ${later})`;
       if (!leases.has(column)) return sql`${sql.ref(column)} = ${later}`;
-      // Of nothing, least() would make a lease.
+      // least() ignores null and would invent a lease for a row that has none.
       return sql`${sql.ref(column)} = case when ${sql.ref(column)} is not null
         then least(${later}, ${leaseEnd}::timestamptz) end`;
     });

@@ -4,8 +4,8 @@ import type pg from "pg";
 import { isConflict, sqlState } from "./database-errors.ts";
 
 /**
- * Texts that get a name of their own, so that every connection parses and plans them once (about twice as fast). The
- * store has some hundred; a stream of ever new texts beyond this must not fill the memory of server and client.
+ * The most statement texts that get a name, so that each connection parses and plans them once (about twice as fast).
+ * The store has about a hundred. Beyond this limit, texts that never repeat must not fill the memory of server and client.
  */
 const namedStatementsMax = 500;
 
@@ -17,7 +17,7 @@ const readOnly = "25006";
 /** Set while a transaction's callback runs. */
 const transactions = new AsyncLocalStorage<{ isRunning: boolean; timeoutMs: number | undefined }>();
 
-/** Runs the callback of a transaction so that a request for a second connection is refused instead of waiting for ever. */
+/** Runs the callback of a transaction so that a request for a second connection fails instead of waiting without end. */
 export async function insideTransaction<T>(
   limits: { timeoutMs: number | undefined },
   act: () => Promise<T>,
@@ -30,27 +30,27 @@ export async function insideTransaction<T>(
   }
 }
 
-/** Runs what must not count as part of the transaction around it, such as waking someone else. */
+/** Runs `act` outside of the current transaction, for example to wake subscribers. */
 export function outsideTransaction<T>(act: () => T): T {
   return transactions.exit(act);
 }
 
-/** @throws Error when a transaction's callback runs: what it asks for must go through its `trx`. */
+/** @throws Error while a transaction's callback runs: its statements must go through its `trx`. */
 export function refuseInsideTransaction(): void {
   if (transactions.getStore()?.isRunning === true) {
-    throw new Error("a second connection was asked for inside a transaction: pass trx on instead of db");
+    throw new Error("a transaction asked for a second connection: pass trx instead of db");
   }
 }
 
-/** @throws Error when what joins the transaction around it asks for a limit that this one does not have. */
+/** @throws Error when a function that joins the current transaction asks for a limit that this transaction does not have. */
 export function refuseOtherLimit({ timeoutMs }: { timeoutMs?: number }): void {
   if (timeoutMs === undefined || timeoutMs === transactions.getStore()?.timeoutMs) return;
-  throw new Error(`a limit of ${timeoutMs} ms has no effect inside a unit: give it to the atomically around it`);
+  throw new Error(`a limit of ${timeoutMs} ms has no effect inside a unit: pass it to the enclosing atomically`);
 }
 
 /**
- * The pool as kysely sees it: each statement with parameters is a named prepared one.
- * @param answered all that is asked of the database goes through it.
+ * Adapts the pool for kysely: each statement with parameters becomes a named prepared one.
+ * @param answered wraps every request to the database.
  */
 export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()): PostgresPool {
   const names = new Map<string, string>();
@@ -62,7 +62,7 @@ export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()
     return name;
   };
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
-  // At once, and not where it is handed out: an end that comes in the same packet as the beginning would have no listener.
+  // On connect, not when the client is handed out: an end in the same packet as the start would find no listener.
   pool.on("connect", (client) => void clients.set(client, statementClient(client, { nameOf, answered })));
   return {
     options: pool.options,
@@ -87,7 +87,7 @@ function statementClient(
   });
 
   async function run(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<unknown>> {
-    // Without parameters the simple protocol is used: it alone takes several statements in one text (migrations).
+    // Statements without parameters use the simple protocol, the only one that allows several statements in a text (migrations).
     const name = values.length > 0 ? nameOf(text) : undefined;
     const limit = transactions.getStore()?.timeoutMs;
     const config = {
@@ -99,13 +99,13 @@ function statementClient(
     try {
       return (await answered(() => client.query(config))) as never;
     } catch (error) {
-      // Its answer may still come and would be taken for the next one's.
+      // The answer may still arrive and would be taken for the answer to the next statement.
       if (error instanceof Error && error.message === "Query read timeout") broken ??= error;
-      // The server is about to close this connection; the socket's end may come after the next statement was sent.
+      // The server is about to close this connection, but the socket may end only after the next statement was sent.
       if ((error as pg.DatabaseError).severity === "FATAL") broken ??= error;
-      // A primary that became a standby: no other connection would be made as long as this one is always in use.
+      // The primary became a standby. Without this the pool would keep using the connection, as it is always busy.
       if (sqlState(error) === readOnly) broken ??= error;
-      // After the connection broke, pg only says "not queryable"; why it broke is what the caller can act on.
+      // Once the connection is broken, pg only says "not queryable". Report the cause, which the caller can act on.
       throw broken ?? error;
     }
   }
@@ -117,7 +117,7 @@ function statementClient(
       try {
         return await run(text, values);
       } catch (error) {
-        // A statement of its own was undone as a whole; inside a transaction only the caller can begin again.
+        // A single statement was rolled back as a whole. Inside a transaction only the caller can start again.
         if (isInTransaction || !isConflict(error) || tries >= triesMax) throw error;
       }
     }

@@ -6,8 +6,8 @@ export type Exchange = (bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array>;
 const terminate = "X".charCodeAt(0);
 
 /**
- * What `pg` takes for its socket: bytes written here are answered by the engine. pg corks the messages of one statement,
- * so they arrive together and cross to the worker once.
+ * The socket that `pg` uses: the engine answers the bytes written here. pg corks the messages of one statement, so they
+ * arrive together and cross to the worker once.
  */
 export class Bridge extends Duplex {
   readonly #open: () => Promise<Exchange>;
@@ -18,7 +18,7 @@ export class Bridge extends Duplex {
     this.#open = open;
   }
 
-  /** Called by pg, once, in place of a TCP connect. */
+  /** Called by pg, once, instead of a TCP connect. */
   connect(): this {
     this.#open().then(
       (exchange) => {
@@ -47,7 +47,7 @@ export class Bridge extends Duplex {
   }
 
   override _read(): void {
-    // Answers are pushed as they come; pg reads without pause, and there is one at a time.
+    // Answers are pushed as they arrive: pg never pauses reading, and there is one answer at a time.
   }
 
   setNoDelay(): this {
@@ -67,10 +67,10 @@ export class Bridge extends Duplex {
   }
 
   #send(chunks: Buffer[], done: (error?: Error | null) => void): void {
-    // A goodbye ends this connection only: the engine goes on for the next one.
-    const isGoodbye = chunks[0]?.[0] === terminate;
+    // A terminate message ends this connection only: the engine keeps running for the next one.
+    const isTerminate = chunks[0]?.[0] === terminate;
     const exchange = this.#exchange ?? unconnected;
-    const answered = isGoodbye ? Promise.resolve(nothing) : exchange(joined(chunks));
+    const answered = isTerminate ? Promise.resolve(nothing) : exchange(concatenated(chunks));
     answered.then(
       (answer) => {
         if (answer.length > 0 && !this.destroyed) this.push(answer);
@@ -84,8 +84,8 @@ export class Bridge extends Duplex {
 const nothing = new Uint8Array(0);
 const unconnected: Exchange = () => Promise.reject(new Error("the embedded database is not connected"));
 
-/** A copy with a buffer of its own, because it is moved to the worker thread: pg's buffers share theirs. */
-function joined(chunks: Buffer[]): Uint8Array<ArrayBuffer> {
+/** Copies the chunks into a buffer of their own, because it is transferred to the worker thread: pg's buffers share memory. */
+function concatenated(chunks: Buffer[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
   let offset = 0;
   for (const chunk of chunks) {

@@ -12,7 +12,7 @@ export interface DirectoryLock {
   release(): Promise<void>;
 }
 
-/** Who holds a lock file. `scope` names the machine and its process table: only there does `pid` mean anything. */
+/** The holder of a lock file. `scope` names the machine and its process table: `pid` means something only there. */
 interface Holder {
   nonce: string;
   pid: number;
@@ -20,20 +20,21 @@ interface Holder {
   scope: string;
 }
 
-/** The file's time is renewed this often, for those who cannot look at our process: another container, another host. */
+/** Renewal interval of the file's modification time, for processes that cannot see ours: another container or host. */
 const renewIntervalMs = 2_000;
 
-/** Five renewals missed: its holder is gone, or stands still and has not written either. One that goes on is told. */
+/** Five missed renewals: the holder is gone, or frozen and not writing. A frozen holder that resumes finds out through `onLost`. */
 const silentMsDefault = 10_000;
 
-/** Takeovers that died half-way may be nested; each is a crash within a millisecond, so more than a few is a loop. */
+/** Takeovers that crashed half-way may be nested. Each needs a crash within a millisecond, so more than a few is a loop. */
 const takeoverDepthMax = 5;
 
 /**
- * Takes the exclusive right to a directory. The file is linked into place with its content, so no one sees half of it;
- * a lock left by a process that is gone is taken over. Two openers of one embedded database would lose rows without a word.
- * @param options.onLost is called when another process has taken it over, as from one that stood still for so long
- * (a paused container, a node that was cut off): whatever this one would still write destroys what that one has written.
+ * Takes the exclusive right to a directory. The lock file is linked into place with its content, so no process reads half
+ * of it. A lock of a process that is gone is taken over. Two processes that open one embedded database would silently lose
+ * rows.
+ * @param options.onLost called when another process has taken the lock over, because this one was frozen for longer than
+ * `silentMs` (a paused container, a node that was cut off). Any further write of this process destroys the other's data.
  * @throws DatabaseUnusable naming the process that holds it.
  */
 export async function lockDirectory(
@@ -66,7 +67,7 @@ export async function lockDirectory(
   };
 }
 
-/** Resolves once the holder of a lock file is certainly gone; rejects when it is certainly there. */
+/** Resolves once the holder of a lock file is certainly gone; rejects when it certainly runs. */
 type Gone = (file: string, holder: Holder) => Promise<void>;
 
 async function acquire(file: string, holder: Holder, gone: Gone, depth: number): Promise<void> {
@@ -78,7 +79,7 @@ async function acquire(file: string, holder: Holder, gone: Gone, depth: number):
       const found = await read(file);
       if (found === undefined) continue;
       await gone(file, found);
-      // The right to replace exactly this stale lock is a lock itself: two who saw it cannot both replace it.
+      // The right to replace exactly this stale lock is a lock too: of two processes that saw it, only one replaces it.
       const takeover = `${file}.${found.nonce}`;
       await acquire(takeover, holder, gone, depth + 1);
       try {
@@ -95,7 +96,7 @@ async function acquire(file: string, holder: Holder, gone: Gone, depth: number):
   }
 }
 
-/** A file that is linked before its content is on the disk may be an empty one after a power cut. */
+/** Syncs the content before the file is linked, because a power cut could otherwise leave an empty lock file. */
 async function writeSynced(file: string, content: string): Promise<void> {
   const handle = await open(file, "w", 0o600);
   try {
@@ -116,7 +117,7 @@ async function isLinked(draft: string, file: string): Promise<boolean> {
   }
 }
 
-/** In our own process table the answer is known at once; elsewhere only the renewals tell. */
+/** In the same process table the answer is known at once; elsewhere only the renewals show whether the holder runs. */
 async function waitUntilGone(
   file: string,
   holder: Holder,
@@ -148,7 +149,7 @@ async function waitUntilGone(
   }
 }
 
-/** @returns who has it now, if that is somebody else: the file is theirs to renew. */
+/** @returns the current holder if it is another process, which then renews the file. */
 async function renew(file: string, holder: Holder, logger: Logger): Promise<Holder | undefined> {
   try {
     const found = await read(file);
@@ -161,7 +162,7 @@ async function renew(file: string, holder: Holder, logger: Logger): Promise<Hold
   return undefined;
 }
 
-/** Of a file without sound content, as a power cut may leave it: only whether it is renewed tells of its holder. */
+/** The holder of a file without valid content, as a power cut may leave it: only its renewals tell whether it runs. */
 const unknownHolder: Holder = { nonce: "unknown", pid: 0, startedAt: "", scope: "an unknown host" };
 
 async function read(file: string): Promise<Holder | undefined> {
@@ -179,12 +180,12 @@ async function read(file: string): Promise<Holder | undefined> {
   }
 }
 
-/** Start time of a process, or undefined when it is gone: a pid alone may have been given to another one. */
+/** Returns the start time of a process, or undefined when it is gone. The pid alone may have been reused. */
 function startOf(pid: number): string | undefined {
   try {
     if (process.platform === "linux") {
       const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-      // Fields after the command, which may hold blanks: state is 3, start time in clock ticks 22. A zombie writes no more.
+      // Fields after the command, which may contain blanks: state is 3, start time in clock ticks 22. A zombie cannot write.
       const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
       return fields[0] === "Z" ? undefined : fields[19];
     }

@@ -3,13 +3,13 @@ import { PGlite } from "@electric-sql/pglite";
 import { NodeFS } from "@electric-sql/pglite/nodefs";
 
 /**
- * PGlite's file system with an fsync that reaches the disk. Without it a committed row survives a crash of the process,
+ * PGlite's file system with an fsync that reaches the disk. Without it a committed row survives a crash of the process
  * but not of the machine: PGlite starts PostgreSQL with fsync off, and its file system has no such operation.
  */
 export class DurableFiles extends NodeFS {
   readonly #synced: () => void;
 
-  /** @param synced is called after each one, so that a test can see that they happen. */
+  /** @param synced called after each fsync, so that a test can count them. */
   constructor(directory: string, synced: () => void) {
     super(directory);
     this.#synced = synced;
@@ -30,8 +30,8 @@ export class DurableFiles extends NodeFS {
 }
 
 /**
- * Start parameters of an engine that uses it. `wal_sync_method=fsync`, because the run-time's fdatasync, PostgreSQL's
- * choice otherwise, does nothing and says success.
+ * Start parameters of an engine on `DurableFiles`. `wal_sync_method=fsync`, because the runtime's fdatasync, PostgreSQL's
+ * default, does nothing and reports success.
  */
 export const durableStartParams = [
   ...PGlite.defaultStartParams.filter((param) => param !== "-F"),
@@ -39,16 +39,16 @@ export const durableStartParams = [
   "wal_sync_method=fsync",
 ];
 
-/** The part of emscripten's NODEFS that is used here. */
+/** The part of emscripten's NODEFS that this file uses. */
 interface HostFiles {
   stream_ops: { fsync?: (stream: HostStream) => number };
-  /** Turns an error of node:fs into the errno that PostgreSQL understands. */
+  /** Maps an error of node:fs to the errno that PostgreSQL understands. */
   tryFSOperation<T>(operation: () => T): T;
   realPath(node: unknown): string;
 }
 
 interface HostStream {
-  /** Only files have one; a directory is opened for the occasion. */
+  /** Only files have one; a directory is opened for the sync. */
   nfd?: number;
   node: unknown;
 }

@@ -6,22 +6,22 @@ import type { FromWorker, ToWorker, WorkerSettings } from "./protocol.ts";
 import { SteadyClock } from "./steady-clock.ts";
 
 /**
- * The thread PostgreSQL runs in: takes bytes of its protocol, gives back bytes, one message at a time. A statement blocks
- * this thread for as long as it runs, which is why it is not the one that serves requests.
+ * The thread that PostgreSQL runs in. It takes bytes of the PostgreSQL protocol and returns bytes, one message at a time.
+ * A statement blocks its thread while it runs, so it must not be the thread that serves requests.
  */
 const settings = workerData as WorkerSettings;
 const port = parentPort;
-if (port === null) throw new Error("engine-worker runs as a worker thread only");
-// Where PostgreSQL gets the time from, in this thread alone.
+if (port === null) throw new Error("engine-worker.ts must run as a worker thread");
+// PostgreSQL reads the time from Date.now in this thread.
 const clock = new SteadyClock(settings.clock);
 Date.now = () => clock.nowMs();
 const fsyncs = new Int32Array(settings.fsyncs);
 
-const say = (message: FromWorker) => port.postMessage(message, message.kind === "bytes" ? [message.bytes.buffer] : []);
+const post = (message: FromWorker) => port.postMessage(message, message.kind === "bytes" ? [message.bytes.buffer] : []);
 
 let connection = 0;
 
-/** One message after the other: an answer takes some turns of the event loop. */
+/** Handles one message after the other: an answer takes several turns of the event loop. */
 let turn: Promise<void> = Promise.resolve();
 
 try {
@@ -30,7 +30,7 @@ try {
     if (message.kind === "close") turn = turn.then(() => close(engine));
     else turn = turn.then(() => answer(engine, message));
   });
-  say({ kind: "ready" });
+  post({ kind: "ready" });
 } catch (error) {
   fail(error);
 }
@@ -49,16 +49,16 @@ async function answer(engine: PGlite, message: Extract<ToWorker, { kind: "bytes"
       if (connection !== 0) await resetSession(engine);
       connection = message.connection;
     }
-    say({ kind: "bytes", id: message.id, bytes: await exchange(engine, message.bytes) });
+    post({ kind: "bytes", id: message.id, bytes: await exchange(engine, message.bytes) });
   } catch (error) {
     fail(error);
   }
 }
 
 /**
- * An error of SQL is an answer like any other; an exception means that the WebAssembly program is gone. It is over when it
- * returns: nothing else comes in between. As a stream, because PGlite (0.5) also parses what it gives back in one piece,
- * and keeps every message of it for ever.
+ * Runs one exchange. An SQL error is a normal answer; an exception means that the WebAssembly program is gone. Nothing
+ * else runs in between. It uses the stream call because PGlite (0.5) also parses what the other call returns, and keeps
+ * every message of it in memory.
  */
 async function exchange(engine: PGlite, bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
@@ -77,13 +77,13 @@ function concatenated(parts: Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** PostgreSQL sees one session for ever: a new connection must not find the transaction or the names of the last one. */
+/** PostgreSQL sees one endless session, so a new connection must not find the transaction or statement names of the last one. */
 async function resetSession(engine: PGlite): Promise<void> {
   await exchange(engine, simpleQuery("rollback"));
   await exchange(engine, simpleQuery("discard all"));
 }
 
-/** Message `Q` of the PostgreSQL protocol: type, length with itself, text, NUL. */
+/** Builds message `Q` of the PostgreSQL protocol: type, length including itself, text, NUL. */
 function simpleQuery(text: string): Uint8Array {
   const message = Buffer.alloc(text.length + 6);
   message.write("Q");
@@ -102,6 +102,6 @@ async function close(engine: PGlite): Promise<void> {
 }
 
 function fail(error: unknown): void {
-  say({ kind: "failed", message: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  post({ kind: "failed", message: error instanceof Error ? (error.stack ?? error.message) : String(error) });
   process.exit(1);
 }

@@ -12,32 +12,32 @@ export interface EngineOptions {
   directory: string;
   durable: boolean;
   templateDirectory: string | undefined;
-  /** A statement that runs longer is given up, and the engine reopened: nothing else can stop it. */
+  /** When a statement runs longer, the engine is stopped and reopened: nothing else can cancel a statement. */
   answerTimeoutMs: number;
   logger: Logger;
 }
 
-/** A PostgreSQL of our own, in a worker thread: one session, no port, no operating system user. */
+/** An embedded PostgreSQL in a worker thread: one session, no port, no operating system user. */
 export interface EmbeddedEngine {
-  /** A new connection for `pg`. There is one session behind all of them, so open one at a time. */
+  /** Opens a connection for `pg`. All connections share one session, so open one at a time. */
   connect(): Bridge;
-  /** How often the worker has forced data to the disk. */
+  /** Number of times the worker has forced data to the disk. */
   readonly fsyncs: number;
-  /** What time it is there. */
+  /** The clock of the engine. */
   readonly clock: SteadyClock;
-  /** Thread of the worker, which changes when it is reopened. */
+  /** Thread id of the worker; it changes when the engine is reopened. */
   readonly threadId: number | undefined;
-  /** Ends the worker thread as a crash would: the next connection reopens the database. */
+  /** Ends the worker thread as a crash would. The next connection reopens the database. */
   crash(): Promise<void>;
-  /** Shuts PostgreSQL down cleanly and frees the directory. */
+  /** Shuts PostgreSQL down cleanly and releases the directory. */
   close(): Promise<void>;
 }
 
-/** A clean shutdown writes a checkpoint: at most 1 GB of WAL. Beyond this the crash recovery of the next start does it. */
+/** A clean shutdown writes a checkpoint of at most 1 GB of WAL. If it takes longer, the next start runs crash recovery. */
 const closeTimeoutMs = 20_000;
 
 /**
- * Opens the database in a directory, making it if there is none.
+ * Opens the database in a directory and creates it if there is none.
  * @throws DatabaseUnusable when another process has it open.
  */
 export async function openEmbeddedEngine(options: EngineOptions): Promise<EmbeddedEngine> {
@@ -112,7 +112,7 @@ class WorkerEngine implements EmbeddedEngine {
     await this.#running?.ended;
   }
 
-  /** Another process writes in this directory: this one ends without a last word, and is not opened again. */
+  /** Ends at once, without a clean shutdown, and for good: another process writes in this directory. */
   giveUp(by: string): void {
     this.#lost = new DatabaseUnusable(`the embedded database was taken over by ${by}: restart this server, or stop it`);
     this.#options.logger.error({ by }, "the embedded database was taken over by another process");
@@ -144,7 +144,7 @@ class WorkerEngine implements EmbeddedEngine {
     const worker = new Worker(file, { workerData, execArgv: [], name: "embedded database" });
     const ready = Promise.withResolvers<void>();
     ready.promise.catch(() => {
-      // Whoever waits for it is told; when nobody does, the next connection starts anew.
+      // Callers that wait for `ready` get the error. Without any, the next connection starts a new worker.
     });
     const ended = Promise.withResolvers<void>();
     const running: Running = { worker, ready: ready.promise, ended: ended.promise, waiting: new Map() };
@@ -152,7 +152,7 @@ class WorkerEngine implements EmbeddedEngine {
     worker.on("message", (message: FromWorker) => {
       if (message.kind === "ready") {
         ready.resolve();
-        // Idle, it does not keep the process alive; #exchange holds it while a statement runs.
+        // An idle worker does not keep the process alive; #exchange refs it while a statement runs.
         if (running.waiting.size === 0) worker.unref();
       } else if (message.kind === "failed") cause = message.message;
       else settle(running, message);
@@ -168,7 +168,7 @@ class WorkerEngine implements EmbeddedEngine {
     return running;
   }
 
-  /** The worker is gone: whatever waited for it learns so, and the next connection starts a new one. */
+  /** Handles the end of the worker: rejects the requests that wait for it. The next connection starts a new one. */
   #ended(running: Running, cause: string): void {
     if (this.#running === running) this.#running = undefined;
     if (this.#closing === undefined && this.#lost === undefined) {

@@ -6,9 +6,9 @@ import { PGlite } from "@electric-sql/pglite";
 import { create, extract } from "tar";
 
 /**
- * Makes the directory of an empty database if there is none, in one rename: a process killed while it does so leaves
+ * Creates the directory of an empty database if there is none, with one rename: a process killed in between leaves
  * nothing that looks like a database. From the template it takes about 0.3 s, without one 2 s more (initdb). The archive is
- * unpacked in one go: nothing else runs yet, and by the thread pool its 970 files cost three times as much.
+ * unpacked synchronously, because nothing else runs yet and the thread pool takes three times as long for its 970 files.
  */
 export async function prepareDirectory(
   directory: string,
@@ -27,7 +27,7 @@ export async function prepareDirectory(
   if (options.durable) await syncFile(path.dirname(directory));
 }
 
-/** Writes the archive that `prepareDirectory` starts from (4.5 MB), unless it is there. @returns the file. */
+/** Writes the archive that `prepareDirectory` starts from (4.5 MB), unless it exists. @returns the file. */
 export async function ensureTemplate(directory: string): Promise<string> {
   const file = await templateIn(directory);
   if (existsSync(file)) return file;
@@ -43,7 +43,7 @@ export async function ensureTemplate(directory: string): Promise<string> {
   }
 }
 
-/** Named after the PGlite that made it: another one may write other files. */
+/** Named after the version of PGlite that made it: another version may write other files. */
 async function templateIn(directory: string): Promise<string> {
   const description = fileURLToPath(new URL("../package.json", import.meta.resolve("@electric-sql/pglite")));
   const { version } = JSON.parse(await readFile(description, "utf8")) as { version: string };
@@ -55,7 +55,7 @@ async function initialize(directory: string): Promise<void> {
   await engine.close();
 }
 
-/** Files at a time: they mostly wait for the same journal commit. */
+/** Files that are synced at once: they mostly wait for the same journal commit. */
 const syncsAtOnceMax = 32;
 
 async function syncTree(directory: string): Promise<void> {

@@ -1,10 +1,10 @@
-/** What the engine and its worker thread say to each other. */
+/** The messages between the engine and its worker thread. */
 export interface WorkerSettings {
   directory: string;
   durable: boolean;
-  /** One shared 32-bit counter of fsyncs. */
+  /** A shared 32-bit counter of fsyncs. */
   fsyncs: SharedArrayBuffer;
-  /** Of a SteadyClock. */
+  /** The shared memory of a SteadyClock. */
   clock: SharedArrayBuffer;
 }
 
@@ -15,5 +15,5 @@ export type ToWorker =
 export type FromWorker =
   | { kind: "ready" }
   | { kind: "bytes"; id: number; bytes: Uint8Array<ArrayBuffer> }
-  /** The worker ends after this: what it holds in memory can no longer be trusted. */
+  /** The worker ends after this message: its memory can no longer be trusted. */
   | { kind: "failed"; message: string };

@@ -5,8 +5,8 @@ import { clockJumpMinMs, shiftRelativeTimesOnce } from "../relative-times.ts";
 import type { Database } from "../schema.ts";
 
 /**
- * The clock of the embedded database: it goes on evenly when somebody sets the machine's, as a fresh clock of a network or
- * a laptop that slept does, until `followClock` says otherwise. Shared with the engine's thread.
+ * The clock of the embedded database. It advances evenly when the machine's clock is set, for example by a first NTP sync or
+ * after a laptop slept, until `followClock` adjusts it. Shared with the engine's thread.
  */
 export class SteadyClock {
   /** One 64-bit number: milliseconds since the epoch when `hrtime` was 0. */
@@ -20,12 +20,12 @@ export class SteadyClock {
 
   static #begin(): SharedArrayBuffer {
     const shared = new SharedArrayBuffer(8);
-    new BigInt64Array(shared)[0] = BigInt(Date.now()) - evenMs();
+    new BigInt64Array(shared)[0] = BigInt(Date.now()) - monotonicMs();
     return shared;
   }
 
   nowMs(): number {
-    return Number(Atomics.load(this.#zero, 0) + evenMs());
+    return Number(Atomics.load(this.#zero, 0) + monotonicMs());
   }
 
   add(ms: number): void {
@@ -33,26 +33,26 @@ export class SteadyClock {
   }
 }
 
-/** The same in all threads of this process. */
-const evenMs = () => process.hrtime.bigint() / 1_000_000n;
+/** The same value in all threads of this process. */
+const monotonicMs = () => process.hrtime.bigint() / 1_000_000n;
 
-const lookIntervalMs = 1_000;
+const pollIntervalMs = 1_000;
 
 /**
- * Lets the database's clock follow the machine's. A jump takes along every deadline and lease, so that what was to happen in
- * a minute happens in a minute: forward before the clock and backward after it, for in between they may only be late. What
- * the database did not do, or did without an answer, is owed until it is known to be done.
+ * Makes the database's clock follow the machine's. A jump shifts every deadline and lease, so that an event due in a
+ * minute still happens in a minute. Deadlines shift before a forward jump of the clock and after a backward one, because
+ * in between they may only be late. A shift that failed, or whose answer was lost, is retried until it is known to be done.
  */
 export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger: Logger): DatabaseClock {
   let following = Promise.resolve();
-  let owed: { byMs: number; mark: Date } | undefined;
+  let pendingShift: { byMs: number; mark: Date } | undefined;
   const follow = async () => {
-    owed ??= await begin();
-    if (owed === undefined) return;
-    const { byMs } = owed;
-    await shiftRelativeTimesOnce(kysely, { ...owed, now: () => new Date() });
+    pendingShift ??= await begin();
+    if (pendingShift === undefined) return;
+    const { byMs } = pendingShift;
+    await shiftRelativeTimesOnce(kysely, { ...pendingShift, now: () => new Date() });
     if (byMs > 0) clock.add(byMs);
-    owed = undefined;
+    pendingShift = undefined;
   };
   const begin = async () => {
     const apartMs = () => Math.round(Date.now() - clock.nowMs());
@@ -60,22 +60,22 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
       clock.add(apartMs());
       return;
     }
-    // Asked before the clock is touched: one that is busy for long, as with a backup, would answer late or not at all.
+    // Read the mark before changing the clock: a busy database, such as during a backup, would answer late or not at all.
     const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(kysely);
     const { mark } = rows[0] as { mark: Date };
     const byMs = apartMs();
-    logger.warn({ seconds: Math.round(byMs / 1_000) }, "the clock of this machine was set");
+    logger.warn({ seconds: Math.round(byMs / 1_000) }, "machine clock changed, shifting deadlines");
     if (byMs < 0) clock.add(byMs);
     return { byMs, mark };
   };
   const timer = setInterval(() => {
     following = following.then(follow).catch((error: unknown) => {
-      logger.warn({ error: describeError(error) }, "deadlines could not follow the clock");
+      logger.warn({ error: describeError(error) }, "shifting deadlines with the clock failed");
     });
-  }, lookIntervalMs).unref();
+  }, pollIntervalMs).unref();
   return {
     now: () => new Date(clock.nowMs()),
-    // The machine's is compared with it from the moment it was opened.
+    // The machine's clock is compared from the moment the database was opened.
     async watch() {},
     async stop() {
       clearInterval(timer);

@@ -2,20 +2,20 @@ import { type Kysely, sql } from "kysely";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { Database } from "../schema.ts";
 
-/** Ends the upkeep and waits for the step that runs. */
+/** Stops the upkeep and waits for the step that runs. */
 export type StopUpkeep = () => Promise<void>;
 
 const intervalMs = 60_000;
 
-/** WAL that a restart after a crash has to read: 64 MiB take about a second. */
+/** The WAL that a restart after a crash may have to read: 64 MiB take about a second. */
 const walBytesMax = 64 * 1024 * 1024;
 
-/** Rows of a table that may be dead, or not yet counted by the planner, before it is vacuumed: as autovacuum, 20 %. */
+/** Rows of a table that may be dead, or not yet counted by the planner, before it is vacuumed: like autovacuum, plus 20 %. */
 const staleRowsMin = 500;
 
 /**
- * PostgreSQL's background processes do not exist in the embedded database: without this no checkpoint would ever recycle
- * WAL, and no vacuum free rows. Runs between the statements of others, one short statement at a time.
+ * Starts the upkeep that PostgreSQL's background processes do elsewhere. The embedded database has none: without this no
+ * checkpoint would recycle WAL, and no vacuum would free rows. It runs one short statement at a time between the others.
  */
 export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkeep {
   let isStopped = false;
@@ -35,7 +35,7 @@ export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkee
   };
 }
 
-/** One round: vacuums the tables that need it, then writes a checkpoint if there is much WAL since the last. */
+/** Runs one round: vacuums the tables that need it, then writes a checkpoint if much WAL was written since the last. */
 export async function runUpkeep(kysely: Kysely<Database>, isStopped: () => boolean = () => false): Promise<void> {
   const { rows: tables } = await sql<{ name: string }>`
     select relname as name from pg_stat_user_tables
