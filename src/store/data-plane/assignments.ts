@@ -29,7 +29,7 @@ export type ReplacedAssignment = NewAssignment & { seen: number };
  */
 export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = batched(
   async (db, all: ReplacedAssignment[]) => {
-    const wishes = all.map(({ seen, ...made }) => ({ ...assignmentColumns(made), seen }));
+    const desired = all.map(({ seen, ...made }) => ({ ...assignmentColumns(made), seen }));
     const { rows } = await sql<{ deployment_id: string }>`
       with turn as (
         select id from listeners where id = any(${all.map(({ listener_id }) => listener_id)}::uuid[]) order by id for update
@@ -38,12 +38,12 @@ export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promis
          where (select count(*) from turn) >= 0 -- locked first, as everybody who writes assignments does
            and deployment_id = any(${all.map(({ deployment_id }) => deployment_id)}::uuid[])
          order by deployment_id for update
-      ), wish as (
-        select w.* from jsonb_to_recordset(${JSON.stringify(wishes)}::jsonb)
+      ), desired as (
+        select w.* from jsonb_to_recordset(${JSON.stringify(desired)}::jsonb)
             as w (deployment_id uuid, tenant_id uuid, listener_id uuid, op text, spec jsonb, seen bigint)
           left join held h on h.deployment_id = w.deployment_id where w.seen = coalesce(h.generation, 0)
-      ), ${assigned("wish")}
-      select deployment_id from wish`.execute(db.kysely);
+      ), ${assigned("desired")}
+      select deployment_id from desired`.execute(db.kysely);
     const written = new Set(rows.map(({ deployment_id }) => deployment_id));
     return all.map(({ deployment_id }) => written.has(deployment_id));
   },

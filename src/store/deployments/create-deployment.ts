@@ -31,36 +31,36 @@ export interface NewDeployment
   revision: NewRevision | null;
   tracing: NewTracingProject;
   actor: string;
-  /** The deployment that it is a preview of. */
+  /** The deployment that this one is a preview of. */
   parent_deployment_id?: string;
 }
 
 /**
- * Writes a deployment, its first revision, secrets, event, audit row and place in the queue in one statement: one commit,
- * one fsync, shared with those that are made at the same time.
- * In a workspace with quotas they are checked before, in the same transaction.
- * @param keep makes the answer that the same request gets when it is sent again; written in that statement too.
- * @returns the row as it was written; it may have moved on since.
+ * Writes a deployment with its first revision, secrets, event, audit row and queue entry in one statement: one commit and
+ * one fsync, shared with the deployments that are created at the same time. In a workspace with quotas, the quotas are
+ * checked first, in the same transaction.
+ * @param responseFor builds the response that a repeated request gets; it is saved in the same statement.
+ * @returns the row as it was written; it may have changed since.
  * @throws ApiError 409 when the name or the agent environment is taken; 400 `quotaExceeded`.
  */
 export async function createDeployment(
   db: Db,
   made: NewDeployment,
-  keep: (row: DeploymentRow) => SealedResponse | null = () => null,
+  responseFor: (row: DeploymentRow) => SealedResponse | null = () => null,
 ): Promise<DeploymentRow> {
   const row = newRow(made, db.now());
-  const answer = keep(row);
+  const response = responseFor(row);
   try {
-    if (!(await insertDeployment(db, { made, row, answer, isChecked: false }))) {
+    if (!(await insertDeployment(db, { made, row, response, isChecked: false }))) {
       await db.transaction(async (trx) => {
         await checkNewDeployment(trx, made.tenant_id, replicasOf(made.source_config));
-        await insertDeployment(trx, { made, row, answer, isChecked: true });
+        await insertDeployment(trx, { made, row, response, isChecked: true });
       });
     }
   } catch (error) {
     const { name, agent_id: agentId, agent_environment: environment } = made;
     const isNameTaken = isUniqueViolation(error, "deployments_tenant_id_name_key");
-    // One name is one agent environment where nobody gave a name.
+    // A deployment that got its name from its agent reports the agent environment as taken, not the name.
     const isNamedByAgent = agentId !== null && environment !== null && name === nameOfAgent(agentId, environment);
     if (isNameTaken && !isNamedByAgent) throw errors.nameTaken(name);
     if (isNameTaken || isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
@@ -69,8 +69,8 @@ export async function createDeployment(
     }
     // The workspace was deleted a moment ago.
     if (isForeignKeyViolation(error, "deployments_tenant_id_fkey")) throw errors.forbidden();
-    // Another workspace has taken the name in the tracing back end in this moment.
-    if (isUniqueViolation(error, "tracing_projects_project")) return createDeployment(db, made, keep);
+    // Another workspace has just taken the name in the tracing back end: try again with the other name.
+    if (isUniqueViolation(error, "tracing_projects_project")) return createDeployment(db, made, responseFor);
     throw error;
   }
   db.reached("deployment created");
@@ -78,7 +78,7 @@ export async function createDeployment(
   return row;
 }
 
-/** Known before it is written, so that its answer can be kept in the same statement: hence a time of ours. */
+/** Built before it is written, so that its response can be saved in the same statement. Its times therefore come from `now`. */
 function newRow(
   { secrets, revision, tracing: _tracing, actor: _actor, ...made }: NewDeployment,
   now: Date,
@@ -108,22 +108,22 @@ function newRow(
 interface Insert {
   made: NewDeployment;
   row: DeploymentRow;
-  answer: SealedResponse | null;
-  /** There is room for it within the quotas of its workspace. */
+  response: SealedResponse | null;
+  /** Whether the quotas of its workspace allow it. */
   isChecked: boolean;
 }
 
-/** @returns false when its workspace has quotas and it was not checked: then nothing was written. */
+/** Returns false, and writes nothing, when the workspace has quotas and the deployment was not checked. */
 const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[]> => {
   const wanted = inserts.map(
-    ({ made, row: { sealed_secrets: _, secrets_key_id: __, ...deployment }, answer, isChecked }) => ({
+    ({ made, row: { sealed_secrets: _, secrets_key_id: __, ...deployment }, response, isChecked }) => ({
       id: made.id,
       deployment,
       is_checked: isChecked,
       secret_set: secretSetColumns(made.secrets),
       revision: made.revision,
       tracing: tracingColumns(made.tracing, made),
-      answer: responseColumns(answer),
+      answer: responseColumns(response),
       subject_name: made.name,
       ...auditColumns(createNote(made)),
     }),

@@ -10,7 +10,7 @@ export type DatabaseKind = "none" | "shared" | "container" | "custom";
 export interface DeploymentDatabase {
   postgres: DatabaseKind;
   redis: DatabaseKind;
-  /** Of the role and user made for this deployment. */
+  /** Password of the role and user created for this deployment. */
   password: string;
 }
 
@@ -25,7 +25,7 @@ export const sealedPasswords: SealedColumn = {
   boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenantId: tenant_id, id: deployment_id } as Owner),
 };
 
-/** Writes down, before anything is made, what is going to be made; a second call finds what the first decided. */
+/** Records, before anything is created, what will be created. A second call returns the first decision. */
 export async function planDeploymentDatabase(
   db: Db,
   sealer: Sealer,
@@ -57,7 +57,7 @@ export async function findDeploymentDatabase(
 
 type Kinds = Pick<DeploymentDatabase, "postgres" | "redis">;
 
-/** Without the password. Nothing, as long as nothing was decided. What passes ask at the same time is one statement. */
+/** Returns the kinds without the password; undefined while nothing is decided. Concurrent calls share one statement. */
 export const findDatabaseKinds = batched(async (db, ids: string[]): Promise<(Kinds | undefined)[]> => {
   const { rows } = await sql<Kinds & { deployment_id: string }>`
     select deployment_id, postgres, redis from deployment_databases
@@ -68,5 +68,5 @@ export const findDatabaseKinds = batched(async (db, ids: string[]): Promise<(Kin
 
 const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;
 
-/** 256 random bits in characters that need no escaping in a URL. */
+/** Returns 256 random bits in characters that need no escaping in a URL. */
 const newPassword = () => Buffer.from(randomBytes(32).toString("base64url"));

@@ -5,33 +5,33 @@ import type { Db } from "../engine/database.ts";
 import { type TagConditions, taggedWith } from "./deployment-tags.ts";
 import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
 
-/** Absent means: no matter. */
+/** Filters of a list; an absent one does not filter. */
 export interface DeploymentFilter {
   name?: string | undefined;
   /** Part of the name, in any case. */
   nameContains?: string | undefined;
-  /** Any text; one that is no status matches nothing. */
+  /** Any text; one that is not a status matches nothing. */
   status?: string | undefined;
   isRemote?: boolean | undefined;
   imageVersion?: string | undefined;
   deploymentType?: string | undefined;
   ids?: readonly string[] | undefined;
-  /** Either address under which a deployment can be known. */
+  /** An address of a deployment: its slug or its custom URL. */
   address?: { slug: string | null; customUrl: string } | undefined;
   agentId?: string | undefined;
   agentEnvironment?: string | undefined;
-  /** Values of tags: of each tag among them a deployment has at least one. */
+  /** Ids of tag values: a deployment needs at least one value of each tag among them. */
   tagValueIds?: readonly string[] | undefined;
 }
 
 export interface DeploymentOrder {
-  /** undefined: as clients expect that name none. */
+  /** undefined: the default order, by creation. */
   by?: DeploymentSort | undefined;
-  /** undefined: times from the newest, texts from A. */
+  /** undefined: newest first for times, A first for texts. */
   direction?: SortOrder | undefined;
 }
 
-/** Columns of each order as they mostly are wanted. Each is an index of its own, which is read backwards for the other way. */
+/** Columns of each order in its usual direction. Each has an index, which is read backwards for the other direction. */
 const orders: Record<DeploymentSort, readonly (readonly [column: string, direction: SortOrder])[]> = {
   created_at: [
     ["created_at", "desc"],
@@ -49,7 +49,7 @@ const orders: Record<DeploymentSort, readonly (readonly [column: string, directi
   ],
 };
 
-/** One way and its exact reverse. */
+/** Returns one direction or its exact reverse. */
 function orderOf({ by = "created_at", direction }: DeploymentOrder, table = "d"): RawBuilder<unknown> {
   const columns = orders[by];
   const isTurned = direction !== undefined && direction !== columns[0]?.[1];
@@ -61,9 +61,9 @@ function orderOf({ by = "created_at", direction }: DeploymentOrder, table = "d")
 }
 
 /**
- * One page of a workspace's deployments. Unless an order is asked for, an exact hit of the name comes first, because most
- * clients read only the first page, then the newest. Those being deleted are left out unless asked for by status or id
- * (contract 3.2 D1).
+ * Returns one page of a workspace's deployments. Unless an order is asked for, an exact match of the name comes first,
+ * because most clients read only the first page, then the newest. Deployments that are being deleted are left out unless
+ * the filter asks for them by status or id (contract 3.2 D1).
  */
 export async function listDeployments(
   db: Db,
@@ -79,7 +79,7 @@ export async function listDeployments(
 
 const noTags: TagConditions = { fits: [], found: [] };
 
-/** The query of it. `tags`: further conditions. */
+/** Builds the query of a page. `tags`: further conditions. */
 export function deploymentPage(
   tenantId: string,
   filter: DeploymentFilter,
@@ -96,14 +96,14 @@ export function deploymentPage(
        where ${inOrder.where} order by ${inOrder.sorted}`;
     return cut(rows, page);
   }
-  // Whole rows are put together for those of the page alone, not for those that are passed over.
+  // Join whole rows only for the page itself, not for the rows that the offset skips.
   return sql<DeploymentRow>`
     select ${deploymentColumns} from (${deploymentKeys(tenantId, filter, { ...page, exact })}) page
       join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id
      order by ${sorted}`;
 }
 
-/** What an index gives in the order of the page, so that nothing is passed over, or sorted. undefined: no index does. */
+/** Returns what an index delivers in the order of the page, so that nothing is skipped or sorted; undefined when no index does. */
 function readInOrder(
   tenantId: string,
   filter: DeploymentFilter,
@@ -127,27 +127,28 @@ function readInOrder(
   };
 }
 
-/** What a list can be ordered by. */
+/** The columns that a list can be ordered by. */
 const keys = sql.raw("d.id, d.seq, d.name, d.status, d.created_at, d.updated_at");
 
-/** Looked at in the order of the page before any is searched for: enough where 1 of 10 fits, and less than 1 ms. */
+/** Rows scanned in page order before an index search starts: enough when 1 of 10 matches, and less than 1 ms. */
 const walkRows = 1_000;
 
-/** Days that are searched one by one, 0.1 ms each: from 300 deployments a day on, enough where 1 of 200 fits. */
+/** Days that are searched one by one, 0.1 ms each: from 300 deployments a day on, enough when 1 of 200 matches. */
 const searchedDays = 64;
 
-/** From so many among those walked on it is no chance that they are. */
+/** From this many matches among the scanned rows, the share of matches is not a coincidence. */
 const hintMin = 3;
 
-/** As many are found and sorted, about 15 ms; where more fit, walking on finds a page of them as soon. */
+/** Matches that are collected and sorted, about 15 ms. When more match, continuing the scan fills a page as fast. */
 const foundMax = 10_000;
 
 /**
- * The deployments of a page. `exact`: one of this name comes first.
+ * Builds the query for the ids of a page. `exact`: a deployment with this name comes first.
  *
- * What no index gives in the order of the page is had in one of four ways, and which one shows only on the way, as no
- * statistics know how often a part of a name occurs: walking a little in that order; else by the index of parts, day by
- * day, if as many fit on each day as among those walked; else all that fit, by an index; else, as they are many, walking on.
+ * When no index delivers the order of the page, the query has four strategies and chooses while it runs, because no
+ * statistics tell how often a part of a name occurs. It scans a little in page order. If that does not fill the page, it
+ * searches the index of name parts day by day, provided as many match per day as among the scanned rows. Otherwise it
+ * collects all matches by an index. If those are too many, it continues the scan.
  */
 export function deploymentKeys(
   tenantId: string,
@@ -165,7 +166,7 @@ export function deploymentKeys(
   const read = readInOrder(tenantId, filter, page);
   if (read !== undefined) {
     const { from, where } = read;
-    // The id alone, so that the index of the page tells enough of those that are passed over.
+    // Select only the id, so that the index of the page suffices for the skipped rows.
     return cut(sql`select d.id from ${from} where ${where} order by ${read.sorted}`, page);
   }
   const { inOrder, others } = conditionsOn(tenantId, filter, tags);
@@ -201,8 +202,8 @@ export function deploymentKeys(
 }
 
 /**
- * Those of the days at the beginning of the list that have a part of a name, if those that were walked let expect a page
- * of them. Sorted day by day, not all of them: so it ends with the day that fills the page.
+ * Builds the search of name parts in the days at the start of the list, if the scanned rows suggest that it fills a page.
+ * It sorts day by day instead of all matches, so it ends with the day that fills the page.
  */
 function nearest(
   tenantId: string,
@@ -227,9 +228,9 @@ function nearest(
 }
 
 /**
- * The beginning of a query, in its order. The most it can be is in the text: of a limit that is a parameter PostgreSQL
- * knows nothing while it makes a plan to be kept, and takes a tenth of what there is. A tenth of all rows would look so
- * bad, as soon as there are many, that it planned anew for each page, 0.3 to 1 ms; a tenth of a page looks good.
+ * Limits a query to its start, in its order. The largest possible limit is part of the text, because PostgreSQL ignores a
+ * parameter as limit when it makes a generic plan, and assumes a tenth of the rows. With many rows that plan would look so
+ * bad that PostgreSQL would plan each page again, 0.3 to 1 ms; a tenth of a page looks good.
  */
 function cut<Row>(
   query: RawBuilder<unknown>,
@@ -239,21 +240,21 @@ function cut<Row>(
   return sql<Row>`${first} limit ${limit} ${offset === 0 ? sql`` : sql`offset ${offset}`}`;
 }
 
-/** Those that an index gives in the order of the page, and the others. */
+/** Separates the conditions that an index delivers in page order from the others. */
 function conditionsOn(tenantId: string, filter: DeploymentFilter, tags = noTags) {
   const inOrder = [sql`d.tenant_id = ${tenantId}`, ...conditionsInOrder(tenantId, filter)];
   return { inOrder, others: [...conditionsOf(filter), ...tags.fits] };
 }
 
 /**
- * Of the workspace, where another condition finds them: so written that no index is read for it, and that nobody expects
- * it to leave out most of what was found.
+ * Restricts rows to the workspace where another condition finds them. It is written so that no index is used for it and
+ * the planner does not expect it to remove most of the rows.
  */
 const isOf = (tenantId: string) => sql`coalesce(d.tenant_id = ${tenantId}, false)`;
 
 const all = (conditions: readonly RawBuilder<unknown>[]) => sql.join(conditions, sql` and `);
 
-/** Those being deleted no longer count: their place is free at once. */
+/** Deployments that are being deleted do not count: their slot is free at once. */
 export async function countFreeDeployments(db: Db, organizationId: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from deployments d join workspaces w on w.id = d.tenant_id
@@ -262,7 +263,7 @@ export async function countFreeDeployments(db: Db, organizationId: string): Prom
   return rows[0]?.count ?? 0;
 }
 
-/** What an index gives in the order that most pages have, or what fits a handful. */
+/** Returns the conditions that an index delivers in the usual page order, or that match only a few rows. */
 function conditionsInOrder(tenantId: string, filter: DeploymentFilter): RawBuilder<unknown>[] {
   const { name, status, ids, imageVersion, deploymentType, address, agentId, agentEnvironment } = filter;
   const found: RawBuilder<unknown>[] = [];
@@ -273,20 +274,20 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): RawBuild
     found.push(sql`d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
   }
   if (imageVersion !== undefined) found.push(sql`d.image_version = ${imageVersion}`);
-  // Images from outside have no type; answers call it prod.
+  // External images have no type; responses show prod.
   if (deploymentType !== undefined) {
     found.push(sql`coalesce(d.source_config ->> 'deployment_type', 'prod') = ${deploymentType}`);
   }
   if (address !== undefined) found.push(isAt(tenantId, address));
   if (agentId !== undefined) found.push(sql`d.agent_id = ${agentId}`);
-  // Only with an agent there is an environment of one: so said, that index is of use.
+  // A deployment has an agent environment only with an agent. Stating it lets the planner use the index.
   if (agentEnvironment !== undefined) {
     found.push(sql`d.agent_id is not null and d.agent_environment = ${agentEnvironment}`);
   }
   return found;
 }
 
-/** What cannot be read off in the order of the page. */
+/** Returns the conditions that no index delivers in page order. */
 function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
   const { nameContains, isRemote } = filter;
   const found: RawBuilder<unknown>[] = [];
@@ -298,13 +299,14 @@ function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
 }
 
 /**
- * Lets a part of a name be found by the index of such; one of a letter or two is in no index. Groups of letters side by
- * side, and the last one, as those between say little more; and of these the rare ones.
+ * Returns the condition that finds a part of a name by the index of name parts, which has no parts of one or two letters.
+ * It uses adjacent groups of three letters and the last group, because overlapping groups add little, and of these the
+ * rare ones.
  */
 function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): RawBuilder<unknown>[] {
   if ([...nameContains].length < 3) return [];
   const last = sql`length(${nameContains}) - 2`;
-  // In a query of its own: else it would be asked for again with each day.
+  // A subquery, because otherwise it would run again for each day.
   return [
     sql`name_parts(d.tenant_id, d.name) @> (select rare_parts(array(
       select left(${tenantId}::text, 8) || substr(lower(${nameContains}), i, 3)
@@ -313,8 +315,8 @@ function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): Raw
 }
 
 /**
- * The few that can be at an address are looked up: by it, by the slug in it, and by what stands at the place of the slug
- * in the addresses of each data plane; of one whose addresses have the namespace in them, all are.
+ * Finds the few deployments that can have an address: by custom URL, by slug, and by the text where the template of each
+ * data plane has the slug. For a data plane whose addresses contain the namespace, all of its deployments are checked.
  */
 function isAt(tenantId: string, { slug, customUrl }: { slug: string | null; customUrl: string }): RawBuilder<unknown> {
   const template = sql`(l.facts ->> 'agents_url')`;

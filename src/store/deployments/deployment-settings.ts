@@ -9,7 +9,7 @@ import type { Sealer } from "../secrets/seal.ts";
 import { openSecrets } from "../secrets/secrets.ts";
 import type { DeploymentRow } from "./deployments.ts";
 
-/** A row as the rules see it. */
+/** Converts a row to the form that the domain rules use. */
 export function currentOf(
   row: DeploymentRow,
   facts: { latestRevisionSource: SourceKind | null; sealer: Sealer; url: string | null },
@@ -30,7 +30,7 @@ export function currentOf(
   };
 }
 
-/** The row of a revision that runs these settings; with `again` it runs that revision's artifact, if there still is one. */
+/** Returns the row of a revision that runs these settings. With `again` it runs that revision's artifact, if it still exists. */
 export function newRevision(
   settings: RevisionSettings,
   made: {
@@ -42,7 +42,7 @@ export function newRevision(
   },
 ): NewRevision {
   const { again } = made;
-  const patienceMs = resolveTimeoutMs + (made.awaitsDatabase ? databaseTimeoutMs : 0);
+  const timeoutMs = resolveTimeoutMs + (made.awaitsDatabase ? databaseTimeoutMs : 0);
   return {
     id: randomUUID(),
     source: settings.source,
@@ -56,7 +56,7 @@ export function newRevision(
     sizes: settings.sizes,
     triggered_by: made.trigger ?? (again === undefined ? "api" : "redeploy"),
     tracked_packages: settings.sourceRevisionConfig.tracked_packages,
-    deadline_at: new Date(made.now.getTime() + patienceMs),
+    deadline_at: new Date(made.now.getTime() + timeoutMs),
     traceparent: activeSpan()?.traceparent ?? null,
   };
 }

@@ -8,7 +8,7 @@ import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
-/** What one reconcile pass reads: desired and observed state of one deployment, from one statement and so one moment. */
+/** Desired and observed state of one deployment, read by one statement and so at one moment; the input of a reconcile pass. */
 export interface DeploymentStateRow {
   id: string;
   tenant_id: string;
@@ -35,14 +35,14 @@ export interface DeploymentStateRow {
     op: "apply" | "delete";
     target_revision_id: string | null;
     serving_revision_id: string | null;
-    /** Its listener has said nothing else since of where agents answer. */
+    /** Whether its listener still serves agents at the address that the assignment was made with. */
     is_current: boolean;
   } | null;
   observation: { generation: number; report: DeploymentReport } | null;
   tracing: { status: "wanted" | "ready"; retry_at: string | null } | null;
-  /** The tracing project goes with the deployment; that of an agent belongs to the agent. */
+  /** Whether the tracing project is deleted with the deployment; that of an agent belongs to the agent. */
   drops_tracing: boolean;
-  /** null: it comes from no repository. */
+  /** null: the deployment has no repository. */
   host: {
     is_following: boolean;
     look_at: string | null;
@@ -57,13 +57,13 @@ export interface DeploymentStateRow {
 }
 
 /**
- * A deadline before the step began was written by a server that had not seen yet, for a second at most, that somebody had set
- * the database's clock. The longest step, a build, has as long as the one that is given then.
+ * The deadline of a revision. One before the start of the step was written by a server that had not noticed yet, for a
+ * second at most, that the database's clock was set. It is replaced by the time limit of the longest step, a build.
  */
 const deadline = sql`case when r.deadline_at < r.status_since
   then r.status_since + ${sql.lit(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
 
-/** @returns undefined when the deployment is gone. */
+/** Returns the state of a deployment; undefined when it no longer exists. */
 export const readDeploymentState = batched(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await sql<DeploymentStateRow>`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
@@ -114,8 +114,8 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
 });
 
 /**
- * Deployments that still have something to do but that nobody is going to look at: neither due nor leased. A row here is
- * a lost change, and `resync_corrections_total` counts it.
+ * Finds deployments with unfinished work that no pass will process: neither enqueued nor leased. A row here is a lost
+ * change, and `resync_corrections_total` counts it.
  */
 export async function findForgottenDeployments(db: Db, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`

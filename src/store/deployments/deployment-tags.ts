@@ -13,7 +13,7 @@ export interface DeploymentTagRow {
   value: string;
 }
 
-/** By name and value. The caller knows that the deployment is of this workspace. */
+/** Returns the tags by name and value. The caller has checked that the deployment belongs to this workspace. */
 export async function listTagsOf(db: Db | Trx, deploymentId: string): Promise<DeploymentTagRow[]> {
   const { rows } = await sql<DeploymentTagRow>`
     select k.id as tag_id, v.id as tag_value_id, k.name, v.name as value
@@ -24,7 +24,7 @@ export async function listTagsOf(db: Db | Trx, deploymentId: string): Promise<De
 
 /**
  * Replaces the tags of a deployment.
- * @throws ApiError 404 for an unknown deployment or value, 400 for too many.
+ * @throws ApiError 404 for an unknown deployment or value, 400 for too many tags.
  */
 export async function putTagsOf(
   db: Db,
@@ -63,7 +63,7 @@ export async function putTagsOf(
 
 const textOf = ({ name, value }: DeploymentTagRow) => `${name}=${value}`;
 
-/** Values of this workspace among the ids; they stay until the transaction ends. */
+/** Returns which of the ids are values of this workspace, and locks them until the transaction ends. */
 async function lockValues(trx: Trx, tenantId: string, ids: string[]): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     select v.id from tag_values v join tag_keys k on k.id = v.tag_key_id
@@ -73,25 +73,25 @@ async function lockValues(trx: Trx, tenantId: string, ids: string[]): Promise<Se
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Conditions on a deployment `d` that all say the same of it, so that it can be looked at or looked for. */
+/** Equivalent conditions on a deployment `d`, written for checking a given row or for finding rows. */
 export interface TagConditions {
-  /** For one at hand: a look by its id. */
+  /** For a given row: a lookup by its id. */
   fits: RawBuilder<unknown>[];
-  /** For finding: begins with the ids of those that have the rarest tag, written so that no plan can begin elsewhere. */
+  /** For finding rows: starts with the ids that have the rarest tag, written so that no plan can start elsewhere. */
   found: RawBuilder<unknown>[];
-  /** The rarest tag, where one value of it is asked for: an index has those that have it in the order of the list. */
+  /** The rarest tag, if the filter names one value of it: an index has its deployments in list order. */
   rarest?: { valueId: string; others: RawBuilder<unknown>[] } | undefined;
 }
 
-/** Up to here it is counted how many have each of several tags: 0.1 ms. */
+/** Deployments of each of several tags are counted up to this number: 0.1 ms. */
 const countedMax = 1_000;
 
-/** Where all of them have more: about 2 ms each, which is what a page of the wrong one costs. */
+/** The second limit if all tags reach the first one: about 2 ms each, which is what a page costs with the wrong tag first. */
 const countedLongMax = 20_000;
 
 /**
- * Of each tag among the values a deployment has at least one: values of one tag are alternatives, different tags must all
- * fit. @returns undefined when a value is not of this workspace: then nothing fits.
+ * Returns the conditions for the tag values of a filter: values of one tag are alternatives, and a deployment needs one
+ * value of each tag. @returns undefined when a value does not belong to this workspace, so that nothing matches.
  */
 export async function taggedWith(
   db: Db,

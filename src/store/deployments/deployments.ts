@@ -16,7 +16,7 @@ import { insertedRevision, isUnsettled, type NewRevision } from "../revisions/re
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/secrets.ts";
 import { type AuditNote, auditedDeployment } from "../tenants/audit.ts";
 
-/** One row of `deployments` with its sealed secrets; `api/deployments/present-deployment.ts` makes the wire shape of it. */
+/** A row of `deployments` with its sealed secrets; `api/deployments/present-deployment.ts` turns it into JSON. */
 export interface DeploymentRow {
   id: string;
   tenant_id: string;
@@ -30,7 +30,7 @@ export interface DeploymentRow {
   tracked_ref: string | null;
   tracked_packages: string[] | null;
   secret_set_id: string | null;
-  /** Where the data plane serves its agents; null: the gateway of this server does. */
+  /** Address at which the data plane serves its agents; null: the gateway of this server does. */
   agents_url: string | null;
   secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
   status: DeploymentStatus;
@@ -53,7 +53,7 @@ export interface DeploymentRow {
   secrets_key_id: string | null;
 }
 
-/** What an operation changes on the row; absent means unchanged. */
+/** The columns that an operation changes; absent means unchanged. */
 export type DeploymentChange = Partial<
   Pick<
     DeploymentRow,
@@ -71,11 +71,11 @@ export type DeploymentChange = Partial<
   >
 >;
 
-/** Columns named one by one: a cached plan of `select *` breaks at the next migration. */
+/** Columns are listed one by one because a cached plan of `select *` breaks at the next migration. */
 export const deploymentColumns = sql.raw(
   [
     "d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config",
-    // The commit is known once the revision is resolved; read there, so that nobody has to lock this row for it.
+    // The commit is known once the revision is resolved. It is read there, so that resolving need not lock this row.
     `d.source_revision_config || jsonb_build_object('repo_commit_sha', (
        select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
      )) as source_revision_config`,
@@ -87,12 +87,12 @@ export const deploymentColumns = sql.raw(
   ].join(", "),
 ) as RawBuilder<unknown>;
 
-/** Another tenant's deployment answers undefined, exactly as an unknown one. */
+/** Returns a deployment; undefined for an unknown one and equally for another tenant's. */
 export function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
   return findDeployments(db, { tenantId, id });
 }
 
-/** Two at once: 16 connections that only read one deployment had 14 % more of it than with one, and no more with four. */
+/** Two batches in flight: 16 connections that only read one deployment had 14 % more throughput than with one batch; four gained no more. */
 const findDeployments = batched(findAsked, { atOnce: 2 });
 
 async function findAsked(db: Db | Trx, asked: { tenantId: string; id: string }[]) {
@@ -106,7 +106,7 @@ async function findAsked(db: Db | Trx, asked: { tenantId: string; id: string }[]
   });
 }
 
-/** The same, holding the row until the transaction ends: what is read is what is changed. */
+/** Returns a deployment and locks its row until the transaction ends. */
 export async function lockDeployment(trx: Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
   const { rows } = await sql<DeploymentRow>`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
@@ -115,7 +115,7 @@ export async function lockDeployment(trx: Trx, tenantId: string, id: string): Pr
 }
 
 /**
- * Changes settings of a locked deployment and, with `revision`, asks for a rollout; audit row and change included.
+ * Changes settings of a locked deployment and, with `revision`, requests a rollout. Writes the audit row and the event too.
  * The caller's transaction makes it one commit.
  */
 export async function changeDeployment(
@@ -154,9 +154,9 @@ export async function changeDeployment(
 }
 
 /**
- * Accepts a delete: the deployment, its previews and their unsettled revisions move in one statement. Repeating it
- * changes nothing.
- * @returns false when there is no such deployment of this tenant.
+ * Accepts a delete: the deployment, its previews and their unsettled revisions change in one statement. Repeating the
+ * call changes nothing.
+ * @returns false when the tenant has no such deployment.
  */
 export async function requestDelete(
   db: Db,
@@ -197,11 +197,12 @@ export async function requestDelete(
 }
 
 /**
- * Moves a deployment along its table, only from the status the caller saw.
- * @param move.message what whoever reads the event should know; absent: nothing.
- * @param move.byPass made by a pass that holds the deployment and reads it again before it ends: nobody else need look.
+ * Moves a deployment to another status, only if it still has the status that the caller saw.
+ * @param move.message shown with the event; absent: none.
+ * @param move.byPass the move is made by a pass that holds the deployment and reads it again before it ends, so it is not
+ * enqueued.
  * @returns false when another worker moved it first.
- * @throws RangeError when there is no such move: a bug of the caller.
+ * @throws RangeError when the move is not allowed, which is a bug of the caller.
  */
 export async function moveDeployment(db: Db | Trx, id: string, move: Omit<Move, "id">): Promise<boolean> {
   if (!canMoveDeployment(move.from, move.to)) throw new RangeError(`deployment cannot move ${move.from} -> ${move.to}`);
@@ -242,7 +243,7 @@ const joinedMoves = batched(async (db, moves: Move[]): Promise<boolean[]> => {
   return moves.map((_, n) => moved.has(n));
 });
 
-/** Ends a delete: the row and all that hangs on it. Only from AWAITING_FINAL_DELETE. */
+/** Finishes a delete: removes the row and all rows that depend on it. Only from AWAITING_FINAL_DELETE. */
 export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> {
   const { rows } = await sql`
     with gone as (

@@ -2,9 +2,9 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../engine/database.ts";
 
 /**
- * Moves every deployment that a condition finds, and tells of it. Nothing of it is work for a pass: only what is shown
- * changes.
- * @param found rows of `id`, `status` and `next`, locked; each a move of the table in domain/deployment-status.ts.
+ * Moves every deployment that a query finds, with an event for each. It enqueues nothing, because only the displayed
+ * status changes.
+ * @param found rows of `id`, `status` and `next`, locked; each a move allowed by domain/deployment-status.ts.
  * @returns how many moved.
  */
 export async function moveFound(db: Db, found: RawBuilder<unknown>): Promise<number> {

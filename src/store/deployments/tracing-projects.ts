@@ -6,7 +6,7 @@ import type { Db, Trx } from "../engine/database.ts";
 /** The tracing project of a deployment. */
 export interface TracingProjectRow {
   id: string;
-  /** What the back end calls it. */
+  /** Name of the project in the tracing back end. */
   project: string;
   status: "wanted" | "ready";
   external_id: string | null;
@@ -14,15 +14,15 @@ export interface TracingProjectRow {
 }
 
 export interface NewTracingProject {
-  /** Instead of `name` in the back end, when another workspace's project is called so there. */
+  /** The name in the back end if another workspace's project has the name `name` there. */
   otherName: string;
-  /** There is a back end to make it in. */
+  /** Whether a back end is configured in which it is created. */
   isWanted: boolean;
 }
 
 /**
  * CTE body that writes the projects of the new deployments of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
- * and `tracing` as `tracingColumns` gives it), or hands them those that earlier deployments of their names left.
+ * and `tracing` from `tracingColumns`). A project that an earlier deployment of the same name left is reused.
  */
 export function insertedTracingProject(source: string): RawBuilder<unknown> {
   return sql`
@@ -45,8 +45,8 @@ export function tracingColumns(
 }
 
 /**
- * What a new deployment of that name would find: whether the name is taken by a deployment, whether an earlier one left
- * its project, and what the project would be called in the back end (null: a name that nobody has).
+ * Predicts what a new deployment of that name would find: whether the name is taken, whether an earlier deployment left
+ * its project, and the name of the project in the back end (null: a name that is still unused).
  */
 export async function predictTracingProject(
   db: Db,
@@ -74,7 +74,7 @@ export async function findTracingProject(db: Db | Trx, deploymentId: string): Pr
   return rows[0];
 }
 
-/** The project is there. @param externalId its id in the back end; null: ours. */
+/** Marks the project as created. @param externalId its id in the back end; null: the same as ours. */
 export async function settleTracingProject(db: Db, deploymentId: string, externalId: string | null): Promise<void> {
   await sql`
     with settled as (
@@ -92,13 +92,13 @@ export async function settleTracingProject(db: Db, deploymentId: string, externa
       from settled`.execute(db.kysely);
 }
 
-/** It could not be made; tried again at `retryAt`. Users are told once of each reason. */
+/** Records that creating it failed; the next attempt is at `retryAt`. An event reports each distinct reason once. */
 export async function noteTracingFailure(
   db: Db,
   deploymentId: string,
   failure: { message: string; retryAt: Date },
 ): Promise<void> {
-  // It quotes what the back end answered, cut to some length.
+  // The text quotes the response of the back end, which may be cut inside a character.
   const message = sanitizeText(failure.message);
   await sql`
     with before as (
@@ -115,12 +115,12 @@ export async function noteTracingFailure(
      where b.last_error is distinct from ${message}`.execute(db.kysely);
 }
 
-/** The project was deleted with its deployment. */
+/** Removes the row of a project that was deleted with its deployment. */
 export async function dropTracingProject(db: Db, deploymentId: string): Promise<void> {
   await sql`delete from tracing_projects where deployment_id = ${deploymentId}`.execute(db.kysely);
 }
 
-/** The back end did not delete it: it stays behind, as if nobody had asked for it, and an event says so. */
+/** Keeps the project, as if no delete had been requested, because the back end did not delete it. An event reports it. */
 export async function leaveTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
   const message = sanitizeText(because);
   await sql`

@@ -3,11 +3,11 @@ import type { Db } from "../engine/database.ts";
 import { moveFound } from "./move-status.ts";
 
 /**
- * A deployment that serves but has had neither a request nor a new revision for so long is UNUSED, until it has one or
- * the other (contract 5.1). It goes on running: nothing is stopped or deleted for it. A listener in a cluster sees no
- * requests, so of one elsewhere that never counted any nothing is known.
- * @param idleDays null: nothing is ever unused.
- * @returns how many moved, either way.
+ * Moves deployments between READY and UNUSED (contract 5.1). A serving deployment becomes UNUSED when it had neither a
+ * request nor a new revision for `idleDays`, and READY again with either. It keeps running: nothing is stopped or deleted.
+ * A listener in a cluster sees no requests, so a remote deployment that never counted any is left alone.
+ * @param idleDays null: no deployment ever becomes UNUSED.
+ * @returns how many moved, in either direction.
  */
 export function noteUnusedDeployments(db: Db, idleDays: number | null): Promise<number> {
   return moveFound(

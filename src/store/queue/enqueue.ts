@@ -2,11 +2,11 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db, Trx } from "../engine/database.ts";
 
 /**
- * The end of a `with` list: every deployment that an earlier one (`source`, with `deployment_id`) has rows of becomes due
- * for a pass, so that this commits with what changed. Adds the name `due`. After the commit, `db.changes.wake()`.
+ * The end of a `with` list that enqueues every deployment in the rows of an earlier CTE (`source`, with `deployment_id`),
+ * so that the queue entry commits together with the change. Adds the CTE name `due`. Call `db.changes.wake()` after the commit.
  *
- * Ordered, so that two statements that make the same deployments due wait for each other instead of deadlocking.
- * @param options.unless a boolean column of `source`: such a row makes nothing due.
+ * Ordered, so that two statements that enqueue the same deployments wait for each other instead of deadlocking.
+ * @param options.unless a boolean column of `source`: its rows are not enqueued.
  */
 export function enqueued(source: string, { unless }: { unless?: string } = {}): RawBuilder<unknown> {
   const rows = sql.table(source);
@@ -19,7 +19,7 @@ export function enqueued(source: string, { unless }: { unless?: string } = {}): 
     )`;
 }
 
-/** The same as a statement of its own, for a change that is not written by SQL of the store. */
+/** Enqueues a deployment in a statement of its own and wakes the reconcilers. */
 export async function enqueueAndWake(db: Db | Trx, deploymentId: string): Promise<void> {
   await sql`
     with source as (select ${deploymentId}::uuid as deployment_id),

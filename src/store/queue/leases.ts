@@ -1,14 +1,14 @@
 import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
 
-/** A right that one server has at a time. Rows, not advisory locks: those mean nothing in the embedded database. */
+/** A right that one server holds at a time. A row, not an advisory lock, because those mean nothing in the embedded database. */
 export interface LeaseKey {
   name: string;
-  /** Unique to this start of this server. */
+  /** Unique for each start of a server. */
   owner: string;
 }
 
-/** Takes a lease that is free, ran out, or is this owner's already. @returns whether it is this owner's now. */
+/** Takes a lease that is free, expired, or already this owner's. @returns whether this owner holds it now. */
 export async function acquireLease(db: Db, lease: LeaseKey & { leaseMs: number }): Promise<boolean> {
   const { rows } = await sql`
     insert into leases (name, owner, lease_until)
@@ -19,7 +19,7 @@ export async function acquireLease(db: Db, lease: LeaseKey & { leaseMs: number }
   return rows.length > 0;
 }
 
-/** @returns false when another owner took it meanwhile: stop what it was for. */
+/** Extends a lease. @returns false when another owner has taken it: stop the work that it protects. */
 export async function renewLease(db: Db, lease: LeaseKey & { leaseMs: number }): Promise<boolean> {
   const { rows } = await sql`
     update leases set lease_until = now() + ${lease.leaseMs} * interval '1 millisecond'
@@ -27,7 +27,7 @@ export async function renewLease(db: Db, lease: LeaseKey & { leaseMs: number }):
   return rows.length > 0;
 }
 
-/** Gives it up at once, so that the next owner need not wait for its end. Not this owner's: nothing happens. */
+/** Releases a lease, so that the next owner need not wait for its end. Does nothing if this owner does not hold it. */
 export async function releaseLease(db: Db, lease: LeaseKey): Promise<void> {
   await sql`delete from leases where name = ${lease.name} and owner = ${lease.owner}`.execute(db.kysely);
 }

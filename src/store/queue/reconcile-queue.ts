@@ -5,30 +5,30 @@ import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
 /**
- * The keyed queue of deployments to look at: one row each, however often it is announced. `run_at` null means nothing to
- * do; a row is leased while a pass runs. A pass that dies is repeated when its lease has run out.
+ * A claim on the keyed queue of deployments to reconcile, which has one row per deployment, however often it is enqueued.
+ * `run_at` null means no work. A row is leased while a pass runs. A pass that dies is repeated when its lease expires.
  */
 export interface Claim {
   deploymentId: string;
-  /** Number of this claim: it alone can settle or fail the pass, whoever claimed the deployment later. */
+  /** Number of this claim. Only this number can settle or fail the pass, even if another server claims the deployment later. */
   generation: number;
-  /** Passes in a row that failed, this one not counted. */
+  /** Consecutive failed passes, without this one. */
   attempts: number;
 }
 
-/** A statement that takes longer is cancelled (30 s), so a database that is only slow is not taken for another time. */
+/** A slower statement is cancelled (30 s), so a slow database is not mistaken for a clock that was set. */
 const clockApartMsMax = 30_000;
 
-/** Whether the database's clock is what this server believes: otherwise somebody has set it, and deadlines follow within a second. */
+/** Condition: the database's clock shows the time that this server expects. Otherwise it was set, and deadlines shift within a second. */
 export const isClockInSync = (db: Db): RawBuilder<boolean> =>
   sql`abs(extract(epoch from now() - ${db.now()}::timestamptz)) < ${clockApartMsMax / 1_000}::float8`;
 
 type ClaimKey = { deploymentId: string; owner: string; generation: number };
 
-/** Pass outcomes kept for those who ask why; newest first. */
+/** Pass outcomes kept for diagnosis, newest first. */
 const outcomesMax = 10;
 
-/** CTE body or statement that makes one deployment due. A pass that runs now is followed by another one. */
+/** CTE body or statement that enqueues one deployment. A pass that runs now is followed by another one. */
 export function enqueueSql(deploymentId: string, runAt: Date | null = null) {
   return sql`
       insert into reconcile_queue (deployment_id, run_at) values (${deploymentId}, coalesce(${runAt}::timestamptz, now()))
@@ -36,15 +36,15 @@ export function enqueueSql(deploymentId: string, runAt: Date | null = null) {
          set run_at = least(reconcile_queue.run_at, excluded.run_at), generation = reconcile_queue.generation + 1`;
 }
 
-/** Makes a deployment due, now or at a time; an earlier time that is set already stays. */
+/** Enqueues a deployment, now or for a time; an earlier time that is already set stays. */
 export async function enqueue(db: Db | Trx, deploymentId: string, options: { runAt?: Date } = {}): Promise<void> {
   await enqueueSql(deploymentId, options.runAt).execute(db.kysely);
 }
 
 /**
- * Leases deployments that are due or whose lease ran out, the longest due first. What another worker is claiming at this
- * moment is passed over, not waited for. Nothing, as long as the database's clock is not what this server believes.
- * @param worker.owner unique to this start of this server.
+ * Leases deployments that are due or whose lease expired, the longest waiting first. Rows that another worker is claiming
+ * are skipped. Returns none while the database's clock differs from the time that this server expects.
+ * @param worker.owner unique for each start of a server.
  */
 export async function claim(db: Db, worker: { owner: string; limit: number; leaseMs: number }): Promise<Claim[]> {
   const isKnown = isClockInSync(db);
@@ -67,7 +67,7 @@ export async function claim(db: Db, worker: { owner: string; limit: number; leas
   return rows;
 }
 
-/** Renews what this worker holds of the given deployments. @returns those it lost; their passes can no longer settle. */
+/** Extends this worker's leases on the given deployments. @returns the ones it lost; their passes can no longer settle. */
 export async function heartbeat(
   db: Db,
   worker: { owner: string; deploymentIds: string[]; leaseMs: number },
@@ -81,9 +81,9 @@ export async function heartbeat(
 }
 
 /**
- * Ends a pass as planned: run again at `retryAt` (null: when something changes), or at once if something changed while
- * it ran.
- * @returns false when the lease went to another worker meanwhile; nothing is written then.
+ * Ends a pass as planned: the next one runs at `retryAt` (null: at the next change), or at once if something changed while
+ * this one ran.
+ * @returns false, and writes nothing, when another worker holds the lease.
  */
 export const settlePass = batched(
   async (
@@ -118,9 +118,9 @@ export const settlePass = batched(
 );
 
 /**
- * Ends a pass that failed unexpectedly: again after 1 s, doubled with each failure up to 5 min, times 0.5 to 1 so that
- * those who failed together do not return together. A change that came meanwhile is looked at after the shortest delay.
- * @returns false when the lease went to another worker meanwhile; nothing is written then.
+ * Ends a pass that failed unexpectedly. The next one runs after 1 s, doubled with each failure up to 5 min, times 0.5 to 1
+ * so that passes that failed together do not return together. After a change during the pass it runs after the shortest delay.
+ * @returns false, and writes nothing, when another worker holds the lease.
  */
 export async function failPass(db: Db, pass: ClaimKey & { because: string; durationMs: number }): Promise<boolean> {
   const failure = { kind: "failed", because: sanitizeText(pass.because), duration_ms: Math.round(pass.durationMs) };
@@ -137,14 +137,14 @@ export async function failPass(db: Db, pass: ClaimKey & { because: string; durat
 }
 
 /**
- * Ends the pass that found its deployment gone: the row goes too, however it came here after the delete. Lost to another
- * worker, that one finds the same.
+ * Ends the pass of a deployment that no longer exists: deletes the queue row, even if it was inserted after the delete. If
+ * another worker has the lease, that worker does the same.
  */
 export async function dropFromQueue(db: Db, pass: ClaimKey): Promise<void> {
   await sql`delete from reconcile_queue where ${isHeldBy(pass)}`.execute(db.kysely);
 }
 
-/** When the next deployment becomes due, as far as is known now; null: none. */
+/** Returns when the next deployment becomes due, as far as known now; null: none. */
 export async function nextRunAt(db: Db): Promise<Date | null> {
   const { rows } = await sql<{ at: Date | null }>`
     select least((select min(run_at) from reconcile_queue where lease_owner is null and run_at is not null),

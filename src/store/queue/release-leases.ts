@@ -3,9 +3,9 @@ import type { Db } from "../engine/database.ts";
 import { failInterrupted } from "../oauth/oauth-requests.ts";
 
 /**
- * Ends the leases that an earlier process of this installation left behind, so that its work goes on at once instead of
- * after the leases. Only for the one process that holds the installation's directory: no other can still be at work.
- * @param installation beginning of the owner names it used, up to a `:`.
+ * Ends the leases that an earlier process of this installation left, so that its work continues at once instead of after
+ * the leases expire. Only for the one process that holds the installation's directory: no other can still be working.
+ * @param installation prefix of the owner names that it used, up to a `:`.
  */
 export async function takeOverLeases(db: Db, installation: string): Promise<void> {
   const mine = `${installation}:`;

@@ -3,18 +3,18 @@ import type { Db } from "../engine/database.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 import { isClockInSync } from "./reconcile-queue.ts";
 
-/** Each server says so often that it looks for work. */
+/** How often each server records that it polls for work. */
 export const activityIntervalMs = 5_000;
 
-/** A server that is busy, or a database that is slow, is late by a second or two. */
+/** A busy server or a slow database is late by a second or two. */
 const pauseMinMs = 10_000;
 
 /**
- * Notes that a server looks for work now. When none has for a while, because all of them were stopped, dead or frozen, or
- * because the database was away, the deadlines of revisions are so much later: they bound what a server may take, and a
- * deploy that was accepted before goes on after. Listeners, whom nobody could hear, have the time to be heard again. Nothing
- * as long as the database's clock is not what this server believes.
- * @returns for how long nobody did, in ms: 0 mostly.
+ * Records that a server polls for work now. If none has for a while (all were stopped, dead or frozen, or the database was
+ * down), the deadlines of revisions are extended by that time: they limit how long a server may take, and a deploy that was
+ * accepted before continues afterwards. Listeners that could not reach a server get time to reconnect. Does nothing while
+ * the database's clock differs from the time that this server expects.
+ * @returns how long no server polled, in ms; usually 0.
  */
 export async function recordServerActivity(db: Db): Promise<number> {
   const { rows } = await sql<{ ms: number }>`

@@ -33,7 +33,7 @@ export interface RevisionRow {
   tracked_packages: string[] | null;
   created_at: Date;
   updated_at: Date;
-  /** How its replicas replace the ones before; known once there is an artifact. */
+  /** How its replicas replace the previous ones; null until there is an artifact. */
   rollout: "rolling" | "handover" | null;
   artifact_digest: string | null;
   builder_version: string | null;
@@ -57,7 +57,7 @@ export interface NewRevision
   > {
   /** When CREATING counts as stuck. */
   deadline_at: Date;
-  /** Span that asked for it: what is done for it belongs to that trace. */
+  /** The span that requested the revision: all work for it belongs to that trace. */
   traceparent: string | null;
 }
 
@@ -74,7 +74,7 @@ export const revisionColumns = sql.raw(
   ].join(", "),
 ) as RawBuilder<unknown>;
 
-/** Condition on rows of `revisions` under an alias: the status is not final. As the index `revisions_unsettled` says it. */
+/** Condition on rows of `revisions` under an alias: the status is not final. Written exactly like the index `revisions_unsettled`. */
 export const isUnsettled = (alias: string): RawBuilder<boolean> =>
   sql`${sql.ref(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
 
@@ -93,10 +93,10 @@ export function insertedRevision(source: string): RawBuilder<unknown> {
         from ${sql.table(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
 }
 
-/** A row type of its own would be one more list of columns: these are named like those of the table. */
+/** Returns the columns to insert. They have the names of the table's columns, so no second list is needed. */
 export const newRevisionColumns = (made: NewRevision | null): NewRevision | null => made;
 
-/** Another tenant's revision, or one of another deployment, answers undefined as if it did not exist. */
+/** Returns a revision; undefined for an unknown one, and equally for another tenant's or another deployment's. */
 export async function findRevision(
   db: Db | Trx,
   tenantId: string,
@@ -110,14 +110,14 @@ export async function findRevision(
   return rows[0];
 }
 
-/** For those who work on it, whosever it is. */
+/** Returns a revision of any tenant, for workers. */
 export const readRevision = batched(async (db, ids: string[]): Promise<(RevisionRow | undefined)[]> => {
   const { rows } = await sql<RevisionRow>`
     select ${revisionColumns} from revisions r where r.id = any(${ids}::uuid[])`.execute(db.kysely);
   return ids.map((id) => rows.find((row) => row.id === id));
 });
 
-/** Newest first; ties in time by order of insertion. `statuses` null: all. */
+/** Returns revisions, newest first; equal times in order of insertion. `statuses` null: all. */
 export async function listRevisions(
   db: Db | Trx,
   tenantId: string,
@@ -135,26 +135,27 @@ export async function listRevisions(
 export interface RevisionMove {
   from: RevisionStatus;
   to: RevisionStatus;
-  /** For the timeline: why, in a few words. */
+  /** For the timeline: the reason, in a few words. */
   because: string;
   /** Shown to users as `status_message`; every failure has one. */
   message?: string | null;
   deadlineAt: Date | null;
-  /** When somebody asked for it. */
+  /** Present when a user requested it. */
   audit?: AuditNote;
-  /** Further facts that are settled by this move; `artifact_id: null`: what it was to run again is gone. */
+  /** Further columns set by this move; `artifact_id: null` means that the artifact to run again no longer exists. */
   set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
-  /** What its listener should run from now on; `proven`: what it runs, as the target has shown that it serves. */
+  /** What its listener should run from now on; `proven`: the target, because it has shown that it serves. */
   assignment?: NewAssignment | "proven";
-  /** Made by a pass that holds the deployment and reads it again before it ends: nobody else need look. */
+  /** The move is made by a pass that holds the deployment and reads it again before it ends, so it is not enqueued. */
   byPass?: boolean;
 }
 
 /**
- * Moves a revision to its next status, but only from the status the caller saw; event, change and assignment in the same
- * statement. A revision that becomes DEPLOYED becomes the active one: `active_revision_id` never points to another.
- * @returns false when another worker moved it first; the caller reads again and plans anew.
- * @throws RangeError when there is no such move: a bug of the caller.
+ * Moves a revision to its next status, only if it still has the status that the caller saw. Event, enqueueing and
+ * assignment are written in the same statement. A revision that becomes DEPLOYED becomes the active one:
+ * `active_revision_id` never points to a revision in another status.
+ * @returns false when another worker moved it first; the caller reads again and makes a new plan.
+ * @throws RangeError when the move is not allowed, which is a bug of the caller.
  */
 export async function moveRevision(
   db: Db | Trx,
@@ -175,7 +176,7 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
       from,
       to,
       because,
-      // It may quote what a command or another server said.
+      // It may quote the output of a command or the response of another server.
       message: message ? sanitizeText(message) : null,
       deadline_at: deadlineAt,
       by_pass: byPass ?? false,
@@ -209,12 +210,12 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
              jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message)
         from moved order by deployment_id
     ), audit as (${auditedRows("moved")}
-    ), wish as (
+    ), desired as (
       select deployment_id, tenant_id, listener_id, op, spec from moved where spec is not null
       union all
       select a.deployment_id, a.tenant_id, a.listener_id, a.op, jsonb_set(a.spec, '{serving}', a.spec -> 'target')
         from moved m join assignments a on a.deployment_id = m.deployment_id where m.proven
-    ), ${assigned("wish")}, ${enqueued("moved", { unless: "by_pass" })}
+    ), ${assigned("desired")}, ${enqueued("moved", { unless: "by_pass" })}
     select n from moved`.execute(db.kysely);
   const moved = new Set(rows.map(({ n }) => n));
   return moves.map((_, n) => moved.has(n));
@@ -239,9 +240,9 @@ export async function skipRevisions(db: Db, revisionIds: string[], supersededBy:
 }
 
 /**
- * Stops a revision for a user (contract R5). The status moves here; killing the build or the replicas is what the next
- * pass sees to do.
- * @returns the status it had when it was too late, or "interrupted"; undefined when there is no such revision.
+ * Interrupts a revision for a user (contract R5). Only the status changes here; the next pass kills the build or the
+ * replicas.
+ * @returns the status it had when it was too late, or "INTERRUPTED"; undefined when there is no such revision.
  */
 export async function interruptRevision(
   db: Db,
@@ -265,7 +266,7 @@ export async function interruptRevision(
   return "INTERRUPTED";
 }
 
-/** Which revisions of a tenant's deployments stand on one artifact: it must stay while there are any. */
+/** Returns whether any revision uses an artifact, which must then be kept. */
 export async function isArtifactUsed(db: Db | Trx, artifactId: string): Promise<boolean> {
   const { rows } = await sql`select 1 from revisions where artifact_id = ${artifactId} limit 1`.execute(db.kysely);
   return rows.length > 0;
@@ -289,14 +290,14 @@ function pointOf(to: RevisionStatus): FaultPoint | null {
   }
 }
 
-/** Inside a transaction nothing is persisted yet: the one who commits it reports the point and wakes who watches. */
+/** Reports the point and wakes watchers. Inside a transaction nothing is durable yet, so its caller reports after the commit. */
 function committed(db: Db | Trx, point: FaultPoint | null): void {
   if (!("reached" in db)) return;
   if (point !== null) db.reached(point);
   db.changes.wakeWatchers();
 }
 
-/** Gives a revision more time in a status, unless it has left it or has that much. */
+/** Extends the deadline of a revision in a status, unless it has left the status or already has that much time. */
 export async function postponeDeadline(
   db: Db,
   { id, status }: { id: string; status: RevisionStatus },
