@@ -96,7 +96,7 @@ eachDatabase(
     const inside = () => db.transaction(limit, { timeoutMs });
     assert.equal(await db.atomically(inside, { timeoutMs }), "10min");
     assert.equal(await db.atomically(limit), "30s");
-    await assert.rejects(db.atomically(inside), /give it to the atomically around it/);
+    await assert.rejects(db.atomically(inside), /pass it to the enclosing atomically/);
   },
   { kinds: ["postgres"] },
 );

@@ -10,12 +10,12 @@ export interface ArtifactRow {
   manifest: Artifact;
 }
 
-/** Remembers an artifact under its key; one that is there already keeps its id, and its row when it says the same. */
+/** Saves an artifact under its key. An existing one keeps its id, and its row if the manifest is the same. */
 export function saveArtifact(db: Db | Trx, tenantId: string, key: string, manifest: Artifact): Promise<string> {
   return saveArtifacts(db, { tenant_id: tenantId, key, manifest });
 }
 
-/** `last_used_at` is exact to this: thousands of deployments of one image shall not wait for each other at its row. */
+/** `last_used_at` is exact to this interval, so that thousands of deployments of one image do not wait for each other at its row. */
 const lastUsedExactTo = sql.lit("1 hour");
 
 const saveArtifacts = batched(async (db, made: { tenant_id: string; key: string; manifest: Artifact }[]) => {
@@ -51,7 +51,7 @@ export async function findArtifact(db: Db | Trx, id: string): Promise<ArtifactRo
   return rows[0];
 }
 
-/** Those of these digests that an artifact has. */
+/** Returns which of these digests belong to an artifact. */
 export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<string>> {
   const { rows } = await sql<{ digest: string }>`
     select distinct manifest ->> 'digest' as digest from artifacts
@@ -60,8 +60,8 @@ export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<s
 }
 
 /**
- * Forgets the artifacts that only this deployment stands on, and says which they were, so that their files can go.
- * Called while the deployment is in AWAITING_FINAL_DELETE: no new revision can appear.
+ * Deletes the artifacts that only this deployment uses and returns them, so that their files can be removed. Called while
+ * the deployment is in AWAITING_FINAL_DELETE, when no new revision can appear.
  */
 export async function dropArtifactsOf(db: Db | Trx, deploymentId: string): Promise<ArtifactRow[]> {
   const { rows } = await sql<ArtifactRow>`

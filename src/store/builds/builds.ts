@@ -4,10 +4,10 @@ import type { Db } from "../engine/database.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { countedBuild } from "../tenants/quotas.ts";
 
-/** What a build left in the row; the failure text becomes `status_message`. */
+/** The result that a build left in its row; the failure text becomes `status_message`. */
 export interface StoredBuildResult {
   failure: string | null;
-  /** Manifest of the artifact, when it succeeded. */
+  /** Manifest of the artifact, if the build succeeded. */
   artifact: unknown;
 }
 
@@ -17,9 +17,9 @@ export interface LeftBuild {
 }
 
 /**
- * Claims the build of a revision and moves the revision to BUILDING in one statement. Taken over only when the server
- * that had it missed its heartbeat, and never when it has ended since: what it made would be thrown away.
- * @returns the process an earlier owner may have left, or undefined when someone else has the build.
+ * Claims the build of a revision and moves the revision to BUILDING in one statement. A running build is taken over only
+ * when its server missed its heartbeat. A build that has finished meanwhile is not, because its result would be lost.
+ * @returns the process that an earlier owner may have left; undefined when another server has the build.
  */
 export async function claimBuild(
   db: Db,
@@ -39,13 +39,13 @@ export async function claimBuild(
     ), claimed as (
       insert into builds (revision_id, deployment_id, status, owner, lease_until)
       select id, ${revision.deploymentId}, 'running', ${claim.owner}, now() + ${claim.leaseMs} * interval '1 millisecond' from wanted
-       where (select count(*) from before) >= 0 -- read first: a row that this statement has changed is not seen any more
+       where (select count(*) from before) >= 0 -- read first: a row that this statement changes would not be seen
       on conflict (revision_id) do update
          set owner = excluded.owner, lease_until = excluded.lease_until, status = 'running', pid = null, pid_started = null,
              result = null, started_at = now(), finished_at = null, attempts = builds.attempts + 1
        where builds.status = 'cancelled' or (builds.status = 'running' and builds.lease_until < now())
       returning revision_id
-    ), again as ( -- it begins from nothing: so does its time
+    ), again as ( -- the build starts from the beginning, so its time limit does too
       update revisions set deadline_at = ${claim.deadlineAt} from claimed c where id = c.revision_id and status = 'BUILDING'
     ), abandoned as (
       select r.tenant_id, b.started_at, least(b.lease_until, now()) as ended_at
@@ -66,7 +66,7 @@ export async function claimBuild(
   return rows[0];
 }
 
-/** Writes down which process works on it, so that a later server can end what this one left. */
+/** Records the process of a build, so that a later server can end it if this one dies. */
 export async function recordBuildProcess(
   db: Db,
   revisionId: string,
@@ -78,8 +78,8 @@ export async function recordBuildProcess(
 }
 
 /**
- * Those that nobody wants any more are renewed as well: until they have ended, nobody else has to look after them.
- * @returns the builds that this owner must stop: someone took them over, or their revision is not being built any more.
+ * Renews the leases of this owner's builds, also of cancelled ones: until they have ended, no other server should take over.
+ * @returns the builds that this owner must stop: another server took them over, or their revision is no longer being built.
  */
 export async function renewBuilds(db: Db, owner: string, revisionIds: string[], leaseMs: number): Promise<string[]> {
   const { rows } = await sql<{ revision_id: string; is_wanted: boolean }>`
@@ -91,14 +91,14 @@ export async function renewBuilds(db: Db, owner: string, revisionIds: string[], 
   return revisionIds.filter((id) => !wanted.has(id));
 }
 
-/** Ends a build; only its owner can, and only once. */
+/** Ends a build. Only its owner can, and only once. */
 export async function finishBuild(
   db: Db,
   revisionId: string,
   end: { owner: string; status: "succeeded" | "failed" | "cancelled"; result: StoredBuildResult | null },
 ): Promise<boolean> {
   const { result } = end;
-  // A failure quotes what a command printed last, cut to some length.
+  // A failure quotes the last output of a command, which may be cut inside a character.
   const stored = result && { ...result, failure: result.failure && sanitizeText(result.failure) };
   const { rows } = await sql`
     with finished as (
@@ -118,7 +118,7 @@ export async function finishBuild(
   return true;
 }
 
-/** Takes over an abandoned build in order to end it; the time that nobody worked on it does not count. @returns its left process, or undefined when its owner lives. */
+/** Takes over an abandoned build in order to end it; the time without an owner does not count. @returns its left process, or undefined when its owner lives. */
 export async function takeAbandonedBuild(
   db: Db,
   revisionId: string,
@@ -132,7 +132,7 @@ export async function takeAbandonedBuild(
   return rows[0];
 }
 
-/** Lets a clean stop hand its builds over at once instead of after the lease. */
+/** Releases the builds of a server that stops cleanly, so that others can claim them at once. */
 export async function releaseBuilds(db: Db, owner: string): Promise<void> {
   await sql`
     with released as (
@@ -142,7 +142,7 @@ export async function releaseBuilds(db: Db, owner: string): Promise<void> {
     select 1`.execute(db.kysely);
 }
 
-/** Builds that someone works on: their work directories must stay. */
+/** Returns the builds with a live owner: their work directories must stay. */
 export async function findLiveBuilds(db: Db): Promise<string[]> {
   const { rows } = await sql<{ revision_id: string }>`
     select revision_id from builds where status = 'running' and lease_until > now()`.execute(db.kysely);

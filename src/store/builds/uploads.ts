@@ -13,7 +13,7 @@ export interface UploadRow {
   finished_at: Date | null;
 }
 
-/** Reserves a place for one tarball of one deployment. `object_path` is opaque to clients and relative to the uploads directory. */
+/** Reserves an object path for one tarball of one deployment. `object_path` is opaque to clients and relative to the uploads directory. */
 export async function beginUpload(
   db: Db,
   deployment: { id: string; tenantId: string },
@@ -30,7 +30,7 @@ export async function beginUpload(
   return rows[0] as UploadRow;
 }
 
-/** undefined also once its deployment is being deleted. */
+/** Returns an upload; undefined also once its deployment is being deleted. */
 export async function findUpload(db: Db, id: string): Promise<UploadRow | undefined> {
   const { rows } = await sql<UploadRow>`
     select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads u
@@ -38,14 +38,15 @@ export async function findUpload(db: Db, id: string): Promise<UploadRow | undefi
   return rows[0];
 }
 
-/** Nobody removes what comes for a deployment after its files were removed. */
+/** Condition: the deployment is not being deleted. No cleanup removes files that arrive after its files were removed. */
 const isWanted = sql<boolean>`exists (
   select 1 from deployments d
    where d.id = u.deployment_id and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE'))`;
 
 /**
- * After the file is durable under its final name. Repeating an upload replaces it until a revision was made of it.
- * @returns false when its deployment was deleted meanwhile: then nobody else removes the file.
+ * Finishes an upload. Call it once the file is durable under its final name. Repeating the upload replaces the file until a
+ * revision uses it.
+ * @returns false when its deployment was deleted meanwhile: the caller must then remove the file.
  */
 export async function finishUpload(db: Db, id: string, file: { sha256: string; sizeBytes: number }): Promise<boolean> {
   const { rows } = await sql`
@@ -55,7 +56,7 @@ export async function finishUpload(db: Db, id: string, file: { sha256: string; s
   return rows.length > 0;
 }
 
-/** Finished uploads of one deployment, by the path a PATCH names. */
+/** Returns the finished upload of a deployment with the path that a PATCH names. */
 export async function findFinishedUpload(
   db: Db,
   deploymentId: string,
@@ -69,7 +70,7 @@ export async function findFinishedUpload(
   return rows[0];
 }
 
-/** Was a revision made of it? Then its content is settled. */
+/** Returns whether a revision uses the upload; its content is then fixed. */
 export async function isUploadUsed(db: Db, upload: { deployment_id: string; object_path: string }): Promise<boolean> {
   const { rows } = await sql`
     select 1 from revisions

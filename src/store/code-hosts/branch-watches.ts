@@ -15,7 +15,7 @@ export interface BranchWatch {
   attempts: number;
 }
 
-/** What was seen of the branch; undefined: it was never looked at. */
+/** Returns the state of the last poll of the branch; undefined: it was never polled. */
 export async function findWatch(db: Db | Trx, deploymentId: string): Promise<BranchWatch | undefined> {
   const { rows } = await sql<BranchWatch>`
     select repo_key, ref, commit_sha, pushed, told, looked_at, attempts from branch_watches
@@ -23,7 +23,7 @@ export async function findWatch(db: Db | Trx, deploymentId: string): Promise<Bra
   return rows[0];
 }
 
-/** The same for people: when it was looked at, and how that went. */
+/** Returns the followed branch for display: when it was polled, and with which result. */
 export async function findFollowedBranch(db: Db, deploymentId: string): Promise<FollowedBranch | null> {
   const { rows } = await sql<{
     ref: string;
@@ -47,71 +47,71 @@ export interface BranchPoll {
   repoKey: string;
   ref: string;
   commitSha: string | null;
-  /** What the look was begun with: messages that came meanwhile make another one due at once. */
+  /** `told` when the poll started. Messages that arrived since make another poll due at once. */
   told: number;
-  /** Commits of messages that the look took into account. */
+  /** Commits of messages that this poll has handled. */
   handled: readonly string[];
   nextInMs: number;
-  /** null: it went well. */
+  /** null: the poll succeeded. */
   error: string | null;
 }
 
-/** Writes down what a look found, and when the next one is due. */
-export async function recordBranchPoll(db: Db | Trx, look: BranchPoll): Promise<void> {
-  const next = sql`now() + ${look.nextInMs} * interval '1 millisecond'`;
-  const error = look.error && sanitizeText(look.error);
+/** Records the result of a poll, and when the next one is due. */
+export async function recordBranchPoll(db: Db | Trx, poll: BranchPoll): Promise<void> {
+  const next = sql`now() + ${poll.nextInMs} * interval '1 millisecond'`;
+  const error = poll.error && sanitizeText(poll.error);
   await sql`
     insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at, attempts, last_error)
-    values (${look.deploymentId}, ${look.tenantId}, ${look.repoKey}, ${look.ref}, ${look.commitSha}, ${next},
+    values (${poll.deploymentId}, ${poll.tenantId}, ${poll.repoKey}, ${poll.ref}, ${poll.commitSha}, ${next},
       ${error === null ? 0 : 1}, ${error})
     on conflict (deployment_id) do update
        set repo_key = excluded.repo_key, ref = excluded.ref, commit_sha = excluded.commit_sha, looked_at = now(),
            pushed = array(select sha from unnest(branch_watches.pushed) with ordinality as p (sha, n)
-                           where sha <> all(${[...look.handled]}::text[]) order by n),
-           look_at = case when branch_watches.told = ${look.told} then excluded.look_at else branch_watches.look_at end,
+                           where sha <> all(${[...poll.handled]}::text[]) order by n),
+           look_at = case when branch_watches.told = ${poll.told} then excluded.look_at else branch_watches.look_at end,
            attempts = case when excluded.last_error is null then 0 else branch_watches.attempts + 1 end,
            last_error = excluded.last_error`.execute(db.kysely);
 }
 
-/** The deployment follows no branch any more. */
+/** Deletes the watch of a deployment that no longer follows a branch. */
 export async function deleteWatch(db: Db, deploymentId: string): Promise<void> {
   await sql`delete from branch_watches where deployment_id = ${deploymentId}`.execute(db.kysely);
 }
 
-/** Messages remembered per deployment between two looks: more pushes than that in a second are one all the same. */
+/** Pushes stored per deployment between two polls; more in a second count as one. */
 const pushedMax = 200;
 
-/** A message of a code host, and for whom it is. */
+/** A webhook message of a code host, and the workspaces it concerns. */
 export interface HostMessage {
-  /** Names of the message; one that was heard before counts no more. */
+  /** Ids of the message; one that was received before is ignored. */
   names: readonly string[];
   events: readonly { repoKeys: readonly string[]; branch: string; commitSha: string | null }[];
-  /** null: the host of the App, which knows all; otherwise who has stored the secret that signed it. */
+  /** null: from the GitHub App, which concerns all workspaces; otherwise the integration whose secret signed it. */
   integration: { tenantId: string; id: string } | null;
 }
 
 /**
- * Makes looks due at what a message is about; in one transaction with remembering it.
- * @returns how many deployments are looked at; undefined: the message was heard before.
+ * Makes polls due for the branches in a message, in one transaction with recording the message.
+ * @returns how many deployments are polled; undefined: the message was received before.
  */
 export async function receiveHostMessage(
   db: Db,
   { names, events, integration }: HostMessage,
 ): Promise<number | undefined> {
   const digests = names.map((name) => createHash("sha256").update(name).digest());
-  const heard = await db.transaction(async (trx) => {
+  const pollCount = await db.transaction(async (trx) => {
     const { rows } = await sql`
       insert into host_deliveries (digest) select * from unnest(${digests}::bytea[]) on conflict do nothing
       returning 1`.execute(trx.kysely);
     if (rows.length < digests.length) return undefined;
-    let looks = 0;
-    for (const event of events) looks += await scheduleBranchPolls(trx, event, integration);
-    return looks;
+    let polls = 0;
+    for (const event of events) polls += await scheduleBranchPolls(trx, event, integration);
+    return polls;
   });
-  if (heard === undefined || heard === 0) return heard;
+  if (pollCount === undefined || pollCount === 0) return pollCount;
   db.reached("push received");
   db.changes.wake();
-  return heard;
+  return pollCount;
 }
 
 async function scheduleBranchPolls(
@@ -120,7 +120,7 @@ async function scheduleBranchPolls(
   integration: HostMessage["integration"],
 ): Promise<number> {
   const { rows } = await sql`
-    with told as (
+    with notified as (
       update branch_watches w
          set look_at = now(), told = w.told + 1,
              pushed = case when ${commitSha}::text is null or ${commitSha} = any(w.pushed) or cardinality(w.pushed) >= ${pushedMax}
@@ -130,7 +130,7 @@ async function scheduleBranchPolls(
          and (${integration === null} or (w.tenant_id = ${integration?.tenantId ?? null}::uuid
               and d.source_config ->> 'integration_id' = ${integration?.id ?? null}::text))
       returning w.deployment_id
-    ), ${enqueued("told")}
-    select deployment_id from told`.execute(trx.kysely);
+    ), ${enqueued("notified")}
+    select deployment_id from notified`.execute(trx.kysely);
   return rows.length;
 }

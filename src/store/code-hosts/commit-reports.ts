@@ -3,7 +3,7 @@ import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { CommitState } from "../../domain/commit-report.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
-/** Has the host told of this revision, from the next pass on. */
+/** Reports the revision to the code host from the next pass on. */
 export async function beginReport(db: Db | Trx, revision: { id: string; deploymentId: string }): Promise<void> {
   await sql`
     insert into commit_reports (revision_id, deployment_id) values (${revision.id}, ${revision.deploymentId})
@@ -20,7 +20,7 @@ export interface CommitReport {
   attempts: number;
 }
 
-/** Reports of a deployment that are not at their end, oldest first. */
+/** Returns the unfinished reports of a deployment, oldest first. */
 export async function openReports(db: Db, deploymentId: string): Promise<CommitReport[]> {
   const { rows } = await sql<CommitReport>`
     select c.revision_id, r.status, r.status_message, r.source_revision_config ->> 'repo_commit_sha' as commit_sha,
@@ -30,7 +30,7 @@ export async function openReports(db: Db, deploymentId: string): Promise<CommitR
   return rows;
 }
 
-/** Writes down what the host was told; null: it was told nothing, and will not be. */
+/** Records what was reported to the host; a null state means that nothing was or will be. */
 export async function settleReport(
   db: Db,
   revisionId: string,
@@ -43,7 +43,7 @@ export async function settleReport(
      where revision_id = ${revisionId}`.execute(db.kysely);
 }
 
-/** The host did not take it; it is told again then, or never. */
+/** Records that the host rejected a report. It is sent again at `retryAt`; null: never. */
 export async function failReport(db: Db, revisionId: string, { retryAt }: { retryAt: Date | null }): Promise<void> {
   await sql`
     update commit_reports set attempts = attempts + 1, retry_at = ${retryAt}, is_settled = ${retryAt === null}

@@ -8,7 +8,7 @@ import { auditedDeployment } from "../tenants/audit.ts";
 
 export type GitSettings = Omit<Shown, "followed">;
 
-/** What nobody has changed. */
+/** The default settings. */
 export const noGitSettings: GitSettings = { include_paths: null, exclude_paths: null, preview: null };
 
 export async function findGitSettings(db: Db | Trx, deploymentId: string): Promise<GitSettings | undefined> {
@@ -19,7 +19,7 @@ export async function findGitSettings(db: Db | Trx, deploymentId: string): Promi
   return rows[0];
 }
 
-/** Changes what is given; the same again writes nothing. The deployment is the workspace's: its caller has seen to it. */
+/** Changes the given settings; equal ones write nothing. The caller has checked that the deployment belongs to the workspace. */
 export async function changeGitSettings(
   db: Db,
   { id, tenantId, actor }: { id: string; tenantId: string; actor: string },

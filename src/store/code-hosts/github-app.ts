@@ -4,7 +4,7 @@ import type { Db } from "../engine/database.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { audited } from "../tenants/audit.ts";
 
-/** The App that was made from this server's manifest, as far as it is shown. */
+/** The visible part of the GitHub App that was created from this server's manifest. */
 export interface GithubAppRow {
   id: string;
   app_id: string;
@@ -28,7 +28,7 @@ export const sealedGithubApp: SealedColumn = {
   boundTo: (row) => boundTo(String(row["id"])),
 };
 
-/** undefined: none was made. `open` gives what is sealed. */
+/** Returns the App; undefined: there is none. `open` returns the sealed part. */
 export async function findGithubApp(
   db: Db,
   sealer: Sealer,
@@ -43,7 +43,7 @@ export async function findGithubApp(
   return { ...shown, open: () => JSON.parse(sealer.open({ keyId, sealed }, boundTo(row.id)).toString()) };
 }
 
-/** Keeps an App that GitHub has made. @returns false: there is one already, of somebody who was faster. */
+/** Stores an App that GitHub has created. @returns false when there already is one, because another user was faster. */
 export async function createGithubApp(
   db: Db,
   sealer: Sealer,
@@ -66,7 +66,7 @@ export async function createGithubApp(
   });
 }
 
-/** @returns whether there was one. */
+/** Deletes the App. @returns whether there was one. */
 export async function deleteGithubApp(db: Db, owner: { organizationId: string; actor: string }): Promise<boolean> {
   return db.transaction(async (trx) => {
     const { rows } = await sql<GithubAppRow>`delete from github_app returning id, name, app_id, url`.execute(
@@ -81,21 +81,21 @@ export async function deleteGithubApp(db: Db, owner: { organizationId: string; a
   });
 }
 
-/** What was wished for an App, and who wished it. */
+/** A request for an App, and its actor. */
 export interface GithubAppLink {
   organizationId: string;
   actor: string;
   url: string;
-  /** Organization at GitHub that is to own it; null: whoever opens the link. */
+  /** GitHub organization that will own it; null: the user who opens the link. */
   account: string | null;
   name: string;
   isPublic: boolean;
 }
 
-/** GitHub's code for an App that was made is good for as long. */
+/** GitHub's code for a created App is valid for the same time. */
 const linkLifeMs = 3_600_000;
 
-/** @returns the state, which only its digest is kept of. */
+/** Creates a link. @returns the state, of which only the digest is stored. */
 export async function createGithubAppLink(
   db: Db,
   { keyId, ...link }: GithubAppLink & { keyId: string },
@@ -110,7 +110,7 @@ export async function createGithubAppLink(
   return { state, expiresAt };
 }
 
-/** undefined: it is not known, used or expired, or the key of whoever made it is not good any more. */
+/** Returns a link; undefined: unknown, used or expired, or its creator's key is no longer valid. */
 export async function findGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
   const { rows } = await sql<GithubAppLink>`
     select ${linkColumns} from github_app_links l join api_keys k on k.id = l.key_id
@@ -118,7 +118,7 @@ export async function findGithubAppLink(db: Db, state: string): Promise<GithubAp
   return rows[0];
 }
 
-/** The same, once. */
+/** Consumes a link. */
 export async function takeGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
   const { rows } = await sql<GithubAppLink>`
     delete from github_app_links l using api_keys k where k.id = l.key_id and ${isGood(state)}

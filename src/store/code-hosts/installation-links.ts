@@ -6,10 +6,10 @@ import type { Owner } from "./integrations.ts";
 /** Time to log in at the host, and to ask an owner of the organization. */
 const linkLifeMs = 3_600_000;
 
-/** What a state looks like, so that it is told from one of the OAuth service. */
+/** The prefix of a state, which distinguishes it from one of the OAuth service. */
 const prefix = "install.";
 
-/** Marks the way to the host's page and back. @returns the state, which only its digest is kept of. */
+/** Creates a link for the way to the host's page and back. @returns the state, of which only the digest is stored. */
 export async function createInstallationLink(db: Db, owner: Owner, returnTo: string | null): Promise<string> {
   const state = prefix + randomBytes(32).toString("base64url");
   await sql`
@@ -27,7 +27,7 @@ export interface TakenLink extends Owner {
   createdAt: Date;
 }
 
-/** Who made the link, once; undefined: it is not known, used or expired, or its maker is no admin there any more. */
+/** Consumes a link; undefined: unknown, used or expired, or its creator is no longer an admin there. */
 export async function takeInstallationLink(db: Db, state: string): Promise<TakenLink | undefined> {
   const { rows } = await sql<TakenLink>`
     delete from installation_links l where l.state_digest = ${digestOf(state)} and l.expires_at > now() and ${isByAdmin}
@@ -36,7 +36,7 @@ export async function takeInstallationLink(db: Db, state: string): Promise<Taken
   return rows[0];
 }
 
-/** A key's role stays, a member's may change. */
+/** A key's role never changes, a member's may. */
 const isByAdmin = sql`(
   exists (select 1 from api_keys k where 'key:' || k.id::text = l.actor and k.revoked_at is null
              and (k.expires_at is null or k.expires_at > now()))

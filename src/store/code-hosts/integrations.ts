@@ -22,16 +22,16 @@ export interface IntegrationRow {
   updated_at: Date;
 }
 
-/** What is sealed of an integration. */
+/** The sealed part of an integration. */
 export interface IntegrationSecrets {
   token: string | null;
   sshKey: string | null;
   sshKnownHosts: string | null;
-  /** What the host signs its webhooks with; of the GitHub App it is the App's own. */
+  /** The secret with which the host signs its webhooks; unused for the GitHub App, which has its own. */
   webhookSecret: string;
 }
 
-/** Who asks, for the rows they may see and for the audit log. */
+/** The workspace and actor of a request: for access to rows and for the audit log. */
 export interface Owner {
   organizationId: string;
   tenantId: string;
@@ -48,7 +48,7 @@ const columns = sql.raw(
   "i.id, i.tenant_id, i.host, i.name, i.installation_id, i.url, i.username, i.has_token, i.has_ssh_key, i.created_at, i.updated_at",
 );
 
-/** Oldest first. @param page.isApp of the GitHub App only. */
+/** Returns integrations, oldest first. @param page.isApp only those of the GitHub App. */
 export async function listIntegrations(
   db: Db,
   tenantId: string,
@@ -61,14 +61,14 @@ export async function listIntegrations(
   return rows;
 }
 
-/** @throws ApiError 404, for another workspace's as for an unknown one. */
+/** Returns an integration. @throws ApiError 404 for an unknown one and equally for another workspace's. */
 export async function readIntegration(db: Db | Trx, tenantId: string, id: string): Promise<IntegrationRow> {
   const { rows } = await sql<IntegrationRow>`
     select ${columns} from integrations i where i.id = ${id} and i.tenant_id = ${tenantId}`.execute(db.kysely);
   return found(rows[0], id);
 }
 
-/** With what is sealed of it. `tenantId` null: whosever it is. undefined: there is none. */
+/** Returns an integration with its sealed part; undefined: there is none. `tenantId` null: of any workspace. */
 export async function openIntegration(
   db: Db | Trx,
   sealer: Sealer,
@@ -86,7 +86,7 @@ export async function openIntegration(
 export type NewIntegration = Pick<IntegrationRow, "host" | "name" | "installation_id" | "url" | "username">;
 
 /**
- * Writes an integration. An installation that the workspace has already is given back as it is.
+ * Writes an integration. If the workspace already has the installation, returns that integration unchanged.
  * @throws ApiError 400 `tooManyIntegrations`.
  */
 export async function createIntegration(
@@ -114,7 +114,7 @@ export async function createIntegration(
   });
 }
 
-/** Changes name and secrets; absent ones stay. @throws ApiError 404. */
+/** Changes name and secrets; absent ones are unchanged. @throws ApiError 404. */
 export async function changeIntegration(
   db: Db,
   sealer: Sealer,
@@ -146,7 +146,7 @@ export async function changeIntegration(
   });
 }
 
-/** @throws ApiError 404; 409 while deployments use it. */
+/** Deletes an integration. @throws ApiError 404; 409 while deployments use it. */
 export async function deleteIntegration(db: Db, owner: Owner, id: string): Promise<void> {
   await db.transaction(async (trx) => {
     const row = await readIntegration(trx, owner.tenantId, id);
@@ -162,7 +162,7 @@ export async function deleteIntegration(db: Db, owner: Owner, id: string): Promi
   });
 }
 
-/** Whether any workspace uses this installation. */
+/** Returns whether any workspace uses this installation. */
 export async function isInstallationTaken(db: Db, installationId: number): Promise<boolean> {
   const { rows } = await sql`
     select 1 from integrations where installation_id = ${installationId} limit 1`.execute(db.kysely);
@@ -177,8 +177,8 @@ function found<Row>(row: Row | undefined, id: string): Row {
 }
 
 /**
- * The workspace's row is held, so that of two at a time the second one counts the first.
- * @returns the integration that has the installation already.
+ * Checks the limit. Locks the workspace's row, so that of two concurrent calls the second one counts the first.
+ * @returns the integration that already has the installation.
  */
 async function checkRoom(trx: Trx, tenantId: string, installationId: number | null): Promise<string | null> {
   await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);

@@ -4,16 +4,16 @@ import type { PickerSession } from "../../contract/integrations/integration.ts";
 import type { Db } from "../engine/database.ts";
 import type { TakenLink } from "./installation-links.ts";
 
-/** Time to look at the list and think. */
+/** Time to read the list and choose. */
 const sessionLifeMs = 3_600_000;
 
-/** Offers installations to whoever made the link. @returns the session's id, which only its digest is kept of. */
+/** Offers installations to the creator of the link. @returns the session's id, of which only the digest is stored. */
 export async function createPickerSession(
   db: Db,
   { tenantId, organizationId, returnTo }: TakenLink,
   usable: readonly { id: number; account: string; accountType: "User" | "Organization" }[],
 ): Promise<string> {
-  // Typed after a command, it must not look like an option.
+  // Users pass the id to a command, so it must not look like an option.
   const id = randomBytes(32).toString("base64url").replace(/^-/, "A");
   const installs = usable.map((one) => ({
     installation_id: one.id,
@@ -28,7 +28,7 @@ export async function createPickerSession(
   return id;
 }
 
-/** undefined: the workspace has no such session, or not any more. */
+/** Returns a session; undefined: the workspace does not have it, or no longer. */
 export async function findPickerSession(db: Db, tenantId: string, id: string): Promise<PickerSession | undefined> {
   const { rows } = await sql<PickerSession & { taken: number[] }>`
     select s.installs, s.return_to, array(
@@ -42,7 +42,7 @@ export async function findPickerSession(db: Db, tenantId: string, id: string): P
   return { installs, return_to: row.return_to };
 }
 
-/** The choice is made. @returns false: it was made before. */
+/** Ends a session after the choice. @returns false when it had ended before. */
 export async function endPickerSession(db: Db, tenantId: string, id: string): Promise<boolean> {
   const { numAffectedRows } = await sql`
     delete from picker_sessions s where ${isGood(tenantId, id)}`.execute(db.kysely);

@@ -3,7 +3,7 @@ import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { KnownPreview } from "../../domain/preview-plan.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
-/** Previews of a deployment, with their last commit or request; one that is being deleted has none any more. */
+/** Returns the previews of a deployment with their last commit or request; a preview that is being deleted has no deployment. */
 export async function listPreviews(db: Db, parentId: string): Promise<KnownPreview[]> {
   const { rows } = await sql<KnownPreview>`
     select p.number, d.id as "deploymentId", p.head_sha as "headSha",
@@ -15,7 +15,7 @@ export async function listPreviews(db: Db, parentId: string): Promise<KnownPrevi
   return rows;
 }
 
-/** Notes which commit a pull request's deployment was given. */
+/** Records which commit the deployment of a pull request runs. */
 export async function notePreview(
   db: Db | Trx,
   preview: { parentId: string; number: number; tenantId: string; deploymentId: string; headSha: string },
@@ -29,7 +29,7 @@ export async function notePreview(
            retry_at = null`.execute(db.kysely);
 }
 
-/** @param preview.isClosed forgotten; otherwise its last commit is remembered. */
+/** Removes a preview. @param preview.isClosed deletes the row; otherwise its last commit stays recorded. */
 export async function dropPreview(
   db: Db,
   preview: { parentId: string; number: number; isClosed: boolean },
@@ -41,7 +41,7 @@ export async function dropPreview(
   ).execute(db.kysely);
 }
 
-/** The deployment of a preview that was made, but not noted: by name, as only one of the parent can have it. */
+/** Returns the deployment of a preview that was created but not recorded: by name, which only one deployment of the parent can have. */
 export async function findPreviewByName(db: Db, parentId: string, name: string): Promise<string | undefined> {
   const { rows } = await sql<{ id: string }>`
     select id from deployments where parent_deployment_id = ${parentId} and name = ${name}
@@ -50,7 +50,7 @@ export async function findPreviewByName(db: Db, parentId: string, name: string):
 }
 
 /**
- * Previews of a deployment that is being deleted, but that are not: they were being made when the delete was asked for, which
+ * Returns live previews of a deployment that is being deleted: they were being created when the delete was requested, which
  * could not see them yet.
  */
 export async function findLeftPreviews(
@@ -77,7 +77,7 @@ export interface PreviewComment {
   statusMessage: string | null;
 }
 
-/** What is needed to write the comment of a preview; by its own deployment. */
+/** Returns what the comment of a preview needs, by the preview's own deployment. */
 export async function findPreviewComment(db: Db, deploymentId: string): Promise<PreviewComment | undefined> {
   const { rows } = await sql<PreviewComment>`
     select p.parent_id as "parentId", p.number, p.head_sha as "headSha", p.comment_id as "commentId", p.commented,
@@ -98,7 +98,7 @@ export async function settleComment(
      where deployment_id = ${deploymentId}`.execute(db.kysely);
 }
 
-/** The host did not take it. @param retryAt null: it is not tried again until there is something else to say. */
+/** Records that the host rejected the comment. @param retryAt null: not retried until its content changes. */
 export async function failComment(
   db: Db,
   deploymentId: string,

@@ -2,8 +2,8 @@ import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
 
 /**
- * The commit that a ref meant when the newest revision of it was made, if that is so young and followed the ref already;
- * undefined: none is.
+ * Returns the commit of the newest revision of a ref, if that revision is younger than `youngerThanMs` and was made while the
+ * deployment followed the ref; undefined otherwise.
  */
 export async function findCommitOf(
   db: Db,
@@ -20,7 +20,7 @@ export async function findCommitOf(
   return rows[0]?.commit;
 }
 
-/** Was a revision of this commit made since then, by whomever? What runs an older artifact again does not count. */
+/** Returns whether any revision of this commit was created since then. Redeploys of an older artifact do not count. */
 export async function hasCommitSince(
   db: Db,
   asked: { deploymentId: string; commitSha: string; since: Date },

@@ -3,7 +3,7 @@ import type { Assignment, RevisionRun } from "../../contract/listeners/assignmen
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 
-/** An assignment without what the store numbers. */
+/** An assignment without the numbers that the store gives it. */
 export interface NewAssignment {
   deployment_id: string;
   tenant_id: string;
@@ -14,18 +14,18 @@ export interface NewAssignment {
   serving: RevisionRun | null;
   namespace?: string;
   idle_after_ms: number | null;
-  /** Where its listener said that agents answer when this was spelled out: addresses in it are made of that. */
+  /** Address at which its listener served agents when this was built; addresses in it are derived from that. */
   agents_url?: string | null;
   traceparent?: string;
 }
 
-/** An assignment in place of the one of generation `seen` (0: of none). */
+/** An assignment that replaces the one of generation `seen` (0: none). */
 export type ReplacedAssignment = NewAssignment & { seen: number };
 
 /**
- * Replaces what a listener should run for one deployment, but only the assignment that the caller saw: a server that
- * stood still while another one took its pass over writes nothing, and brings back nothing that was deleted.
- * @returns false when another worker changed it first; the caller reads again and plans anew.
+ * Replaces the assignment of one deployment, but only the generation that the caller saw. A server that was frozen while
+ * another one took its pass over therefore writes nothing, and cannot bring back a deleted assignment.
+ * @returns false when another worker changed it first; the caller reads again and makes a new plan.
  */
 export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = batched(
   async (db, all: ReplacedAssignment[]) => {
@@ -35,7 +35,7 @@ export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promis
         select id from listeners where id = any(${all.map(({ listener_id }) => listener_id)}::uuid[]) order by id for update
       ), held as (
         select deployment_id, generation from assignments
-         where (select count(*) from turn) >= 0 -- locked first, as everybody who writes assignments does
+         where (select count(*) from turn) >= 0 -- lock listeners first, as every writer of assignments does
            and deployment_id = any(${all.map(({ deployment_id }) => deployment_id)}::uuid[])
          order by deployment_id for update
       ), desired as (
@@ -50,9 +50,9 @@ export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promis
 );
 
 /**
- * The part of a `with` list that writes the assignments of an earlier one (`source`, with the columns of
- * `assignmentColumns`). rv is raised under the listener's row lock, so commit order is rv order and a reader who has seen
- * rv N can never miss an earlier one that commits late.
+ * The part of a `with` list that writes the assignments of an earlier CTE (`source`, with the columns of
+ * `assignmentColumns`). rv is raised under the listener's row lock, so commit order is rv order: a reader that has seen
+ * rv N cannot miss a smaller one that commits later.
  */
 export function assigned(source: string): RawBuilder<unknown> {
   const rows = sql.table(source);
@@ -76,7 +76,7 @@ export function assignmentColumns({ deployment_id, tenant_id, listener_id, op, .
   return { deployment_id, tenant_id, listener_id, op, spec };
 }
 
-/** What one listener should run, in order of change. `after` 0: everything, which is how a session begins. */
+/** Returns the assignments of one listener in order of change. `after` 0 returns all, as at the start of a session. */
 export async function readDesired(
   db: Db,
   listenerId: string,
@@ -99,8 +99,8 @@ export async function readDesired(
 }
 
 /**
- * Compares what a listener holds with its assignments; what is `unknown` is not its own, or no longer. It is ahead when it was
- * told of a generation that was not given yet: the database is an older copy.
+ * Compares what a listener runs with its assignments. `unknown`: deployments that are not, or no longer, assigned to it.
+ * `isAhead`: the listener knows a generation that does not exist yet, so the database was restored from an older copy.
  */
 export async function compareInventory(
   db: Db,

@@ -13,7 +13,7 @@ export interface ListenerSession {
   epoch: number;
 }
 
-/** The data plane inside this installation: made once, serves every workspace, not listed in the public API. */
+/** Returns the built-in data plane of this installation. It is created once, serves every workspace, and is not listed in the public API. */
 export async function ensureBuiltinListener(db: Db, computeType: string): Promise<string> {
   const { rows } = await sql<{ id: string }>`
     insert into listeners (id, builtin, compute_type, compute_id)
@@ -24,8 +24,8 @@ export async function ensureBuiltinListener(db: Db, computeType: string): Promis
 }
 
 /**
- * Opens a session unless another instance holds a live one. The new epoch fences every older session out. Deployments are
- * told of anew when the listener serves them elsewhere than it said before.
+ * Opens a session unless another instance holds a live one. The new epoch invalidates every older session. The listener's
+ * deployments are enqueued when it now serves agents at another address.
  * @throws ApiError 409 `listenerBusy` while another instance's lease runs; `listenerDraining`.
  */
 export async function openListenerSession(
@@ -86,14 +86,14 @@ const newestEpoch = batched(async (db, listenerIds: string[]): Promise<(number |
   return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.epoch);
 });
 
-/** Ends a session at a clean stop, so that the next one need not wait for the lease. */
+/** Ends a session at a clean stop, so that the next one need not wait for the lease to expire. */
 export async function closeListenerSession(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
   await sql`update listeners set lease_until = null where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(
     db.kysely,
   );
 }
 
-/** What a listener is to know at each sign of life. `rv`: newest resource version of its assignments. */
+/** Returns the orders for a listener's heartbeat. `rv`: newest resource version of its assignments. */
 export async function readListenerOrders(
   db: Db,
   listenerId: string,
@@ -103,13 +103,13 @@ export async function readListenerOrders(
   return rows[0] ?? { rv: 0, drain: false, log_level: null };
 }
 
-/** Newest resource version of a listener's assignments. */
+/** Returns the newest resource version of a listener's assignments. */
 export async function readListenerVersion(db: Db, listenerId: string): Promise<number> {
   const { rows } = await sql<{ rv: number }>`select rv from listeners where id = ${listenerId}`.execute(db.kysely);
   return rows[0]?.rv ?? 0;
 }
 
-/** Where a listener serves agents, with `{slug}` for the deployment; null: it does not. */
+/** Returns the address at which a listener serves agents, with `{slug}` for the deployment; null: it serves none. */
 export const readAgentsUrl = batched(async (db, listenerIds: string[]): Promise<(string | null)[]> => {
   const { rows } = await sql<{ id: string; agents_url: string | null }>`
     select id, facts ->> 'agents_url' as agents_url from listeners
@@ -117,7 +117,7 @@ export const readAgentsUrl = batched(async (db, listenerIds: string[]): Promise<
   return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.agents_url ?? null);
 });
 
-/** Newest resource version of the assignments of each of these listeners. */
+/** Returns the newest resource version of the assignments of each listener. */
 export async function readListenerVersions(db: Db, listenerIds: string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ id: string; rv: number }>`
     select id, rv from listeners where id = any(${listenerIds}::uuid[])`.execute(db.kysely);

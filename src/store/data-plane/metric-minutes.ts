@@ -5,10 +5,10 @@ import type { MetricMinute } from "../../domain/metric-points.ts";
 import type { Db } from "../engine/database.ts";
 
 /**
- * Adds samples to the minutes they end in. Of a minute that has one already (a listener that was restarted) counts are
- * added and levels are the greater; one that was added last is not added again, as its answer may have been lost on the way.
- * Deployments of other listeners are left out. The epoch is checked in the statement that writes: of 10,000 deployments
- * samples come in ten calls a minute.
+ * Adds samples to the minutes in which they end. If a minute already has one (the listener was restarted), counts are
+ * added and levels take the maximum. The sample that was added last is not added again, because its response may have been
+ * lost. Samples of other listeners' deployments are ignored. The epoch is checked in the same statement: with 10,000
+ * deployments, samples arrive in ten calls a minute.
  * @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener; nothing is written then.
  */
 export async function addMetricSamples(
@@ -52,7 +52,7 @@ export async function addMetricSamples(
   if (!rows[0]?.isNewest) throw errors.staleEpoch();
 }
 
-/** The minutes of one deployment, oldest first. The caller has checked that it may be seen. */
+/** Returns the minutes of one deployment, oldest first. The caller has checked access to it. */
 export async function readMetricMinutes(
   db: Db,
   deploymentId: string,
@@ -74,7 +74,7 @@ export interface LatestMetrics {
   memoryMib: number | null;
 }
 
-/** The newest minute of every deployment that told of one lately: older than three minutes is no present. */
+/** Returns the newest minute of every deployment that reported in the last three minutes; older values are not current. */
 export async function readLatestMetrics(db: Db): Promise<LatestMetrics[]> {
   const { rows } = await sql<LatestMetrics>`
     select distinct on (m.deployment_id) m.deployment_id as "deploymentId", d.slug, m.replicas,

@@ -5,10 +5,10 @@ import { enqueued } from "../queue/enqueue.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
 /**
- * Stores full snapshots from one listener session. A snapshot of an older session or with an older number is dropped, also
- * within the batch, as is one for a deployment that is not this listener's. One statement for the batch. A report makes its
- * deployment due when a pass waits for it: a start that still goes on, or news of a settled deployment, is no work.
- * @returns how many were news.
+ * Stores full snapshots from one listener session in one statement. It drops snapshots of an older session or with an older
+ * number, also within the batch, and those of deployments that are not assigned to this listener. A report enqueues its
+ * deployment only if a pass waits for it: a start that is still in progress, or news of a settled deployment, needs no work.
+ * @returns how many were new.
  */
 export async function storeReports(
   db: Db,

@@ -23,7 +23,7 @@ export interface ListenerRow {
   updated_at: Date;
 }
 
-/** Who asks, for the rows they may see and for the audit log. */
+/** The workspace and actor of a request: for access to rows and for the audit log. */
 interface Owner {
   organizationId: string;
   tenantId: string;
@@ -40,7 +40,7 @@ const columns = sql.raw(
     "l.last_seen_at, l.drain, l.log_level, l.created_at, l.updated_at",
 );
 
-/** Oldest first, so that pages do not shift when one is added. */
+/** Returns listeners, oldest first, so that pages do not shift when one is added. */
 export async function listListeners(
   db: Db,
   tenantId: string,
@@ -52,7 +52,7 @@ export async function listListeners(
   return rows;
 }
 
-/** All of them as a deployment chooses among them. */
+/** Returns all listeners of a workspace in the form in which a deployment chooses among them. */
 export const listListenerPlaces = batched(
   async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
     const { rows } = await sql<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>`
@@ -67,7 +67,7 @@ export const listListenerPlaces = batched(
   },
 );
 
-/** Another workspace's listener answers undefined, exactly as an unknown one. */
+/** Returns a listener; undefined for an unknown one and equally for another workspace's. */
 export async function findListener(db: Db | Trx, tenantId: string, id: string): Promise<ListenerRow | undefined> {
   const { rows } = await sql<ListenerRow>`
     select ${columns} from listeners l where l.id = ${id} and l.tenant_id = ${tenantId} and not l.builtin`.execute(
@@ -111,8 +111,9 @@ export interface ListenerChange {
 }
 
 /**
+ * Changes a listener.
  * @param change null: unchanged.
- * @throws ApiError 404; 400 `invalidField` for a namespace in which agents run.
+ * @throws ApiError 404; 400 `invalidField` for removing a namespace in which agents run.
  */
 export async function changeListener(db: Db, owner: Owner, id: string, change: ListenerChange): Promise<ListenerRow> {
   return db.transaction(async (trx) => {
@@ -139,7 +140,7 @@ export async function changeListener(db: Db, owner: Owner, id: string, change: L
 }
 
 /**
- * Ends a listener that nothing runs on, and its keys with it.
+ * Deletes a listener without deployments, and its keys.
  * @throws ApiError 404; 409 `listenerInUse`.
  */
 export async function deleteListener(db: Db, owner: Owner, id: string): Promise<void> {
@@ -154,15 +155,15 @@ export async function deleteListener(db: Db, owner: Owner, id: string): Promise<
         ${auditedListener(owner, { id, computeId }, { action: "listener.delete" })}`.execute(trx.kysely);
     });
   } catch (error) {
-    // A deployment was created on it in this moment.
+    // A deployment was just created on it.
     if (isForeignKeyViolation(error)) throw errors.listenerInUse(1);
     throw error;
   }
 }
 
 /**
- * Gives a listener another key. The newest one before stays good for `graceMs`, so that the program can be restarted
- * without a gap; older ones end at once.
+ * Replaces the key of a listener. The previous key stays valid for `graceMs`, so that the listener can restart without a
+ * gap; older keys end at once.
  * @throws ApiError 404.
  */
 export async function replaceListenerKey(db: Db, owner: Owner, id: string, replaced: Replacement): Promise<void> {
@@ -194,8 +195,8 @@ async function putKey(
 }
 
 /**
- * Writes a token that is exchanged for the listener's key, once; one from before is worth nothing any more.
- * @returns when it ends.
+ * Writes a one-time token that is exchanged for the listener's key. Earlier tokens of the listener become invalid.
+ * @returns when the token expires.
  * @throws ApiError 404.
  */
 export async function createEnrollment(
@@ -219,8 +220,8 @@ export async function createEnrollment(
 }
 
 /**
- * Ends a token and gives its listener a key, as `replaceListenerKey` does.
- * @throws ApiError 401 when it was exchanged, or ended, before.
+ * Consumes a token and gives its listener a key, as `replaceListenerKey` does.
+ * @throws ApiError 401 when the token was used or has expired.
  */
 export async function enrollListener(
   db: Db,

@@ -38,7 +38,7 @@ export function outsideTransaction<T>(act: () => T): T {
 /** @throws Error while a transaction's callback runs: its statements must go through its `trx`. */
 export function refuseInsideTransaction(): void {
   if (transactions.getStore()?.isRunning === true) {
-    throw new Error("a transaction asked for a second connection: pass trx instead of db");
+    throw new Error("a second connection was requested inside a transaction: pass trx instead of db");
   }
 }
 

@@ -7,37 +7,37 @@ import { outsideTransaction } from "../engine/statement-pool.ts";
 import { EventOrder } from "./event-order.ts";
 import { type EventRow, findEventBounds, findOpenTransactions, readNewEvents } from "./events.ts";
 
-/** Who listens. Neither may wait or throw. */
+/** A subscriber of events. Its functions must neither wait nor throw. */
 export interface EventSubscriber {
   onEvents(events: readonly EventRow[]): void;
-  /** There will be no more: the server stops, or the database is an older copy of what was read. Listen anew. */
+  /** No more events follow: the server is stopping, or the database was restored from an older copy. Subscribe again. */
   onClosed(): void;
 }
 
 export interface FeedSubscription {
-  /** Every event above this number is given to the subscriber, in order, and none up to it. */
+  /** The subscriber receives every event above this number, in order, and none up to it. */
   position: number;
   end(): void;
 }
 
-/** One read of the database. */
+/** Events per read of the database. */
 const pageMax = 500;
 
-/** After news the next look waits this long, so that a stream of commits is read in handfuls: at most 200 looks a second. */
-const restMs = 5;
+/** Pause after new events, so that a stream of commits is read in batches: at most 200 polls a second. */
+const pauseMs = 5;
 
-/** A look for a missing number is repeated after `restMs`, doubled up to this. */
-const gapRestMaxMs = 50;
+/** Polls for a missing number start at an interval of `pauseMs`, doubled up to this. */
+const gapPauseMaxMs = 50;
 
-/** It begins so many numbers below the newest one, as transactions may be open that have one of them. */
-const beginBelow = 1_000;
+/** The feed starts this many numbers below the newest event, because open transactions may hold some of them. */
+const startBelow = 1_000;
 
-/** Rows above a gap that are held in memory, about 500 bytes each; beyond this only the gap is looked for. */
+/** Rows above a gap that are held in memory, about 500 bytes each. Beyond this, only the gap is polled. */
 const heldMax = 20_000;
 
 const retryMs = 1_000;
 
-/** It goes on this long after the last listener left: the next one is often the same. */
+/** The feed keeps running this long after the last subscriber left, because the next one is often the same client. */
 const lingerMs = 30_000;
 
 interface Run {
@@ -47,75 +47,75 @@ interface Run {
 }
 
 /**
- * The events of all workspaces in order, each once, as they are committed by any server: one reader of the database for
- * all who listen in this process. While nobody listens it does not read.
+ * The events of all workspaces in order, each once, whichever server commits them: one reader of the database for all
+ * subscribers in this process. Without subscribers it does not read.
  */
 export class EventFeed {
   readonly #db: Db;
   readonly #logger: Logger;
-  /** By workspace; null: those who want all. */
+  /** By workspace; null: subscribers to all. */
   readonly #listeners = new Map<string | null, Set<EventSubscriber>>();
   #run: Promise<Run> | undefined;
   #position = 0;
   #isClosed = false;
-  #lingering: NodeJS.Timeout | undefined;
-  /** Who wants to know when a look has ended that begins from now on. */
-  #afterLook: (() => void)[] = [];
-  #kick = () => {};
+  #stopTimer: NodeJS.Timeout | undefined;
+  /** Called at the end of the next poll that starts after they were added. */
+  #afterPoll: (() => void)[] = [];
+  #wake = () => {};
 
   constructor(db: Db, logger: Logger) {
     this.#db = db;
     this.#logger = logger;
   }
 
-  /** Up to here every event was given out, or will never be. Stands still while nobody listens. */
+  /** Every event up to this number was delivered, or will never exist. Does not advance without subscribers. */
   get position(): number {
     return this.#position;
   }
 
   /**
-   * Listens from now on.
+   * Subscribes from now on.
    * @param tenantId null: to all workspaces.
-   * @throws what the database throws when it is away; ApiError 503 when the feed is closed.
+   * @throws the database's error when it is down; ApiError 503 when the feed is closed.
    */
-  async subscribe(tenantId: string | null, ears: EventSubscriber): Promise<FeedSubscription> {
+  async subscribe(tenantId: string | null, subscriber: EventSubscriber): Promise<FeedSubscription> {
     await this.#running();
     const listeners = this.#listeners.get(tenantId) ?? new Set();
-    this.#listeners.set(tenantId, listeners.add(ears));
-    clearTimeout(this.#lingering);
+    this.#listeners.set(tenantId, listeners.add(subscriber));
+    clearTimeout(this.#stopTimer);
     const end = () => {
-      listeners.delete(ears);
+      listeners.delete(subscriber);
       if (listeners.size === 0 && this.#listeners.get(tenantId) === listeners) this.#listeners.delete(tenantId);
       this.#stopLater();
     };
     return { position: this.#position, end };
   }
 
-  /** The number up to which every event that there will be is committed and can be read. */
+  /** Returns the number up to which every event is committed and readable. */
   async settled(): Promise<number> {
     await this.#running();
     await new Promise<void>((resolve) => {
-      this.#afterLook.push(resolve);
-      this.#kick();
+      this.#afterPoll.push(resolve);
+      this.#wake();
     });
     this.#stopLater();
     return this.#position;
   }
 
-  /** Gives nothing out any more. */
+  /** Delivers no more events. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#dismiss();
+    this.#endSubscriptions();
     await this.#stop();
   }
 
-  #dismiss(): void {
+  #endSubscriptions(): void {
     const all = [...this.#listeners.values()].flatMap((listeners) => [...listeners]);
     this.#listeners.clear();
-    for (const ears of all) ears.onClosed();
+    for (const subscriber of all) subscriber.onClosed();
   }
 
-  /** Resolves while it runs: what follows without waiting finds it so. */
+  /** Resolves while the feed runs; code that follows without an await can rely on that. */
   async #running(): Promise<void> {
     for (;;) {
       if (this.#isClosed) throw errors.unavailable("The server is stopping.", 1);
@@ -130,30 +130,30 @@ export class EventFeed {
   }
 
   #stopLater(): void {
-    clearTimeout(this.#lingering);
+    clearTimeout(this.#stopTimer);
     if (this.#listeners.size > 0 || this.#isClosed) return;
-    this.#lingering = setTimeout(() => void this.#stop(), lingerMs).unref();
+    this.#stopTimer = setTimeout(() => void this.#stop(), lingerMs).unref();
   }
 
   async #stop(): Promise<void> {
-    clearTimeout(this.#lingering);
+    clearTimeout(this.#stopTimer);
     const stopped = this.#run;
     this.#run = undefined;
     const run = await stopped?.catch(() => undefined);
     run?.stopping.abort();
-    this.#kick();
+    this.#wake();
     await run?.ended;
   }
 
   async #begin(): Promise<Run> {
     const bounds = await findEventBounds(this.#db);
-    const order = new EventOrder<EventRow>(Math.max(0, (bounds?.last ?? 0) - beginBelow));
-    // Twice: what was missing the first time, and whose transaction has ended, is not there.
-    for (let look = 0; look < 2; look += 1) {
-      await this.#look(order);
+    const order = new EventOrder<EventRow>(Math.max(0, (bounds?.last ?? 0) - startBelow));
+    // Poll twice: a number that is still missing after its transaction has ended does not exist.
+    for (let poll = 0; poll < 2; poll += 1) {
+      await this.#pollOnce(order);
       order.note(await findOpenTransactions(this.#db));
     }
-    await this.#look(order);
+    await this.#pollOnce(order);
     this.#position = order.position;
     const stopping = new AbortController();
     return { order, stopping, ended: outsideTransaction(() => this.#follow(order, stopping)) };
@@ -161,31 +161,31 @@ export class EventFeed {
 
   async #follow(order: EventOrder<EventRow>, stopping: AbortController): Promise<void> {
     const { signal } = stopping;
-    const stopListening = this.#db.changes.onEvents(() => this.#kick());
-    const poll = setInterval(() => this.#kick(), changePollIntervalMs).unref();
-    let restedMs = 0;
+    const stopListening = this.#db.changes.onEvents(() => this.#wake());
+    const poll = setInterval(() => this.#wake(), changePollIntervalMs).unref();
+    let pausedMs = 0;
     while (!signal.aborted) {
-      const kicked = new Promise<void>((resolve) => {
-        this.#kick = resolve;
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve;
       });
-      const waiting = this.#afterLook.splice(0);
+      const waiting = this.#afterPoll.splice(0);
       try {
-        const { found, isOlder } = await this.#look(order);
+        const { found, isOlder } = await this.#pollOnce(order);
         if (isOlder) {
-          this.#logger.warn("the database is an older copy of what was read: events are followed anew");
+          this.#logger.warn("database is older than the events already read, restarting the event feed");
           this.#run = undefined;
           stopping.abort();
-          this.#dismiss();
+          this.#endSubscriptions();
           break;
         }
         this.#position = order.position;
-        this.#giveOut(found);
+        this.#deliver(found);
         for (const done of waiting.splice(0)) done();
         const isMissing = order.gaps.length > 0;
         if (isMissing) order.note(await findOpenTransactions(this.#db));
-        restedMs = restAfter(restedMs, isMissing && found.length === 0);
-        if (isMissing || found.length > 0) await sleep(restedMs);
-        else if (this.#afterLook.length === 0) await kicked;
+        pausedMs = pauseAfter(pausedMs, isMissing && found.length === 0);
+        if (isMissing || found.length > 0) await sleep(pausedMs);
+        else if (this.#afterPoll.length === 0) await woken;
       } catch (error) {
         this.#logger.warn({ error: describeError(error) }, "reading events failed");
         await sleep(retryMs, undefined, { signal }).catch(() => undefined);
@@ -195,28 +195,29 @@ export class EventFeed {
     }
     stopListening();
     clearInterval(poll);
-    for (const done of this.#afterLook.splice(0)) done();
+    for (const done of this.#afterPoll.splice(0)) done();
   }
 
   /**
-   * @returns the events whose turn it is. `isOlder`: numbers that were read before are not given out yet, so the database was
-   * taken back to an earlier moment; who listens is to come back, and is told then what is not known any more.
+   * Polls once.
+   * @returns the events to deliver. `isOlder`: numbers read before are not assigned any more, so the database was restored
+   * to an earlier moment. Subscribers must return, and then learn which events no longer exist.
    */
-  async #look(order: EventOrder<EventRow>): Promise<{ found: EventRow[]; isOlder: boolean }> {
+  async #pollOnce(order: EventOrder<EventRow>): Promise<{ found: EventRow[]; isOlder: boolean }> {
     const { highest } = order;
     const limit = order.heldCount < heldMax ? pageMax : 0;
     const { rows, last } = await readNewEvents(this.#db, { above: highest, numbers: order.gaps, limit });
     return { found: order.add(rows, performance.now()), isOlder: last < highest };
   }
 
-  #giveOut(events: readonly EventRow[]): void {
+  #deliver(events: readonly EventRow[]): void {
     if (events.length === 0) return;
-    for (const ears of this.#listeners.get(null) ?? []) ears.onEvents(events);
+    for (const subscriber of this.#listeners.get(null) ?? []) subscriber.onEvents(events);
     for (const [tenantId, own] of Map.groupBy(events, (event) => event.tenant_id)) {
-      for (const ears of this.#listeners.get(tenantId) ?? []) ears.onEvents(own);
+      for (const subscriber of this.#listeners.get(tenantId) ?? []) subscriber.onEvents(own);
     }
   }
 }
 
-const restAfter = (restedMs: number, isInVain: boolean) =>
-  isInVain ? Math.min(gapRestMaxMs, 2 * restedMs + restMs) : restMs;
+const pauseAfter = (pausedMs: number, foundNothing: boolean) =>
+  foundNothing ? Math.min(gapPauseMaxMs, 2 * pausedMs + pauseMs) : pauseMs;

@@ -1,24 +1,24 @@
-/** A number that was jumped over. */
+/** A number that was skipped. */
 interface Gap {
   sinceMs: number;
-  /** Transactions that were open when it was seen first, one of which may have it; null: not asked yet. */
+  /** Transactions that were open when the gap was first seen, one of which may have taken the number; null: not queried yet. */
   suspects: ReadonlySet<string> | null;
-  /** None of them is open any more: the next look finds its row, or there is none. */
+  /** None of them is open any more: the next poll finds the row, or it does not exist. */
   isOver: boolean;
 }
 
-/** A row that is missing for longer than any transaction of ours may last is not waited for. */
+/** A row that is missing for longer than any transaction may last is skipped. */
 export const gapTimeoutMs = 60_000;
 
-/** Numbers looked for at once. After a crash PostgreSQL jumps over 32; beyond this they were not given out by us. */
+/** Missing numbers that are searched at once. After a crash PostgreSQL skips 32; a larger gap was not assigned by any server. */
 const gapsMax = 5_000;
 
 /**
- * Puts rows in the order of their numbers, although numbers are given out before commits and a smaller one may appear
- * after a greater one: rows above a number that is missing are held until it appears, or its transaction has ended
- * without it. So who has got a row has got all before it, and its number is a place to go on from.
+ * Puts rows in the order of their numbers. Numbers are assigned before the commit, so a smaller number may appear after a
+ * greater one. Rows above a missing number are held until it appears, or until its transaction has ended without it. A
+ * reader that has received a row has therefore received all rows before it, and can resume from its number.
  *
- * Looks and questions take turns: `add` what was read, `note` which transactions are open after that read, read again.
+ * Call in turns: `add` the rows of a poll, `note` the transactions that are open after that poll, then poll again.
  */
 export class EventOrder<Row extends { id: number }> {
   #position: number;
@@ -26,18 +26,18 @@ export class EventOrder<Row extends { id: number }> {
   #held: Row[] = [];
   readonly #gaps = new Map<number, Gap>();
 
-  /** @param position Everything up to this number is settled. */
+  /** @param position every number up to this one is settled. */
   constructor(position: number) {
     this.#position = position;
     this.#highest = position;
   }
 
-  /** Everything up to this number was given out, or will never be there. */
+  /** Every event up to this number was delivered, or will never exist. */
   get position(): number {
     return this.#position;
   }
 
-  /** The greatest number seen; a look asks for those above it, and for `gaps`. */
+  /** The greatest number seen. A poll asks for the numbers above it and for `gaps`. */
   get highest(): number {
     return this.#highest;
   }
@@ -51,8 +51,8 @@ export class EventOrder<Row extends { id: number }> {
   }
 
   /**
-   * Takes the rows of one look, in any order.
-   * @returns those whose turn it is now.
+   * Takes the rows of one poll, in any order.
+   * @returns the rows that can be delivered now.
    */
   add(rows: readonly Row[], nowMs: number): Row[] {
     for (const row of rows.toSorted((a, b) => a.id - b.id)) {
@@ -66,7 +66,7 @@ export class EventOrder<Row extends { id: number }> {
     return this.#release();
   }
 
-  /** Says which transactions are open now, by names that are never used again. */
+  /** Takes the names of the transactions that are open now; names are never reused. */
   note(open: ReadonlySet<string>): void {
     for (const gap of this.#gaps.values()) {
       gap.suspects ??= open;
@@ -82,7 +82,7 @@ export class EventOrder<Row extends { id: number }> {
   }
 
   #release(): Row[] {
-    // Gaps are noted in rising order.
+    // Gaps are recorded in ascending order.
     const first = this.#gaps.keys().next();
     const end = first.done === true ? this.#highest + 1 : first.value;
     this.#position = end - 1;

@@ -2,12 +2,12 @@ import { sql } from "kysely";
 import type { EventType } from "../../contract/logs/event.ts";
 import type { Db } from "../engine/database.ts";
 
-/** One line of the timeline users see. */
+/** An entry of the timeline that users see. */
 export interface EventRow {
   id: number;
   tenant_id: string;
   deployment_id: string | null;
-  /** null: it is gone, or the event is about none. */
+  /** null: the deployment was deleted, or the event belongs to none. */
   deployment_name: string | null;
   revision_id: string | null;
   kind: EventType;
@@ -20,14 +20,14 @@ const columns = sql.raw(
 );
 
 /**
- * What one look of a follower finds: events above a number, and those of the given numbers; in any order. `last` is the
- * greatest number that was given out to an event, perhaps not committed yet.
+ * Returns the rows for one poll of a follower: events above a number and those with the given numbers, in any order.
+ * `last` is the greatest number assigned to an event, which may not be committed yet.
  */
 export async function readNewEvents(
   db: Db,
   look: { above: number; numbers: number[]; limit: number },
 ): Promise<{ rows: EventRow[]; last: number }> {
-  // One statement: a follower with nothing to do asks once a second.
+  // One statement, because an idle follower polls once a second.
   const { rows } = await sql<EventRow & { last: number }>`
     with found as (
       (select * from events where id > ${look.above} order by id limit ${look.limit})
@@ -42,12 +42,12 @@ export async function readNewEvents(
 
 export interface EventFilter {
   tenantId: string;
-  /** null: of the whole workspace. */
+  /** null: the whole workspace. */
   deploymentIds: readonly string[] | null;
   types: readonly EventType[] | null;
 }
 
-/** Events of a workspace after a number, up to one below which all are settled; oldest first. */
+/** Returns events of a workspace after a number, oldest first, up to a number below which all are settled. */
 export async function readEvents(
   db: Db,
   filter: EventFilter,
@@ -60,7 +60,7 @@ export async function readEvents(
   return rows;
 }
 
-/** The same before a number, newest first. */
+/** Returns the events before a number, newest first. */
 export async function readEventsBack(
   db: Db,
   filter: EventFilter,
@@ -77,15 +77,15 @@ const isWanted = ({ tenantId, deploymentIds, types }: EventFilter) => sql`
        and (${deploymentIds}::uuid[] is null or e.deployment_id = any(${deploymentIds}::uuid[]))
        and (${types}::text[] is null or e.kind = any(${types}::text[]))`;
 
-/** Whether events after this number may be gone already. 0 asks for whatever is kept. */
+/** Returns whether events after this number may have been deleted already. 0 asks for every event that still exists. */
 export async function isForgotten(db: Db, after: number): Promise<boolean> {
   if (after === 0) return false;
   const bounds = await findEventBounds(db);
-  // Above the newest one: the database is an older copy of what the reader has seen.
+  // A number above the newest event means that the database was restored from a copy older than what the reader has seen.
   return bounds === null || after < bounds.first - 1 || after > bounds.last;
 }
 
-/** Numbers of the oldest event that is kept and of the newest one that is committed; null: there are none. */
+/** Returns the numbers of the oldest stored event and of the newest committed one; null: there are none. */
 export async function findEventBounds(db: Db): Promise<{ first: number; last: number } | null> {
   const { rows } = await sql<{ first: number | null; last: number | null }>`
     select (select min(id) from events) as first, (select max(id) from events) as last`.execute(db.kysely);
@@ -94,12 +94,13 @@ export async function findEventBounds(db: Db): Promise<{ first: number; last: nu
 }
 
 /**
- * Transactions of other sessions on this database that may have taken a number and not committed it, by names that are
- * never used again. One that has not written is none of them, unless it is just about to: so a backup, which reads for
- * long, holds nobody up. All servers must use one database role, which sees all of its own sessions.
+ * Returns the transactions of other sessions on this database that may have taken a number and not committed it, by names
+ * that are never reused. A transaction that has not written anything is left out, unless it may be about to write, so a
+ * backup, which reads for a long time, delays no reader. All servers must use one database role, which sees all of its own
+ * sessions.
  */
 export async function findOpenTransactions(db: Db): Promise<ReadonlySet<string>> {
-  // One session, and nothing is open in it while it answers this.
+  // There is only one session, and no other transaction is open in it while it answers this.
   if (db.kind === "embedded") return new Set();
   const { rows } = await sql<{ name: string }>`
     select pid || '/' || extract(epoch from xact_start) as name from pg_stat_activity

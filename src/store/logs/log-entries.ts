@@ -4,7 +4,7 @@ import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
 
-/** Numbers so that "at least WARNING" is a comparison. */
+/** Numbers, so that "at least WARNING" is a comparison. */
 export const logLevels = { DEBUG: 10, INFO: 20, WARNING: 30, ERROR: 40, CRITICAL: 50 } as const;
 export type LogLevelName = keyof typeof logLevels;
 
@@ -17,7 +17,7 @@ export interface NewLogEntry {
   level: LogLevelName;
   logged_at: Date;
   message: string;
-  /** Unique within the deployment; a line that arrives again under its key is dropped. */
+  /** Unique within the deployment. A line that arrives again with its key is dropped. */
   line_key: string | null;
 }
 
@@ -43,28 +43,28 @@ export interface LogFilter {
   levelMin: LogLevelName | null;
   /** Case-insensitive part of the message. */
   query: string | null;
-  /** Part of the message, as agent servers write it into their lines. */
+  /** Part of the message, in the form in which agent servers write it. */
   runId?: string | null;
   startAt: Date | null;
   endAt: Date | null;
 }
 
-/** Of one statement. The embedded database has one session: 1,000 at once would let everybody else wait for some 100 ms. */
+/** Lines per statement. The embedded database has one session: 1,000 at once would block all other statements for some 100 ms. */
 const linesMax = 200;
 
-/** Who sends without end gets half of the time: after a full statement, a rest as long as it took, and no longer than this. */
-const restMaxMs = 50;
+/** A sender without end gets half of the time: after a full statement it pauses for as long as the statement took, at most this long. */
+const pauseMaxMs = 50;
 
-/** Appends lines, durable when it resolves; the deployment's tenant is added. */
+/** Appends lines; they are durable when it resolves. Adds the deployment's tenant. */
 export async function appendLogEntries(db: Db, entries: NewLogEntry[]): Promise<void> {
   for (let from = 0; from < entries.length; from += linesMax)
     await append(db, entries.slice(from, from + linesMax), null);
 }
 
 /**
- * The same for lines from a data plane, of which only those of its own deployments are taken. Many take their time: beside
- * one that sends without end, the line of another deployment took 3 to 6 times as long as alone, now 1.2 to 1.5 times.
- * @param signal ends the rests, not the writing.
+ * Appends lines from a data plane and ignores those of deployments that are not its own. A long stream pauses in between:
+ * beside one that never ends, a line of another deployment took 3 to 6 times as long as alone, now 1.2 to 1.5 times.
+ * @param signal ends the pauses, not the writing.
  */
 export async function appendReplicaLog(
   db: Db,
@@ -75,8 +75,8 @@ export async function appendReplicaLog(
     const some = lines.slice(from, from + linesMax);
     await append(db, some.map(entryOf), listenerId);
     if (some.length < linesMax || signal.aborted) continue;
-    const restMs = Math.min(restMaxMs, performance.now() - beganAt);
-    await sleep(restMs, undefined, { signal }).catch(() => undefined);
+    const pauseMs = Math.min(pauseMaxMs, performance.now() - beganAt);
+    await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
@@ -106,12 +106,12 @@ async function append(db: Db, entries: NewLogEntry[], listenerId: string | null)
               logged_at timestamptz, message text, line_key text)
       join deployments d on d.id = e.deployment_id and (${listenerId}::uuid is null or d.listener_id = ${listenerId}::uuid)
     on conflict (deployment_id, line_key) where line_key is not null do nothing`.execute(db.kysely);
-  db.logSignal.tell(new Set(entries.map((entry) => entry.deployment_id)));
+  db.logSignal.notify(new Set(entries.map((entry) => entry.deployment_id)));
 }
 
 const yearMax = 9_999;
 
-/** A line whose time cannot be read, or is beyond what a database takes, is as old as its arrival. */
+/** Returns the time of a line; a time that is invalid or outside the database's range becomes the time of arrival. */
 function timeOf(text: string): Date {
   const time = new Date(text);
   const year = time.getUTCFullYear();
@@ -124,7 +124,7 @@ function levelOf(text: string): LogLevelName {
   return upper === "WARN" ? "WARNING" : upper === "FATAL" ? "CRITICAL" : "INFO";
 }
 
-/** One page of a log; the id of an entry is its stable public id and its cursor. */
+/** Returns one page of a log. The id of an entry is its stable public id and its cursor. */
 export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntryRow[]> {
   const conditions = [sql`kind = ${filter.kind}`];
   conditions.push(
@@ -144,7 +144,7 @@ export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntr
   return rows;
 }
 
-/** Ids of the last lines of a deployment's logs; 0: it has none. */
+/** Returns the ids of the last lines of a deployment's logs; 0: the log is empty. */
 export async function findLastLogIds(db: Db, deploymentId: string): Promise<Record<LogFilter["kind"], number>> {
   const { rows } = await sql<{ build: number | null; deploy: number | null }>`
     select (select max(id) from log_entries where deployment_id = ${deploymentId} and kind = 'build') as build,

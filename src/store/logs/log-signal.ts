@@ -1,30 +1,30 @@
 import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
 
-/** Lines that other servers wrote are found this late: below the 300 ms at which a tail seems to stand still. */
+/** The delay until lines written by other servers are found: below the 300 ms at which a tail seems to stall. */
 const pollIntervalMs = 250;
 
 /**
- * Tells those who tail logs that there may be new lines: at once when this process wrote them, and by one look at all
- * watched deployments four times a second when another one did. On the embedded database there is no other one.
+ * Notifies readers that tail logs of new lines: at once for lines that this process wrote, and by polling all watched
+ * deployments four times a second for lines of other servers. On the embedded database there are no other servers.
  */
 export class LogSignal {
   readonly #db: Db;
   readonly #watched = new Map<string, { listeners: Set<() => void>; lastId: number }>();
   #timer: NodeJS.Timeout | undefined;
-  #isLooking = false;
+  #isPolling = false;
 
   constructor(db: Db) {
     this.#db = db;
   }
 
-  /** @returns what ends it. */
+  /** Subscribes to new lines of a deployment. @returns a function that unsubscribes. */
   watch(deploymentId: string, onLines: () => void): () => void {
     const entry = this.#watched.get(deploymentId) ?? { listeners: new Set(), lastId: 0 };
     this.#watched.set(deploymentId, entry);
     entry.listeners.add(onLines);
     this.#timer ??=
-      this.#db.kind === "postgres" ? setInterval(() => void this.#look(), pollIntervalMs).unref() : undefined;
+      this.#db.kind === "postgres" ? setInterval(() => void this.#poll(), pollIntervalMs).unref() : undefined;
     return () => {
       entry.listeners.delete(onLines);
       if (entry.listeners.size === 0 && this.#watched.get(deploymentId) === entry) this.#watched.delete(deploymentId);
@@ -32,8 +32,8 @@ export class LogSignal {
     };
   }
 
-  /** Lines of these deployments were committed by this process. */
-  tell(deploymentIds: Iterable<string>): void {
+  /** Notifies the subscribers of these deployments after this process has committed lines of them. */
+  notify(deploymentIds: Iterable<string>): void {
     for (const id of deploymentIds) for (const listener of this.#watched.get(id)?.listeners ?? []) listener();
   }
 
@@ -42,24 +42,24 @@ export class LogSignal {
     this.#timer = undefined;
   }
 
-  async #look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
     try {
       const { rows } = await sql<{ id: string; last: number | null }>`
         select id, greatest(
                  (select max(l.id) from log_entries l where l.deployment_id = w.id and l.kind = 'build'),
                  (select max(l.id) from log_entries l where l.deployment_id = w.id and l.kind = 'deploy')) as last
           from unnest(${[...this.#watched.keys()]}::uuid[]) as w (id)`.execute(this.#db.kysely);
-      for (const { id, last } of rows) this.#note(id, last ?? 0);
+      for (const { id, last } of rows) this.#update(id, last ?? 0);
     } catch {
-      // The next look says more.
+      // The next poll finds the lines.
     } finally {
-      this.#isLooking = false;
+      this.#isPolling = false;
     }
   }
 
-  #note(deploymentId: string, lastId: number): void {
+  #update(deploymentId: string, lastId: number): void {
     const entry = this.#watched.get(deploymentId);
     if (entry === undefined || entry.lastId === lastId) return;
     entry.lastId = lastId;

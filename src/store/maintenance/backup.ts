@@ -5,49 +5,49 @@ import type { Db, Trx } from "../engine/database.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
-/** What a backup says of itself: `manifest.json` beside the tables. */
+/** The description of a backup: `manifest.json` beside the tables. */
 export interface BackupManifest {
   format: 1;
-  /** Of the program that made it. */
+  /** Version of the program that made it. */
   version: string;
   madeAt: string;
-  /** Names of the migrations its tables have: they are loaded as they were, then brought up to date. */
+  /** Migrations of its tables: the tables are loaded in that state, then brought up to date. */
   migrations: string[];
-  /** Those of them without which a program can do; absent in backups of earlier versions. */
+  /** The migrations among them that a program can work without; absent in backups of earlier versions. */
   additive?: string[];
   /** Rows by table. */
   rows: Record<string, number>;
 }
 
-/** What a backup leaves out: what concerns one moment or one process, and what is made anew. */
-const leftOut: Record<string, string> = {
+/** Tables that a backup omits, with the reason: their rows concern one moment or one process, or are recreated. */
+const omittedTables: Record<string, string> = {
   schema_migrations: "the manifest names them",
   github_app_links: "pages that people have open",
-  idempotency_keys: "answers to requests of the last day",
+  idempotency_keys: "saved responses of the last day",
   installation_links: "pages that people have open",
-  leases: "of processes",
+  leases: "held by processes",
   clock: "of the database's machine",
   metric_minutes: "charts of the last days, by far the most rows",
-  oauth_requests: "sign-ins under way",
+  oauth_requests: "sign-ins in progress",
   picker_sessions: "pages that people have open",
-  reconcile_queue: "every deployment is put there anew",
+  reconcile_queue: "the restore enqueues every deployment",
   sessions: "of browsers",
-  sign_ins: "sign-ins under way",
+  sign_ins: "sign-ins in progress",
 };
 
-/** Of these, only the rows that a condition names. */
-const partly: Record<string, string> = {
-  // What agents logged is for the days after it, and may be larger than all the rest.
+/** Tables of which only the rows that meet a condition are included. */
+const partialTables: Record<string, string> = {
+  // Agent logs are only useful for days, and may be larger than everything else.
   log_entries: "kind <> 'deploy'",
 };
 
-/** Rows of one statement: about 2 MB, and of those that users fill at most 100 MB. PostgreSQL takes 256 MB of JSON at once. */
+/** Rows per statement: about 2 MB, and at most 100 MB of rows that users fill. PostgreSQL takes at most 256 MB of JSON at once. */
 const pageRowsOf = (table: string) => (table === "secret_sets" ? 50 : 1_000);
 
-/** Of a table that is read in part, one may lie behind a hundred million rows that are passed over. */
+/** In a table that is included in part, the next row may lie behind a hundred million skipped ones. */
 const pageTimeoutMs = 300_000;
 
-/** Read of a file at a time: a row of 1 MiB is put together of few pieces. */
+/** Bytes per read of a file, so that a row of 1 MiB is joined from few pieces. */
 const readBytes = 1024 * 1024;
 
 const manifestName = "manifest.json";
@@ -55,8 +55,8 @@ const manifestName = "manifest.json";
 const tableFile = (directory: string, table: string) => path.join(directory, "tables", `${table}.jsonl`);
 
 /**
- * Writes all tables as of one moment into a directory: `manifest.json`, and `tables/<name>.jsonl` with a row as JSON in
- * each line. Values that are sealed stay so. The embedded database answers nobody else meanwhile.
+ * Writes all tables, as of one moment, into a directory: `manifest.json`, and `tables/<name>.jsonl` with one row as JSON per
+ * line. Sealed values stay sealed. The embedded database serves no other statements meanwhile.
  *
  * @returns also the files of uploads that belong to it, relative to the data directory.
  */
@@ -70,7 +70,7 @@ export async function writeBackup(
     await sql`set transaction isolation level repeatable read, read only`.execute(trx.kysely);
     const rows: Record<string, number> = {};
     for (const table of await listTables(trx)) {
-      if (table in leftOut) continue;
+      if (table in omittedTables) continue;
       rows[table] = await writeTable(trx, directory, table, signal);
     }
     const applied = await sql<{ name: string; additive: boolean }>`
@@ -88,14 +88,14 @@ export async function writeBackup(
   return { manifest, uploads: made.uploads.map(({ object_path }) => object_path) };
 }
 
-/** In the log of each organization, before anybody is handed the backup. */
+/** Writes a row to the audit log of each organization, before the backup is returned to the caller. */
 export async function noteBackup(db: Db, actor: string, { madeAt }: BackupManifest): Promise<void> {
   const note = { actor, action: "installation.backup", details: { made_at: madeAt } };
   await db.transaction((trx) => noteToAll(trx, note));
 }
 
 async function writeTable(trx: Trx, directory: string, table: string, signal: AbortSignal): Promise<number> {
-  const condition = sql.raw(partly[table] ?? "true");
+  const condition = sql.raw(partialTables[table] ?? "true");
   await sql`declare backup_rows no scroll cursor for
     select row_to_json(t)::text as row from ${sql.table(table)} t where ${condition}`.execute(trx.kysely);
   const pageRows = pageRowsOf(table);
@@ -123,19 +123,19 @@ async function listTables(trx: Trx): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** @throws Error when it is of another format. */
+/** Returns the manifest. @throws Error when the directory is not a backup, or has another format. */
 export async function readManifest(directory: string): Promise<BackupManifest> {
   const text = await readFile(path.join(directory, manifestName), "utf8").catch(() => "null");
   const manifest = JSON.parse(text) as BackupManifest | null;
   if (manifest?.format === 1) return manifest;
   throw new Error(
     manifest === null
-      ? "this is no backup of Pierhead: it has no manifest.json"
+      ? "this is not a Pierhead backup: it has no manifest.json"
       : `the backup has format ${manifest.format}, made by version ${manifest.version}: restore it with that version`,
   );
 }
 
-/** Is this a database that no server has ever used? */
+/** Returns whether no server has ever used this database. */
 export async function isFresh(db: Db): Promise<boolean> {
   const { rows } = await sql<{ found: string | null }>`
     select to_regclass('schema_migrations')::text as found`.execute(db.kysely);
@@ -143,10 +143,10 @@ export async function isFresh(db: Db): Promise<boolean> {
 }
 
 /**
- * Fills tables that are empty, and as the manifest says, with what `writeBackup` wrote. Keys between tables are checked
- * once all rows are there. Columns that are not known are passed over.
- * @param options.leavesOutUnknown tables that are not known as well: what a newer version had added before this one was put back.
- * @throws Error when a file holds other rows than the manifest says, or a row does not fit.
+ * Loads what `writeBackup` wrote into empty tables at the migrations of the manifest. Foreign keys are checked once all rows
+ * are loaded. Unknown columns are ignored.
+ * @param options.leavesOutUnknown also ignores unknown tables: a newer version had added them before this one was rolled back.
+ * @throws Error when a file contains a different number of rows than the manifest says, or a row does not fit.
  */
 export async function loadBackup(
   db: Db,
@@ -159,16 +159,17 @@ export async function loadBackup(
     const known = new Set(await listTables(trx));
     for (const [table, expected] of Object.entries(manifest.rows)) {
       if (!known.has(table) && leavesOutUnknown) continue;
-      if (!known.has(table)) throw new Error(`the backup has a table that is not known: ${table}`);
+      if (!known.has(table)) throw new Error(`the backup has an unknown table: ${table}`);
       const loaded = await loadTable(trx, directory, table);
-      if (loaded !== expected) throw new Error(`the backup has ${loaded} rows of ${table} and names ${expected}`);
+      if (loaded !== expected)
+        throw new Error(`the backup has ${loaded} rows of ${table}, but its manifest says ${expected}`);
     }
     for (const add of keys) await sql.raw(add).execute(trx.kysely);
     await moveSequences(trx);
   });
 }
 
-/** @returns the statements that make them again. */
+/** Drops the foreign keys. @returns the statements that create them again. */
 async function dropForeignKeys(trx: Trx): Promise<string[]> {
   const { rows } = await sql<{ place: string; name: string; definition: string }>`
     select conrelid::regclass::text as place, quote_ident(conname) as name, pg_get_constraintdef(oid) as definition
@@ -181,7 +182,7 @@ async function dropForeignKeys(trx: Trx): Promise<string[]> {
 async function loadTable(trx: Trx, directory: string, table: string): Promise<number> {
   const file = await open(tableFile(directory, table), "r");
   try {
-    // A migration may have made a first row.
+    // A migration may have inserted a first row.
     await sql`delete from ${sql.table(table)}`.execute(trx.kysely);
     let loaded = 0;
     for await (const lines of pagesOf(file, pageRowsOf(table))) {
@@ -208,7 +209,7 @@ async function* pagesOf(file: FileHandle, pageRows: number): AsyncGenerator<stri
   if (lines.length > 0) yield lines;
 }
 
-/** Ended by a newline alone: to `readLines` U+2028 and U+2029 end one as well, and JSON has them in its texts as they are. */
+/** Splits at newlines only: `readLines` also splits at U+2028 and U+2029, which JSON strings may contain. */
 async function* linesOf(file: FileHandle): AsyncGenerator<string> {
   let rest = "";
   for await (const chunk of file.createReadStream({ encoding: "utf8", autoClose: false, highWaterMark: readBytes })) {
@@ -220,8 +221,8 @@ async function* linesOf(file: FileHandle): AsyncGenerator<string> {
 }
 
 /**
- * Numbers that were given out after the backup was made shall not be given out again: who remembers one of an event or a
- * log line asks for what came later. No installation writes so many between two backups.
+ * How far numbers are advanced, so that no number assigned after the backup is assigned again: a client that remembers the
+ * number of an event or a log line asks for what came later. No installation assigns so many between two backups.
  */
 const numbersSkipped = 1_000_000_000;
 
@@ -236,20 +237,20 @@ async function moveSequences(trx: Trx): Promise<void> {
 }
 
 /**
- * Makes what was loaded live, at another moment and perhaps on another machine: listeners start new sessions and are
- * told everything anew, what was under way begins anew, everything is looked at, and each deployment that was built here
- * and has nothing under way is deployed again, as its artifact may be gone (it is used again when it is not).
+ * Makes a loaded backup live, at a later moment and perhaps on another machine. Listeners start new sessions and receive all
+ * assignments again, unfinished work restarts, and every deployment is enqueued. Each deployment that was built here and has
+ * no work in progress is redeployed, because its artifact may be gone; if it is not, it is used again.
  *
- * @returns how many are deployed again.
+ * @returns how many are redeployed.
  */
 export async function reviveRestored(db: Db, { madeAt }: BackupManifest): Promise<number> {
   return db.transaction(async (trx) => {
     const run = (statement: RawBuilder<unknown>) => statement.execute(trx.kysely);
-    // Above every epoch and position that a listener was given after the backup.
+    // Above every epoch and position that a listener received after the backup.
     await run(sql`update listeners set epoch = epoch + ${numbersSkipped}, rv = rv + ${numbersSkipped},
       session_id = null, lease_until = null`);
     await run(sql`update assignments set rv = rv + ${numbersSkipped}, generation = generation + ${numbersSkipped}`);
-    await run(begunAgain);
+    await run(restarted);
     const { numAffectedRows } = await run(redeployed);
     await noteToAll(trx, { actor: "system", action: "installation.restore", details: { made_at: madeAt } });
     await run(sql`insert into reconcile_queue (deployment_id, run_at) select id, now() from deployments`);
@@ -257,7 +258,7 @@ export async function reviveRestored(db: Db, { madeAt }: BackupManifest): Promis
   });
 }
 
-/** What is in a backup is everybody's. */
+/** Writes an audit row for every organization, because a backup contains data of all of them. */
 async function noteToAll(trx: Trx, note: AuditNote): Promise<void> {
   const { rows } = await sql<{ id: string; name: string }>`select id, name from organizations`.execute(trx.kysely);
   for (const { id, name } of rows) {
@@ -265,14 +266,14 @@ async function noteToAll(trx: Trx, note: AuditNote): Promise<void> {
   }
 }
 
-/** Far enough for a source to be resolved, and databases to be made, while everything else begins as well. */
+/** Enough to resolve a source and to create databases while everything else restarts as well. */
 const creatingDeadline = sql`now() + interval '15 minutes'`;
 
 /**
- * Whatever was on its way is resolved again, in its order: the artifact it was to run may be gone, and so is the server
- * that built it. Of UNKNOWN, as the table of statuses has it, every status is a way to CREATING.
+ * Resolves unfinished revisions again, in their order, because their artifact may be gone and so is the server that built it.
+ * The transition table allows CREATING from every unfinished status by way of UNKNOWN.
  */
-const begunAgain = sql`
+const restarted = sql`
   with before as (
     select r.id, r.status from revisions r join deployments d on d.id = r.deployment_id
      where ${isUnsettled("r")} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
@@ -280,7 +281,7 @@ const begunAgain = sql`
     update revisions r set status = 'CREATING', status_since = now(), updated_at = now(), deadline_at = ${creatingDeadline}
       from before b where r.id = b.id
     returning r.tenant_id, r.deployment_id, r.id, b.status as old
-  ), told as (
+  ), notified as (
     insert into events (tenant_id, deployment_id, revision_id, kind, data)
     select tenant_id, deployment_id, id, 'revision.status',
            jsonb_build_object('from', old, 'to', 'CREATING', 'because', 'restored from a backup', 'message', null)
@@ -288,7 +289,7 @@ const begunAgain = sql`
   )
   delete from builds where revision_id in (select id from before)`;
 
-/** As a redeploy by request does it, for all that serve what was built here and have nothing under way. */
+/** Redeploys, as a request would, every deployment that serves an artifact built here and has no work in progress. */
 const redeployed = sql`
   with again as (
     select gen_random_uuid() as new_id, r.* from deployments d join revisions r on r.id = d.active_revision_id
@@ -302,7 +303,7 @@ const redeployed = sql`
            source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, id,
            'system', tracked_packages
       from again
-  ), told as (
+  ), notified as (
     insert into events (tenant_id, deployment_id, revision_id, kind, data)
     select tenant_id, deployment_id, new_id, 'revision.created', '{"triggered_by": "system"}' from again
   )

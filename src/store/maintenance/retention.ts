@@ -3,12 +3,12 @@ import { finalStatuses } from "../../domain/revision-status.ts";
 import type { Db } from "../engine/database.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
-/** Rows that one statement deletes: about 0.1 s, so that nobody waits for a lock or a checkpoint. */
+/** Rows that one statement deletes: about 0.1 s, so that no other session waits for a lock or a checkpoint. */
 const batchRows = 5_000;
 
 const dayMs = 86_400_000;
 
-/** Deletes batch by batch until nothing more is found or `signal` aborts. @returns how many rows went. */
+/** Deletes in batches until no rows are left or `signal` aborts. @returns how many rows were deleted. */
 async function inBatches(deleteSome: () => Promise<bigint | number | undefined>, signal: AbortSignal): Promise<number> {
   let total = 0;
   while (!signal.aborted) {
@@ -19,20 +19,20 @@ async function inBatches(deleteSome: () => Promise<bigint | number | undefined>,
   return total;
 }
 
-/** What is forgotten by its age alone, by the column that tells it; each has an index. */
+/** Tables whose rows are deleted by age alone, with the column of the age; each has an index. */
 const dated = {
   events: "created_at",
-  /** Messages of code hosts; one that comes again later finds nothing new to look at. */
+  /** Messages of code hosts; one that arrives again later finds nothing new. */
   host_deliveries: "received_at",
   idempotency_keys: "created_at",
   metric_minutes: "at",
-  /** Sign-ins: when they ended, or could have. */
+  /** Sign-ins: their end, or when they would have expired. */
   oauth_requests: "expires_at",
   oauth_token_events: "created_at",
   webhook_deliveries: "created_at",
 } as const;
 
-/** Forgets the rows of a table that are older than this many days. @returns how many. */
+/** Deletes the rows of a table that are older than `days`. @returns how many. */
 export function trimOlder(
   db: Db,
   table: keyof typeof dated,
@@ -50,11 +50,11 @@ export function trimOlder(
   }, signal);
 }
 
-/** Forgets changes in the audit log older than this. @returns how many. */
+/** Deletes rows of the audit log that are older than `days`. @returns how many. */
 export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
   const before = new Date(db.now().getTime() - days * dayMs);
   return inBatches(async () => {
-    // Rows are in order of time by their id, which has the index.
+    // The id has the index, and its order is the order of time.
     const { numAffectedRows } = await sql`
       delete from audit_log where id = any(array(
         select id from (select id, created_at from audit_log order by id limit ${batchRows}) oldest
@@ -64,8 +64,8 @@ export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSi
 }
 
 /**
- * Forgets what agents logged longer ago than `days`, and of each deployment all but its newest `linesMax` lines. Build
- * logs stay as long as their revision. @returns how many lines.
+ * Deletes agent log lines older than `days`, and all but the newest `linesMax` lines of each deployment. Build logs stay as
+ * long as their revision. @returns how many lines.
  */
 export async function trimLogEntries(
   db: Db,
@@ -84,10 +84,10 @@ export async function trimLogEntries(
   return old + (await trimLongLogs(db, linesMax, signal));
 }
 
-/** Forgets the log of a deployment, before its row: with that, all that is left of it would go in one statement. */
+/** Deletes the log of a deployment before its row, because deleting the row would delete all the lines in one statement. */
 export async function dropLogEntries(db: Db, deploymentId: string, signal: AbortSignal): Promise<void> {
   for (const kind of ["build", "deploy"]) {
-    // What went stays in the index for a while: it is passed over once, and not by each batch again.
+    // Deleted rows stay in the index for a while. Starting after the last one avoids skipping them again in each batch.
     let after = 0;
     await inBatches(async () => {
       const { rows } = await sql<{ count: number; last: number | null }>`
@@ -103,7 +103,7 @@ export async function dropLogEntries(db: Db, deploymentId: string, signal: Abort
   signal.throwIfAborted();
 }
 
-/** Forgets what was reported of deployments that are gone: a report that came as the row went. @returns how many. */
+/** Deletes reports of deleted deployments, which arrived while the row was deleted. @returns how many. */
 export async function dropReportsOfGone(db: Db): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from observations where deployment_id = any(array(
@@ -112,7 +112,7 @@ export async function dropReportsOfGone(db: Db): Promise<number> {
   return Number(numAffectedRows ?? 0);
 }
 
-/** Deployments that are looked at in one statement; each costs a walk over at most `linesMax` entries of an index. */
+/** Deployments checked per statement; each costs a scan of at most `linesMax` index entries. */
 const deploymentsPage = 200;
 
 async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Promise<number> {
@@ -143,9 +143,9 @@ async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Prom
 }
 
 /**
- * Forgets the artifacts no deployment needs any more: it keeps those of its `keptMax` newest revisions that have one,
- * of the active one, and of all that are not settled. A revision without an artifact is built again when it is asked
- * for. @returns how many artifacts.
+ * Deletes artifacts that no deployment needs any more. It keeps those of the `keptMax` newest revisions that have one, of
+ * the active revision and of unsettled ones. A revision without its artifact is built again when it is redeployed.
+ * @returns how many artifacts.
  */
 export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<number> {
   const { numAffectedRows } = await sql`
@@ -168,7 +168,7 @@ export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<
   return Number(numAffectedRows ?? 0);
 }
 
-/** Which of these keys belong to an artifact, or to a revision on its way to one. */
+/** Returns which of these keys belong to an artifact, or to a revision that will produce it. */
 export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set<string>> {
   const { rows } = await sql<{ key: string }>`
     select key from artifacts where key = any(${keys}::text[])
@@ -179,8 +179,8 @@ export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set
 }
 
 /**
- * Uploads that nobody made a revision of within a day: those that broke off, and those that were left. Nobody can make one of
- * them any more; their rows stay until their files are gone, so that a server that dies in between is followed.
+ * Marks uploads that no revision used within a day, whether unfinished or unused. From then on no revision can use them.
+ * Their rows stay until their files are deleted, so that another server can continue if this one dies.
  * @returns their object paths.
  */
 export async function setUnusedUploadsAside(db: Db): Promise<string[]> {
@@ -194,7 +194,7 @@ export async function setUnusedUploadsAside(db: Db): Promise<string[]> {
   return rows.map((row) => row.object_path);
 }
 
-/** Its file is gone. */
+/** Deletes the row of an upload whose file was deleted. */
 export async function dropUpload(db: Db, objectPath: string): Promise<void> {
   await sql`delete from uploads where object_path = ${objectPath}`.execute(db.kysely);
 }

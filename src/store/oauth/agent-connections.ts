@@ -4,7 +4,7 @@ import { errors } from "../../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
-/** A token that an agent may use. */
+/** The connection of a token with an agent that may use it. */
 export interface AgentConnectionRow {
   id: string;
   agent_id: string;
@@ -35,7 +35,7 @@ export async function listAgentConnections(db: Db, { tenantId, agentId }: Agent)
 }
 
 /**
- * Connects a token with an agent. Of one owner and provider an agent has one connection: the one before goes.
+ * Connects a token with an agent. An agent has one connection per owner and provider, so an earlier one is removed.
  * Connecting the same token again changes nothing.
  * @throws ApiError 404 `oauthTokenNotFound` when the token was deleted in the meantime.
  */
@@ -72,7 +72,7 @@ export async function connectToken(
   return connection;
 }
 
-/** @returns false when the agent has no such connection. */
+/** Deletes a connection. @returns false when the agent has no such connection. */
 export async function deleteAgentConnection(db: Db | Trx, actor: string, agent: Agent, id: string): Promise<boolean> {
   const { rows } = await sql`
     delete from agent_connections
@@ -84,7 +84,7 @@ export async function deleteAgentConnection(db: Db | Trx, actor: string, agent: 
   return true;
 }
 
-/** Tokens of the agent's own, of a provider, that nothing refers to any more. */
+/** Deletes the agent's own tokens of a provider that no connection uses any more. */
 export async function deleteLooseAgentTokens(
   db: Db | Trx,
   { tenantId, agentId }: Agent,

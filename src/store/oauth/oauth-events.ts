@@ -5,7 +5,7 @@ import type { Subject } from "./oauth-tokens.ts";
 
 export type TokenEventType = "connected" | "refreshed" | "refresh_failed" | "flow_failed" | "imported" | "deleted";
 
-/** What happened to a token, for those who wonder. Never a token, a code or what a provider wrote. */
+/** An entry of a token's history, for diagnosis. Never contains a token, a code or a provider's text. */
 export interface TokenNote {
   type: TokenEventType;
   source: "authenticate" | "callback" | "import" | "delete" | "refresh";
@@ -40,7 +40,7 @@ export async function noteTokenEvent(db: Db | Trx, subject: Subject, note: Token
       ${JSON.stringify(note.scopes ?? [])}, ${note.detail ?? null})`.execute(db.kysely);
 }
 
-/** Those of one user, newest first. */
+/** Returns the events of one user, newest first. */
 export async function listTokenEvents(
   db: Db,
   {

@@ -7,7 +7,7 @@ import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 import { insertedResponse, type SealedResponse } from "../tenants/idempotency-keys.ts";
 
-/** What a request can set of a provider, apart from its secret. */
+/** The fields of a provider that a request can set, apart from its secret. */
 export interface ProviderFields {
   name: string;
   client_id: string;
@@ -23,11 +23,11 @@ export interface ProviderFields {
   revocation_url: string | null;
 }
 
-/** What only a discovery finds out. */
+/** The fields that only a discovery determines. */
 export interface DiscoveredFields {
   names_issuer: boolean;
   mcp_server_url: string | null;
-  /** What tokens are asked for (RFC 8707). */
+  /** The resource that tokens are requested for (RFC 8707). */
   resource: string | null;
   is_dynamic_client: boolean;
   scopes_supported: string[] | null;
@@ -43,7 +43,7 @@ export interface ProviderRow extends ProviderFields, DiscoveredFields {
   updated_at: Date;
 }
 
-/** Who changes providers of an organization. */
+/** The organization and actor of a change to providers. */
 interface Owner {
   organizationId: string;
   actor: string;
@@ -69,7 +69,7 @@ export async function listProviders(db: Db, organizationId: string): Promise<Pro
   return rows;
 }
 
-/** Another organization's provider answers undefined, exactly as an unknown one. */
+/** Returns a provider; undefined for an unknown one and equally for another organization's. */
 export async function findProvider(
   db: Db | Trx,
   organizationId: string,
@@ -81,7 +81,7 @@ export async function findProvider(
   return rows[0];
 }
 
-/** By the id of its row, which only this server's own records name. */
+/** Returns a provider by the id of its row, which only this server's own records contain. */
 export async function findProviderRow(db: Db | Trx, id: string): Promise<ProviderRow | undefined> {
   const { rows } = await sql<ProviderRow>`select ${columns} from oauth_providers p where p.id = ${id}`.execute(
     db.kysely,
@@ -89,7 +89,7 @@ export async function findProviderRow(db: Db | Trx, id: string): Promise<Provide
   return rows[0];
 }
 
-/** Its id is chosen before: what is registered elsewhere may name it. */
+/** A provider to create. Its id is chosen first, because registrations elsewhere may contain it. */
 export interface NewProvider {
   id: string;
   providerId: string;
@@ -97,7 +97,7 @@ export interface NewProvider {
   secret: string | null;
 }
 
-/** The whole row as it will be, so that the answer can be kept in the statement that writes it. */
+/** Returns the complete row, so that its response can be saved in the statement that writes it. */
 export function draftProvider(sealer: Sealer, organizationId: string, made: NewProvider): ProviderRow {
   const at = new Date();
   return {
@@ -111,7 +111,7 @@ export function draftProvider(sealer: Sealer, organizationId: string, made: NewP
   };
 }
 
-/** @throws ApiError 409 `oauthProviderTaken` */
+/** Writes a provider. @throws ApiError 409 `oauthProviderTaken` */
 export async function insertProvider(
   db: Db,
   owner: Owner,
@@ -143,9 +143,10 @@ export async function insertProvider(
 }
 
 /**
- * @param change gets the provider as it is and says what it shall be; it runs while nobody else can change it.
- * @param secret null: the one before stays.
- * @throws ApiError 404; what `change` throws.
+ * Changes a provider.
+ * @param change returns the new fields for the current row, which is locked meanwhile.
+ * @param secret null: unchanged.
+ * @throws ApiError 404, and errors of `change`.
  */
 export async function changeProvider(
   db: Db,
@@ -189,7 +190,7 @@ export async function changeProvider(
   });
 }
 
-/** Its tokens, requests and connections go with it. */
+/** Deletes a provider with its tokens, requests and connections. */
 export async function deleteProvider(
   db: Db,
   owner: Owner,
@@ -202,7 +203,7 @@ export async function deleteProvider(
     ${auditedProvider(owner, row, { action: "oauth_provider.delete" })}`.execute(db.kysely);
 }
 
-/** The client secret; null: a public client has none. @throws SealError */
+/** Returns the client secret; null for a public client, which has none. @throws SealError */
 export function openProviderSecret(sealer: Sealer, row: ProviderRow): string | null {
   if (row.sealed_secret === null || row.secret_key_id === null) return null;
   return sealer.open({ keyId: row.secret_key_id, sealed: row.sealed_secret }, boundTo(row)).toString();

@@ -8,7 +8,7 @@ import type { Subject } from "./oauth-tokens.ts";
 
 export type AuthRequestStatus = "pending" | "claimed" | "completed" | "failed";
 
-/** One sign-in: from the URL that the user is sent to until the token is there. */
+/** A sign-in, from the URL that the user is sent to until the token is stored. */
 export interface AuthRequestRow {
   id: string;
   tenant_id: string;
@@ -17,7 +17,7 @@ export interface AuthRequestRow {
   agent_id: string | null;
   data_key_id: string;
   sealed: Buffer;
-  /** Of the provider as it was: its answer is for that one. */
+  /** Of the provider when the sign-in started: the response belongs to that configuration. */
   token_url: string;
   client_id: string;
   scopes: string[];
@@ -29,12 +29,12 @@ export interface AuthRequestRow {
   status: AuthRequestStatus;
   failure: string | null;
   token_id: string | null;
-  /** Both by the clock of the database, which all servers share. */
+  /** Computed with the clock of the database, which all servers share. */
   is_expired: boolean;
   status_age_ms: number;
 }
 
-/** What only the user's browser and the provider may know. */
+/** Values that only the user's browser and the provider may know. */
 export interface RequestSecrets {
   state: string;
   /** null: the provider is used without PKCE. */
@@ -62,7 +62,7 @@ const columns = sql.raw(
 );
 
 /**
- * Begins a sign-in. A token it was to replace that has been deleted in the meantime is replaced no more.
+ * Starts a sign-in. If the token that it should replace was deleted meanwhile, it replaces none.
  * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
  */
 export async function insertAuthRequest(
@@ -92,8 +92,8 @@ export async function insertAuthRequest(
 }
 
 /**
- * An open request for the very same, good for another `lifeLeftMs`. A user's whose code comes to an application only for
- * who began it, as nobody else may hand the code in.
+ * Returns an open request for exactly the same that is valid for at least `lifeLeftMs`. If the code of a user's request goes
+ * to an application, only the request's own actor gets it, because no other caller may submit the code.
  */
 export async function findSameRequest(
   db: Db,
@@ -120,7 +120,7 @@ export async function findAuthRequest(db: Db, id: string): Promise<AuthRequestRo
   return rows[0];
 }
 
-/** The request that a state belongs to, whatever became of it. */
+/** Returns the request of a state, in any status. */
 export async function findRequestByState(db: Db, state: string): Promise<AuthRequestRow | undefined> {
   const { rows } = await sql<AuthRequestRow>`
     select ${columns} from oauth_requests r where r.state_digest = ${digestOf(state)}`.execute(db.kysely);
@@ -132,7 +132,7 @@ export function openRequest(sealer: Sealer, row: AuthRequestRow): RequestSecrets
   return JSON.parse(sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(row)).toString());
 }
 
-/** Takes a request to finish it. Of all who bring its state one gets it, once. */
+/** Claims a request to finish it. Of all callers with its state one succeeds, once. */
 export async function claimAuthRequest(db: Db, id: string, owner: string): Promise<boolean> {
   const { rows } = await sql`
     update oauth_requests set status = 'claimed', status_since = now(), claimed_by = ${owner}
@@ -140,7 +140,7 @@ export async function claimAuthRequest(db: Db, id: string, owner: string): Promi
   return rows.length > 0;
 }
 
-/** @returns false when it had ended before. */
+/** Completes a claimed request. @returns false when it had ended before. */
 export async function completeAuthRequest(trx: Trx, id: string, tokenId: string): Promise<boolean> {
   const { rows } = await sql`
     update oauth_requests set status = 'completed', status_since = now(), token_id = ${tokenId}
@@ -156,10 +156,10 @@ export async function failAuthRequest(db: Db | Trx, id: string, failure: string)
 }
 
 /**
- * Ends sign-ins whose server died while it took the code to the provider: a code is good once, so nobody can go on. Their
- * users' history says so.
- * @param by beginning of the names of servers that are gone; else all that take longer than `afterMs`.
- * @returns how many.
+ * Fails sign-ins whose server died while it exchanged the code at the provider: a code is valid once, so no other server
+ * can continue. The users' history records it.
+ * @param by prefix of the owner names of servers that are gone; or the age of a claim in ms.
+ * @returns how many failed.
  */
 export async function failInterrupted(db: Db, by: { owner: string } | { afterMs: number }): Promise<number> {
   const isGone =
@@ -178,7 +178,7 @@ export async function failInterrupted(db: Db, by: { owner: string } | { afterMs:
   return Number(numAffectedRows ?? 0);
 }
 
-/** 256 random bits need no salt. */
+/** The state has 256 random bits, so its hash needs no salt. */
 const digestOf = (state: string) => hash("sha256", state, "buffer");
 
 const boundTo = ({ tenant_id, id }: Pick<AuthRequestRow, "id" | "tenant_id">) => `oauth-request/${tenant_id}/${id}`;

@@ -6,8 +6,8 @@ import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import type { ProviderRow } from "./oauth-providers.ts";
 
 /**
- * Whose a token is, within a workspace. A user and an agent: the user's, for that agent alone. No user: the agent's own.
- * Neither: the workspace's.
+ * The owner of a token within a workspace. With user and agent: the user's token for that agent only. Without a user: the
+ * agent's own. With neither: the workspace's.
  */
 export interface Subject {
   tenantId: string;
@@ -15,18 +15,18 @@ export interface Subject {
   agentId: string | null;
 }
 
-/** A token as a provider gave it. */
+/** A token as issued by a provider. */
 export interface IssuedToken {
   accessToken: string;
   refreshToken: string | null;
-  /** From now on, in milliseconds; null: it does not expire, or nobody knows when. */
+  /** Remaining lifetime in ms; null: it does not expire, or its expiry is unknown. */
   lifeMs: number | null;
   scopes: string[];
   metadata: Record<string, unknown>;
   accountLabel: string | null;
 }
 
-/** The part that is sealed. */
+/** The sealed part of a token. */
 export type TokenSecrets = Pick<IssuedToken, "accessToken" | "refreshToken" | "metadata">;
 
 export interface TokenRow {
@@ -39,16 +39,16 @@ export interface TokenRow {
   agent_id: string | null;
   data_key_id: string;
   sealed: Buffer;
-  /** Who issued it, to which client: its refresh token goes nowhere else. */
+  /** Issuer and client of the token: its refresh token is sent nowhere else. */
   token_url: string;
   client_id: string;
   scopes: string[];
   account_label: string | null;
   is_default: boolean;
-  /** The provider takes it back no more: only a new consent helps. */
+  /** The provider rejects it for good: only a new consent helps. */
   is_dead: boolean;
   expires_at: Date | null;
-  /** By the clock of the database, which all servers share; null: it does not expire. */
+  /** Computed with the clock of the database, which all servers share; null: it does not expire. */
   life_left_ms: number | null;
   generation: number;
   created_at: Date;
@@ -67,15 +67,15 @@ export const tokenColumns = sql.raw(
     "(extract(epoch from t.expires_at - now()) * 1000)::float8 as life_left_ms, t.generation, t.created_at, t.updated_at",
 );
 
-/** @throws SealError when the row was changed by hand, or the master key is another one. */
+/** Returns the secrets of a token. @throws SealError when the row was changed by hand, or the master key is another one. */
 export function openToken(sealer: Sealer, row: TokenRow): TokenSecrets {
   return JSON.parse(sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(row)).toString());
 }
 
 /**
- * Tokens that may be used for a subject, best first: those connected to the agent, those for this agent alone, the
- * default one, the newest. Of connected ones only the subject's own and the agent's: nobody gets another user's token by
- * asking as himself. An agent that asks for nobody has all that was connected to it.
+ * Returns the tokens that may be used for a subject, best first: connected to the agent, for this agent only, the default
+ * one, the newest. Connected tokens count only if they belong to the subject or the agent, so no user gets another user's
+ * token. An agent without a user gets every token that is connected to it.
  */
 export async function findUsableTokens(
   db: Db | Trx,
@@ -106,7 +106,7 @@ export async function findToken(db: Db | Trx, tenantId: string, id: string): Pro
   return rows[0];
 }
 
-/** The tokens of one user, whichever agent they are for, newest first. */
+/** Returns the tokens of one user for any agent, newest first. */
 export async function listTokens(
   db: Db | Trx,
   { tenantId, userId, providerId }: { tenantId: string; userId: string; providerId: string | null },
@@ -118,7 +118,7 @@ export async function listTokens(
   return rows;
 }
 
-/** Every token of a provider, in every workspace of its organization. */
+/** Returns every token of a provider, in every workspace of its organization. */
 export async function listTokensOfProvider(db: Db, providerRowId: string): Promise<TokenRow[]> {
   const { rows } = await sql<TokenRow>`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
@@ -126,7 +126,7 @@ export async function listTokensOfProvider(db: Db, providerRowId: string): Promi
   return rows;
 }
 
-/** Every token of a workspace, whoever's it is. */
+/** Returns every token of a workspace, of any owner. */
 export async function listTokensIn(db: Db | Trx, tenantId: string): Promise<TokenRow[]> {
   const { rows } = await sql<TokenRow>`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
@@ -142,7 +142,7 @@ export async function listWorkspaceTokens(db: Db, tenantId: string, providerType
   return rows;
 }
 
-/** Which of these providers the user has a token of, dead ones not counted. */
+/** Returns which of these providers the user has a token of, without dead ones. */
 export async function findProvidersWithToken(
   db: Db,
   { tenantId, userId, providerIds }: { tenantId: string; userId: string; providerIds: readonly string[] },
@@ -159,12 +159,12 @@ export interface KeptToken {
   provider: Pick<ProviderRow, "id" | "provider_id" | "token_url" | "client_id">;
   token: IssuedToken;
   isDefault: boolean;
-  /** The token of the same subject that this one takes the place of, connections included; null: it is a further one. */
+  /** The token of the same subject to replace; its connections stay. null: the token is added. */
   replacesTokenId: string | null;
 }
 
 /**
- * Keeps a token. The default one of its subject and provider is the only one.
+ * Stores a token. A subject has one default token per provider.
  * @returns its id.
  * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
  */
@@ -198,7 +198,7 @@ export async function keepToken(trx: Trx, sealer: Sealer, kept: KeptToken): Prom
   return id;
 }
 
-/** The row that is replaced, if it still is what the request meant: the same subject's, of the same provider. */
+/** Locks the row to replace, if it still belongs to the same subject and provider. */
 async function lockReplaced(trx: Trx, { subject, provider, replacesTokenId }: KeptToken): Promise<string | undefined> {
   if (replacesTokenId === null) return undefined;
   const { rows } = await sql<{ id: string }>`
@@ -209,7 +209,7 @@ async function lockReplaced(trx: Trx, { subject, provider, replacesTokenId }: Ke
   return rows[0]?.id;
 }
 
-/** Makes a token the default one among those of its subject and provider. */
+/** Makes a token the default among those of its subject and provider. */
 export async function makeDefault(db: Db | Trx, id: string): Promise<void> {
   await sql`
     update oauth_tokens t set is_default = (t.id = chosen.id)
@@ -219,7 +219,7 @@ export async function makeDefault(db: Db | Trx, id: string): Promise<void> {
        and t.is_default <> (t.id = chosen.id)`.execute(db.kysely);
 }
 
-/** @param change null: unchanged. */
+/** Changes the label or the default flag of a token. @param change null: unchanged. */
 export async function labelToken(
   db: Db | Trx,
   id: string,
@@ -232,15 +232,15 @@ export async function labelToken(
   if (change.isDefault === true) await makeDefault(db, id);
 }
 
-/** @returns false when it was gone already. */
+/** Deletes a token. @returns false when it was already deleted. */
 export async function deleteToken(db: Db | Trx, id: string): Promise<boolean> {
   const { rows } = await sql`delete from oauth_tokens where id = ${id} returning id`.execute(db.kysely);
   return rows.length > 0;
 }
 
 /**
- * Takes the right to refresh a token: one at a time, and only while it is as it was read. A holder that dies loses it
- * after `leaseMs`, or when it is started again.
+ * Takes the right to refresh a token: one holder at a time, and only while the token is unchanged since it was read. A
+ * holder that dies loses the right after `leaseMs`, or when it is restarted.
  */
 export async function claimRefresh(
   db: Db,
@@ -254,14 +254,14 @@ export async function claimRefresh(
   return rows.length > 0;
 }
 
-/** Ends a refresh that brought nothing, so that the next one need not wait. */
+/** Ends a refresh without a result, so that the next one need not wait. */
 export async function releaseRefresh(db: Db, row: TokenRow): Promise<void> {
   await sql`update oauth_tokens set refresh_until = null where id = ${row.id} and generation = ${row.generation}`.execute(
     db.kysely,
   );
 }
 
-/** Stores what a refresh brought. @returns false when the token was deleted or replaced meanwhile. */
+/** Stores the result of a refresh. @returns false when the token was deleted or replaced meanwhile. */
 export async function storeRefreshed(db: Db, sealer: Sealer, row: TokenRow, token: IssuedToken): Promise<boolean> {
   const { keyId, sealed } = sealToken(sealer, row, token);
   const { rows } = await sql`
@@ -271,7 +271,7 @@ export async function storeRefreshed(db: Db, sealer: Sealer, row: TokenRow, toke
   return rows.length > 0;
 }
 
-/** The provider takes this token no more. @returns false when it was replaced meanwhile. */
+/** Marks a token that its provider rejects for good. @returns false when it was replaced meanwhile. */
 export async function markDead(db: Db | Trx, row: TokenRow): Promise<boolean> {
   const { rows } = await sql`
     update oauth_tokens set is_dead = true, refresh_until = null, updated_at = now()

@@ -4,9 +4,9 @@ import path from "node:path";
 import { masterKeyBytes } from "./seal.ts";
 
 /**
- * Reads the master key from a file, making the file (mode 0600) on the first start. Lose it, and the sealed secrets are
- * lost: it belongs into the backup, apart from the database.
- * @throws Error when the file holds no key.
+ * Reads the master key from a file, and creates the file (mode 0600) on the first start. Without the key the sealed
+ * secrets are lost, so back it up, separately from the database.
+ * @throws Error when the file contains no key.
  */
 export async function readOrCreateMasterKey(file: string): Promise<Buffer> {
   const found = await readIfThere(file);
@@ -21,14 +21,14 @@ export async function readOrCreateMasterKey(file: string): Promise<Buffer> {
     await handle.writeFile(`${randomBytes(masterKeyBytes).toString("base64")}\n`);
     await handle.sync();
     await handle.close();
-    // Linked into place whole; if another process was faster, its key counts, and it may have removed our draft.
+    // Linked into place whole. If another process was faster, its key counts, and it may have removed this draft.
     await link(draft, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EEXIST" && error.code !== "ENOENT") throw error;
     });
   } finally {
     await rm(draft, { force: true });
   }
-  // What is sealed under it is durable at once, perhaps on another machine: so is its name.
+  // Values sealed under the key are durable at once, perhaps on another machine, so the key's file name must be too.
   const directory = await open(path.dirname(file), "r");
   await directory.sync().finally(() => directory.close());
   await removeDrafts(file);
@@ -36,8 +36,9 @@ export async function readOrCreateMasterKey(file: string): Promise<Buffer> {
 }
 
 /**
+ * Parses a master key.
  * @param text 32 bytes as 64 hex digits or base64 (with or without padding, either alphabet).
- * @throws Error naming where it came from, never the text.
+ * @throws Error naming the origin, never the text.
  */
 export function parseMasterKey(text: string, origin: string): Buffer {
   const trimmed = text.trim();
@@ -46,7 +47,7 @@ export function parseMasterKey(text: string, origin: string): Buffer {
   throw new Error(`the master key (${origin}) must be ${masterKeyBytes} bytes as base64 or hex`);
 }
 
-/** Of a process that died as it made the key: no other name of it stays about, nor a key that is none. */
+/** Removes drafts of a process that died while it created the key, so that no other copy of the key and no partial one remains. */
 async function removeDrafts(file: string): Promise<void> {
   const names = await readdir(path.dirname(file)).catch(() => []);
   const beginning = `${path.basename(file)}.`;

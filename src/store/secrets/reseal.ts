@@ -9,7 +9,7 @@ import { sealedWebhooks } from "../webhooks/webhooks.ts";
 import { SealError, type SealedColumn, type Sealer } from "./seal.ts";
 import { sealedSecretSets } from "./secrets.ts";
 
-/** All that is kept for long. Sign-ins and kept answers are gone within a day, with the key they were sealed under. */
+/** Every sealed column with long-lived values. Sign-ins and saved responses expire within a day, before their key matters. */
 export const sealedPlaces: readonly SealedColumn[] = [
   sealedSecretSets,
   sealedPasswords,
@@ -20,10 +20,10 @@ export const sealedPlaces: readonly SealedColumn[] = [
   sealedGithubApp,
 ];
 
-/** Values sealed again in one go: 4 KiB each at most in the usual case, 1 MiB. */
+/** Values resealed per page: usually at most 4 KiB each, so about 1 MiB. */
 const pageRows = 200;
 
-/** Makes a new data key when the newest one is older than that. @returns whether it did. */
+/** Creates a new data key when the newest one is older than `days`. @returns whether it did. */
 export async function renewDataKey(db: Db, sealer: Sealer, { days }: { days: number }): Promise<boolean> {
   const { rows } = await sql`
     select 1 from data_keys having max(created_at) < now() - ${days} * interval '1 day'`.execute(db.kysely);
@@ -33,10 +33,9 @@ export async function renewDataKey(db: Db, sealer: Sealer, { days }: { days: num
 }
 
 /**
- * Seals again, under the active data key, what is sealed under older ones. A value that is replaced meanwhile is left as
- * it was replaced.
- * @returns how many values.
- * @throws SealError, when all others are done, if some do not open.
+ * Reseals values from older data keys under the active one. A value that changes meanwhile is left as it is.
+ * @returns how many values were resealed.
+ * @throws SealError, after all other values, if some do not open.
  */
 export async function resealValues(db: Db, sealer: Sealer, signal: AbortSignal): Promise<number> {
   let done = 0;
@@ -75,7 +74,7 @@ async function findStale(db: Db, sealer: Sealer, place: SealedColumn, after: str
   return rows;
 }
 
-/** @returns false when the value does not open. */
+/** Reseals one value. @returns false when it does not open. */
 async function resealOne(db: Db, sealer: Sealer, place: SealedColumn, row: StaleRow): Promise<boolean> {
   const { table, id, keyColumn, column } = place;
   const boundTo = place.boundTo(row);

@@ -11,50 +11,50 @@ import {
 import { sql } from "kysely";
 import type { Db, Trx } from "../engine/database.ts";
 
-/** What was sealed, and the data key that opens it. `sealed` = version, nonce, tag, ciphertext (AES-256-GCM). */
+/** A sealed value, and the id of the data key that opens it. `sealed` = version, nonce, tag, ciphertext (AES-256-GCM). */
 export interface Sealed {
   keyId: string;
   sealed: Buffer;
 }
 
 /**
- * Seals values under data keys, which are kept in the database wrapped by the master key. The unwrapped ones are held in
- * memory, so sealing and opening need no database.
+ * Seals values under data keys. The database stores these keys wrapped by the master key; the unwrapped ones are in memory,
+ * so sealing and opening need no database.
  */
 export interface Sealer {
-  /** @param boundTo what the value belongs to, e.g. `secrets/<tenant>/<deployment>`: it opens with the same text only. */
+  /** @param boundTo the owner of the value, e.g. `secrets/<tenant>/<deployment>`: the value opens with the same text only. */
   seal(plaintext: Buffer, boundTo: string): Sealed;
   /** @throws SealError when the key is unknown, the value was changed, or it belongs to something else. */
   open(value: Sealed, boundTo: string): Buffer;
-  /** The key that `seal` uses; what is sealed under another one can be sealed again. */
+  /** The key that `seal` uses. Values under another key can be resealed. */
   readonly activeKeyId: string;
-  /** Makes a new data key. It becomes active once every server knows it (30 s on PostgreSQL). @returns its id. */
+  /** Creates a new data key. It becomes active once every server knows it (30 s on PostgreSQL). @returns its id. */
   rotateDataKey(): Promise<string>;
-  /** Reads the list of data keys now; on PostgreSQL it is read every 10 s anyway. */
+  /** Reads the list of data keys now. On PostgreSQL this also happens every 10 s. */
   refresh(): Promise<void>;
   close(): void;
 }
 
-/** Where sealed values are kept, so that they can be sealed again under another data key. */
+/** A column with sealed values, described so that they can be resealed under another data key. */
 export interface SealedColumn {
   table: string;
   /** Its primary key. */
   id: string;
   keyColumn: string;
   column: string;
-  /** The columns that say what a value is bound to, and how. */
+  /** The columns that determine what a value is bound to, and the function that does. */
   boundBy: readonly string[];
   boundTo(row: Record<string, unknown>): string;
 }
 
-/** A sealed value or data key that does not open. Never says what was in it. */
+/** A sealed value or data key that does not open. The message never contains the value. */
 export class SealError extends Error {
   override readonly name = "SealError";
 }
 
 export const masterKeyBytes = 32;
 
-/** Servers read the list of data keys this often; a new one is used after three times that, when all can open it. */
+/** How often servers read the list of data keys. A new key is used after three times that, when every server can open it. */
 const refreshIntervalMs = 10_000;
 const activationMs = 3 * refreshIntervalMs;
 
@@ -64,8 +64,8 @@ const tagBytes = 16;
 const headBytes = 1 + nonceBytes + tagBytes;
 
 /**
- * Unwraps the data keys, making the first one if there is none.
- * @param previous the master key of before: what it wraps is wrapped by the new one from now on.
+ * Opens a sealer: unwraps the data keys, and creates the first one if there is none.
+ * @param previous the previous master key: data keys wrapped by it are rewrapped with the new one.
  * @throws SealError when the keys in the database were wrapped by another master key.
  */
 export async function openSealer(db: Db, masterKey: Buffer, previous: Buffer | null = null): Promise<Sealer> {
@@ -80,7 +80,7 @@ export async function openSealer(db: Db, masterKey: Buffer, previous: Buffer | n
   await ring.refresh();
   const refresh = () =>
     ring.refresh().catch(() => {
-      // The database is away, or a key is under a newer master key: what this server knows already goes on working.
+      // The database is down, or a key is under a newer master key. The keys that this server knows keep working.
     });
   const timer = db.kind === "postgres" ? setInterval(refresh, refreshIntervalMs).unref() : undefined;
   return {
@@ -95,7 +95,7 @@ export async function openSealer(db: Db, masterKey: Buffer, previous: Buffer | n
   };
 }
 
-/** The unwrapped data keys, by id, and which of them is in use. As key objects: bytes would cost 12 us more each time. */
+/** The unwrapped data keys by id, and the active one. Key objects, because raw bytes would cost 12 us more per call. */
 class KeyRing {
   readonly #db: Db;
   readonly #masterKey: Buffer;
@@ -120,7 +120,7 @@ class KeyRing {
     return key;
   }
 
-  /** Of servers that start at the same time one makes it; the others wait for its commit and find it. */
+  /** Creates the first key. Of servers that start together, one creates it; the others wait for its commit and find it. */
   async ensureFirst(): Promise<void> {
     await this.#db.transaction(async (trx) => {
       await sql`lock table data_keys in share row exclusive mode`.execute(trx.kysely);
@@ -149,7 +149,7 @@ class KeyRing {
     return id;
   }
 
-  /** Takes over what the previous master key wraps. Servers that still run with it know their data keys already. */
+  /** Rewraps the keys under the previous master key. Servers that still run with that one already know their data keys. */
   async rewrap(): Promise<void> {
     const previous = this.#previous;
     if (previous === null) return;
@@ -165,7 +165,7 @@ class KeyRing {
     });
   }
 
-  /** One of those servers may make another data key before it is replaced. */
+  /** Unwraps a key under either master key, because a server that still runs with the previous one may create another. */
   #unwrap(row: WrappedKey): Buffer {
     const isUnderPrevious = this.#previous !== null && row.master_key_id === masterKeyId(this.#previous);
     return unwrap(isUnderPrevious ? (this.#previous as Buffer) : this.#masterKey, row);
@@ -179,7 +179,7 @@ class KeyRing {
     return made.id;
   }
 
-  /** One server alone knows a key as soon as it has made it. */
+  /** With a single server a new key is known everywhere at once. */
   get #activationMs(): number {
     return this.#db.kind === "embedded" ? 0 : activationMs;
   }
@@ -205,12 +205,12 @@ function unwrap(masterKey: Buffer, row: WrappedKey): Buffer {
   return decrypt(masterKey, row.wrapped, `data-key/${row.id}`);
 }
 
-/** Names a key without telling anything about it. */
+/** Returns an identifier of a master key that reveals nothing about it. */
 function masterKeyId(masterKey: Buffer): string {
   return createHmac("sha256", masterKey).update("pierhead master key id").digest("hex").slice(0, 16);
 }
 
-/** Random nonces: with 2^32 values under one data key the chance of a repeat is 2^-33 (NIST SP 800-38D, 8.3). */
+/** Encrypts with a random nonce: with 2^32 values under one data key the chance of a repeat is 2^-33 (NIST SP 800-38D, 8.3). */
 function encrypt(key: CipherKey, plaintext: Buffer, boundTo: string): Buffer {
   const nonce = randomBytes(nonceBytes);
   const cipher = createCipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(boundTo));

@@ -11,7 +11,7 @@ export const sealedSecretSets: SealedColumn = {
   boundTo: ({ tenant_id, deployment_id }) => boundTo({ tenant_id, id: deployment_id } as Owner),
 };
 
-/** A set of secrets ready to be written: AES-256-GCM of a JSON map, bound to its tenant and deployment. */
+/** A set of secrets ready to be stored: a JSON map under AES-256-GCM, bound to its tenant and deployment. */
 export interface SealedSet {
   id: string;
   dataKeyId: string;
@@ -28,7 +28,7 @@ export function sealSecrets(sealer: Sealer, values: Record<string, string>, depl
   return { id: randomUUID(), dataKeyId: keyId, sealed };
 }
 
-/** @throws SealError when the master key is another one, or the row was changed by hand. */
+/** Returns the secrets of a row. @throws SealError when the master key is another one, or the row was changed by hand. */
 export function openSecrets(
   sealer: Sealer,
   row: { sealed_secrets: Buffer | null; secrets_key_id: string | null },
@@ -41,8 +41,8 @@ export function openSecrets(
 }
 
 /**
- * One set of a deployment. `listenerId` narrows it to the listener that owns the deployment. The deployment's own id
- * stands for the set of a deployment that has none: empty. undefined: no such set there.
+ * Returns one set of a deployment; undefined: there is none. `listenerId` restricts it to the listener that owns the
+ * deployment. The deployment's own id stands for the empty set of a deployment without secrets.
  */
 export async function findSecretSet(
   db: Db | Trx,
@@ -57,7 +57,7 @@ export async function findSecretSet(
 
 interface SealedSetRow {
   deployment_id: string;
-  /** null: none of those asked for. */
+  /** null: the deployment has none of the requested sets. */
   set_id: string | null;
   tenant_id: string;
   listener_id: string;
@@ -83,8 +83,8 @@ const findSealedSet = batched(
 );
 
 /**
- * CTE body that writes the sets of the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id` and
- * `secret_set` as `secretSetColumns` gives it).
+ * CTE body that writes the secret sets in the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id` and
+ * `secret_set` from `secretSetColumns`).
  */
 export function insertedSecretSet(source: string): RawBuilder<unknown> {
   return sql`

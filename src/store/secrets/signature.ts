@@ -1,8 +1,8 @@
 import type { Sealer } from "./seal.ts";
 
 /**
- * Signs a text: an authenticated encryption of nothing under the installation's data key, bound to it. Every server of
- * the installation can check it, and no further key needs to be kept.
+ * Signs a text: seals an empty value under the installation's data key, bound to the text. Every server of the installation
+ * can verify it, and no further key needs to be stored.
  */
 export function signText(sealer: Sealer, text: string): string {
   const { keyId, sealed } = sealer.seal(Buffer.alloc(0), text);
@@ -19,7 +19,7 @@ export function isSignedText(sealer: Sealer, text: string, signature: string): b
   }
 }
 
-/** The same for rooms that know no store. */
+/** Returns the same functions for modules that do not depend on the store. */
 export const textSigner = (sealer: Sealer) => ({
   sign: (text: string) => signText(sealer, text),
   isSigned: (text: string, signature: string) => isSignedText(sealer, text, signature),

@@ -8,17 +8,17 @@ import { type Reach, within } from "./scope.ts";
 
 export type KeyRole = "reader" | "agent" | "deployer" | "listener" | "admin";
 
-/** A key with what must be known of its workspace. */
+/** A key with the required facts about its workspace. */
 export interface ApiKeyRow {
   id: string;
   organization_id: string;
-  /** null: a key of the organization. An operator's key has one only to act in when none is named. */
+  /** null: a key of the organization. An operator's key has one only as the default workspace for requests that name none. */
   workspace_id: string | null;
   listener_id: string | null;
   name: string;
   role: KeyRole;
   is_operator: boolean;
-  /** A listener's token: to be exchanged for its key, and good for nothing else. */
+  /** An enrollment token of a listener: it can only be exchanged for the listener's key. */
   one_time: boolean;
   prefix: string;
   /** SHA-256 of the whole key. */
@@ -34,9 +34,9 @@ export interface NewApiKey {
   prefix: string;
   hash: Buffer;
   organizationId: string;
-  /** null: a key of the organization, good for each of its workspaces. */
+  /** null: a key of the organization, valid for each of its workspaces. */
   workspaceId: string | null;
-  /** Whom the key speaks for in the listener protocol; needed by the role `listener`. */
+  /** The listener that uses the key in the listener protocol; required for the role `listener`. */
   listenerId: string | null;
   name: string;
   role: KeyRole;
@@ -44,13 +44,13 @@ export interface NewApiKey {
   expiresAt?: Date | null;
 }
 
-/** How far a key reaches. */
+/** Returns the scope of a key. */
 export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): KeyScope {
   if (key.is_operator) return "installation";
   return key.workspace_id === null ? "organization" : "workspace";
 }
 
-/** Of `api_keys k left join workspaces w`. */
+/** Columns of `api_keys k left join workspaces w`. */
 export const keyColumns = sql.raw(
   [
     "k.id, k.organization_id, k.workspace_id, k.listener_id, k.name, k.role, k.is_operator, k.one_time, k.prefix, k.hash",
@@ -58,7 +58,7 @@ export const keyColumns = sql.raw(
   ].join(", "),
 ) as RawBuilder<unknown>;
 
-/** Writes a key that was minted before, without a word in the audit log; the key itself is never stored. @returns its id. */
+/** Writes a key that was generated before, without an audit row; the key itself is never stored. @returns its id. */
 export async function insertApiKey(db: Db, made: NewApiKey): Promise<string> {
   const id = randomUUID();
   await insertedKey(id, made).execute(db.kysely);
@@ -66,7 +66,7 @@ export async function insertApiKey(db: Db, made: NewApiKey): Promise<string> {
 }
 
 /**
- * The same for a key that somebody asked for.
+ * Writes a key that a user requested, with an audit row.
  * @throws ApiError 404 when its workspace was deleted meanwhile.
  */
 export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string): Promise<ApiKeyRow> {
@@ -91,7 +91,7 @@ function insertedKey(id: string, made: NewApiKey): RawBuilder<unknown> {
       ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null})`;
 }
 
-/** Also expired and revoked ones: who checks the key decides. */
+/** Returns a key, also an expired or revoked one: the caller checks that. */
 export async function findApiKeyByPrefix(db: Db | Trx, prefix: string): Promise<ApiKeyRow | undefined> {
   const { rows } = await sql<ApiKeyRow>`
     select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
@@ -106,7 +106,7 @@ export async function findApiKey(db: Db | Trx, reach: Reach, id: string): Promis
   return rows[0];
 }
 
-/** Newest first. */
+/** Returns keys, newest first. */
 export async function listApiKeys(
   db: Db,
   reach: Reach,
@@ -123,20 +123,20 @@ export async function listApiKeys(
 
 const columns = { organization: "k.organization_id", workspace: "k.workspace_id" };
 
-/** Operators' keys are the operators' business, and the key of the built-in listener is nobody's. */
+/** Condition: only operators see operators' keys, and the key of the built-in listener is visible to no caller. */
 function visible(reach: Reach): RawBuilder<boolean> {
   return sql<boolean>`${within(reach, columns)} and (${reach.organizationId}::uuid is null or not k.is_operator)
        and not exists (select 1 from listeners l where l.id = k.listener_id and l.builtin)`;
 }
 
 /**
- * Ends a key at once; one that was revoked before stays as it is.
+ * Revokes a key at once; a key that was revoked before stays unchanged.
  * @returns false when there is no such key.
- * @throws ApiError 409 `lastAdminKey` when nobody could administer any more what this key does.
+ * @throws ApiError 409 `lastAdminKey` when no other key could administer what this one does.
  */
 export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   return db.transaction(async (trx) => {
-    // Of two keys that are revoked at the same moment one must stay if they are the last. Noting uses waits meanwhile.
+    // The lock prevents two concurrent revocations from removing the last two admin keys. Recording uses waits meanwhile.
     await sql`lock table api_keys in share row exclusive mode`.execute(trx.kysely);
     const key = await findApiKey(trx, reach, id);
     if (key === undefined || key.revoked_at !== null) return key !== undefined;
@@ -152,7 +152,7 @@ export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: stri
   });
 }
 
-/** Is there another key that can do all that this one can, within its organization (an operator's: anywhere)? */
+/** Returns whether another key has all rights of this one, within its organization (for an operator's key: anywhere). */
 async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolean> {
   if (key.expires_at !== null && key.expires_at <= now) return true;
   const { rows } = await sql`
@@ -164,7 +164,7 @@ async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolea
   return rows.length > 0;
 }
 
-/** Keys of the first versions reached one workspace; the one that this machine's operator starts with reaches all. */
+/** Makes a key an operator's key. Keys of the first versions reached one workspace, but the bootstrap key must reach all. */
 export async function makeOperator(db: Db, key: ApiKeyRow): Promise<void> {
   if (key.is_operator) return;
   const { id, organization_id: organizationId, name } = key;
@@ -176,14 +176,14 @@ export async function makeOperator(db: Db, key: ApiKeyRow): Promise<void> {
   );
 }
 
-/** Ends all keys of a listener; whoever still uses one must be given another. */
+/** Revokes all keys of a listener; a client that still uses one needs a new key. */
 export async function revokeListenerKeys(db: Db | Trx, listenerId: string): Promise<void> {
   await sql`update api_keys set revoked_at = now() where listener_id = ${listenerId} and revoked_at is null`.execute(
     db.kysely,
   );
 }
 
-/** Notes that a key was used. Exact to a minute: several servers then write a busy key's row once a minute, not per request. */
+/** Records that a key was used. Exact to a minute, so that a busy key's row is written once a minute and not per request. */
 export async function touchApiKey(db: Db, id: string): Promise<void> {
   await sql`
     update api_keys set last_used_at = now()

@@ -17,11 +17,11 @@ export interface AuditRow {
   data: { changes?: Changes; secrets?: SecretChanges; details?: Record<string, unknown> };
 }
 
-/** null: no matter. */
+/** Filters of the audit log; null: not filtered. */
 export interface AuditFilter extends Reach {
   deploymentId: string | null;
   actor: string | null;
-  /** The whole name, or its part before the dot. */
+  /** The whole name, or the part before the dot. */
   action: string | null;
   since: Date | null;
   until: Date | null;
@@ -29,7 +29,7 @@ export interface AuditFilter extends Reach {
 
 const owners = { organization: "a.organization_id", workspace: "a.tenant_id" };
 
-/** Newest first, those before the row `beforeId`. */
+/** Returns rows, newest first, before the row `beforeId`. */
 export async function listAuditRows(
   db: Db,
   reach: Reach,

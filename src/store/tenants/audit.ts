@@ -1,19 +1,19 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Changes, SecretChanges } from "../../domain/audit.ts";
 
-/** What one row of the audit log says. Secrets by name alone, keys never. */
+/** The content of an audit row: names of secrets only, and no keys. */
 export interface AuditNote {
-  /** Who did it, as `key:<id>` or `member:<id>`; `system` for the server itself. */
+  /** The actor, as `key:<id>` or `member:<id>`; `system` for the server itself. */
   actor: string;
-  /** `<what>.<verb>`, such as `deployment.patch`. */
+  /** `<object>.<verb>`, such as `deployment.patch`. */
   action: string;
   changes?: Changes;
   secrets?: SecretChanges | null;
-  /** Other facts, such as the id of the revision that was made. */
+  /** Further facts, such as the id of the new revision. */
   details?: Record<string, unknown>;
 }
 
-/** What was changed, for things that are no deployments. */
+/** The object of a change that is not a deployment. */
 export interface AuditSubject {
   organizationId: string;
   /** null: it belongs to the organization itself. */
@@ -25,8 +25,8 @@ export interface AuditSubject {
 }
 
 /**
- * CTE body that writes one row for each row of an earlier one (`source`, with `deployment_id` and `tenant_id`), so that
- * a change is never without its row. `name`: of a deployment that is made in the same statement.
+ * CTE body that writes an audit row for each row of an earlier CTE (`source`, with `deployment_id` and `tenant_id`), so
+ * that no change lacks its row. `name`: of a deployment that is created in the same statement.
  */
 export function auditedDeployment(source: string, note: AuditNote, name: string | null = null): RawBuilder<unknown> {
   return sql`
@@ -37,8 +37,8 @@ export function auditedDeployment(source: string, note: AuditNote, name: string 
 }
 
 /**
- * The same where each row of `source` says itself what to note, in the columns of `auditColumns` (`action` null: nothing)
- * and `subject_name` (null: the deployment's).
+ * CTE body that writes audit rows whose content comes from the rows of `source`: the columns of `auditColumns` (`action`
+ * null: no row) and `subject_name` (null: the deployment's name).
  */
 export function auditedRows(source: string): RawBuilder<unknown> {
   return sql`
@@ -50,7 +50,7 @@ export function auditedRows(source: string): RawBuilder<unknown> {
 
 export const auditColumns = (note: AuditNote) => ({ actor: note.actor, action: note.action, noted: dataOf(note) });
 
-/** Statement, or CTE body, that writes the row of a change to anything else. */
+/** Statement, or CTE body, that writes the audit row for any other object. */
 export function audited(subject: AuditSubject, note: AuditNote): RawBuilder<unknown> {
   return sql`
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, data)

@@ -3,13 +3,13 @@ import { byteaText } from "../engine/column-parsers.ts";
 import type { Db } from "../engine/database.ts";
 import type { Sealed, Sealer } from "../secrets/seal.ts";
 
-/** Under which name an answer is kept: a text the client chose, within a workspace (or an organization). */
+/** The key of a saved response: a text chosen by the client, within a workspace or an organization. */
 export interface IdempotencyKey {
   scopeId: string;
   key: string;
 }
 
-/** What was answered, and to which request: `requestDigest` tells another one that uses the same key. */
+/** A saved response. `requestDigest` identifies its request, to detect another request with the same key. */
 export interface SavedResponse {
   requestDigest: string;
   status: number;
@@ -17,10 +17,10 @@ export interface SavedResponse {
   text: string;
 }
 
-/** An answer ready to be written. Answers carry secrets, and a digest of few unknown bits is one: both are sealed. */
+/** A response ready to be stored. It is sealed because responses contain secrets, and so may the digest of a short request. */
 export interface SealedResponse extends IdempotencyKey, Sealed {}
 
-/** How long an answer is kept at least. */
+/** The minimum time for which a response is saved. */
 export const savedResponseDays = 1;
 
 export function sealResponse(
@@ -31,7 +31,7 @@ export function sealResponse(
   return { ...key, ...sealer.seal(Buffer.from(`${JSON.stringify(head)}\n${text}`), boundTo(key)) };
 }
 
-/** CTE body, or a statement of its own, that keeps an answer, or nothing. A key in use fails. */
+/** CTE body, or a statement of its own, that saves a response, or nothing for null. Fails when the key is in use. */
 export function insertedResponse(kept: SealedResponse | null): RawBuilder<unknown> {
   if (kept === null) return sql`select 1`;
   return sql`
@@ -39,7 +39,7 @@ export function insertedResponse(kept: SealedResponse | null): RawBuilder<unknow
       values (${kept.scopeId}, ${kept.key}, ${kept.keyId}, ${kept.sealed})`;
 }
 
-/** The same for the rows of an earlier CTE (`source`, with `answer` as `answerColumns` gives it). */
+/** CTE body that saves the responses in the rows of an earlier CTE (`source`, with `answer` from `responseColumns`). */
 export function insertedResponses(source: string): RawBuilder<unknown> {
   return sql`
       insert into idempotency_keys (scope_id, key, data_key_id, sealed)

@@ -7,7 +7,7 @@ import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../
 import { audited } from "./audit.ts";
 import { type Reach, within } from "./scope.ts";
 
-/** A person in one workspace, or (without one) in all of an organization. */
+/** A person in one workspace, or (with null) in all workspaces of an organization. */
 export interface MemberRow {
   id: string;
   organization_id: string;
@@ -23,7 +23,7 @@ export interface MemberRow {
 const columns = sql.raw("m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, m.created_at, m.updated_at");
 const owners = { organization: "m.organization_id", workspace: "m.workspace_id" };
 
-/** @throws ApiError 409 when that address is a member there, 404 when the place was deleted meanwhile. */
+/** Writes a member. @throws ApiError 409 when the address is already a member there, 404 when the workspace or organization was deleted meanwhile. */
 export async function createMember(
   db: Db,
   made: Pick<MemberRow, "organization_id" | "workspace_id" | "email" | "name" | "role">,
@@ -52,7 +52,7 @@ export async function findMember(db: Db | Trx, reach: Reach, id: string): Promis
   return rows[0];
 }
 
-/** By address. */
+/** Returns members by address. */
 export async function listMembers(
   db: Db,
   reach: Reach,
@@ -67,7 +67,7 @@ export async function listMembers(
   return rows;
 }
 
-/** @returns undefined when there is no such member. */
+/** Changes a member. @returns undefined when there is no such member. */
 export async function changeMember(
   db: Db,
   reach: Reach,
@@ -89,7 +89,7 @@ export async function changeMember(
   });
 }
 
-/** @returns false when there is no such member. */
+/** Deletes a member. @returns false when there is no such member. */
 export async function deleteMember(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   return db.transaction(async (trx) => {
     await sql`select 1 from members where id = ${id} for update`.execute(trx.kysely);

@@ -8,7 +8,7 @@ import { audited } from "./audit.ts";
 import type { Reach } from "./scope.ts";
 import { findWorkspace } from "./tenants.ts";
 
-/** null: unlimited. */
+/** Limits of a workspace; null: unlimited. */
 export interface QuotaLimits {
   deployments: number | null;
   replicas: number | null;
@@ -25,7 +25,7 @@ export interface QuotaUsage {
 
 const unlimited: QuotaLimits = { deployments: null, replicas: null, buildMinutes: null };
 
-/** @param lock holds the limits until the transaction ends: what is counted then is what is made. */
+/** Returns the limits. @param lock holds them until the transaction ends, so that a count stays valid until the change commits. */
 export async function findQuotas(db: Db | Trx, tenantId: string, lock: "for update" | "" = ""): Promise<QuotaLimits> {
   const { rows } = await sql<QuotaLimits>`
     select deployments_max as deployments, replicas_max as replicas, build_minutes_max as "buildMinutes"
@@ -38,7 +38,7 @@ export async function readUsage(db: Db | Trx, tenantId: string): Promise<QuotaUs
   return { ...counted, ...(await readBuildUsage(db, tenantId)) };
 }
 
-/** Condition: what a new deployment of this workspace may need is limited. @param tenantId a column. */
+/** Condition: the workspace limits deployments or replicas. @param tenantId a column. */
 export function hasQuotas(tenantId: string): RawBuilder<boolean> {
   return sql<boolean>`exists (
         select 1 from quotas q
@@ -46,7 +46,7 @@ export function hasQuotas(tenantId: string): RawBuilder<boolean> {
 }
 
 /**
- * Is there room for one more deployment? Two that ask at the same time wait for each other.
+ * Checks that the quotas allow one more deployment. Concurrent calls for a workspace run one after the other.
  * @throws ApiError 400 `quotaExceeded`
  */
 export async function checkNewDeployment(trx: Trx, tenantId: string, replicas: number): Promise<void> {
@@ -59,8 +59,8 @@ export async function checkNewDeployment(trx: Trx, tenantId: string, replicas: n
 }
 
 /**
- * May this deployment grow to so many replicas? Growing no further is always allowed, so that a workspace above its quota
- * can still be changed.
+ * Checks that a deployment may grow to the replicas of `wanted`. A change that does not grow is always allowed, so that a
+ * workspace above its quota can still be changed.
  * @throws ApiError 400 `quotaExceeded`
  */
 export async function checkGrowth(
@@ -82,7 +82,7 @@ function checkReplicas(limits: QuotaLimits, others: number, wanted: number): voi
   throw errors.quotaExceeded("replicas", limits.replicas, because);
 }
 
-/** Those that are being deleted make room at once. `except` is left out. */
+/** Counts deployments without those that are being deleted, whose slots are free at once. `except` is left out. */
 async function countDeployments(
   db: Db | Trx,
   tenantId: string,
@@ -102,7 +102,7 @@ async function countDeployments(
   };
 }
 
-/** This month's build minutes, of builds that run as well. */
+/** Returns this month's build minutes, including builds that still run. */
 async function readBuildUsage(db: Db | Trx, tenantId: string): Promise<Pick<QuotaUsage, "buildMinutes" | "month">> {
   const { rows } = await sql<{ month: string; build_ms: number }>`
     select ${thisMonth} as month,
@@ -116,7 +116,7 @@ async function readBuildUsage(db: Db | Trx, tenantId: string): Promise<Pick<Quot
   return { month, buildMinutes: ms / 60_000 };
 }
 
-/** Why no build may begin in this workspace now; null: one may. One that runs may end. */
+/** Returns why no build may start in this workspace now; null: one may. Running builds may finish. */
 export async function buildQuotaProblem(db: Db, tenantId: string): Promise<string | null> {
   const { buildMinutes: limit } = await findQuotas(db, tenantId);
   if (limit === null) return null;
@@ -128,7 +128,7 @@ export async function buildQuotaProblem(db: Db, tenantId: string): Promise<strin
   );
 }
 
-/** CTE body that adds the time of ended builds (`tenant_id`, `started_at`, `ended_at` of an earlier CTE) to this month. */
+/** CTE body that adds the duration of ended builds (`tenant_id`, `started_at`, `ended_at` of an earlier CTE) to this month. */
 export function countedBuild(source: string): RawBuilder<unknown> {
   return sql`
       insert into build_usage (tenant_id, month, build_ms)
@@ -140,7 +140,7 @@ export function countedBuild(source: string): RawBuilder<unknown> {
 const thisMonth = sql.raw("to_char(now() at time zone 'utc', 'YYYY-MM')");
 const msBetween = (start: string, end: string) => sql.raw(`greatest(0, extract(epoch from ${end} - ${start}) * 1000)`);
 
-/** Absent: unchanged; null lifts a limit. @returns false when there is no such workspace. */
+/** Changes quotas. Absent: unchanged; null removes a limit. @returns false when there is no such workspace. */
 export async function changeQuotas(
   db: Db,
   reach: Reach,

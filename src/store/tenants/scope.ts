@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
 
-/** What a key administers; null: no limit. A workspace is never without its organization. */
+/** The part of the installation that a key can access; null: no limit. A workspace always comes with its organization. */
 export interface Reach {
   organizationId: string | null;
   workspaceId: string | null;
 }
 
-/** Condition on two columns. What lies outside is as if it did not exist. */
+/** Condition on two columns. Rows outside of the reach are treated as if they did not exist. */
 export function within(reach: Reach, columns: { organization: string; workspace: string }): RawBuilder<boolean> {
   const { organizationId, workspaceId } = reach;
   return sql<boolean>`(${organizationId}::uuid is null or ${sql.ref(columns.organization)} = ${organizationId})

@@ -6,21 +6,21 @@ import { type ApiKeyRow, findApiKey } from "./api-keys.ts";
 import { audited } from "./audit.ts";
 import type { MemberRow } from "./members.ts";
 
-/** A person in one place, with what must be known of its workspace; it has the form of a key. */
+/** A person in one workspace or organization, with the required facts about it; it has the shape of a key. */
 export interface MembershipRow extends Omit<MemberRow, "created_at" | "updated_at"> {
   listener_id: null;
   is_operator: false;
   deployments_enabled: boolean | null;
 }
 
-/** Whom a session stands for, and until when it does. */
+/** The holder of a session, and its end. */
 export interface SessionRow {
   expires_at: Date;
-  /** The key, or all memberships of the person, the strongest first; none: they were ended. */
+  /** The key, or all memberships of the person, the strongest first; empty when they were ended. */
   holders: ApiKeyRow[] | MembershipRow[];
 }
 
-/** Signs the holder of a token in as a key, with a row in the audit log. Sessions that are over go. */
+/** Creates a session for a key, with an audit row. Also deletes expired sessions. */
 export async function createSession(
   db: Db,
   made: { tokenHash: Buffer; key: ApiKeyRow; expiresAt: Date },
@@ -35,7 +35,7 @@ export async function createSession(
     ${audited({ ...subject, id: key.id, name: key.name }, note)}`.execute(db.kysely);
 }
 
-/** Signs the holder of a token in as a person; each place where the person is a member notes it. */
+/** Creates a session for a person, with an audit row in each workspace or organization where the person is a member. */
 export async function createMemberSession(
   db: Db,
   made: { tokenHash: Buffer; memberships: readonly MembershipRow[]; email: string; expiresAt: Date },
@@ -54,7 +54,7 @@ export async function createMemberSession(
   });
 }
 
-/** undefined: never, or over. Whether a key is still good is for who checks it. */
+/** Returns a session; undefined when it never existed or has expired. The caller checks whether a key is still valid. */
 export async function findSession(db: Db, tokenHash: Buffer): Promise<SessionRow | undefined> {
   const { rows } = await sql<{ api_key_id: string | null; member_email: string | null; expires_at: Date }>`
     select api_key_id, member_email, expires_at from sessions
@@ -67,10 +67,10 @@ export async function findSession(db: Db, tokenHash: Buffer): Promise<SessionRow
   return { expires_at, holders: key === undefined ? [] : [key] };
 }
 
-/** Of two memberships that reach a workspace the one counts that may more there. */
+/** Of two memberships for a workspace, the one with more rights there counts. */
 const strength = sql`array_position(array['admin', 'deployer', 'reader'], m.role), m.workspace_id nulls first`;
 
-/** Everything that is a member under an address, in lower case; the strongest first. */
+/** Returns all memberships of an address, in lower case, the strongest first. */
 export async function findMemberships(db: Db, email: string): Promise<MembershipRow[]> {
   const { rows } = await sql<MembershipRow>`
     select m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, null as listener_id,
@@ -80,7 +80,7 @@ export async function findMemberships(db: Db, email: string): Promise<Membership
   return rows;
 }
 
-/** Workspaces in which a person may act, and as what; by name. */
+/** Returns the workspaces that a person can access, with the role in each, by name. */
 export async function listMemberWorkspaces(
   db: Db,
   email: string,
@@ -95,7 +95,7 @@ export async function listMemberWorkspaces(
   return rows;
 }
 
-/** Signs out, with a row in the audit log wherever the sign-in has one. Nothing when the session is over. */
+/** Deletes a session, with an audit row wherever its sign-in has one. Does nothing when it has expired. */
 export async function deleteSession(db: Db, tokenHash: Buffer): Promise<void> {
   const session = await findSession(db, tokenHash);
   await db.transaction(async (trx) => {

@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
 
-/** How long a person may take at the identity provider. */
+/** The time that a person may take at the identity provider. */
 export const signInLifeMs = 10 * 60_000;
 
-/** Notes that a browser went to the identity provider. Those that came back too late, or never, go. */
+/** Records that a browser was sent to the identity provider. Also deletes expired sign-ins. */
 export async function insertSignIn(db: Db, tokenHash: Buffer): Promise<void> {
   await sql`
     with over as (delete from sign_ins where expires_at <= now())
@@ -12,7 +12,7 @@ export async function insertSignIn(db: Db, tokenHash: Buffer): Promise<void> {
     values (${tokenHash}, now() + ${signInLifeMs} * interval '1 millisecond')`.execute(db.kysely);
 }
 
-/** Ends a sign-in, whatever comes of it. @returns whether it was begun here, is not over, and was not ended before. */
+/** Consumes a sign-in, whether it succeeds or not. @returns whether it was started here, is not expired and not consumed before. */
 export async function takeSignIn(db: Db, tokenHash: Buffer): Promise<boolean> {
   const { rows } = await sql`
     delete from sign_ins where token_hash = ${tokenHash} and expires_at > now() returning 1`.execute(db.kysely);

@@ -21,14 +21,14 @@ export interface TagRow {
   values: TagValueRow[];
 }
 
-/** Whose tags, and who asks. */
+/** The workspace of tags and the actor of a request. */
 export interface TagOwner {
   organizationId: string;
   tenantId: string;
   actor: string;
 }
 
-/** By name. */
+/** Returns tags by name. */
 export async function listTags(
   db: Db | Trx,
   tenantId: string,
@@ -50,7 +50,7 @@ export async function findTag(db: Db | Trx, tenantId: string, id: string): Promi
   return (await listTags(db, tenantId, { id, limit: 1, offset: 0 }))[0];
 }
 
-/** @throws ApiError 409 when a name is taken, 400 when there are too many. */
+/** Creates a tag. @throws ApiError 409 when a name is taken, 400 when there are too many. */
 export async function createTag(
   db: Db,
   owner: TagOwner,
@@ -80,6 +80,7 @@ export async function createTag(
 }
 
 /**
+ * Changes a tag.
  * @returns undefined when there is no such tag.
  * @throws ApiError 409 when the name is taken.
  */
@@ -105,7 +106,7 @@ export async function changeTag(
   );
 }
 
-/** With its values, off all deployments. @returns false when there is no such tag. */
+/** Deletes a tag with its values, and removes it from all deployments. @returns false when there is no such tag. */
 export async function deleteTag(db: Db, owner: TagOwner, id: string): Promise<boolean> {
   return db.transaction(async (trx) => {
     const row = await lockTag(trx, owner.tenantId, id);
@@ -117,6 +118,7 @@ export async function deleteTag(db: Db, owner: TagOwner, id: string): Promise<bo
 }
 
 /**
+ * Adds a value to a tag.
  * @returns undefined when there is no such tag.
  * @throws ApiError 409 when the name is taken, 400 when there are too many.
  */
@@ -141,7 +143,7 @@ export async function createTagValue(
   );
 }
 
-/** @throws ApiError 404 for an unknown tag or value, 409 when the name is taken. */
+/** Renames a value. @throws ApiError 404 for an unknown tag or value, 409 when the name is taken. */
 export async function changeTagValue(
   db: Db,
   owner: TagOwner,
@@ -160,7 +162,7 @@ export async function changeTagValue(
   );
 }
 
-/** Off all deployments, too. @throws ApiError 404 for an unknown tag or value. */
+/** Deletes a value, and removes it from all deployments. @throws ApiError 404 for an unknown tag or value. */
 export async function deleteTagValue(db: Db, owner: TagOwner, at: { tagId: string; valueId: string }): Promise<void> {
   await db.transaction(async (trx) => {
     const { tag, value } = await lockTagValue(trx, owner.tenantId, at);
@@ -169,7 +171,7 @@ export async function deleteTagValue(db: Db, owner: TagOwner, at: { tagId: strin
   });
 }
 
-/** Holds the tag, so that its values do not change meanwhile. */
+/** Returns a tag and locks it, so that its values do not change meanwhile. */
 async function lockTag(trx: Trx, tenantId: string, id: string): Promise<TagRow | undefined> {
   await sql`select 1 from tag_keys where id = ${id} and tenant_id = ${tenantId} for update`.execute(trx.kysely);
   return findTag(trx, tenantId, id);

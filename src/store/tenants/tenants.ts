@@ -15,12 +15,12 @@ export interface OrganizationRow {
   created_at: Date;
 }
 
-/** A tenant: what deployments belong to. Users call it a workspace. */
+/** A tenant, which owns deployments. Users call it a workspace. */
 export interface WorkspaceRow {
   id: string;
   organization_id: string;
   name: string;
-  /** false: the operator has switched deployments off here. */
+  /** false: the operator has disabled deployments here. */
   deployments_enabled: boolean;
   created_at: Date;
   plan: Plan;
@@ -43,7 +43,7 @@ export async function createOrganization(
   return id;
 }
 
-/** @throws ApiError 409 when the name is taken, 404 when there is no such organization. */
+/** Creates a workspace. @throws ApiError 409 when the name is taken, 404 when there is no such organization. */
 export async function createWorkspace(
   db: Db | Trx,
   made: { organizationId: string; name: string; actor?: string },
@@ -73,7 +73,7 @@ export async function findOrganization(db: Db | Trx, reach: Reach, id: string): 
   return rows[0];
 }
 
-/** By name. */
+/** Returns organizations by name. */
 export async function listOrganizations(
   db: Db,
   reach: Reach,
@@ -86,7 +86,7 @@ export async function listOrganizations(
   return rows;
 }
 
-/** @param id must be a uuid: what a client sent is checked before. */
+/** Returns a workspace. @param id must be a uuid: the caller has checked the client's input. */
 export async function findWorkspace(
   db: Db | Trx,
   id: string,
@@ -99,7 +99,7 @@ export async function findWorkspace(
   return rows[0];
 }
 
-/** By name. */
+/** Returns workspaces by name. */
 export async function listWorkspaces(
   db: Db,
   reach: Reach,
@@ -116,7 +116,7 @@ export async function listWorkspaces(
 
 const columns = { organization: "w.organization_id", workspace: "w.id" };
 
-/** @returns undefined when there is no such organization. */
+/** Changes an organization. @returns undefined when there is no such organization. */
 export async function changeOrganization(
   db: Db,
   reach: Reach,
@@ -140,6 +140,7 @@ export async function changeOrganization(
 }
 
 /**
+ * Changes a workspace.
  * @returns undefined when there is no such workspace.
  * @throws ApiError 409 when the name is taken.
  */
@@ -174,7 +175,7 @@ export async function changeWorkspace(
 /**
  * Deletes an organization with its keys and members.
  * @returns false when there is no such organization.
- * @throws ApiError 409 while it has workspaces, or keys of operators.
+ * @throws ApiError 409 while it has workspaces or operators' keys.
  */
 export async function deleteOrganization(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   const act = async (trx: Trx) => {
@@ -199,9 +200,9 @@ export async function deleteOrganization(db: Db, reach: Reach, id: string, actor
 }
 
 /**
- * Deletes a workspace with its keys, members, tags and quotas; a deployment that is created meanwhile finds no workspace.
- * @returns the OAuth tokens that went with it, which are still good at their providers; undefined: there is no such
- *   workspace.
+ * Deletes a workspace with its keys, members, tags and quotas. A deployment that is created meanwhile fails because its
+ * workspace is gone.
+ * @returns the deleted OAuth tokens, which are still valid at their providers; undefined: there is no such workspace.
  * @throws ApiError 409 while it has deployments or listeners.
  */
 export async function deleteWorkspace(
@@ -220,7 +221,7 @@ export async function deleteWorkspace(
     });
     if (has !== null) throw errors.workspaceInUse(`it has ${has}. Delete them first.`);
     const tokens = await listTokensIn(trx, id);
-    // An operator's key was not of this workspace, it only acted there.
+    // An operator's key does not belong to the workspace; it was only its default.
     await sql`update api_keys set workspace_id = null where workspace_id = ${id} and is_operator`.execute(trx.kysely);
     await sql`delete from api_keys where workspace_id = ${id}`.execute(trx.kysely);
     await sql`delete from artifacts where tenant_id = ${id}`.execute(trx.kysely);
@@ -234,13 +235,13 @@ export async function deleteWorkspace(
   });
 }
 
-/** What was added since it was looked at, or what nobody thought of: by the name of its table. */
+/** Names the table whose rows still refer to the object: added since the check, or of a kind that the check does not cover. */
 function stillThere(error: unknown): string {
   const { table = "something" } = error as { table?: string };
   return `${table.replaceAll("_", " ")} still belong to it.`;
 }
 
-/** "2 deployments and 1 listeners"; null: nothing. */
+/** Returns a text such as "2 deployments and 1 listener"; null: nothing found. */
 async function countOf(trx: Trx, questions: Record<string, ReturnType<typeof sql>>): Promise<string | null> {
   const found: string[] = [];
   for (const [what, rowsOf] of Object.entries(questions)) {
@@ -269,14 +270,14 @@ function refusalOfName(error: unknown, name: string): unknown {
   return isUniqueViolation(error, "workspaces_name") ? errors.workspaceNameTaken(name) : error;
 }
 
-/** Whose a deployment is; undefined: there is none. */
+/** Returns the workspace of a deployment; undefined: there is no such deployment. */
 export async function findTenantOf(db: Db, deploymentId: string): Promise<string | undefined> {
   const { rows } = await sql<{ tenant_id: string }>`
     select tenant_id from deployments where id = ${deploymentId}`.execute(db.kysely);
   return rows[0]?.tenant_id;
 }
 
-/** Those of these deployments that there are. */
+/** Returns which of these deployments exist. */
 export async function findKnownDeployments(db: Db, ids: string[]): Promise<Set<string>> {
   const uuids = ids.filter(isUuid);
   const { rows } = await sql<{ id: string }>`

@@ -25,7 +25,7 @@ export interface DeliveryRow {
   created_at: Date;
 }
 
-/** A delivery that is to be sent soon, by whoever claimed it. */
+/** A delivery that its claimer will send soon. */
 export interface ClaimedDelivery extends Sealed {
   id: string;
   webhookId: string;
@@ -33,11 +33,11 @@ export interface ClaimedDelivery extends Sealed {
   /** Scheme and host; the address itself is sealed. */
   origin: string;
   payload: string;
-  /** This attempt counted. */
+  /** Includes this attempt. */
   attempts: number;
 }
 
-/** How an attempt went. */
+/** The result of an attempt. */
 export interface AttemptResult {
   durationMs: number;
   responseStatus: number | null;
@@ -45,17 +45,17 @@ export interface AttemptResult {
   error: string | null;
 }
 
-/** Events that one statement looks at. */
+/** Events per statement. */
 const eventsMax = 5_000;
 
 /**
- * Makes the deliveries of the events up to one below which all are settled, a handful at a time: deliveries and the place
- * up to which they were made are one commit, so of two servers at it one finds nothing to do.
- * @returns whether there is more.
+ * Creates the deliveries of events up to `settled`, below which all events are settled, one batch per call. Deliveries and
+ * the new position are one commit, so of two concurrent servers one finds nothing to do.
+ * @returns whether there are more events.
  */
 export async function makeDeliveries(db: Db, settled: number): Promise<boolean> {
   const { from, upTo, given } = await nextEvents(db, settled);
-  // Beyond what was given out: the database is an older copy of what was read. What comes now has such numbers.
+  // Beyond the assigned numbers: the database was restored from an older copy than what was read, and will reuse the numbers.
   if (from >= settled || settled > given) return false;
   await sql`
     with place as (
@@ -75,7 +75,7 @@ export async function makeDeliveries(db: Db, settled: number): Promise<boolean> 
   return upTo < settled;
 }
 
-/** By events, not by numbers: a restore jumps over a thousand million of these. */
+/** Counts events, not numbers, because a restore skips a thousand million numbers. */
 async function nextEvents(db: Db, settled: number): Promise<{ from: number; upTo: number; given: number }> {
   const { rows } = await sql<{ from: number; upTo: number; given: number }>`
     select place.event_id as "from", (select last_value from events_id_seq) as given, (
@@ -87,7 +87,7 @@ async function nextEvents(db: Db, settled: number): Promise<{ from: number; upTo
   return rows[0] as { from: number; upTo: number; given: number };
 }
 
-/** What is signed and sent: an event as the API shows it, in the envelope of the Standard Webhooks specification. */
+/** The signed payload: an event as the API shows it, in the envelope of the Standard Webhooks specification. */
 const payload = sql`
       jsonb_build_object('type', e.kind, 'timestamp', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', e.data,
@@ -95,13 +95,13 @@ const payload = sql`
           'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
           'revision_id', e.revision_id))::text`;
 
-/** Messages of one webhook that are claimed in a row. */
+/** Consecutive messages of one webhook that are claimed together. */
 const rowMax = 8;
 
 /**
- * Claims what is due: of each webhook the oldest messages, to be sent one after the other, and those that failed so often
- * that they are no longer waited for. Of two servers one gets them; one that dies is followed after the lease.
- * @param worker.owner unique to this start of this server.
+ * Claims due deliveries: the oldest messages of each webhook, which are sent one after the other, and those that failed so
+ * often that later ones no longer wait for them. Of two servers one gets them; if it dies, they are free when the lease ends.
+ * @param worker.owner unique for each start of a server.
  * @returns in the order of the events.
  */
 export async function claimDeliveries(
@@ -128,7 +128,7 @@ export async function claimDeliveries(
        where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now() and ${isFree("d")}
        limit ${worker.limit} for update of d skip locked
     ), chosen as (
-      -- Without one that another server has just taken, those behind it are not ours either.
+      -- If another server has just taken one, the ones behind it are not claimed either.
       select id from numbered where n = m union all select id from overtaken
     )
     update webhook_deliveries d
@@ -144,7 +144,7 @@ export async function claimDeliveries(
 const isFree = (delivery: string) =>
   sql`(${sql.ref(`${delivery}.lease_until`)} is null or ${sql.ref(`${delivery}.lease_until`)} < now())`;
 
-/** Gives back what this worker claimed and did not send, as if it had never had it. @param ids null: all of it. */
+/** Returns deliveries that this worker claimed and did not send, as if they had not been claimed. @param ids null: all of them. */
 export async function releaseDeliveries(db: Db, owner: string, ids: string[] | null): Promise<void> {
   await sql`
     update webhook_deliveries set lease_owner = null, lease_until = null, attempts = attempts - 1
@@ -163,7 +163,7 @@ const attempted = ({ durationMs, responseStatus, responseText, error }: AttemptR
   duration_ms = ${Math.round(durationMs)}, response_status = ${responseStatus},
   response_text = ${responseText}, error = ${error}`;
 
-/** It got through. Nothing is written by whoever lost the claim meanwhile. */
+/** Records a successful attempt. Writes nothing if the claim was lost meanwhile. */
 export async function settleDelivered(db: Db, claim: Claim, result: AttemptResult): Promise<void> {
   await sql`
     with delivery as (
@@ -175,7 +175,7 @@ export async function settleDelivered(db: Db, claim: Claim, result: AttemptResul
   db.reached("webhook delivery settled");
 }
 
-/** It did not get through, and is tried again. */
+/** Records a failed attempt and schedules the next one. */
 export async function settleFailed(db: Db, claim: Claim, result: AttemptResult, retryInMs: number): Promise<void> {
   await sql`
     with delivery as (
@@ -187,9 +187,9 @@ export async function settleFailed(db: Db, claim: Claim, result: AttemptResult, 
 }
 
 /**
- * It is given up. When nothing else got through for long, or the receiver says that it is gone, the webhook is switched
- * off, and an event and the audit log say so.
- * @returns whether it was switched off.
+ * Records the last failed attempt. Disables the webhook if no other delivery succeeded for long, or if the receiver answers
+ * that it is gone. An event and the audit log record that.
+ * @returns whether the webhook was disabled.
  */
 export async function settleGivenUp(
   db: Db,
@@ -223,7 +223,7 @@ export async function settleGivenUp(
   return isSwitchedOff;
 }
 
-/** When there is next something to send, or to take over; null: nothing waits. */
+/** Returns when the next delivery becomes due or its lease ends; null: none is pending. */
 export async function nextDeliveryAt(db: Db): Promise<Date | null> {
   const { rows } = await sql<{ at: Date | null }>`
     select min(greatest(d.next_attempt_at, d.lease_until)) as at
@@ -238,7 +238,7 @@ const columns = sql.raw(
     "d.duration_ms, d.response_status, d.response_text, d.error, d.created_at",
 );
 
-/** Newest first. */
+/** Returns deliveries, newest first. */
 export async function listDeliveries(
   db: Db,
   webhookId: string,
@@ -260,7 +260,7 @@ interface Owner {
 }
 
 /**
- * Writes a message that tests the way to the receiver.
+ * Adds a test message to a webhook.
  * @throws ApiError 404; 400 `webhookDisabled`.
  */
 export async function addTestDelivery(db: Db, owner: Owner, webhookId: string): Promise<DeliveryRow> {
@@ -279,7 +279,7 @@ export async function addTestDelivery(db: Db, owner: Owner, webhookId: string): 
 }
 
 /**
- * Sends a message again, however it ended; one that is being sent is left alone.
+ * Sends a message again, whatever its status. A message that is being sent is left alone.
  * @throws ApiError 404; 400 `webhookDisabled`.
  */
 export async function redeliver(db: Db, owner: Owner, path: { webhookId: string; id: string }): Promise<DeliveryRow> {

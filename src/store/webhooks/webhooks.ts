@@ -26,27 +26,27 @@ export interface WebhookRow extends WebhookSettings {
   updated_at: Date;
 }
 
-/** As it stands in the table. */
+/** A webhook as it is stored. */
 export interface StoredWebhook extends Omit<WebhookRow, "url">, Sealed {
   /** Scheme and host of its address. */
   origin: string;
 }
 
-/** Who asks, for the rows they may see and for the audit log. */
+/** The workspace and actor of a request: for access to rows and for the audit log. */
 interface Owner {
   organizationId: string;
   tenantId: string;
   actor: string;
 }
 
-/** The part that is sealed. */
+/** The sealed part of a webhook. */
 interface WebhookSecrets {
   url: string;
   /** Newest first. */
   keys: SigningKey[];
 }
 
-/** A signing key; `until` null: the one in use. */
+/** A signing key; `until` null: the current one. */
 interface SigningKey {
   secret: string;
   until: string | null;
@@ -63,7 +63,7 @@ const columns = sql.raw(
     'w.created_at, w.updated_at, w.data_key_id as "keyId", w.sealed',
 );
 
-/** Oldest first, so that pages do not shift when one is added. */
+/** Returns webhooks, oldest first, so that pages do not shift when one is added. */
 export async function listWebhooks(
   db: Db,
   sealer: Sealer,
@@ -76,7 +76,7 @@ export async function listWebhooks(
   return rows.map((row) => openRow(sealer, row));
 }
 
-/** @throws ApiError 404, for another workspace's as for an unknown one. */
+/** Returns a webhook. @throws ApiError 404 for an unknown one and equally for another workspace's. */
 export async function readWebhook(db: Db | Trx, sealer: Sealer, tenantId: string, id: string): Promise<WebhookRow> {
   const { rows } = await sql<StoredWebhook>`
     select ${columns} from webhooks w where w.id = ${id} and w.tenant_id = ${tenantId}`.execute(db.kysely);
@@ -84,9 +84,9 @@ export async function readWebhook(db: Db | Trx, sealer: Sealer, tenantId: string
 }
 
 /**
- * Writes a webhook that is told of what happens from now on.
- * @returns it with its secret, which nobody sees again.
- * @throws ApiError 400 `tooManyWebhooks`; 404 for a deployment that is not the workspace's.
+ * Writes a webhook that receives events from now on.
+ * @returns it with its secret, which is never shown again.
+ * @throws ApiError 400 `tooManyWebhooks`; 404 for a deployment of another workspace.
  */
 export async function createWebhook(
   db: Db,
@@ -115,9 +115,9 @@ export async function createWebhook(
 }
 
 /**
- * Changes a webhook; absent fields stay. Switched on again it is told of what happens from now on, and of what waited
- * when it was switched off.
- * @throws ApiError 404, also for a deployment that is not the workspace's.
+ * Changes a webhook; absent fields are unchanged. When enabled again it receives events from now on, and the deliveries
+ * that were pending when it was disabled.
+ * @throws ApiError 404, also for a deployment of another workspace.
  */
 export async function changeWebhook(
   db: Db,
@@ -156,7 +156,7 @@ export async function changeWebhook(
   });
 }
 
-/** @throws ApiError 404. */
+/** Deletes a webhook. @throws ApiError 404. */
 export async function deleteWebhook(db: Db, owner: Owner, id: string): Promise<void> {
   await db.transaction(async (trx) => {
     const { origin } = await lockWebhook(trx, owner.tenantId, id);
@@ -167,8 +167,8 @@ export async function deleteWebhook(db: Db, owner: Owner, id: string): Promise<v
 }
 
 /**
- * Gives a webhook another secret. The one before signs too for `secretGraceMs`, so that a receiver can be changed without
- * a gap; older ones end.
+ * Replaces the secret of a webhook. The previous one also signs for `secretGraceMs`, so that a receiver can be changed
+ * without a gap; older ones end.
  * @throws ApiError 404.
  */
 export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner, id: string): Promise<string> {
@@ -187,14 +187,14 @@ export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner,
   return secret;
 }
 
-/** What a message needs: where it goes, and the secrets that sign now, newest first. */
+/** Returns the address of a webhook and the secrets that sign now, newest first. */
 export function openWebhook(sealer: Sealer, row: SealedRow, now: Date): { url: string; secrets: string[] } {
   const { url, keys } = openSealed(sealer, row);
   const isGood = ({ until }: SigningKey) => until === null || new Date(until) > now;
   return { url, secrets: keys.filter(isGood).map(({ secret }) => secret) };
 }
 
-/** Seals addresses that stand there whole, as early versions wrote them. @returns how many. */
+/** Seals complete addresses that early versions stored in clear. @returns how many. */
 export async function sealAddresses(db: Db, sealer: Sealer): Promise<number> {
   const { rows } = await sql<StoredWebhook>`
     select ${columns} from webhooks w where w.origin like '%://%/%'`.execute(db.kysely);
@@ -207,7 +207,7 @@ export async function sealAddresses(db: Db, sealer: Sealer): Promise<number> {
   return rows.length;
 }
 
-/** CTE body or statement: the audit row of a change of a webhook. */
+/** CTE body or statement that writes the audit row for a change of a webhook. */
 export function auditedWebhook(
   owner: Owner,
   webhook: { id: string; origin: string },
@@ -224,7 +224,7 @@ export async function lockWebhook(trx: Trx, tenantId: string, id: string): Promi
   return found(rows[0], id);
 }
 
-/** Whether there is anybody to tell. */
+/** Returns whether any webhook is enabled. */
 export async function hasWebhooks(db: Db): Promise<boolean> {
   const { rows } = await sql`select 1 from webhooks where enabled limit 1`.execute(db.kysely);
   return rows.length > 0;
@@ -235,12 +235,12 @@ function found<Row>(row: Row | undefined, id: string): Row {
   return row;
 }
 
-/** Scheme and host; path and query of a webhook may be a secret of its receiver. */
+/** Returns scheme and host only, because path and query of a webhook may be a secret of its receiver. */
 function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : "";
 }
 
-/** For the audit log: that the path of an address changed, but not what it is. */
+/** Returns settings for the audit log, which show that the path of an address changed but not the path. */
 const shownSettings = ({ url, ...settings }: WebhookSettings) => ({
   ...settings,
   url: originOf(url),
@@ -249,7 +249,7 @@ const shownSettings = ({ url, ...settings }: WebhookSettings) => ({
 
 const newestEvent = sql`(select coalesce(max(id), 0) from events)`;
 
-/** 24 bytes, as the Standard Webhooks specification asks for at least. */
+/** Returns 24 random bytes, the minimum of the Standard Webhooks specification. */
 const newSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
 
 const boundTo = (webhook: { id: string; tenant_id: string }) => `webhook/${webhook.tenant_id}/${webhook.id}`;
@@ -264,7 +264,7 @@ function sealWebhook(
 
 type SealedRow = Pick<StoredWebhook, "id" | "tenant_id" | "origin" | "keyId" | "sealed">;
 
-/** Early versions sealed the keys alone. */
+/** Opens the sealed part. Early versions sealed the keys only. */
 function openSealed(sealer: Sealer, row: SealedRow): WebhookSecrets {
   const opened: WebhookSecrets | SigningKey[] = JSON.parse(sealer.open(row, boundTo(row)).toString());
   return Array.isArray(opened) ? { url: row.origin, keys: opened } : opened;
@@ -275,7 +275,7 @@ function openRow(sealer: Sealer, row: StoredWebhook): WebhookRow {
   return { ...rest, url: openSealed(sealer, row).url };
 }
 
-/** The workspace's row is held, so that of two at a time the second one counts the first. */
+/** Checks the limit. Locks the workspace's row, so that of two concurrent calls the second one counts the first. */
 async function checkRoom(trx: Trx, tenantId: string): Promise<void> {
   await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
   const { rows } = await sql<{ count: number }>`
@@ -294,7 +294,7 @@ async function checkDeployments(trx: Trx, tenantId: string, ids: string[] | null
   if (missing !== undefined) throw errors.deploymentNotFound(missing.id);
 }
 
-/** While nobody was told of anything, the place up to which deliveries were made stood still. */
+/** Moves the position of deliveries to now if no webhook was enabled, because it does not advance meanwhile. */
 async function beginWithNow(trx: Trx): Promise<void> {
   await sql`
     insert into webhook_position (event_id) select ${newestEvent} where not exists (select 1 from webhooks where enabled)
