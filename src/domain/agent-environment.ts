@@ -1,28 +1,28 @@
-/** What the injected environment is made of; nothing here is secret. */
+/** The facts that the injected environment is built from; none of them is secret. */
 export interface AgentFacts {
   tenantId: string;
   deploymentId: string;
   deploymentName: string;
-  /** Called like the deployment, unless another workspace's project in the back end is. */
+  /** Usually the deployment's name; different if another workspace's project in the back end has that name. */
   tracingProject: string;
   revisionId: string;
-  /** Reachable by people of other workspaces too. */
+  /** Whether people of other workspaces may reach it too. */
   isShareable: boolean;
   /** Public address of the deployment. */
   url: string;
-  /** Only callers of the workspace are let in (contract 7.4). */
+  /** Whether only callers of the workspace are accepted (contract 7.4). */
   hasEndpointAuth: boolean;
-  /** Base URL of this control plane as an agent server reaches it (contract 7.4). */
+  /** Base URL of this control plane as agent servers reach it (contract 7.4). */
   controlPlaneUrl: string;
   git: { repoUrl: string; ref: string; commitSha: string; configPath: string } | null;
 }
 
 /**
- * The variables a control plane gives every agent server (contract 7.2). They win over the deployment's own secrets,
- * whose reserved names are refused on input; PORT is chosen by the compute driver.
+ * Returns the variables that a control plane gives every agent server (contract 7.2). They override the deployment's own
+ * secrets, whose reserved names are refused on input. The compute driver chooses PORT.
  *
- * With endpoint auth the gateway asks who calls before an agent server sees a request; one that can ask by itself
- * (`LANGGRAPH_AUTH_TYPE`) is told to, so that it knows its users too.
+ * With endpoint auth the gateway authenticates callers before an agent server sees a request. An agent server that can
+ * authenticate callers too (`LANGGRAPH_AUTH_TYPE`) is configured to do so, so that it knows its users.
  */
 export function agentEnvironment(facts: AgentFacts): Record<string, string> {
   return {

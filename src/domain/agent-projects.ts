@@ -1,14 +1,14 @@
 import type { AgentProject } from "../contract/integrations/integration.ts";
 
-/** Files that say how an agent server is built and started. */
+/** Files that describe how an agent server is built and started. */
 const configNames = { "langgraph.json": "langgraph", "pierhead.json": "pierhead" } as const;
 
-/** Directories of other people's code, and of what builds leave behind. */
+/** Directories of third-party code and build output. */
 const foreignDirectories = new Set(["node_modules", "site-packages", "dist-packages", "vendor", ".git"]);
 
 const projectsMax = 200;
 
-/** Config files among the files of a repository; those nearest the root first, then by path. */
+/** Returns the config files in a repository's files, nearest to the root first, then by path. */
 export function agentProjectsIn(files: readonly string[]): AgentProject[] {
   const found = files.flatMap((config_path) => {
     const parts = config_path.split("/");

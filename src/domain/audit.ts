@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 
-/** Fields that changed, each with its value before and after; absent before or after is null. */
+/** Changed fields, each with its value before and after; an absent value is null. */
 export type Changes = Record<string, { before: unknown; after: unknown }>;
 
-/** Which secrets changed: names, never values. */
+/** Changed secrets: names, never values. */
 export interface SecretChanges {
   added: string[];
   removed: string[];
@@ -11,7 +11,7 @@ export interface SecretChanges {
 }
 
 /**
- * What the audit log says of a change of plain settings. Objects are compared field by field, so that one changed number
+ * Returns the changes of plain settings for the audit log. Objects are compared field by field, so that one changed number
  * does not hide in a large spec: `{"source_config.build_on_push": {"before": false, "after": true}}`.
  */
 export function changesBetween(before: object, after: object): Changes {
@@ -40,10 +40,10 @@ function compare(found: Changes, path: string, before: unknown, after: unknown):
   }
 }
 
-/** Names come from requests: one may be called like a part of every object. */
+/** Names come from requests, and one may equal a built-in property such as `constructor`. */
 const own = (of: Record<string, unknown>, key: string): unknown => (Object.hasOwn(of, key) ? (of[key] ?? null) : null);
 
-/** Environment variables of sidecars (`env: [{name, value}]`) often hold what should not be read here. */
+/** Masks environment variables of sidecars (`env: [{name, value}]`), which often contain secrets. */
 function withoutValues(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutValues);
   if (!isPlain(value)) return value instanceof Date ? value.toISOString() : value;

@@ -1,6 +1,6 @@
 import type { RevisionStatus } from "../contract/revisions/revision.ts";
 
-/** What a code host is told of the revision of a commit. */
+/** The state of a commit's revision as reported to the code host. */
 export type CommitState = "in_progress" | "success" | "failure" | "cancelled" | "skipped";
 
 const states: Partial<Record<RevisionStatus, CommitState>> = {
@@ -17,8 +17,8 @@ const states: Partial<Record<RevisionStatus, CommitState>> = {
 };
 
 /**
- * What there is to tell; null: nothing. A commit that was superseded before its host heard of it is left alone: of a
- * hundred pushes in a second the host hears of one.
+ * Returns the next state to report; null: nothing. A commit that was superseded before its first report is not reported:
+ * of a hundred pushes in a second the host gets one report.
  */
 export function nextCommitState(status: RevisionStatus, reported: CommitState | null): CommitState | null {
   const state = states[status] ?? null;
@@ -26,13 +26,13 @@ export function nextCommitState(status: RevisionStatus, reported: CommitState | 
   return state;
 }
 
-/** Nothing will follow. */
+/** Returns whether no further report follows. */
 export const isFinalReport = (status: RevisionStatus): boolean => {
   const state = states[status];
   return state !== undefined && state !== "in_progress";
 };
 
-/** Where a preview stands, as its comment says it. */
+/** The state of a preview as its comment shows it. */
 export type PreviewStage = "building" | "ready" | "failed";
 
 export function previewStageOf(status: RevisionStatus | null): PreviewStage {
@@ -41,6 +41,6 @@ export function previewStageOf(status: RevisionStatus | null): PreviewStage {
   return state === "failure" || state === "cancelled" ? "failed" : "building";
 }
 
-/** What a preview's comment tells of, in short: as long as this is the same, there is nothing to write. */
+/** Returns a summary of a preview's comment. While it stays the same, the comment needs no update. */
 export const previewCommentKey = (status: RevisionStatus | null, headSha: string): string =>
   `${previewStageOf(status)} ${headSha}`;

@@ -2,7 +2,8 @@ import { errors } from "../contract/error.ts";
 import { configPathLengthMax } from "./limits.ts";
 
 /**
- * The config file lies inside the repository or archive: relative, no way up, a `.json` file. Blanks are fine.
+ * Checks the path of the config file: inside the repository or archive, relative, without `..`, a `.json` file. Blanks are
+ * allowed.
  * @throws ApiError 400 `invalidField`.
  */
 export function checkConfigPath(path: string): void {

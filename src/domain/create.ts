@@ -17,10 +17,10 @@ import { sizesOf } from "./tiers.ts";
 import { checkTracking } from "./tracking.ts";
 
 /**
- * Turns a create request into a deployment: defaults filled in, every rule of contract 4.1 to 4.6 checked. Whether the
- * name is free is for the store to find out.
+ * Turns a create request into a deployment: fills in defaults and checks every rule of contract 4.1 to 4.6. The store
+ * checks whether the name is free.
  *
- * @throws ApiError 400 with the rule that was broken; 422 for a missing name or two different config paths.
+ * @throws ApiError 400 with the violated rule; 422 for a missing name or two different config paths.
  */
 export function normaliseCreate(body: CreateDeployment, context: RuleContext): NewDeployment {
   const { source } = body;
@@ -70,7 +70,7 @@ function nameOf({ name, agent }: CreateDeployment): string {
   ]);
 }
 
-/** Asked once: a template that leaves the catalogue later must not block changes of what was made of it. */
+/** Checked at creation only, so that a template removed from the catalogue later does not block changes. */
 function checkTemplate({ template_id: id }: SourceConfig, { templateIds }: RuleContext): void {
   if (id !== null && !templateIds.includes(id)) throw errors.templateUnknown(id, templateIds);
 }

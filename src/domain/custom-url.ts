@@ -2,7 +2,7 @@ import { errors } from "../contract/error.ts";
 import { urlLengthMax } from "./limits.ts";
 
 /**
- * The address an `external_docker` deployment is served at, when the user names it.
+ * Checks the address that a user chose for an `external_docker` deployment.
  * @throws ApiError 400 `invalidField`.
  */
 export function checkCustomUrl(text: string): void {

@@ -1,6 +1,6 @@
 import type { DeploymentStatus } from "../contract/deployments/deployment.ts";
 
-/** The only moves a deployment can make (contract 5.1). The row is deleted from AWAITING_FINAL_DELETE. */
+/** The allowed transitions of a deployment (contract 5.1). Its row is deleted from AWAITING_FINAL_DELETE. */
 const nextStatuses = {
   AWAITING_DATABASE: ["READY", "AWAITING_DELETE", "UNKNOWN"],
   READY: ["UNUSED", "AWAITING_DELETE", "UNKNOWN"],

@@ -2,9 +2,9 @@ import { errors } from "../contract/error.ts";
 import { urlLengthMax } from "./limits.ts";
 
 /**
- * A repository URL that git can be given safely: `https://`, `http://`, `ssh://` or `user@host:path`. Everything that
- * makes git run a program, read an option or touch this host is refused. What a host name resolves to is checked when it
- * is used.
+ * Checks a repository URL that git can be given safely: `https://`, `http://`, `ssh://` or `user@host:path`. It refuses
+ * everything that makes git run a program, read an option or access this host. The address of a host name is checked when
+ * it is used.
  *
  * @throws ApiError 400 `invalidField`.
  */
@@ -13,7 +13,7 @@ export function checkRepoUrl(url: string, { allowLocalSources }: { allowLocalSou
   if (because !== null) throw errors.invalidField("source_config.repo_url", because);
 }
 
-/** Why a repository URL is refused, as the end of a sentence; null: it is fine. */
+/** Returns why a repository URL is refused, as the end of a sentence; null: it is valid. */
 export function repoUrlProblem(url: string, allowLocalSources: boolean): string | null {
   if (url === "" || url.length > urlLengthMax) return `must have 1 to ${urlLengthMax} characters.`;
   if (/\p{Cc}/u.test(url) || url !== url.trim()) return "must not contain control characters or outer blanks.";
@@ -42,7 +42,7 @@ function urlProblem(text: string): string | null {
   if (!["https:", "http:", "ssh:"].includes(url.protocol)) return usable;
   if (url.password !== "" || (url.protocol !== "ssh:" && url.username !== "")) return credentials;
   if (url.search !== "" || url.hash !== "") return "must not have a query or fragment.";
-  // `ssh -oProxyCommand=...` is what a host or user that starts with a dash turns into.
+  // A host or user that starts with a dash would become an option such as `ssh -oProxyCommand=...`.
   if (url.hostname === "" || url.hostname.startsWith("-") || decodeURIComponent(url.username).startsWith("-"))
     return usable;
   return url.pathname === "/" || url.pathname === "" ? usable : null;

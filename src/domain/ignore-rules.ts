@@ -1,11 +1,11 @@
-/** Does a path, relative to the packed root and with `/` between its parts, stay out? */
+/** Rules that exclude paths, which are relative to the packed root and use `/` between their parts. */
 export interface IgnoreRules {
-  /** A rule file found in `directory` ("" is the root) applies to what lies below; later rules win. */
+  /** Adds a rule file found in `directory` ("" is the root). It applies to paths below; later rules win. */
   add(directory: string, text: string, kind: "gitignore" | "dockerignore"): void;
   ignores(file: string, isDirectory: boolean): boolean;
-  /** The same, where nobody walks down from ignored directories: the last word on the file or what is nearest above. */
+  /** Like `ignores`, for callers that do not skip ignored directories: applies the last rule for the file or its nearest parent. */
   ignoresBelow(file: string, isDirectory: boolean): boolean;
-  /** Nothing below this directory can be an exception: nobody has to look into it, who perhaps may not. */
+  /** Whether nothing below this directory can be an exception, so that it need not be read, perhaps without permission. */
   ignoresAllBelow(directory: string): boolean;
 }
 
@@ -16,7 +16,7 @@ interface Rule {
   onlyDirectories: boolean;
 }
 
-/** The rules of .gitignore (gitignore(5)) and .dockerignore, which differ in what a pattern without a slash means. */
+/** Creates rules of .gitignore (gitignore(5)) and .dockerignore, which differ in the meaning of a pattern without a slash. */
 export function createIgnoreRules(): IgnoreRules {
   const rules: Rule[] = [];
   const lastWord = (file: string, isDirectory: boolean) => {
@@ -56,30 +56,30 @@ export function createIgnoreRules(): IgnoreRules {
 }
 
 function parseRule(line: string, kind: "gitignore" | "dockerignore"): Omit<Rule, "directory"> | undefined {
-  // Trailing blanks do not count unless escaped.
+  // Trailing blanks are ignored unless escaped.
   let text = line.replace(/(?<!\\)\s+$/, "");
   if (text === "" || text.startsWith("#")) return undefined;
   const isNegated = text.startsWith("!");
   if (isNegated) text = text.slice(1);
   const onlyDirectories = text.endsWith("/");
   text = text.replace(/\/+$/, "");
-  // Git: a slash at the start or in the middle ties a pattern to its directory. Docker: every pattern is tied.
+  // Git: a slash at the start or in the middle anchors a pattern to its directory. Docker: every pattern is anchored.
   const isAnchored = kind === "dockerignore" || text.includes("/");
   text = text.replace(/^(\.?\/)+/, "");
   if (text === "" || text === ".") return undefined;
   const parts: Step<string>[] = [...(isAnchored ? [] : [many]), ...partsOf(text)];
-  // Docker names what it leaves out by prefix too: everything below goes with it, which the walk does for both.
+  // Docker also ignores everything below an ignored directory, which the directory walk does for both kinds.
   return { parts, isNegated, onlyDirectories: onlyDirectories && kind === "gitignore" };
 }
 
-/** What one name of a path may be, or one character of a name; or any number of whatever. */
+/** A condition on one name of a path or one character of a name; or any number of items. */
 type Step<Item> = ((item: Item) => boolean) | "many";
 const many = "many" as const;
 
 /**
- * Whether steps take all items, in their order. Only what the last `many` takes is tried anew: with another choice of one
- * before it, those after it would find no more than they did. So a pattern costs at most its length times that of the path,
- * where a regular expression tries all choices of all of them.
+ * Returns whether steps match all items, in order. Backtracking changes only the length of the last `many`: another length
+ * of an earlier one would not help the steps after it. A pattern therefore costs at most its length times that of the path,
+ * while a regular expression tries every combination.
  */
 function takesAll<Item>(steps: readonly Step<Item>[], items: ArrayLike<Item>): boolean {
   let [step, at] = [0, 0];
@@ -102,11 +102,11 @@ function takesAll<Item>(steps: readonly Step<Item>[], items: ArrayLike<Item>): b
   return step === steps.length;
 }
 
-/** `*` and `?` stay inside one part of the path, `**` does not. */
+/** `*` and `?` match within one part of the path, `**` across parts. */
 function partsOf(glob: string): Step<string>[] {
   const parts = glob.replace(/\\(.)/g, (escaped, character) => (character === "/" ? "/" : escaped)).split("/");
   const steps = parts.map((part) => (part === "**" ? many : nameStep(part)));
-  // What is below a directory is not the directory itself.
+  // `dir/**` matches what is below the directory, not the directory itself.
   return parts.at(-1) === "**" ? [...steps, () => true] : steps;
 }
 
@@ -137,7 +137,7 @@ function setStep(isNegated: boolean, members: string): (character: string) => bo
     const set = new RegExp(`[${isNegated ? "^" : ""}${members.replace(/[\\[\]]/g, "\\$&")}]`);
     return (character) => set.test(character);
   } catch {
-    // A range from z to a has nothing in it.
+    // A reversed range such as [z-a] matches nothing.
     return () => isNegated;
   }
 }

@@ -1,6 +1,6 @@
 import { errors } from "../contract/error.ts";
 
-/** An image as the container world names it. */
+/** The parts of an image reference. */
 export interface ImageReference {
   /** Host and port; null: the engine's default registry. */
   registry: string | null;
@@ -9,7 +9,7 @@ export interface ImageReference {
   digest: string | null;
 }
 
-/** @throws ApiError 400 `invalidField` for anything outside the docker reference grammar. */
+/** Checks an image reference. @throws ApiError 400 `invalidField` for anything outside the docker reference grammar. */
 export function checkImageUri(uri: string): void {
   if (parseImageReference(uri) === null) {
     const because = "must be a docker image reference, <registry>/<name>:<tag> or <registry>/<name>@sha256:<hex>.";
@@ -24,7 +24,7 @@ const reference = new RegExp(
   `^(?:(${domain})/)?(${pathPart}(?:/${pathPart})*)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@([a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-f]{32,}))?$`,
 );
 
-/** Grammar of github.com/distribution/reference: the name has at most 255 characters. Null: not a reference. */
+/** Parses the grammar of github.com/distribution/reference, where a name has at most 255 characters. Null: not a reference. */
 export function parseImageReference(uri: string): ImageReference | null {
   if (uri.length > 255 + 1 + 128 + 1 + 256) return null;
   const [, host, path, tag, digest] = reference.exec(uri) ?? [];

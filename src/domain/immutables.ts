@@ -5,8 +5,8 @@ import type { CurrentDeployment } from "./settings.ts";
 import { shownDeploymentType } from "./sizes.ts";
 
 /**
- * What is fixed at creation (contract 4.2). Clients that read, change and write back send these fields too: the value
- * that answers show is accepted, another one is refused.
+ * Checks the fields that are fixed at creation (contract 4.2). Clients that read, change and write back send these fields
+ * too: the value that responses show is accepted, another one is refused.
  *
  * @throws ApiError 400 `fieldImmutable`.
  */

@@ -7,7 +7,7 @@ interface Credential {
   sshKnownHosts: string | null;
 }
 
-/** @throws ApiError 400 `invalidField` for none at all, or a key without the host it may be shown to. */
+/** Checks a credential. @throws ApiError 400 `invalidField` if there is none, or for a key without its known hosts. */
 export function checkCredential({ token, sshKey, sshKnownHosts }: Credential): void {
   if (token === null && sshKey === null) throw errors.invalidField("token", "or 'ssh_key' must be given.");
   if (sshKey === null) return;
@@ -23,7 +23,7 @@ export function checkCredential({ token, sshKey, sshKnownHosts }: Credential): v
 }
 
 /**
- * The address below which a credential is used, in one spelling.
+ * Returns the normalised address for whose repositories a credential is used.
  * @throws ApiError 400 `invalidField`.
  */
 export function integrationUrl(text: string, { token }: Pick<Credential, "token">): string {
@@ -34,7 +34,7 @@ export function integrationUrl(text: string, { token }: Pick<Credential, "token"
     throw refuse("must be https://<host>/<path>, or ssh://<host>/<path> for an SSH key alone.");
   }
   if (url.search !== "" || url.hash !== "") throw refuse("must not have a query or fragment.");
-  // The same rules as for a repository, which lies below it.
+  // The rules for a repository apply, because repositories lie below the address.
   const problem = repoUrlProblem(new URL("a/b", url.href.replace(/\/*$/, "/")).href, false);
   if (problem !== null || /%2f|%5c|%2e/i.test(url.pathname) || (!isSsh && !/^[\w.:[\]-]+$/.test(url.host))) {
     throw refuse(problem ?? "must not contain encoded slashes, dots or unusual characters.");

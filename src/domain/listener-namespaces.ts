@@ -1,6 +1,6 @@
 import { errors } from "../contract/error.ts";
 
-/** What a listener says about where it runs. */
+/** The namespaces in which a listener runs agents. */
 export interface ListenerPlace {
   /** null: every namespace of the cluster. */
   k8sNamespaces: readonly string[] | null;
@@ -9,21 +9,21 @@ export interface ListenerPlace {
 const field = "compute_config.k8s_namespaces";
 
 /**
- * Namespaces as Kubernetes can have them, each once.
+ * Checks namespaces against Kubernetes' rules and removes duplicates.
  * @throws ApiError 400 `invalidField`.
  */
 export function checkNamespaces(sent: readonly string[]): string[] {
   if (sent.length === 0) throw errors.invalidField(field, "must name a namespace, or be left out for all of them.");
   const bad = sent.find((name) => !/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(name));
   if (bad !== undefined) {
-    const because = `contains ${JSON.stringify(bad.slice(0, 80))}, which no Kubernetes namespace can be called.`;
+    const because = `contains ${JSON.stringify(bad.slice(0, 80))}, which is not a valid Kubernetes namespace.`;
     throw errors.invalidField(field, because);
   }
   return [...new Set(sent)];
 }
 
 /**
- * A namespace in which agents run stays: they cannot move.
+ * Checks that no namespace with running agents is removed, because agents cannot move.
  * @throws ApiError 400 `invalidField`.
  */
 export function checkNamespacesKept(wanted: readonly string[], used: readonly string[]): void {

@@ -10,18 +10,18 @@ import { normaliseRef } from "./refs.ts";
 import { normaliseResourceSpec } from "./resource-rules.ts";
 import { revisionConfigFields, revisionConfigRules, sourceConfigFields } from "./source-rules.ts";
 
-/** Non-null fields overwrite, everything else stays; `resource_spec` is replaced as one object (contract 4.2). */
+/** Merges source settings: non-null fields overwrite, others stay; `resource_spec` is replaced as a whole (contract 4.2). */
 export function mergeSourceConfig(current: SourceConfig, sent: SourceConfigInput): SourceConfig {
   const given = Object.fromEntries(
     sourceConfigFields.map((field) => [field, sent[field]]).filter(([, value]) => isGiven(value)),
   ) as Partial<SourceConfig>;
   if (given.resource_spec) given.resource_spec = normaliseResourceSpec(given.resource_spec);
-  // An object without a namespace says nothing.
+  // A listener_config without a namespace means nothing.
   if (!isGiven(given.listener_config?.k8s_namespace)) delete given.listener_config;
   return { ...current, ...given };
 }
 
-/** The same for the settings of a revision; the two names of the config path become one value under both. */
+/** Merges the settings of a revision. The two names of the config path get the same value. */
 export function mergeRevisionConfig(
   current: SourceRevisionConfig,
   sent: SourceRevisionConfigInput,
@@ -37,7 +37,7 @@ export function mergeRevisionConfig(
   };
 }
 
-/** @throws ApiError 422 when both names are sent with different values. */
+/** Returns the config path of a request under either name. @throws ApiError 422 for two different values. */
 export function sentConfigPath(sent: SourceRevisionConfigInput): string | null {
   const { langgraph_config_path: path, framework_config_path: alias } = sent;
   if (isGiven(path) && isGiven(alias) && path !== alias) {
@@ -55,8 +55,8 @@ export function sentConfigPath(sent: SourceRevisionConfigInput): string | null {
 }
 
 /**
- * The settings of one revision: of the merged ones those that its source knows. What another source left behind is
- * dropped; what the request itself sends stays, so that the rules can refuse it.
+ * Returns the merged settings that apply to a revision's source. Values left by another source are dropped; values in the
+ * request stay, so that the rules can refuse them.
  */
 export function settingsForSource(
   source: SourceKind,
@@ -72,8 +72,8 @@ export function settingsForSource(
 }
 
 /**
- * What the deployment shows after a revision of a source that is not its own: that revision's settings, and beside them
- * those of its own source, which its next own revision needs.
+ * Returns the settings that the deployment shows after a revision of another source: those of that revision, and those of
+ * the deployment's own source, which its next own revision needs.
  */
 export function settingsToKeep(
   deploymentSource: SourceKind,
@@ -88,7 +88,7 @@ export function settingsToKeep(
   return { ...kept, framework_config_path: kept.langgraph_config_path };
 }
 
-/** Null equals absent in every request (contract 4.1). */
+/** Returns whether a value is given. Null equals absent in every request (contract 4.1). */
 export function isGiven<T>(value: T): value is NonNullable<T> {
   return value !== null && value !== undefined;
 }

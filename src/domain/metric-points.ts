@@ -1,6 +1,6 @@
 import { latencyBoundsMs, type MetricPoint } from "../contract/logs/metrics.ts";
 
-/** One minute of one deployment, as it is kept. */
+/** The stored metrics of one minute of one deployment. */
 export interface MetricMinute {
   at: Date;
   replicas: number;
@@ -13,8 +13,8 @@ export interface MetricMinute {
 }
 
 /**
- * Minutes as points of a chart: one for each step from `from` to `to`, also where nothing was measured.
- * @param minutes in any order, all of them within the range.
+ * Converts minutes to chart points: one per step from `from` to `to`, also for steps without a measurement.
+ * @param minutes in any order, all within the range.
  */
 export function metricPoints(minutes: MetricMinute[], range: { from: Date; to: Date; stepS: number }): MetricPoint[] {
   const stepMs = range.stepS * 1_000;
@@ -46,8 +46,8 @@ function pointOf(minutes: MetricMinute[], at: Date): MetricPoint {
 }
 
 /**
- * The latency below which this share of the answers came, interpolated within its bucket; null: no answers. Above the
- * last bound all that is known is that bound.
+ * Returns the latency below which this share of the responses lies, interpolated within its bucket; null: no responses.
+ * Above the last bound it returns that bound, because nothing more is known.
  */
 export function quantileMs(counts: readonly number[], share: number): number | null {
   const total = sum(counts);

@@ -9,17 +9,17 @@ export interface ModeRules {
   sources: readonly SourceKind[];
   /** Prefixes under which the API is mounted. */
   pathPrefixes: readonly string[];
-  /** Plan of an organization that nobody gave one. */
+  /** Plan of an organization without a plan. */
   defaultPlan: Plan;
-  /** May a plan forbid listeners? Otherwise every organization has them. */
+  /** Whether the plan decides about listeners. Otherwise every organization may have them. */
   listenersByPlan: boolean;
-  /** More than one installation stands behind this API. */
+  /** Whether more than one installation is behind this API. */
   manyRegions: boolean;
 }
 
 const built = ["github", "internal_docker", "internal_source", "internal_template"] as const;
 
-/** The availability rules of the three kinds of installation. Everything else is the same in all of them. */
+/** The differences between the three kinds of installation. Everything else is the same in all of them. */
 export const modes: Readonly<Record<Mode, ModeRules>> = {
   standalone: {
     sources: ["github", "external_docker", "internal_docker", "internal_source", "internal_template"],
@@ -38,7 +38,7 @@ export const modes: Readonly<Record<Mode, ModeRules>> = {
   },
 };
 
-/** May an organization of this plan create listeners of its own? */
+/** Returns whether an organization with this plan may create listeners. */
 export function mayHaveListeners(mode: Mode, plan: Plan): boolean {
   return !modes[mode].listenersByPlan || plan === "self_hosted_enterprise";
 }
@@ -47,8 +47,8 @@ export function mayHaveListeners(mode: Mode, plan: Plan): boolean {
 export const defaultCloudRegions = ["us", "eu", "apac", "aws"] as const;
 
 /**
- * The regions `/info` and the console show: all of them in `cloud`, else only this one.
- * @throws RangeError when `region` is not one of `configured`: a mistake of the operator, found at start.
+ * Returns the regions that `/info` and the console show: all of them in `cloud`, otherwise only this one.
+ * @throws RangeError when `region` is not one of `configured`, a configuration error found at start.
  */
 export function shownRegions(mode: Mode, region: string, configured: readonly Region[]): Region[] {
   const here = configured.find(({ name }) => name === region);

@@ -1,7 +1,7 @@
 import { errors } from "../contract/error.ts";
 import { deploymentNameLengthMax } from "./limits.ts";
 
-/** @throws ApiError 400 `invalidName` (contract 4.6). */
+/** Checks the name of a deployment. @throws ApiError 400 `invalidName` (contract 4.6). */
 export function checkDeploymentName(name: string): void {
   if (name.length > deploymentNameLengthMax) {
     throw errors.invalidName(`it must have at most ${deploymentNameLengthMax} characters.`);
@@ -13,20 +13,20 @@ export function checkDeploymentName(name: string): void {
   }
 }
 
-/** The name of a deployment in agent mode that was given none: the agent and its environment. */
+/** Returns the default name of a deployment in agent mode: the agent and its environment. */
 export function nameOfAgent(agentId: string, environment: string): string {
   return `agent-${agentId}-${environment}`;
 }
 
 /**
- * Longest readable part of a slug. A Kubernetes name has 63 characters: 30 + 1 + 8 of the id leave 24 for what is
- * derived from it, such as `-postgres-credentials` (21) or a revision's `-<8 hex>-<5 random>`.
+ * Longest readable part of a slug. A Kubernetes name has 63 characters: 30 + 1 + 8 of the id leave 24 for derived
+ * suffixes, such as `-postgres-credentials` (21) or a revision's `-<8 hex>-<5 random>`.
  */
 const slugStemLengthMax = 30;
 
 /**
- * Name of a deployment in host names, paths and infrastructure: `[a-z][a-z0-9-]*[a-z0-9]`, at most 39 characters,
- * unique through the start of its id.
+ * Returns the name of a deployment for host names, paths and infrastructure: `[a-z][a-z0-9-]*[a-z0-9]`, at most 39
+ * characters, unique through the start of its id.
  */
 export function slugOf(name: string, deploymentId: string): string {
   const readable = name

@@ -1,6 +1,6 @@
 import type { OAuthPreset } from "../contract/oauth/oauth-provider.ts";
 
-/** Common providers, as their own documentation describes them. What they do otherwise stands in `oauth-quirks.ts`. */
+/** Common providers, as documented by them. Their deviations from the standard are in `oauth-quirks.ts`. */
 export const oauthPresets: readonly OAuthPreset[] = [
   {
     id: "github",
@@ -22,7 +22,7 @@ export const oauthPresets: readonly OAuthPreset[] = [
     uses_pkce: true,
     token_endpoint_auth_method: "client_secret_post",
     provider_type: null,
-    // Without these two there is no refresh token, or only the first time.
+    // Without the first two parameters there is no refresh token, or only the first time.
     authorization_params: { access_type: "offline", prompt: "consent", include_granted_scopes: "true" },
     registration_url: "https://console.cloud.google.com/apis/credentials",
     common_scopes: ["openid", "email", "https://www.googleapis.com/auth/calendar.readonly"],

@@ -1,23 +1,23 @@
 import type { OAuthProviderType } from "../contract/oauth/oauth-provider.ts";
 
-/** How tokens of a provider are revoked. `rfc7009` is the standard; the others are what their services have instead. */
+/** How tokens of a provider are revoked. `rfc7009` is the standard; the others are proprietary. */
 export type Revocation = { kind: "rfc7009" | "github" | "bearer"; url: string };
 
-/** Where a provider departs from the standard. A standard one has none of these. */
+/** A provider's deviations from the standard. A standard provider has none. */
 export interface OAuthQuirks {
   /** Parameter of the authorization URL that carries the scopes. */
   scopeParameter: "scope" | "user_scope";
-  /** Between scopes in the authorization URL. */
+  /** Separator between scopes in the authorization URL. */
   scopeSeparator: " " | ",";
-  /** Always asked for, and never told among the granted ones. */
+  /** Scopes that are always requested and never listed among the granted ones. */
   silentScopes: readonly string[];
-  /** A granted scope that includes others, or is another name of them. */
+  /** Granted scopes that include or are aliases of others. */
   includedScopes: Readonly<Record<string, readonly string[]>>;
-  /** The part of the token answer that holds the user's token. */
+  /** The part of the token response that contains the user's token. */
   userTokenIn: string | null;
   /** The token endpoint reads JSON instead of a form. */
   readsJson: boolean;
-  /** How long a token lives of which the answer does not say it. null: for ever. */
+  /** Assumed lifetime of a token if the response does not contain it. null: unlimited. */
   assumedLifeMs: number | null;
   revocation: Revocation | null;
 }
@@ -41,10 +41,10 @@ const slack: OAuthQuirks = {
   revocation: { kind: "bearer", url: "https://slack.com/api/auth.revoke" },
 };
 
-/** A refresh token comes only with `offline_access`. */
+/** Without `offline_access` there is no refresh token. */
 const microsoft: OAuthQuirks = { ...standard, silentScopes: ["offline_access"] };
 
-/** Sessions there can be set to end after 15 minutes, and the answer does not say when. */
+/** Sessions can be set to end after 15 minutes, and the response does not contain the lifetime. */
 const salesforce: OAuthQuirks = {
   ...standard,
   silentScopes: ["refresh_token"],
@@ -88,7 +88,7 @@ const notion: OAuthQuirks = { ...standard, readsJson: true };
 
 const byType: Readonly<Record<OAuthProviderType, OAuthQuirks>> = { slack, microsoft, salesforce };
 
-/** Those that people also add by hand, without a type. */
+/** Providers that users also add manually, without a type. */
 const byTokenHost: Readonly<Record<string, OAuthQuirks>> = {
   "github.com": github,
   "oauth2.googleapis.com": google,
@@ -99,24 +99,24 @@ const byTokenHost: Readonly<Record<string, OAuthQuirks>> = {
   "login.salesforce.com": salesforce,
 };
 
-/** What is special about a provider: by its type, else by where its token endpoint is; nothing about most. */
+/** Returns the deviations of a provider: by its type, otherwise by the host of its token endpoint; most have none. */
 export function oauthQuirksOf(provider: { provider_type: OAuthProviderType | null; token_url: string }): OAuthQuirks {
   if (provider.provider_type !== null) return byType[provider.provider_type];
   const host = URL.canParse(provider.token_url) ? new URL(provider.token_url).hostname : "";
   return own(byTokenHost, host) ?? standard;
 }
 
-/** Asks for a refresh token, not for access: many servers leave it out of what they say they granted. */
+/** This scope requests a refresh token, not access. Many servers omit it from the granted scopes. */
 const aboutRefreshing = "offline_access";
 
-/** Do the granted scopes cover all that are asked for? */
+/** Returns whether the granted scopes cover all requested ones. */
 export function coversScopes(granted: readonly string[], asked: readonly string[], quirks: OAuthQuirks): boolean {
   const covered = new Set([...granted, ...quirks.silentScopes, aboutRefreshing]);
-  // A set takes what is added while it is walked, so inclusions of inclusions count too.
+  // Iterating over a set includes items added meanwhile, so transitive inclusions count too.
   for (const scope of covered) for (const included of own(quirks.includedScopes, scope) ?? []) covered.add(included);
   return asked.every((scope) => covered.has(scope));
 }
 
-/** Hosts and scopes are named by others, who may say `constructor`. */
+/** Hosts and scopes come from outside, and one may be called `constructor`. */
 const own = <T>(table: Readonly<Record<string, T>>, name: string): T | undefined =>
   Object.hasOwn(table, name) ? table[name] : undefined;

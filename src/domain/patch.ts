@@ -28,21 +28,21 @@ import { mergeTiers, sizesOf } from "./tiers.ts";
 import { checkTracking } from "./tracking.ts";
 
 /**
- * What a PATCH makes of a deployment (contract 4.2 to 4.4). A field that makes a revision does so even with the value
- * it has; null, absent and `secrets: []` change nothing.
+ * Applies a PATCH to a deployment (contract 4.2 to 4.4). A field that requests a revision does so even with its current
+ * value; null, absent and `secrets: []` change nothing.
  *
- * @throws ApiError 400 with the rule that was broken; 422 for two different config paths.
+ * @throws ApiError 400 with the violated rule; 422 for two different config paths.
  */
 export function applyPatch(current: CurrentDeployment, patch: Patch, context: RuleContext): ChangedDeployment {
   checkImmutables(current, patch);
-  const wish = wantsRevision(current, patch) ? "ifPossible" : isResized(current, patch) ? "sameCode" : "no";
-  return change(current, patch, context, wish);
+  const creation = wantsRevision(current, patch) ? "ifPossible" : isResized(current, patch) ? "sameCode" : "no";
+  return change(current, patch, context, creation);
 }
 
-/** Everything that a client may change; sizes of parts have an operation of their own. */
+/** Every field that a client may change; sizes of parts have an operation of their own. */
 export type Patch = PatchDeployment & PatchResourceTiers;
 
-/** @throws ApiError 400 `invalidField` for no size at all, or one that the type does not have. */
+/** Applies resource tiers. @throws ApiError 400 `invalidField` without a size, or for one that the type does not have. */
 export function applyResourceTiers(
   current: CurrentDeployment,
   tiers: PatchResourceTiers,
@@ -60,9 +60,9 @@ function isResized(current: CurrentDeployment, patch: Patch): boolean {
 }
 
 /**
- * What POST .../revisions makes of a deployment: always a revision; an empty body runs the current settings again.
+ * Applies POST .../revisions to a deployment: always a revision; an empty body runs the current settings again.
  *
- * @throws ApiError 400, also when there is no image or archive yet to run.
+ * @throws ApiError 400, also when there is no image or archive to run yet.
  */
 export function applyNewRevision(
   current: CurrentDeployment,
@@ -74,7 +74,7 @@ export function applyNewRevision(
   return { ...changed, revision: changed.revision as NonNullable<typeof changed.revision> };
 }
 
-/** A push of the tracked branch: a revision of the branch's head, with the current settings. */
+/** Applies a push to the tracked branch: a revision of the branch's head with the current settings. */
 export function applyPush(current: CurrentDeployment, context: RuleContext): ChangedDeployment {
   return change(
     current,
@@ -85,12 +85,17 @@ export function applyPush(current: CurrentDeployment, context: RuleContext): Cha
 }
 
 /**
- * `no`: settings only. `ifPossible`: a revision, unless there is nothing yet that could run. `sameCode`: the same, of the
- * very code that was resolved last. `always`: a revision or a refusal.
+ * Whether a change creates a revision. `no`: settings only. `ifPossible`: yes, unless nothing can run yet. `sameCode`: the
+ * same, with exactly the code that was resolved last. `always`: yes, or the change is refused.
  */
-type Wish = "no" | "ifPossible" | "sameCode" | "always";
+type RevisionCreation = "no" | "ifPossible" | "sameCode" | "always";
 
-function change(current: CurrentDeployment, patch: Patch, context: RuleContext, wish: Wish): ChangedDeployment {
+function change(
+  current: CurrentDeployment,
+  patch: Patch,
+  context: RuleContext,
+  creation: RevisionCreation,
+): ChangedDeployment {
   if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
   const sent = patch.source_revision_config ?? {};
   const sourceConfig = mergedSourceConfig(current, patch);
@@ -107,16 +112,16 @@ function change(current: CurrentDeployment, patch: Patch, context: RuleContext, 
     secretReferences,
     tiers,
   };
-  // Also without a revision to make: a source that cannot be is a mistake to tell.
-  const isChosen = wish !== "no" || isGiven(patch.revision_source);
+  // An impossible revision_source is reported even if no revision is created.
+  const isChosen = creation !== "no" || isGiven(patch.revision_source);
   const source = isChosen ? chooseRevisionSource(current, patch, context) : current.source;
-  if (wish === "no") return { ...unchanged, revision: null };
+  if (creation === "no") return { ...unchanged, revision: null };
 
   const merged = mergeRevisionConfig(current.sourceRevisionConfig, sent);
-  const facts = wish === "sameCode" ? {} : factsOfRevision(current, patch);
+  const facts = creation === "sameCode" ? {} : factsOfRevision(current, patch);
   const config = settingsForSource(source, { ...merged, ...facts }, sent);
-  // Before the first image or archive there is nothing to run: settings are stored and wait for it.
-  const isEarly = wish !== "always" && current.latestRevisionSource === null && lacksArtifactSource(source, config);
+  // Before the first image or archive nothing can run: the settings are stored until it arrives.
+  const isEarly = creation !== "always" && current.latestRevisionSource === null && lacksArtifactSource(source, config);
   checkRevisionConfig(source, config, withKept(context, current.sourceRevisionConfig), { madeNow: !isEarly });
   const sourceRevisionConfig = settingsToKeep(current.source, merged, { source, config });
   const sizes = sizesOf(sourceConfig.deployment_type, tiers);
@@ -124,7 +129,7 @@ function change(current: CurrentDeployment, patch: Patch, context: RuleContext, 
   return { ...unchanged, sourceRevisionConfig, revision };
 }
 
-/** Contract 4.4: the fields whose presence asks for a revision. */
+/** Returns whether the patch contains a field that requests a revision (contract 4.4). */
 function wantsRevision(current: CurrentDeployment, patch: PatchDeployment): boolean {
   const sent = patch.source_revision_config ?? {};
   const config = patch.source_config ?? {};
@@ -143,8 +148,8 @@ const isIgnored = (field: (typeof commands)[number], source: SourceKind) =>
   sourceConfigRules[field][source] === "ignored";
 
 /**
- * Answers fill in a serving URL and sizes; a client that sends them back changes nothing, so that filled-in ones do not
- * become an image's own. As null changes nothing either, an empty text takes an own one away.
+ * Merges source settings. Responses fill in a serving URL and sizes; a client that sends them back changes nothing, so that
+ * filled-in values do not become the image's own. As null changes nothing either, an empty text removes a custom URL.
  */
 function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment): SourceConfig {
   const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
@@ -158,7 +163,7 @@ function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment):
   return isTakenAway ? { ...merged, custom_url: null } : merged;
 }
 
-/** A ref that is deployed becomes the tracked one; `tracked_repo_ref` moves it alone and wins. */
+/** A deployed ref becomes the tracked one. `tracked_repo_ref` changes only the tracked ref and takes precedence. */
 function mergedTracking(current: CurrentDeployment, patch: PatchDeployment): string | null {
   const { tracked_repo_ref: tracked } = patch;
   if (isGiven(tracked)) {
@@ -181,7 +186,7 @@ function mergedSecrets(current: CurrentDeployment, patch: PatchDeployment) {
   return { secrets, secretReferences };
 }
 
-/** What belongs to one revision only: the commit is resolved anew, and packages described the code that was sent. */
+/** Returns the values of one revision only: the commit is resolved again, and packages described the previous code. */
 function factsOfRevision(current: CurrentDeployment, patch: PatchDeployment): Partial<SourceRevisionConfig> {
   const { image_uri: image, source_tarball_path: tarball, repo_ref: ref } = patch.source_revision_config ?? {};
   const isNewCode = [image, tarball, ref].some(isGiven);
@@ -189,7 +194,7 @@ function factsOfRevision(current: CurrentDeployment, patch: PatchDeployment): Pa
   return { repo_commit_sha: null, deepagents_version: null, tracked_packages: patch.tracked_packages ?? kept };
 }
 
-/** An archive that a revision was made of stays usable, also when the caller did not look it up again. */
+/** An archive used by a revision stays usable, even if the caller did not look it up again. */
 function withKept(context: RuleContext, { source_tarball_path: kept }: SourceRevisionConfig): RuleContext {
   return kept === null ? context : { ...context, uploadedPaths: [...context.uploadedPaths, kept] };
 }

@@ -9,12 +9,12 @@ export interface PathFilter {
 }
 
 /**
- * Characters of all patterns, times those of all paths, with those of the directories above each: a second at worst. A push of a
- * thousand files is some 20 million.
+ * Limit of the work to compare: characters of all patterns times those of all paths and their parent directories. It takes a
+ * second at worst. A push of a thousand files is about 20 million.
  */
 const comparedMax = 200_000_000;
 
-/** Does a change of these files count? Of an unknown set of files (null), and of one that is too large to tell, it does. */
+/** Returns whether a change of these files counts. It does for an unknown set of files (null), and for one too large to compare. */
 export function isRelevantChange(paths: readonly string[] | null, { include, exclude }: PathFilter): boolean {
   if (paths === null || (include === null && exclude === null)) return true;
   const perPath = [...(include ?? []), ...(exclude ?? [])].reduce((sum, pattern) => sum + pattern.length, 0);
@@ -30,11 +30,11 @@ export function isRelevantChange(paths: readonly string[] | null, { include, exc
   );
 }
 
-/** Each star of a pattern doubles what a hostile one can cost: 3 in a part of the path, and 2 over parts, are plenty. */
+/** Each star doubles the cost of a hostile pattern. 3 in a part of the path, and 2 across parts, are enough. */
 const starsOfPartMax = 3;
 const deepStarsMax = 2;
 
-/** @throws ApiError 400 `invalidField` for a pattern that is none, or that would take long to compare. */
+/** Checks patterns. @throws ApiError 400 `invalidField` for a pattern that is invalid or expensive to compare. */
 export function checkPatterns(field: string, patterns: readonly string[] | null): void {
   for (const pattern of patterns ?? []) {
     const problem = patternProblem(pattern);

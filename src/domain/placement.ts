@@ -3,8 +3,8 @@ import { errors } from "../contract/error.ts";
 import type { RuleContext } from "./settings.ts";
 
 /**
- * Where an `external_docker` deployment runs: a listener of the workspace and one of its namespaces, or the built-in
- * data plane when no listener is named and there is one (contract 4.1).
+ * Chooses where an `external_docker` deployment runs: a listener of the workspace and one of its namespaces, or the
+ * built-in data plane if there is one and no listener is named (contract 4.1).
  *
  * @returns the listener settings with the namespace filled in.
  * @throws ApiError 400 `listenerRequired`, `fieldRequired` or `invalidField`.

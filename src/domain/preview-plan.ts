@@ -5,7 +5,7 @@ export interface OpenPull {
   number: number;
   headRef: string;
   headSha: string;
-  /** Its commits lie in this repository itself. Those of forks are written by strangers, and secrets are copied. */
+  /** Whether its commits are in this repository. Forks are written by strangers, and previews get copies of secrets. */
   isOwn: boolean;
   labels: readonly string[];
 }
@@ -13,7 +13,7 @@ export interface OpenPull {
 /** A pull request that has, or had, a deployment. */
 export interface KnownPreview {
   number: number;
-  /** null: it was deleted while the pull request stayed open. */
+  /** null: the deployment was deleted while the pull request stayed open. */
   deploymentId: string | null;
   headSha: string;
   /** Its last commit or request. */
@@ -23,16 +23,16 @@ export interface KnownPreview {
 export type PreviewStep =
   | { kind: "create"; pull: OpenPull }
   | { kind: "update"; pull: OpenPull; deploymentId: string }
-  /** `isClosed`: the pull request is not wanted any more, and is forgotten; otherwise a commit makes it anew. */
+  /** `isClosed`: the pull request is no longer wanted and is removed; otherwise a new commit creates the deployment again. */
   | { kind: "remove"; number: number; deploymentId: string | null; isClosed: boolean };
 
 const hourMs = 3_600_000;
 
 /**
- * What to do so that the previews are those of the pull requests. Pure: what closed, was idle too long or is one too many
- * shows in what is compared.
- * @param pulls Oldest first: with more of them than there may be previews, the oldest have theirs.
- * @param settings null: there are to be none.
+ * Plans the steps that make the previews match the pull requests. Pure: closed, idle and surplus previews follow from the
+ * comparison.
+ * @param pulls oldest first: if there are more than the limit of previews, the oldest get one.
+ * @param settings null: previews are disabled.
  */
 export function planPreviews(
   pulls: readonly OpenPull[],

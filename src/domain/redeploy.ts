@@ -13,8 +13,8 @@ export interface NamedRevision extends Pick<RevisionSettings, "source" | "source
 }
 
 /**
- * A new revision that runs an earlier one's code with today's secrets, resources and commands (contract 5.4). The
- * repository stays the named revision's: its commit is to be found there, should its artifact be gone.
+ * Returns a new revision that runs an earlier one's code with today's secrets, resources and commands (contract 5.4). The
+ * repository stays that of the named revision, because its commit is there if its artifact is gone.
  *
  * @throws ApiError 400 while the named revision is in progress or the deployment is being deleted.
  */

@@ -1,6 +1,6 @@
 /**
- * One name for a repository, however its address is written: host and path in lower case, without `.git`. Ports of
- * http count, those of ssh do not: they say nothing about the repository. null: it is no address of a repository.
+ * Returns one key for all spellings of a repository's address: host and path in lower case, without `.git`. Ports of http
+ * count, those of ssh do not, because they do not identify the repository. null: not an address of a repository.
  */
 export function repositoryKey(repoUrl: string): string | null {
   const scp = /^[\w.-]+@([\w.-]+):([^/].*)$/.exec(repoUrl);
@@ -11,6 +11,6 @@ export function repositoryKey(repoUrl: string): string | null {
   return keyOf(url.protocol === "ssh:" ? url.hostname : url.host, url.pathname);
 }
 
-/** Looked for where slashes begin: whoever sends a host's messages decides how many there are. */
+/** The look-behind keeps the search linear: the sender of a message decides how many slashes there are. */
 const keyOf = (host: string, path: string) =>
   `${host}/${path.replace(/^\/+|(?<!\/)\/+$/g, "").replace(/\.git$/, "")}`.toLowerCase();

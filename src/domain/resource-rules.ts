@@ -4,8 +4,8 @@ import { replicasMax, resourceSpecBytesMax } from "./limits.ts";
 import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
 
 /**
- * Rounds CPU values to tenths and refuses a spec that contradicts itself. The bounds of single values are in the
- * schema, so they were checked before rounding (contract 2.4).
+ * Rounds CPU values to tenths and refuses a contradictory spec. The bounds of single values are in the schema, so they were
+ * checked before rounding (contract 2.4).
  *
  * @throws ApiError 400 `invalidField`.
  */
@@ -27,17 +27,17 @@ export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
 }
 
 /**
- * Answers fill in what nobody said, and clients that know a few fields only, as Terraform does, read a spec, set theirs in
- * it and send it back whole. What was filled in and comes back as it was is not theirs: it stays filled in where it would
- * be the same, and is filled in anew where it no longer fits, as the limit of a request that was raised above it.
+ * Removes filled-in values from a spec. Responses fill in defaults, and clients that know only a few fields, such as
+ * Terraform, read a spec, set theirs and send it back whole. A filled-in value that comes back unchanged is not theirs: it
+ * stays filled in if it would be the same, and is filled in again if it no longer fits, such as a limit below its new request.
  *
- * @param before the spec as it is stored.
+ * @param before the spec as stored.
  */
 export function withoutFilledIn(sent: ResourceSpec, before: ResourceSpec): ResourceSpec {
   const shown = effectiveSpec(before);
   const fields = Object.keys(shown) as (keyof ResourceSpec)[];
   const filledIn = fields.filter((field) => before[field] == null && shown[field] != null);
-  // Who leaves some of it out has not read it: the spec is meant as it is.
+  // A client that omits some of the filled-in values has not read them: take its spec as it is.
   if (filledIn.some((field) => sent[field] == null)) return sent;
   const unchanged = filledIn.filter((field) => sent[field] === shown[field]);
   const own: ResourceSpec = { ...sent };
@@ -47,7 +47,7 @@ export function withoutFilledIn(sent: ResourceSpec, before: ResourceSpec): Resou
   return { ...own, ...Object.fromEntries(kept.map((field) => [field, sent[field]])) };
 }
 
-/** The most of something, below its least. */
+/** Returns whether a maximum lies below its minimum. */
 function isOutgrown(field: keyof ResourceSpec, spec: ResourceSpec): boolean {
   const least = field.replace("_limit", "").replace("max_scale", "min_scale") as keyof ResourceSpec;
   return Number(spec[field]) < Number(spec[least]);
@@ -76,7 +76,7 @@ function checkCounts(spec: ResourceSpec): void {
   }
 }
 
-/** An `external_docker` deployment has no type that scales to zero, so its server keeps at least one replica. */
+/** Checks a range of replicas. An `external_docker` deployment has no type that scales to zero, so it keeps at least one replica. */
 function checkScale(
   prefix: "" | "queue_",
   min: number | null | undefined,
@@ -94,7 +94,7 @@ function checkScale(
   }
 }
 
-/** Compares with defaults filled in: a limit given alone must not lie below the default request. */
+/** Compares with defaults filled in, because a limit given alone must not lie below the default request. */
 function checkLimits(spec: ResourceSpec): void {
   const sizes = effectiveSizes(null, spec);
   const containers: [string, ContainerSizes][] = [

@@ -5,10 +5,10 @@ import type { CurrentDeployment, RuleContext } from "./settings.ts";
 import { checkSourceOffered, revisionConfigRules } from "./source-rules.ts";
 
 /**
- * The source of the revision a change makes. `revision_source` decides; without it new code means the deployment's own
- * source, and a change that brings no code keeps the source of the code that runs.
+ * Chooses the source of a change's revision. `revision_source` decides. Without it new code means the deployment's own
+ * source, and a change without code keeps the source of the running code.
  *
- * @throws ApiError 400 `revisionSourceUnusable` when the deployment cannot have such a revision, or it lacks its input.
+ * @throws ApiError 400 `revisionSourceUnusable` when the deployment cannot have such a revision, or its input is missing.
  */
 export function chooseRevisionSource(
   current: CurrentDeployment,

@@ -1,6 +1,6 @@
 import type { RevisionStatus } from "../contract/revisions/revision.ts";
 
-/** The only moves a revision can make (contract 5.2). An empty list marks a final status. */
+/** The allowed transitions of a revision (contract 5.2). An empty list marks a final status. */
 const nextStatuses = {
   CREATING: ["QUEUED", "CREATE_FAILED", "INTERRUPTED", "UNKNOWN"],
   QUEUED: ["AWAITING_BUILD", "AWAITING_DEPLOY", "SKIPPED", "INTERRUPTED", "UNKNOWN"],
@@ -28,12 +28,12 @@ export function isFinal(status: RevisionStatus): boolean {
   return nextStatuses[status].length === 0;
 }
 
-/** Final and not a success: the statuses that a waiting client reports as an error. */
+/** Returns whether a status is final and not a success; waiting clients report it as an error. */
 export function isFailed(status: RevisionStatus): boolean {
   return status.endsWith("_FAILED");
 }
 
-/** Holds the one slot a deployment has for a revision in progress (contract 5.3). */
+/** Returns whether a status occupies the deployment's single slot for a revision in progress (contract 5.3). */
 export function holdsSlot(status: RevisionStatus): boolean {
   return slotStatuses.has(status);
 }

@@ -1,5 +1,5 @@
 /**
- * What a program printed, as the API and PostgreSQL take it: without NUL, and without the half of a character beyond
- * U+FFFF that a cut leaves.
+ * Returns a program's output in a form that the API and PostgreSQL accept: without NUL, and without the lone surrogate that
+ * a cut inside a character leaves.
  */
 export const sanitizeText = (text: string): string => text.replaceAll("\u0000", "").toWellFormed();

@@ -1,15 +1,15 @@
-/** What the replicas of a deployment have to do, all together. */
+/** The total load of a deployment's replicas. */
 export interface Load {
-  /** Those that were looked at: ready, and carrying the traffic. */
+  /** Measured replicas: ready, and serving the traffic. */
   replicas: number;
-  /** Part of their limits that they use on average, 1 being all of it; null: not known. */
+  /** Average use as a share of their limits, 1 being all of it; null: unknown. */
   cpu: number | null;
   memory: number | null;
-  /** Requests and streams under way, or runs that wait or are worked on: the larger number. */
+  /** Open requests and streams, or runs that are queued or in progress: the larger number. */
   pending: number;
 }
 
-/** How many replicas a deployment runs on, and since when fewer would do. */
+/** The number of replicas, and since when fewer would be enough. */
 export interface Scale {
   replicas: number;
   /** The most that were needed since then, always fewer than there are; null: all are needed. */
@@ -19,23 +19,23 @@ export interface Scale {
 export interface ScaleBounds {
   min: number;
   max: number;
-  /** Fewer replicas only after they would have done for so long. */
+  /** How long fewer replicas must have been enough before the deployment scales down. */
   holdMs: number;
 }
 
-/** Target of CPU and of memory, of the limit (contract 6.2). */
+/** Target use of CPU and of memory as a share of the limit (contract 6.2). */
 export const utilisationTarget = 0.75;
 
 /**
- * So near to the target nothing changes, as in the autoscaler of Kubernetes: a server whose memory stands at 76 % however
- * many there are would otherwise be doubled until the bound.
+ * This close to the target nothing changes, as in the Kubernetes autoscaler. Otherwise a server that uses 76 % of its memory
+ * with any number of replicas would be doubled up to the maximum.
  */
 export const utilisationTolerance = 0.1;
 
-/** What one replica works on at a time: its job slots (`N_JOBS_PER_WORKER`, contract 6.2). */
+/** Tasks that one replica works on at a time: its job slots (`N_JOBS_PER_WORKER`, contract 6.2). */
 export const pendingPerReplica = 10;
 
-/** How many replicas a load needs: the most that any measure asks for (contract 6.2). */
+/** Returns the replicas that a load needs: the maximum over all measures (contract 6.2). */
 export function neededReplicas({ replicas, cpu, memory, pending }: Load): number {
   const byUse = [cpu, memory].map((use) => {
     const ratio = (use ?? 0) / utilisationTarget;
@@ -45,7 +45,7 @@ export function neededReplicas({ replicas, cpu, memory, pending }: Load): number
   return Math.max(0, ...byUse, wholeAbove(pending / pendingPerReplica));
 }
 
-/** Up at once; down when fewer have been enough for `holdMs`, to the most that were needed in that time (contract 6.2). */
+/** Scales up at once. Scales down when fewer were enough for `holdMs`, to the most that were needed in that time (contract 6.2). */
 export function nextScale(scale: Scale, needed: number, bounds: ScaleBounds, nowMs: number): Scale {
   const wanted = Math.max(bounds.min, Math.min(bounds.max, needed));
   if (wanted >= scale.replicas) return { replicas: wanted, lower: null };
@@ -55,5 +55,5 @@ export function nextScale(scale: Scale, needed: number, bounds: ScaleBounds, now
   return { replicas: scale.replicas, lower: { sinceMs, replicas: most } };
 }
 
-/** Rounds up, but not for what only a division of floats put above a whole number. */
+/** Rounds up, except for an excess that comes only from floating-point division. */
 const wholeAbove = (value: number) => Math.ceil(value - 1e-9);

@@ -2,7 +2,7 @@ import type { Secret, SecretReference, SourceKind } from "../contract/deployment
 import { errors } from "../contract/error.ts";
 import { secretNameLengthMax, secretsBytesMax, variablesMax } from "./limits.ts";
 
-/** Variables the platform sets itself; the command-line clients leave them out with a notice (contract 4.6). */
+/** Variables that the platform sets itself; the command-line clients skip them with a notice (contract 4.6). */
 export const reservedSecretNames: ReadonlySet<string> = new Set([
   "LANGCHAIN_TRACING_V2",
   "LANGSMITH_TRACING_V2",
@@ -40,8 +40,8 @@ export const reservedSecretNames: ReadonlySet<string> = new Set([
 const allowedForImages: ReadonlySet<string> = new Set(["LANGGRAPH_CLOUD_LICENSE_KEY", "LANGGRAPH_AUTH_TYPE"]);
 
 /**
- * The secrets of a request as a map.
- * @throws ApiError 400 `invalidSecret` or `secretNameReserved`. Never names a value.
+ * Returns the secrets of a request as a map.
+ * @throws ApiError 400 `invalidSecret` or `secretNameReserved`. The message never contains a value.
  */
 export function checkSecrets(secrets: readonly Secret[], source: SourceKind): Record<string, string> {
   checkVariableNames(secrets, source);
@@ -54,10 +54,10 @@ export function checkSecrets(secrets: readonly Secret[], source: SourceKind): Re
   return Object.fromEntries(secrets.map(({ name, value }) => [name, value]));
 }
 
-// The console checks variables by these rules, too: there is no Buffer in a browser.
+// The console uses these rules too, and a browser has no Buffer.
 const bytesOf = (text: string) => new TextEncoder().encode(text).length;
 
-/** @throws ApiError 400 as {@link checkSecrets}. */
+/** Checks references to Kubernetes Secrets. @throws ApiError 400 as {@link checkSecrets}. */
 export function checkSecretReferences(references: readonly SecretReference[], source: SourceKind): void {
   if (references.length > 0 && source !== "external_docker")
     throw errors.fieldNotApplicable("secret_references", source);
@@ -74,14 +74,14 @@ export function checkSecretReferences(references: readonly SecretReference[], so
   }
 }
 
-/** A variable has one origin. @throws ApiError 400 `invalidSecret`. */
+/** Checks that no variable has two origins. @throws ApiError 400 `invalidSecret`. */
 export function checkOneOrigin(secretNames: readonly string[], references: readonly SecretReference[] | null): void {
   const known = new Set(secretNames);
   const both = (references ?? []).map(({ name }) => name).filter((name) => known.has(name));
   if (both.length > 0) throw errors.invalidSecret(`both secrets and secret_references name ${both.join(", ")}.`);
 }
 
-/** @throws ApiError 400 `invalidSecret` or `secretNameReserved`. */
+/** Checks names of variables. @throws ApiError 400 `invalidSecret` or `secretNameReserved`. */
 export function checkVariableNames(variables: readonly { name: string }[], source: SourceKind): void {
   if (variables.length > variablesMax) {
     throw errors.invalidSecret(`a deployment may have ${variablesMax} variables; these are ${variables.length}.`);

@@ -9,31 +9,31 @@ import type {
 import type { Mode } from "./mode.ts";
 import type { Sizes, Tiers } from "./tiers.ts";
 
-/** What the rules need to know beside the request; read by the caller, so that the rules stay pure. */
+/** Facts that the rules need besides the request. The caller reads them, so that the rules stay pure. */
 export interface RuleContext {
   mode: Mode;
-  /** May a repository URL name a path on this host? */
+  /** Whether a repository URL may name a path on this host. */
   allowLocalSources: boolean;
-  /** Does the built-in listener run agents here? */
+  /** Whether the built-in listener runs agents here. */
   hasBuiltinDataPlane: boolean;
-  /** Listeners of the workspace, the built-in one not among them. Null namespaces: any. */
+  /** Listeners of the workspace, without the built-in one. Null namespaces: any. */
   listeners: readonly { id: string; k8sNamespaces: readonly string[] | null }[];
   /** `object_path` of the finished uploads of this deployment; at least the one the request names. */
   uploadedPaths: readonly string[];
   templateIds: readonly string[];
 }
 
-/** What one revision runs from; stored with it and never changed. */
+/** The settings that one revision runs with; stored with it and never changed. */
 export interface RevisionSettings {
   source: SourceKind;
   sourceConfig: SourceConfig;
   sourceRevisionConfig: SourceRevisionConfig;
   secretReferences: SecretReference[] | null;
-  /** null: its type has one size, or its resource spec says it. */
+  /** null: its type has one size, or its resource spec defines it. */
   sizes: Sizes | null;
 }
 
-/** A deployment as the rules for changing it see it. */
+/** A deployment in the form that the rules for changes use. */
 export interface CurrentDeployment {
   id: string;
   name: string;
@@ -41,14 +41,14 @@ export interface CurrentDeployment {
   source: SourceKind;
   sourceConfig: SourceConfig;
   sourceRevisionConfig: SourceRevisionConfig;
-  /** Branch whose pushes count, or the tag that is pinned; null for other sources than github. */
+  /** Branch whose pushes are deployed, or the pinned tag; null for other sources than github. */
   trackedRef: string | null;
   secretNames: readonly string[];
   secretReferences: SecretReference[] | null;
   tiers: Tiers;
   /** Source of the newest revision; null before the first one. */
   latestRevisionSource: SourceKind | null;
-  /** Serving URL as answers show it. */
+  /** Serving URL as responses show it. */
   url: string | null;
 }
 
@@ -60,13 +60,13 @@ export interface NewDeployment extends RevisionSettings {
   shareable: boolean;
   routeThroughGateway: boolean;
   agent: AgentRef | null;
-  /** False while an image or archive is still to come: the first PATCH then makes the first revision. */
+  /** false while an image or archive is missing; the first PATCH with it then creates the first revision. */
   createsRevision: boolean;
 }
 
-/** What a PATCH or a new revision makes of a deployment. */
+/** The result of a PATCH or a new revision. */
 export interface ChangedDeployment {
-  /** The deployment's settings afterwards, complete. */
+  /** The complete settings of the deployment afterwards. */
   sourceConfig: SourceConfig;
   sourceRevisionConfig: SourceRevisionConfig;
   trackedRef: string | null;
@@ -74,7 +74,7 @@ export interface ChangedDeployment {
   tiers: Tiers;
   /** Replaces all secrets; null: unchanged. */
   secrets: Record<string, string> | null;
-  /** The revision to make; null: none. */
+  /** The revision to create; null: none. */
   revision: RevisionSettings | null;
 }
 

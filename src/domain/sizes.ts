@@ -14,7 +14,7 @@ export interface WorkloadSizes extends ContainerSizes {
   maxReplicas: number;
 }
 
-/** What a deployment runs with: the server itself, and beside it queue workers, Redis and the database. */
+/** The sizes of a deployment: the server itself, queue workers, Redis and the database. */
 export interface DeploymentSizes extends WorkloadSizes {
   queue: WorkloadSizes;
   redis: ContainerSizes;
@@ -22,11 +22,11 @@ export interface DeploymentSizes extends WorkloadSizes {
 }
 
 /**
- * Sizes with every default filled in. A deployment type and its tier fix them (contract 6.1); an `external_docker`
+ * Returns sizes with every default filled in. A deployment type and its tier fix them (contract 6.1). An `external_docker`
  * deployment has no type and chooses them in its resource spec (contract 2.4).
  *
- * @param spec Already checked and rounded by `normaliseResourceSpec`; ignored when there is a type.
- * @param sizes Of the revision; null: the smallest.
+ * @param spec already checked and rounded by `normaliseResourceSpec`; ignored when there is a type.
+ * @param sizes of the revision; null: the smallest.
  */
 export function effectiveSizes(
   type: DeploymentType | null,
@@ -37,7 +37,7 @@ export function effectiveSizes(
   return sizesOfSpec({ ...specOfType[type], ...specOfSizes(type, sizes ?? { compute: "S", database: "S" }) });
 }
 
-/** A resource spec with the sizes that hold where nothing was said (contract 2.4). */
+/** Returns a resource spec with default sizes for missing values (contract 2.4). */
 export function effectiveSpec(spec: ResourceSpec): ResourceSpec {
   const { queue, redis, database, ...server } = effectiveSizes(null, spec);
   return {
@@ -67,17 +67,17 @@ export function effectiveSpec(spec: ResourceSpec): ResourceSpec {
   };
 }
 
-/** Replicas of the agent server that settings ask for at most: what the quota counts. */
+/** Returns the maximum replicas of the agent server in these settings, which the quota counts. */
 export function replicasOf(config: Pick<SourceConfig, "deployment_type" | "resource_spec">): number {
   return effectiveSizes(config.deployment_type, config.resource_spec).maxReplicas;
 }
 
-/** The type that answers show: an image from outside has none of its own and counts as `prod` (contract 2.2). */
+/** Returns the type that responses show: an external image has none and counts as `prod` (contract 2.2). */
 export function shownDeploymentType(type: DeploymentType | null): DeploymentType {
   return type ?? "prod";
 }
 
-/** Does the last replica stop when nobody asks? */
+/** Returns whether the last replica stops when there are no requests. */
 export function scalesToZero(type: DeploymentType | null): boolean {
   return type !== null && specOfType[type].min_scale === 0;
 }
@@ -86,7 +86,7 @@ const development = { cpu: 1, cpu_limit: 1, memory_mb: 1024, memory_limit_mb: 10
 const production = { cpu: 2, cpu_limit: 2, memory_mb: 2048, memory_limit_mb: 2048, min_scale: 1, max_scale: 10 };
 const serverless = { ...development, min_scale: 0 };
 
-/** What one replica is promised; where there are sizes, they say how far it may go beyond. */
+/** Guaranteed resources of one replica. If the type has sizes, they define the limits. */
 const specOfType: Record<DeploymentType, ResourceSpec> = {
   dev_free: development,
   dev: development,
@@ -95,14 +95,14 @@ const specOfType: Record<DeploymentType, ResourceSpec> = {
   dev_free_zero: serverless,
 };
 
-/** Cores and GiB over all containers of a size. One replica of ours holds the whole runtime, so that is its limit. */
+/** Cores and GiB over all containers of a size. Here one replica contains the whole runtime, so they are its limit. */
 const runtimeOf: Record<"SERVERLESS" | "DEDICATED", Record<Size, readonly [cores: number, gib: number]>> = {
   SERVERLESS: { S: [1, 3], M: [5, 6], L: [9, 11] },
   DEDICATED: { S: [3, 6], M: [5, 12], L: [10, 24] },
 };
 const databaseOf: Record<Size, readonly [cores: number, gib: number]> = { S: [1, 4], M: [2, 8], L: [4, 16] };
 
-/** The smallest size leaves a replica the promise of its type; the larger ones promise half of what it may use. */
+/** The smallest size keeps the guarantee of its type; larger ones guarantee half of their limit. */
 function specOfSizes(type: DeploymentType, { compute, database }: Sizes): ResourceSpec {
   const kind = kindOf(type);
   if (kind === null) return {};
@@ -139,7 +139,7 @@ function sizesOfSpec(spec: ResourceSpec): DeploymentSizes {
         spec.queue_memory_limit_mb,
       ),
     },
-    // Redis evicts by itself; doubling its limit would only hide that it is too small (contract 2.4).
+    // Redis evicts keys when it is full; a doubled limit would only hide that it is too small (contract 2.4).
     redis: container(spec.redis_cpu ?? 1, spec.redis_cpu_limit, redisMib, spec.redis_memory_limit_mb ?? redisMib),
     database: {
       ...container(spec.db_cpu ?? 1, spec.db_cpu_limit, spec.db_memory_mb ?? 2048, spec.db_memory_limit_mb),
@@ -164,7 +164,7 @@ function container(
   };
 }
 
-/** A bound given alone moves the default of the other one, so that `min_scale: 3` alone is not a contradiction. */
+/** A bound given alone also moves the default of the other one, so that `min_scale: 3` alone is not a contradiction. */
 function scale(
   min: number | null | undefined,
   max: number | null | undefined,

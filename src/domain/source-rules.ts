@@ -10,8 +10,8 @@ import { checkRef } from "./refs.ts";
 import type { RuleContext } from "./settings.ts";
 
 /**
- * What a source says to a field. `required` and `optional` speak for themselves; `none`: must be null; `off`: null or
- * false; `ignored`: taken and dropped; `revision`: may be missing until a revision is made.
+ * The rule of a source for a field, besides `required` and `optional`. `none`: must be null; `off`: null or false;
+ * `ignored`: accepted and dropped; `revision`: may be missing until a revision is created.
  */
 export type FieldRule = "required" | "optional" | "none" | "off" | "ignored" | "revision";
 
@@ -35,7 +35,7 @@ export const sourceConfigRules: Readonly<Record<Exclude<keyof SourceConfig, "rep
   template_id: row("none", "none", "none", "required", "none"),
 };
 
-/** Contract 4.1 as data, settings of a revision. The order is the order of complaints. */
+/** Contract 4.1 as data, settings of a revision. Errors are reported in this order. */
 export const revisionConfigRules = {
   repo_ref: onlyGithub("required"),
   image_uri: row("none", "revision", "none", "none", "required"),
@@ -59,14 +59,14 @@ function row(
   return { github, internal_docker, internal_source, internal_template, external_docker };
 }
 
-/** @throws ApiError 400 `sourceNotInMode`. */
+/** Checks that the mode offers a source. @throws ApiError 400 `sourceNotInMode`. */
 export function checkSourceOffered(source: SourceKind, context: RuleContext): void {
   const { sources } = modes[context.mode];
   if (!sources.includes(source)) throw errors.sourceNotInMode(source, context.mode, sources);
 }
 
 /**
- * Checks merged source settings: each field against the table, then each value by itself. Combinations that need more
+ * Checks merged source settings: each field against the table, then each value. Combinations that need more
  * (listeners, refs of tags, sizes) have their own rules.
  *
  * @throws ApiError 400, naming the field.
@@ -87,8 +87,8 @@ export function checkSourceConfig(source: SourceKind, config: SourceConfig, cont
 
 /**
  * Checks the merged settings of a revision.
- * @param source Source of the revision, which `revision_source` may make another than the deployment's.
- * @param madeNow Is a revision made of it? Then nothing may be missing.
+ * @param source of the revision, which `revision_source` may make different from the deployment's.
+ * @param madeNow whether a revision is created from it, so that nothing may be missing.
  * @throws ApiError 400, naming the field.
  */
 export function checkRevisionConfig(
@@ -109,7 +109,7 @@ export function checkRevisionConfig(
   if (tarball !== null && !context.uploadedPaths.includes(tarball)) throw errors.invalidTarballPath();
 }
 
-/** Does a revision of this source still wait for its image or archive? */
+/** Returns whether a revision of this source still waits for its image or archive. */
 export function lacksArtifactSource(source: SourceKind, config: SourceRevisionConfig): boolean {
   if (source === "internal_docker") return config.image_uri === null;
   return source === "internal_source" && config.source_tarball_path === null;

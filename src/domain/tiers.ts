@@ -1,14 +1,14 @@
 import type { DeploymentTier, DeploymentType, Size, SizeName } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 
-/** What was chosen: a size for the whole deployment, and others for its runtime or its database alone. */
+/** The chosen sizes: one for the whole deployment, and others for its runtime or its database alone. */
 export interface Tiers {
   deployment: DeploymentTier | null;
   compute: Size | null;
   database: Size | null;
 }
 
-/** The sizes that follow from it. */
+/** The resulting sizes. */
 export interface Sizes {
   compute: Size;
   database: Size;
@@ -21,9 +21,9 @@ export interface WantedTiers {
 }
 
 /**
- * A tier is a size of one kind, and the kind is fixed with the deployment type: serverless for the types that scale to
- * zero, dedicated for `prod`; development types and images from outside have no tier (contract 6.1 and 13.23). A size for
- * the whole replaces what was chosen for a part.
+ * Merges tiers. A tier is a size of one kind, and the deployment type determines the kind: serverless for the types that
+ * scale to zero, dedicated for `prod`; development types and external images have no tier (contract 6.1 and 13.23). A size
+ * for the whole deployment replaces sizes chosen for parts.
  *
  * @throws ApiError 400 `invalidField`.
  */
@@ -47,20 +47,20 @@ export function mergeTiers(current: Tiers, type: DeploymentType | null, wanted: 
   };
 }
 
-/** null: a type that has no sizes. */
+/** Returns the sizes of a deployment; null for a type without sizes. */
 export function sizesOf(type: DeploymentType | null, tiers: Tiers): Sizes | null {
   const whole = shownTier(type, tiers.deployment);
   if (whole === null) return null;
   return { compute: tiers.compute ?? sizeIn(whole), database: tiers.database ?? sizeIn(whole) };
 }
 
-/** New deployments begin with the smallest size. */
+/** Returns the tier that responses show. New deployments start with the smallest size. */
 export function shownTier(type: DeploymentType | null, chosen: DeploymentTier | null): DeploymentTier | null {
   const kind = kindOf(type);
   return kind === null ? null : (chosen ?? `${kind}_S`);
 }
 
-/** null: types of one size. */
+/** Returns the kind of a type's tiers; null for types with one size. */
 export function kindOf(type: DeploymentType | null): "SERVERLESS" | "DEDICATED" | null {
   return type === null ? null : kinds[type];
 }

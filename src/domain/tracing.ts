@@ -1,21 +1,21 @@
 import { createHash } from "node:crypto";
 
-/** Where agents send their traces, when the operator has such a place. */
+/** The tracing back end of the operator, to which agents send their traces. */
 export interface TracingBackend {
-  /** `langsmith`: keeps a project for each deployment. `otlp`: a collector, which knows no projects. */
+  /** `langsmith`: has a project per deployment. `otlp`: a collector without projects. */
   kind: "langsmith" | "otlp";
   /** Without a trailing slash: the API of a LangSmith-compatible server, or the OTLP endpoint. */
   url: string;
   key: string | null;
-  /** Workspace in the back end, where the key is good for several. */
+  /** Workspace in the back end, for keys that are valid for several. */
   workspaceId: string | null;
-  /** For `otlp`: `name=value` pairs separated by commas, as OpenTelemetry takes them. */
+  /** For `otlp`: `name=value` pairs separated by commas, in OpenTelemetry's format. */
   headers: string | null;
 }
 
 /**
- * Id of the tracing project of that name in a workspace: always the same one, so that a project outlives its deployment
- * and is found again by the next one of that name. A UUID of version 8 (RFC 9562): ours to make.
+ * Returns the id of the tracing project with that name in a workspace. It is always the same, so that a project outlives
+ * its deployment and the next deployment of that name finds it. A UUID of version 8 (RFC 9562), which allows custom formats.
  */
 export function tracingProjectId(tenantId: string, name: string): string {
   const hex = createHash("sha256").update(`tracing/${tenantId}/${name}`).digest("hex");
@@ -30,8 +30,8 @@ export function tracingProjectId(tenantId: string, name: string): string {
 }
 
 /**
- * The variables that make an agent server trace (contract 7.2). Those that a deployment brings itself stay: one that names
- * a place of its own traces there and is told nothing of ours.
+ * Returns the variables that make an agent server trace (contract 7.2). Variables in the deployment's own secrets take
+ * precedence; a deployment that names a back end of its own gets none of the operator's.
  * @param own names of the deployment's secrets.
  */
 export function tracingVariables(
@@ -49,7 +49,7 @@ const langsmithPlace = ["LANGSMITH_ENDPOINT", "LANGSMITH_API_KEY"] as const;
 const otlpPlace = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] as const;
 
 function langsmithVariables(backend: TracingBackend, own: ReadonlySet<string>): Record<string, string> {
-  // The older switch would win over a user's LANGSMITH_TRACING=false.
+  // The older switch would override a user's LANGSMITH_TRACING=false.
   const isOn = { LANGSMITH_TRACING: "true", ...(!own.has("LANGSMITH_TRACING") && { LANGCHAIN_TRACING_V2: "true" }) };
   if (backend.kind === "otlp") return { ...isOn, LANGSMITH_OTEL_ENABLED: "true", LANGSMITH_OTEL_ONLY: "true" };
   const { url, key, workspaceId } = backend;

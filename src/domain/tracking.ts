@@ -3,8 +3,8 @@ import { errors } from "../contract/error.ts";
 import { isTag } from "./refs.ts";
 
 /**
- * A tag does not move, so pushes to it mean nothing (contract 4.3). Checked on the merged pair: changing only one of the
- * two can fail.
+ * Refuses build_on_push for a tag, because tags do not move (contract 4.3). It checks the merged pair, so changing only one
+ * of the two can fail.
  *
  * @throws ApiError 400 `buildOnPushOfTag`.
  */

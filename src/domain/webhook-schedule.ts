@@ -2,7 +2,7 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** After each failed attempt the next one waits this long: 13 attempts in 26 hours, so that a night or a day off is survived. */
+/** Wait after each failed attempt: 13 attempts in 26 hours, so that a delivery survives a night or a day off. */
 const waitsMs = [
   5 * second,
   30 * second,
@@ -17,39 +17,39 @@ const waitsMs = [
 export const deliveryAttemptsMax = waitsMs.length + 1;
 
 /**
- * A message that failed so often, over some eight minutes, no longer holds back those behind it: its receiver may dislike
- * this one alone.
+ * After this many failures, over about eight minutes, a message no longer holds back later ones, because its receiver may
+ * reject only this message.
  */
 export const orderedAttemptsMax = 5;
 
-/** A receiver must answer within this; it should take the message and work later. */
+/** Time limit for a receiver's response; a receiver should accept the message and process it later. */
 export const deliveryTimeoutMs = 15 * second;
 
-/** Of an answer, for whoever looks why it failed. */
+/** The part of a response that is stored, to diagnose failures. */
 export const responseTextBytesMax = 1_024;
 
-/** Of messages claimed in a row those are given back that were not begun after this long. */
-export const orderedRetryWindowMs = 20 * second;
+/** Messages claimed together are released if their attempt has not started after this time. */
+export const batchSendWindowMs = 20 * second;
 
-/** A server that dies while it sends is followed after this long: well above a row's patience and one attempt. */
+/** Delay until the deliveries of a dead server are sent again: well above the send window and one attempt. */
 export const deliveryLeaseMs = 60 * second;
 
-/** A webhook whose message is given up, while nothing got through for this long, is switched off. */
+/** A webhook is disabled when a message fails for good and no other delivery succeeded for this long. */
 export const webhookFailingMaxMs = 12 * hour;
 
-/** After a secret is replaced, the one before signs too for this long. */
+/** How long a replaced secret also signs. */
 export const secretGraceMs = 24 * hour;
 
 export const webhooksMax = 50;
 
-/** What was sent, and what waits for a webhook that is switched off, is kept this long. */
+/** Retention of sent deliveries, and of those that wait for a disabled webhook. */
 export const deliveryRetentionDays = 30;
 
 /**
- * When to try again after so many failed attempts.
- * @param random from 0 to 1; spreads what failed together over 0.75 to 1.25 times the wait.
- * @param retryAfterMs what the receiver asked for; heeded up to the longest wait.
- * @returns null: give up.
+ * Returns the wait before the next attempt.
+ * @param random from 0 to 1; spreads deliveries that failed together over 0.75 to 1.25 times the wait.
+ * @param retryAfterMs requested by the receiver; respected up to the longest wait.
+ * @returns null: no further attempt.
  */
 export function nextAttemptInMs(attempts: number, random: number, retryAfterMs = 0): number | null {
   const waitMs = waitsMs[attempts - 1];

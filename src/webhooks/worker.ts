@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  batchSendWindowMs,
   deliveryLeaseMs,
   nextAttemptInMs,
   orderedAttemptsMax,
-  orderedRetryWindowMs,
   webhookFailingMaxMs,
 } from "../domain/webhook-schedule.ts";
 import type { Db } from "../store/engine/database.ts";
@@ -148,7 +148,7 @@ export class WebhookWorker {
   async #sendRow(row: ClaimedDelivery[]): Promise<void> {
     const { db, sealer, logger, settings } = this.#deps;
     const signal = this.#stopping.signal;
-    const endAt = performance.now() + orderedRetryWindowMs;
+    const endAt = performance.now() + batchSendWindowMs;
     let sent = 0;
     try {
       for (const delivery of row) {

@@ -13,7 +13,7 @@ async function count(db: Db): Promise<number> {
   return rows[0]?.count ?? Number.NaN;
 }
 
-eachDatabase("a unit commits everything that was sent while it ran, or nothing of it", async (db) => {
+eachDatabase("a unit commits every statement sent while it runs, or none of them", async (db) => {
   const act = async () => {
     await announce(db);
     await db.transaction((trx) => enqueueAndWake(trx, randomUUID()));
@@ -30,7 +30,7 @@ eachDatabase("a unit commits everything that was sent while it ran, or nothing o
   assert.equal(await count(db), 3);
 });
 
-eachDatabase("nobody is woken by a unit before it has committed, and nobody by one that is undone", async (db) => {
+eachDatabase("a unit wakes subscribers only after its commit, and never after a rollback", async (db) => {
   await isListening(db);
   const seen: Promise<number>[] = [];
   const stop = db.changes.onWake(() => seen.push(count(db)));
@@ -49,7 +49,7 @@ eachDatabase("nobody is woken by a unit before it has committed, and nobody by o
   assert.equal(seen.length, 1);
 });
 
-eachDatabase("a statement that fails undoes the unit, and the next one begins afresh", async (db) => {
+eachDatabase("a failed statement rolls the unit back, and the next unit starts clean", async (db) => {
   const failing = () => sql`select 1 / ${0}::int`.execute(db.kysely);
   await assert.rejects(
     db.atomically(async () => {
@@ -68,7 +68,7 @@ eachDatabase("a statement that fails undoes the unit, and the next one begins af
   assert.equal(await count(db), 1);
 });
 
-eachDatabase("what a unit left running goes on with connections of its own", async (db) => {
+eachDatabase("work that outlives its unit continues on connections of its own", async (db) => {
   let late: Promise<void> | undefined;
   let begin = () => {};
   const ended = new Promise<void>((resolve) => {
@@ -84,7 +84,7 @@ eachDatabase("what a unit left running goes on with connections of its own", asy
 });
 
 eachDatabase(
-  "the limit of a unit is that of its statements; another one inside of it is refused, not passed over",
+  "a unit's time limit applies to its statements, and a different limit inside it is refused",
   async (db) => {
     const limit = async () => {
       const { rows } = await sql<{ limit: string }>`select current_setting('statement_timeout') as limit`.execute(
@@ -102,7 +102,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a unit that PostgreSQL undid because another one blocked it is run again",
+  "a unit that PostgreSQL rolled back because of a deadlock runs again",
   async (db) => {
     await sql`create table counters (id integer primary key, value integer not null)`.execute(db.kysely);
     await sql`insert into counters values (1, 0), (2, 0)`.execute(db.kysely);

@@ -15,8 +15,8 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
-eachDatabase("texts with any character come back from a backup as they were", async (db) => {
-  // Ends of lines to some readers; JSON lets them stand in a text as they are.
+eachDatabase("a backup restores texts with any character unchanged", async (db) => {
+  // Some readers treat these as line ends, but JSON strings may contain them.
   const message = "a\u2028b\u2029c\u0085d\r\n\u000b\f\u{1f600} \\u2028";
   const { revisionId } = await makeDeployment(db, await makeWorld(db));
   const write = (text: string) =>
@@ -36,7 +36,7 @@ eachDatabase("texts with any character come back from a backup as they were", as
 });
 
 eachDatabase(
-  "a backup may take longer over a table than a statement may otherwise: most lines of a log are not in it",
+  "a backup may spend longer on a table than other statements, because it skips most log lines",
   async (db, { databaseUrl }) => {
     await makeDeployment(db, await makeWorld(db));
     const hurried = await openDatabase({
@@ -46,7 +46,7 @@ eachDatabase(
     });
     const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
     try {
-      // As slow as many lines are to pass over.
+      // As slow as skipping many lines.
       const reading = Promise.withResolvers<void>();
       const slow = db.transaction(async (trx) => {
         await sql`lock table log_entries in access exclusive mode`.execute(trx.kysely);
@@ -66,40 +66,37 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-eachDatabase(
-  "what serves is deployed again, and what was under way goes on from its beginning, in its order",
-  async (db) => {
-    const world = await makeWorld(db);
-    const [ready, unused, unknown] = [
-      await serving(db, world, "READY", []),
-      await serving(db, world, "UNUSED", ["BUILD_FAILED"]),
-      await serving(db, world, "UNKNOWN", []),
-    ];
-    const queued = await serving(db, world, "READY", ["DEPLOYING", "QUEUED"]);
-    const stopped = await serving(db, world, "READY", ["DEPLOYING", "INTERRUPTED"]);
-    await sql`insert into builds (revision_id, deployment_id, status, owner, lease_until)
+eachDatabase("a restore redeploys what serves, and restarts unfinished revisions in their order", async (db) => {
+  const world = await makeWorld(db);
+  const [ready, unused, unknown] = [
+    await serving(db, world, "READY", []),
+    await serving(db, world, "UNUSED", ["BUILD_FAILED"]),
+    await serving(db, world, "UNKNOWN", []),
+  ];
+  const queued = await serving(db, world, "READY", ["DEPLOYING", "QUEUED"]);
+  const stopped = await serving(db, world, "READY", ["DEPLOYING", "INTERRUPTED"]);
+  await sql`insert into builds (revision_id, deployment_id, status, owner, lease_until)
     select id, deployment_id, 'succeeded', 'gone', now() from revisions where status = 'DEPLOYING'`.execute(db.kysely);
-    const madeAt = new Date().toISOString();
+  const madeAt = new Date().toISOString();
 
-    assert.equal(await reviveRestored(db, { format: 1, version: "test", madeAt, migrations: [], rows: {} }), 3);
-    const again = ["CREATING, redeployed", "DEPLOYED"];
-    assert.deepEqual(await newestFirst(db, ready), again);
-    assert.deepEqual(await newestFirst(db, unused), ["CREATING, redeployed", "BUILD_FAILED", "DEPLOYED"]);
-    assert.deepEqual(await newestFirst(db, unknown), again);
-    // One that is newer would take the place of what somebody asked for.
-    assert.deepEqual(await newestFirst(db, queued), ["CREATING", "CREATING", "DEPLOYED"]);
-    assert.deepEqual(await newestFirst(db, stopped), ["INTERRUPTED", "CREATING", "DEPLOYED"]);
-    const { rows: builds } = await sql`select 1 from builds`.execute(db.kysely);
-    assert.equal(builds.length, 0);
-  },
-);
+  assert.equal(await reviveRestored(db, { format: 1, version: "test", madeAt, migrations: [], rows: {} }), 3);
+  const again = ["CREATING, redeployed", "DEPLOYED"];
+  assert.deepEqual(await newestFirst(db, ready), again);
+  assert.deepEqual(await newestFirst(db, unused), ["CREATING, redeployed", "BUILD_FAILED", "DEPLOYED"]);
+  assert.deepEqual(await newestFirst(db, unknown), again);
+  // A newer one would supersede a revision that a user requested.
+  assert.deepEqual(await newestFirst(db, queued), ["CREATING", "CREATING", "DEPLOYED"]);
+  assert.deepEqual(await newestFirst(db, stopped), ["INTERRUPTED", "CREATING", "DEPLOYED"]);
+  const { rows: builds } = await sql`select 1 from builds`.execute(db.kysely);
+  assert.equal(builds.length, 0);
+});
 
 eachDatabase(
-  "the largest secrets that there may be come back, however many",
+  "restores any number of secrets of the maximum size",
   async (db) => {
     const { id } = await makeDeployment(db, await makeWorld(db));
     const { activeKeyId } = await openSealer(db, randomBytes(32));
-    // Together more than PostgreSQL takes in one array of JSON.
+    // Together more than PostgreSQL takes in one JSON array.
     await sql`
       insert into secret_sets (id, tenant_id, deployment_id, data_key_id, sealed)
       select gen_random_uuid(), tenant_id, id, ${activeKeyId}, decode(repeat('ab', ${secretsBytesMax}), 'hex')
@@ -119,7 +116,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "after a restore webhooks hear of the first event at once, although numbers were jumped over",
+  "after a restore webhooks receive the first event at once, although event numbers were skipped",
   async (db) => {
     const world = await makeWorld(db);
     await serving(db, world, "READY", []);
@@ -142,7 +139,7 @@ eachDatabase(
     let rounds = 1;
     while (await makeDeliveries(db, last)) {
       rounds += 1;
-      assert.ok(rounds < 10, "each number between is looked at");
+      assert.ok(rounds < 10, "the deliveries are created number by number");
     }
     const { rows: made } = await sql<{ type: string }>`select distinct type from webhook_deliveries`.execute(db.kysely);
     assert.deepEqual(made, [{ type: "revision.created" }]);
@@ -157,7 +154,7 @@ async function serving(db: Db, world: World, status: string, newer: string[]): P
     db.kysely,
   );
   for (const one of newer) {
-    // As moves leave it: what waits in the queue has no deadline, nor has what has ended.
+    // As real moves leave it: queued and finished revisions have no deadline.
     const deadline = one === "DEPLOYING" ? new Date() : null;
     await sql`
       with made as (

@@ -5,7 +5,7 @@ import type { Db, Trx } from "../../src/store/engine/database.ts";
 import { outsideTransaction } from "../../src/store/engine/statement-pool.ts";
 import { eachDatabase } from "../support/database.ts";
 
-/** Squares numbers in the database, and keeps the size of each statement. */
+/** Squares numbers in the database, and records the size of each statement. */
 function squares() {
   const sizes: number[] = [];
   const square = batched(async (db: Db | Trx, numbers: number[]) => {
@@ -19,7 +19,7 @@ function squares() {
   return { sizes, square };
 }
 
-eachDatabase("calls of one moment are one statement, and each gets its own answer", async (db) => {
+eachDatabase("concurrent calls share one statement, and each gets its own result", async (db) => {
   const { sizes, square } = squares();
   const numbers = Array.from({ length: 50 }, (_, index) => index + 1);
   const answers = await Promise.all(numbers.map((n) => square(db, n)));
@@ -30,7 +30,7 @@ eachDatabase("calls of one moment are one statement, and each gets its own answe
   assert.deepEqual(sizes, [50]);
 });
 
-eachDatabase("what is asked while a statement is under way goes together when it has ended", async (db) => {
+eachDatabase("calls during a statement are sent together when it ends", async (db) => {
   const { sizes, square } = squares();
   const first = square(db, 1);
   await new Promise((resolve) => setImmediate(resolve));
@@ -39,32 +39,29 @@ eachDatabase("what is asked while a statement is under way goes together when it
   assert.deepEqual(sizes, [1, 3]);
 });
 
-eachDatabase(
-  "with two at once a second statement goes out beside the first, where there are connections",
-  async (db) => {
-    const sizes: number[] = [];
-    const held = Promise.withResolvers<void>();
-    const hold = async (_: Db | Trx, items: number[]) => {
-      sizes.push(items.length);
-      await held.promise;
-      return items;
-    };
-    const echo = batched(hold, { atOnce: 2 });
-    const turn = () => new Promise((resolve) => setImmediate(resolve));
-    const first = echo(db, 1);
-    await turn();
-    const second = echo(db, 2);
-    await turn();
-    const isAlone = db.kind === "embedded";
-    assert.deepEqual(sizes, isAlone ? [1] : [1, 1]);
-    const others = [echo(db, 3), echo(db, 4)];
-    held.resolve();
-    assert.deepEqual(await Promise.all([first, second, ...others]), [1, 2, 3, 4]);
-    assert.deepEqual(sizes, isAlone ? [1, 3] : [1, 1, 2]);
-  },
-);
+eachDatabase("with two in flight a second statement is sent beside the first, if there are connections", async (db) => {
+  const sizes: number[] = [];
+  const held = Promise.withResolvers<void>();
+  const hold = async (_: Db | Trx, items: number[]) => {
+    sizes.push(items.length);
+    await held.promise;
+    return items;
+  };
+  const echo = batched(hold, { atOnce: 2 });
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const first = echo(db, 1);
+  await turn();
+  const second = echo(db, 2);
+  await turn();
+  const isAlone = db.kind === "embedded";
+  assert.deepEqual(sizes, isAlone ? [1] : [1, 1]);
+  const others = [echo(db, 3), echo(db, 4)];
+  held.resolve();
+  assert.deepEqual(await Promise.all([first, second, ...others]), [1, 2, 3, 4]);
+  assert.deepEqual(sizes, isAlone ? [1, 3] : [1, 1, 2]);
+});
 
-eachDatabase("an item that cannot be worked on fails alone", async (db) => {
+eachDatabase("an invalid item fails alone", async (db) => {
   const { square } = squares();
   const answers = await Promise.allSettled([2, 0, 3].map((n) => square(db, n)));
   assert.deepEqual(
@@ -73,18 +70,21 @@ eachDatabase("an item that cannot be worked on fails alone", async (db) => {
   );
 });
 
-eachDatabase("inside a transaction nothing is joined, and a call past the transaction is refused", async (db) => {
-  const { sizes, square } = squares();
-  const asked = await db.transaction(async (trx) => {
-    await assert.rejects(async () => square(db, 5), /inside a transaction/);
-    return [await square(trx, 5), await square(trx, 6)];
-  });
-  assert.deepEqual(asked, [25, 36]);
-  assert.deepEqual(sizes, [1, 1]);
-});
+eachDatabase(
+  "nothing is batched inside a transaction, and a call that bypasses the transaction is refused",
+  async (db) => {
+    const { sizes, square } = squares();
+    const asked = await db.transaction(async (trx) => {
+      await assert.rejects(async () => square(db, 5), /inside a transaction/);
+      return [await square(trx, 5), await square(trx, 6)];
+    });
+    assert.deepEqual(asked, [25, 36]);
+    assert.deepEqual(sizes, [1, 1]);
+  },
+);
 
 eachDatabase(
-  "a statement that waits holds back nobody who asks after it",
+  "a statement that waits for a lock does not hold back later calls",
   async (db) => {
     const ask = batched(async (on: Db | Trx, items: number[]) => {
       await sql`select pg_advisory_xact_lock(${items[0]}::int)`.execute(on.kysely);
@@ -94,7 +94,7 @@ eachDatabase(
       await sql`select pg_advisory_xact_lock(1)`.execute(trx.kysely);
       const slow = outsideTransaction(() => ask(db, 1));
       await new Promise((resolve) => setImmediate(resolve));
-      // The first one waits for a lock until the second one has its answer.
+      // The first statement waits for a lock until the second one has its result.
       assert.equal(await outsideTransaction(() => ask(db, 2)), 2);
       return { slow };
     });

@@ -10,7 +10,7 @@ import { isListening } from "./change-subscriber.ts";
 
 const logger = createLogger("silent");
 
-eachDatabase("a wake reaches who listens here, and no one who stopped", async (db) => {
+eachDatabase("a wake reaches local subscribers, but not after they unsubscribed", async (db) => {
   const heard: string[] = [];
   const stopFirst = db.changes.onWake(() => heard.push("first"));
   const stopSecond = db.changes.onWake(() => heard.push("second"));
@@ -23,7 +23,7 @@ eachDatabase("a wake reaches who listens here, and no one who stopped", async (d
 });
 
 eachDatabase(
-  "a wake reaches other servers, even after their connection was lost, and does not come back",
+  "a wake reaches other servers, even after they lost their connection, and does not return to its sender",
   async (db, { databaseUrl }) => {
     const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), logger, poolMax: 2 });
     try {
@@ -53,7 +53,7 @@ eachDatabase(
       here = 0;
       there = 0;
       await wakeUntilHeard();
-      assert.equal(here, 0, "a server does not hear its own wakes from the database");
+      assert.equal(here, 0, "a server does not receive its own wakes from the database");
     } finally {
       await other.close();
     }
@@ -62,7 +62,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a storm of wakes is a few notifications, and the last one is never swallowed",
+  "many wakes become few notifications, and the last one is never lost",
   async (db, { databaseUrl }) => {
     const ear = new pg.Client({ connectionString: databaseUrl });
     let heard = 0;
@@ -95,7 +95,7 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-/** Resolves once a count has stood still for a while. */
+/** Resolves once a count has not changed for a while. */
 async function quiet(read: () => number): Promise<void> {
   let [last, since] = [read(), Date.now()];
   await eventually(

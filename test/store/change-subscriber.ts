@@ -3,9 +3,9 @@ import type { Db } from "../../src/store/engine/database.ts";
 import { eventually } from "../support/eventually.ts";
 
 /**
- * Once it listens to other servers a database wakes everybody for what it may have missed: that is awaited here. The two come in
- * the order they were sent, so a word to those alone who follow events says that it is over.
- * @param servers that have opened the same database
+ * Waits until the database's servers listen to each other. A server that starts to listen first wakes its subscribers for
+ * what it may have missed. Signals arrive in the order they were sent, so an events-only signal shows that this is over.
+ * @param servers number of servers that have opened the database
  */
 export async function isListening(db: Db, servers = 1): Promise<void> {
   if (db.kind === "embedded") return;

@@ -14,16 +14,16 @@ import { eventually } from "../support/eventually.ts";
 import { fakeTimeEnvironment, fakeTimeSkipped, findFakeTime } from "../support/fake-time.ts";
 import { findBinaries, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 
-eachDatabase("the database's time is known without asking, to within a second", async (db) => {
+eachDatabase("knows the database's time without a query, to within a second", async (db) => {
   const before = db.now().getTime();
   const { rows } = await sql<{ at: Date }>`select clock_timestamp() as at`.execute(db.kysely);
   const [at, after] = [rows[0]?.at.getTime() ?? 0, db.now().getTime()];
-  // The answer may take its time: it was given at some moment between.
+  // The answer may be slow: it was given at some moment in between.
   assert.ok(at > before - 1_000 && at < after + 1_000, `${before} <= ${at} <= ${after}`);
 });
 
 eachDatabase(
-  "every column with a deadline, a lease or a time to try again moves when the clock is set",
+  "setting the clock shifts every column with a deadline, a lease or a retry time",
   async (db) => {
     const { rows } = await sql<{ table_name: string; column_name: string }>`
       select table_name, column_name from information_schema.columns
@@ -38,11 +38,11 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a lease of a minute lasts a minute, whoever sets the clock meanwhile",
+  "a lease of a minute lasts a minute even if the clock is set meanwhile",
   async (db) => {
     const lease = { name: "test", owner: "a", leaseMs: 60_000 };
     for (const jumpMs of [3_600_000, -3_600_000]) {
-      // As if the machine's clock had been set by as much the other way, and the lease taken before anybody saw it.
+      // As if the machine's clock had been set by the same amount the other way, and the lease taken before the server noticed.
       db.engine?.clock.add(jumpMs);
       await acquireLease(db, lease);
       await eventually(
@@ -62,7 +62,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "deadlines follow a clock that was set while the database failed",
+  "deadlines shift with a clock that was set while the database was failing",
   async (db) => {
     await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
     const before = await leaseUntil(db);
@@ -85,7 +85,7 @@ eachDatabase(
   { kinds: ["embedded"] },
 );
 
-eachDatabase("deadlines move once with a clock, however often they are told to", async (db) => {
+eachDatabase("deadlines shift once per clock change, however often the shift is requested", async (db) => {
   await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
   const before = await leaseUntil(db);
   const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(db.kysely);
@@ -98,14 +98,14 @@ eachDatabase("deadlines move once with a clock, however often they are told to",
   assert.equal((await leaseUntil(db)) - before, -10_000);
 });
 
-test("deadlines move with the clock of PostgreSQL that is set in the moment after it is watched", async (context) => {
+test("deadlines shift when PostgreSQL's clock is set just after the watch starts", async (context) => {
   const library = findFakeTime();
   if (library === undefined) return context.skip(fakeTimeSkipped);
   if (findBinaries() === undefined) return context.skip(postgresSkipped);
   await using stop = new AsyncDisposableStack();
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-clock-"));
   stop.defer(() => rm(directory, { recursive: true, force: true }));
-  await chmod(directory, 0o711); // PostgreSQL runs as a user of its own.
+  await chmod(directory, 0o711); // PostgreSQL runs as a different user.
   const file = path.join(directory, "offset");
   await writeFile(file, "+0");
   const server = await startPostgresServer({ environment: fakeTimeEnvironment(library, file) });

@@ -19,28 +19,25 @@ import { moveRevision } from "../../src/store/revisions/revisions.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
-eachDatabase(
-  "a reader of assignments never skips one that commits late: versions follow the order of commits",
-  async (db) => {
-    const world = await makeWorld(db);
-    const ids = await Promise.all(Array.from({ length: 20 }, () => makeDeployment(db, world)));
-    const seen = new Set<string>();
-    let after = 0;
-    const writing = Promise.all(
-      ids.map(({ id }) => db.transaction((trx) => writeAssignment(trx, assignment(world, id)))),
-    );
-    for (let turn = 0; turn < 200 && seen.size < ids.length; turn += 1) {
-      const page = await readDesired(db, world.listenerId, { after, limit: 3 });
-      for (const item of page.items) seen.add(item.deployment_id);
-      after = page.rv;
-      if (turn === 100) await writing;
-    }
-    await writing;
-    assert.equal(seen.size, ids.length);
-  },
-);
+eachDatabase("a reader of assignments never misses a late commit, because versions follow commit order", async (db) => {
+  const world = await makeWorld(db);
+  const ids = await Promise.all(Array.from({ length: 20 }, () => makeDeployment(db, world)));
+  const seen = new Set<string>();
+  let after = 0;
+  const writing = Promise.all(
+    ids.map(({ id }) => db.transaction((trx) => writeAssignment(trx, assignment(world, id)))),
+  );
+  for (let turn = 0; turn < 200 && seen.size < ids.length; turn += 1) {
+    const page = await readDesired(db, world.listenerId, { after, limit: 3 });
+    for (const item of page.items) seen.add(item.deployment_id);
+    after = page.rv;
+    if (turn === 100) await writing;
+  }
+  await writing;
+  assert.equal(seen.size, ids.length);
+});
 
-eachDatabase("an assignment is one row whose generation grows", async (db) => {
+eachDatabase("an assignment is one row with an increasing generation", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   await writeAssignment(db, assignment(world, id));
@@ -53,63 +50,67 @@ eachDatabase("an assignment is one row whose generation grows", async (db) => {
   assert.deepEqual((await readDesired(db, world.listenerId, { after: 2, limit: 10 })).items, []);
 });
 
-eachDatabase("who saw an older assignment writes nothing, and brings back none that was deleted", async (db) => {
-  const world = await makeWorld(db);
-  const { id } = await makeDeployment(db, world);
-  const read = async () => (await readDesired(db, world.listenerId, { after: 0, limit: 10 })).items;
-  assert.equal(await writeAssignment(db, assignment(world, id)), true);
-  assert.equal(await writeAssignment(db, assignment(world, id)), false, "there is one by now");
-  assert.equal(await writeAssignment(db, { ...assignment(world, id), op: "delete", seen: 1 }), true);
-  assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 1 }), false);
-  assert.deepEqual(
-    (await read()).map(({ generation, op }) => ({ generation, op })),
-    [{ generation: 2, op: "delete" }],
-  );
-  const two = [2, 2].map((seen) => writeAssignment(db, { ...assignment(world, id), op: "delete", seen }));
-  assert.equal((await Promise.all(two)).filter(Boolean).length, 1, "one of two at the same moment");
-  await sql`delete from assignments where deployment_id = ${id}`.execute(db.kysely);
-  assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 3 }), false);
-  assert.deepEqual(await read(), []);
-});
+eachDatabase(
+  "a writer that saw an older assignment writes nothing, and does not bring back a deleted one",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id } = await makeDeployment(db, world);
+    const read = async () => (await readDesired(db, world.listenerId, { after: 0, limit: 10 })).items;
+    assert.equal(await writeAssignment(db, assignment(world, id)), true);
+    assert.equal(await writeAssignment(db, assignment(world, id)), false, "an assignment exists by now");
+    assert.equal(await writeAssignment(db, { ...assignment(world, id), op: "delete", seen: 1 }), true);
+    assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 1 }), false);
+    assert.deepEqual(
+      (await read()).map(({ generation, op }) => ({ generation, op })),
+      [{ generation: 2, op: "delete" }],
+    );
+    const two = [2, 2].map((seen) => writeAssignment(db, { ...assignment(world, id), op: "delete", seen }));
+    assert.equal((await Promise.all(two)).filter(Boolean).length, 1, "one of two at the same moment");
+    await sql`delete from assignments where deployment_id = ${id}`.execute(db.kysely);
+    assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 3 }), false);
+    assert.deepEqual(await read(), []);
+  },
+);
 
 eachDatabase(
-  "a report counts once, in order, for this listener's deployments only, and the newest epoch wins",
+  "stores each report once, in order, only for the listener's own deployments, and the newest epoch wins",
   async (db) => {
     const world = await makeWorld(db);
     const { id } = await makeDeployment(db, world);
     const first = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 1 });
-    assert.equal(await storeReports(db, first, [report(id, 1)]), 0, "not assigned to it");
+    assert.equal(await storeReports(db, first, [report(id, 1)]), 0, "not assigned to this listener");
     await writeAssignment(db, assignment(world, id));
     assert.equal(await storeReports(db, first, [report(id, 2)]), 1);
-    assert.equal(await storeReports(db, first, [report(id, 2)]), 0, "the same again");
-    assert.equal(await storeReports(db, first, [report(id, 1)]), 0, "an older one");
+    assert.equal(await storeReports(db, first, [report(id, 2)]), 0, "the same report again");
+    assert.equal(await storeReports(db, first, [report(id, 1)]), 0, "an older report");
     const second = { listenerId: world.listenerId, epoch: first.epoch + 1 };
     assert.equal(await storeReports(db, second, [report(id, 1)]), 1, "a newer session counts from the start");
-    assert.equal(await storeReports(db, first, [report(id, 9)]), 0, "the old session is out");
-    assert.equal(await storeReports(db, second, [report(id, 3), report(id, 4), report(id, 2)]), 1, "several at once");
+    assert.equal(await storeReports(db, first, [report(id, 9)]), 0, "the old session no longer counts");
+    assert.equal(
+      await storeReports(db, second, [report(id, 3), report(id, 4), report(id, 2)]),
+      1,
+      "several in one batch",
+    );
     const { rows } = await sql<{ seq: number }>`select seq from observations`.execute(db.kysely);
     assert.deepEqual(rows, [{ seq: 4 }]);
   },
 );
 
-eachDatabase(
-  "a live session keeps others out; its own instance and an expired lease let the next one in",
-  async (db) => {
-    const world = await makeWorld(db);
-    const open = (instanceId: string, leaseMs: number) =>
-      openListenerSession(db, world.listenerId, { instanceId, version: "1", leaseMs });
-    const first = await open("a", 60_000);
-    await assert.rejects(open("b", 60_000), (error) => error instanceof ApiError && error.code === "listenerBusy");
-    const again = await open("a", 0);
-    assert.equal(again.epoch, first.epoch + 1);
-    await assert.rejects(checkEpoch(db, first), (error) => error instanceof ApiError && error.code === "staleEpoch");
-    await sql`select pg_sleep(0.01)`.execute(db.kysely);
-    const third = await open("b", 60_000);
-    await checkEpoch(db, third);
-  },
-);
+eachDatabase("a live session blocks other instances until its lease expires, but not its own instance", async (db) => {
+  const world = await makeWorld(db);
+  const open = (instanceId: string, leaseMs: number) =>
+    openListenerSession(db, world.listenerId, { instanceId, version: "1", leaseMs });
+  const first = await open("a", 60_000);
+  await assert.rejects(open("b", 60_000), (error) => error instanceof ApiError && error.code === "listenerBusy");
+  const again = await open("a", 0);
+  assert.equal(again.epoch, first.epoch + 1);
+  await assert.rejects(checkEpoch(db, first), (error) => error instanceof ApiError && error.code === "staleEpoch");
+  await sql`select pg_sleep(0.01)`.execute(db.kysely);
+  const third = await open("b", 60_000);
+  await checkEpoch(db, third);
+});
 
-eachDatabase("a build has one owner: others get it only when its lease has run out", async (db) => {
+eachDatabase("a build has one owner, and others get it only after its lease expires", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await awaitingBuild(db, world);
   const claim = (owner: string, leaseMs = 60_000) =>
@@ -130,7 +131,7 @@ eachDatabase("a build has one owner: others get it only when its lease has run o
   assert.equal(await finishBuild(db, revisionId, { owner: "e", ...end }), false, "only once");
 });
 
-eachDatabase("a build that ended is not begun again, however late a pass is that saw it abandoned", async (db) => {
+eachDatabase("a finished build does not restart when a late pass still sees it as abandoned", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await awaitingBuild(db, world);
   const claim = (owner: string, leaseMs: number) =>
@@ -146,12 +147,12 @@ eachDatabase("a build that ended is not begun again, however late a pass is that
   );
 });
 
-eachDatabase("a build that failed is written down, whatever its command printed last", async (db) => {
+eachDatabase("records a failed build whatever its command printed last", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await awaitingBuild(db, world);
   const deadlineAt = new Date(Date.now() + 60_000);
   await claimBuild(db, { id: revisionId, deploymentId: id }, { owner: "a", leaseMs: 60_000, deadlineAt });
-  // As a line of 400 characters is cut, which ended in one of two units.
+  // As if a line was cut at 400 characters, in the middle of a surrogate pair.
   const failure = `Last lines:\n${"x".repeat(399)}\u{1f600}`.slice(0, -1);
   const end = { owner: "a", status: "failed", result: { failure, artifact: null } } as const;
   assert.equal(await finishBuild(db, revisionId, end), true);
@@ -160,7 +161,7 @@ eachDatabase("a build that failed is written down, whatever its command printed 
 });
 
 eachDatabase(
-  "a server that stops cleanly hands its build over at once, with its whole time, without counting an attempt",
+  "a server that stops cleanly releases its build at once, with its full time limit and without counting an attempt",
   async (db) => {
     const world = await makeWorld(db);
     const { id, revisionId } = await awaitingBuild(db, world);
@@ -222,13 +223,13 @@ eachDatabase(
       (await readLogEntries(db, { ...filter, limit: 100, ...changed })).map((entry) => entry.message);
     assert.equal((await messages({ levelMin: "WARNING" })).length, 20);
     assert.deepEqual(await messages({ query: "LINE 39" }), ["line 39 100%_"]);
-    assert.equal((await messages({ query: "%_%" })).length, 0, "text is text, not a pattern");
+    assert.equal((await messages({ query: "%_%" })).length, 0, "the query is a text, not a pattern");
     assert.equal((await messages({ startAt: new Date(1_700_000_038_000) })).length, 2, "the start is inclusive");
     assert.equal((await messages({ order: "desc" }))[0], "line 39 100%_");
   },
 );
 
-eachDatabase("a log line of a replica is stored once, and only from the listener that runs it", async (db) => {
+eachDatabase("stores a replica's log line once, and only from the listener that runs the replica", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   const line = {
@@ -251,7 +252,7 @@ eachDatabase("a log line of a replica is stored once, and only from the listener
   assert.deepEqual(rows, [{ level: 30 }]);
 });
 
-eachDatabase("a whole batch of lines is stored once and in its order, even if who sent it has gone", async (db) => {
+eachDatabase("stores a whole batch of lines once and in order, even if its sender has disconnected", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   const lines = Array.from({ length: 1_000 }, (_, index) => ({
@@ -275,7 +276,7 @@ eachDatabase("a whole batch of lines is stored once and in its order, even if wh
   );
 });
 
-eachDatabase("resync finds a deployment whose change was lost, and no other", async (db) => {
+eachDatabase("resync finds only the deployment whose change was lost", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   await makeDeployment(db, world);

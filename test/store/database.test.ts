@@ -22,47 +22,41 @@ eachDatabase("values arrive as numbers, dates, buffers and parsed JSON", async (
   ]);
 });
 
-eachDatabase(
-  "statements of templates and of the query builder are prepared once, and only the first 500 texts",
-  async (db) => {
-    await db.transaction(async (trx) => {
-      const prepared = async (part: string) => {
-        const { rows } = await sql<{ n: number }>`
+eachDatabase("prepares the statements of templates and of the query builder once, up to 500 texts", async (db) => {
+  await db.transaction(async (trx) => {
+    const prepared = async (part: string) => {
+      const { rows } = await sql<{ n: number }>`
         select count(*)::int as n from pg_prepared_statements where strpos(statement, ${part}) > 0`.execute(trx.kysely);
-        return rows[0]?.n;
-      };
-      for (let i = 0; i < 3; i += 1) {
-        await sql`select ${i}::int as template_statement`.execute(trx.kysely);
-        await trx.kysely.selectFrom("leases").select("owner").where("name", "=", `builder ${i}`).execute();
-      }
-      assert.equal(await prepared("as template_statement"), 1);
-      assert.equal(await prepared('from "leases"'), 1);
-      for (let i = 0; i < 600; i += 1) await sql`select ${i}::int as ${sql.ref(`many_${i}`)}`.execute(trx.kysely);
-      const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_prepared_statements`.execute(
-        trx.kysely,
-      );
-      assert.ok((rows[0]?.n ?? 0) <= 500, `${rows[0]?.n} prepared statements`);
-    });
-  },
-);
-
-eachDatabase(
-  "asking for a second connection inside a transaction is refused at once instead of waiting for ever",
-  async (db) => {
-    await assert.rejects(
-      db.transaction(() => sql`select 1`.execute(db.kysely)),
-      /inside a transaction/,
+      return rows[0]?.n;
+    };
+    for (let i = 0; i < 3; i += 1) {
+      await sql`select ${i}::int as template_statement`.execute(trx.kysely);
+      await trx.kysely.selectFrom("leases").select("owner").where("name", "=", `builder ${i}`).execute();
+    }
+    assert.equal(await prepared("as template_statement"), 1);
+    assert.equal(await prepared('from "leases"'), 1);
+    for (let i = 0; i < 600; i += 1) await sql`select ${i}::int as ${sql.ref(`many_${i}`)}`.execute(trx.kysely);
+    const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_prepared_statements`.execute(
+      trx.kysely,
     );
-    await assert.rejects(
-      db.transaction(() => db.transaction(async () => {})),
-      /inside a transaction/,
-    );
-    const { rows } = await sql<{ one: number }>`select 1 as one`.execute(db.kysely);
-    assert.deepEqual(rows, [{ one: 1 }]);
-  },
-);
+    assert.ok((rows[0]?.n ?? 0) <= 500, `${rows[0]?.n} prepared statements`);
+  });
+});
 
-eachDatabase("a wake inside a transaction lets its listener use the database", async (db) => {
+eachDatabase("refuses a second connection inside a transaction at once instead of waiting without end", async (db) => {
+  await assert.rejects(
+    db.transaction(() => sql`select 1`.execute(db.kysely)),
+    /inside a transaction/,
+  );
+  await assert.rejects(
+    db.transaction(() => db.transaction(async () => {})),
+    /inside a transaction/,
+  );
+  const { rows } = await sql<{ one: number }>`select 1 as one`.execute(db.kysely);
+  assert.deepEqual(rows, [{ one: 1 }]);
+});
+
+eachDatabase("a subscriber woken inside a transaction can use the database", async (db) => {
   const woken = Promise.withResolvers<unknown>();
   const stop = db.changes.onWake(() => sql`select 1`.execute(db.kysely).then(woken.resolve, woken.reject));
   await db.transaction(async () => db.changes.wake());
@@ -70,7 +64,7 @@ eachDatabase("a wake inside a transaction lets its listener use the database", a
   await woken.promise;
 });
 
-eachDatabase("a transaction that throws leaves nothing, and its error is the caller's", async (db) => {
+eachDatabase("a transaction that throws changes nothing, and the caller gets its error", async (db) => {
   const error = new Error("mine");
   const undone = db.transaction(async (trx) => {
     await sql`insert into leases (name, owner, lease_until) values ('a', 'b', now())`.execute(trx.kysely);
@@ -80,7 +74,7 @@ eachDatabase("a transaction that throws leaves nothing, and its error is the cal
   assert.deepEqual(await db.kysely.selectFrom("leases").select("name").execute(), []);
 });
 
-eachDatabase("a broken unique constraint is known by its name", async (db) => {
+eachDatabase("reports a violated unique constraint by name", async (db) => {
   const insert = () => sql`insert into leases (name, owner, lease_until) values ('a', 'b', now())`.execute(db.kysely);
   await insert();
   await assert.rejects(insert, (error) => isUniqueViolation(error) && isUniqueViolation(error, "leases_pkey"));
@@ -89,7 +83,7 @@ eachDatabase("a broken unique constraint is known by its name", async (db) => {
 });
 
 eachDatabase(
-  "of two transactions that deadlock, both succeed",
+  "two transactions that deadlock both succeed",
   async (db) => {
     await sql`insert into leases (name, owner, lease_until) values ('a', '', now()), ('b', '', now())`.execute(
       db.kysely,
@@ -116,7 +110,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a single statement that loses a deadlock is run again",
+  "a single statement that loses a deadlock runs again",
   async (db) => {
     await sql`insert into leases (name, owner, lease_until) values ('a', '', now()), ('b', '', now())`.execute(
       db.kysely,
@@ -137,7 +131,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a connection that the server ends costs its statement, and the next one works",
+  "a connection ended by the server fails its statement, and the next one works",
   async (db, { databaseUrl }) => {
     const sleeping = sql`select pg_sleep(60)`.execute(db.kysely);
     const failed = assert.rejects(sleeping, /terminat/);
@@ -160,7 +154,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a statement may run longer only in a transaction that says so",
+  "a statement may run longer only in a transaction with a longer limit",
   async (db) => {
     const limit = async (read: () => Promise<unknown>) => JSON.stringify(await read());
     const { rows } = await sql<{ t: string }>`select current_setting('statement_timeout') as t`.execute(db.kysely);
@@ -177,7 +171,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a connection to a server that only reads is given up: another one leads to the new primary",
+  "closes a connection to a read-only server, and a new one reaches the new primary",
   async (_, { databaseUrl }) => {
     const logger = createLogger("silent");
     const admin = new pg.Client({ connectionString: databaseUrl });
@@ -194,7 +188,7 @@ eachDatabase(
         sql`insert into leases (name, owner, lease_until) values ('a', 'b', now())`.execute(db.kysely);
       await assert.rejects(write(), /read-only transaction/);
       await reads("off");
-      // Asked all the time: no connection is ever idle for long enough to be closed.
+      // Constant requests: no connection is idle for long enough to be closed.
       await write();
     } finally {
       await db.close();
@@ -204,13 +198,13 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-test("a server that is not there is an error, not a wait", async () => {
+test("reports an unreachable server as an error without waiting", async () => {
   const logger = createLogger("silent");
   const databaseUrl = "postgresql://postgres@127.0.0.1:1/nowhere";
   await assert.rejects(openDatabase({ databaseUrl, dataDir: tmpdir(), logger }), /ECONNREFUSED/);
 });
 
-test("a server that ends a connection in the same breath as it begins it is an error for who asked, and for nobody else", async () => {
+test("a connection that the server opens and closes at once is an error for its caller only", async () => {
   const message = (type: string, body: Buffer) => {
     const head = Buffer.alloc(5);
     head.write(type);

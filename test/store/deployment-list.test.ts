@@ -18,7 +18,7 @@ import { makeWorld, newDeployment, type World } from "./fixtures.ts";
 const deployments = 12_000;
 
 eachDatabase(
-  "a page of 12,000 deployments is read off an index in every order, both ways: nothing is sorted",
+  "reads a page of 12,000 deployments from an index in every order and direction, without sorting",
   async (db) => {
     const world = await manyDeployments(db);
     const [common, rare] = await tagDeployments(db, world.tenantId);
@@ -45,7 +45,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("what an offset passes over is read off the index of the page, and not fetched", async (db) => {
+eachDatabase("skips the rows of an offset in the page index without fetching them", async (db) => {
   const world = await manyDeployments(db);
   for (const direction of SortOrder.enum) {
     const page = { limit: 50, offset: 10_000, order: { by: "created_at", direction } } as const;
@@ -56,7 +56,7 @@ eachDatabase("what an offset passes over is read off the index of the page, and 
   }
 });
 
-/** As PostgreSQL plans it for these parameters, or for all of them, as a plan that is kept. */
+/** The plan for these parameters, or the generic plan, which PostgreSQL caches. */
 async function planOf(db: Db, query: RawBuilder<unknown>, isKept: boolean): Promise<string> {
   const { sql: text, parameters } = query.compile(db.kysely);
   return db.transaction(async (trx) => {
@@ -73,7 +73,7 @@ async function planOf(db: Db, query: RawBuilder<unknown>, isKept: boolean): Prom
   });
 }
 
-eachDatabase("a list of 12,000 deployments is planned once, and not again for every page", async (db) => {
+eachDatabase("plans a list of 12,000 deployments once, not for every page", async (db) => {
   const world = await manyDeployments(db);
   const [common] = await tagDeployments(db, world.tenantId);
   const filters: DeploymentFilter[] = [
@@ -92,84 +92,84 @@ eachDatabase("a list of 12,000 deployments is planned once, and not again for ev
           from pg_prepared_statements where statement like '%from deployment%'`.execute(db.kysely);
       return rows[0] ?? { plans: 0, kept: 0 };
     };
-    // PostgreSQL makes five plans for what is asked before it keeps one, of each statement of which a list has two at most.
+    // PostgreSQL makes five custom plans before it caches one, for each of the at most two statements of a list.
     const page = { limit: 20, offset: 0, order: { by: "created_at" } } as const;
     for (let asked = 0; asked < 6; asked += 1) await listDeployments(db, world.tenantId, filter, page);
     const before = await planned();
     for (let asked = 0; asked < 4; asked += 1) await listDeployments(db, world.tenantId, filter, page);
     const after = await planned();
     assert.equal(after.plans, before.plans, `${JSON.stringify(filter)} was planned again`);
-    assert.ok(after.kept >= before.kept + 4, `${JSON.stringify(filter)} was not asked by a kept plan`);
+    assert.ok(after.kept >= before.kept + 4, `${JSON.stringify(filter)} did not use a cached plan`);
   }
+});
+
+eachDatabase("searches the rare parts of a name, not those that most names have", async (db) => {
+  const world = await manyDeployments(db);
+  const start = world.tenantId.slice(0, 8);
+  const parts = ["age", "117", "old", "177", "777"].map((part) => start + part);
+  const { rows } = await sql<{ rare: string[] }>`select rare_parts(${parts}::text[]) as rare`.execute(db.kysely);
+  assert.deepEqual(rows[0]?.rare.toSorted(), [`${start}177`, `${start}777`]);
 });
 
 eachDatabase(
-  "of the parts of a name those that leave few names are looked for, not those of most names",
+  "a page has the matches of its filter, however many match and wherever they are in the order",
   async (db) => {
     const world = await manyDeployments(db);
-    const start = world.tenantId.slice(0, 8);
-    const parts = ["age", "117", "old", "177", "777"].map((part) => start + part);
-    const { rows } = await sql<{ rare: string[] }>`select rare_parts(${parts}::text[]) as rare`.execute(db.kysely);
-    assert.deepEqual(rows[0]?.rare.toSorted(), [`${start}177`, `${start}777`]);
+    const [common, rare] = await tagDeployments(db, world.tenantId);
+    const cases: [DeploymentFilter, RawBuilder<unknown>][] = [
+      // All, most but none of the newest 1,500, 1 of 100, one, none; short parts; characters with a meaning in patterns.
+      [{ nameContains: "AGENT" }, sql`true`],
+      [{ nameContains: "-old-" }, sql`name like '%-old-%'`],
+      [{ nameContains: "77-" }, sql`name like '%77-%'`],
+      [{ nameContains: "77-", status: "READY" }, sql`name like '%77-%' and status = 'READY'`],
+      [{ nameContains: "3-X", agentEnvironment: "production" }, sql`name like '%3-x' and seq % 100 = 1`],
+      [{ nameContains: "-11777-" }, sql`name like '%-11777-%'`],
+      [{ nameContains: "agent-old-11777-x" }, sql`name = 'agent-old-11777-x'`],
+      [{ nameContains: "gent%" }, sql`false`],
+      [{ nameContains: "_ld" }, sql`false`],
+      [{ nameContains: "7" }, sql`name like '%7%'`],
+      [{ nameContains: "üx" }, sql`false`],
+      [{ tagValueIds: [common] }, sql`seq % 3 = 0`],
+      [{ tagValueIds: [rare] }, sql`seq % 1000 = 0`],
+      [{ tagValueIds: [common, rare] }, sql`seq % 3000 = 0`],
+      [{ tagValueIds: [common], nameContains: "-old-" }, sql`seq % 3 = 0 and name like '%-old-%'`],
+      [{ tagValueIds: [rare], status: "READY" }, sql`seq % 1000 = 0 and status = 'READY'`],
+      [{ isRemote: false, nameContains: "9-x" }, sql`name like '%9-x%'`],
+      [{ isRemote: true }, sql`false`],
+      [{ agentEnvironment: "staging" }, sql`false`],
+      [{ agentEnvironment: "production" }, sql`seq % 100 = 1`],
+      [{ agentEnvironment: "production", nameContains: "-old-" }, sql`seq % 100 = 1 and name like '%-old-%'`],
+      [{ tagValueIds: [common], agentEnvironment: "production" }, sql`seq % 300 = 201`],
+      [{ deploymentType: "dev", nameContains: "-old-1177" }, sql`name like '%-old-1177%'`],
+    ];
+    for (const [filter, condition] of cases) {
+      for (const offset of [0, 30]) {
+        for (const order of orders) {
+          const { by, direction = "desc" } = order;
+          const first =
+            by === undefined ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at` : sql.ref(by);
+          const { rows } = await sql<{ name: string }>`
+          select name from deployments where tenant_id = ${world.tenantId} and ${condition}
+           order by ${first} ${sql.raw(direction)}, seq ${sql.raw(direction)} limit 20 offset ${offset}`.execute(
+            db.kysely,
+          );
+          const found = await listDeployments(db, world.tenantId, filter, { limit: 20, offset, order });
+          const what = `${JSON.stringify(filter)} from ${offset} by ${JSON.stringify(order)}`;
+          assert.deepEqual(
+            found.map(({ name }) => name),
+            rows.map(({ name }) => name),
+            what,
+          );
+        }
+      }
+    }
   },
 );
 
-eachDatabase("a page has what fits its filter, however many fit and wherever they are in the order", async (db) => {
-  const world = await manyDeployments(db);
-  const [common, rare] = await tagDeployments(db, world.tenantId);
-  const cases: [DeploymentFilter, RawBuilder<unknown>][] = [
-    // All, most but none of the newest 1,500, 1 of 100, one, none; short ones; signs that mean something elsewhere.
-    [{ nameContains: "AGENT" }, sql`true`],
-    [{ nameContains: "-old-" }, sql`name like '%-old-%'`],
-    [{ nameContains: "77-" }, sql`name like '%77-%'`],
-    [{ nameContains: "77-", status: "READY" }, sql`name like '%77-%' and status = 'READY'`],
-    [{ nameContains: "3-X", agentEnvironment: "production" }, sql`name like '%3-x' and seq % 100 = 1`],
-    [{ nameContains: "-11777-" }, sql`name like '%-11777-%'`],
-    [{ nameContains: "agent-old-11777-x" }, sql`name = 'agent-old-11777-x'`],
-    [{ nameContains: "gent%" }, sql`false`],
-    [{ nameContains: "_ld" }, sql`false`],
-    [{ nameContains: "7" }, sql`name like '%7%'`],
-    [{ nameContains: "üx" }, sql`false`],
-    [{ tagValueIds: [common] }, sql`seq % 3 = 0`],
-    [{ tagValueIds: [rare] }, sql`seq % 1000 = 0`],
-    [{ tagValueIds: [common, rare] }, sql`seq % 3000 = 0`],
-    [{ tagValueIds: [common], nameContains: "-old-" }, sql`seq % 3 = 0 and name like '%-old-%'`],
-    [{ tagValueIds: [rare], status: "READY" }, sql`seq % 1000 = 0 and status = 'READY'`],
-    [{ isRemote: false, nameContains: "9-x" }, sql`name like '%9-x%'`],
-    [{ isRemote: true }, sql`false`],
-    [{ agentEnvironment: "staging" }, sql`false`],
-    [{ agentEnvironment: "production" }, sql`seq % 100 = 1`],
-    [{ agentEnvironment: "production", nameContains: "-old-" }, sql`seq % 100 = 1 and name like '%-old-%'`],
-    [{ tagValueIds: [common], agentEnvironment: "production" }, sql`seq % 300 = 201`],
-    [{ deploymentType: "dev", nameContains: "-old-1177" }, sql`name like '%-old-1177%'`],
-  ];
-  for (const [filter, condition] of cases) {
-    for (const offset of [0, 30]) {
-      for (const order of orders) {
-        const { by, direction = "desc" } = order;
-        const first =
-          by === undefined ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at` : sql.ref(by);
-        const { rows } = await sql<{ name: string }>`
-          select name from deployments where tenant_id = ${world.tenantId} and ${condition}
-           order by ${first} ${sql.raw(direction)}, seq ${sql.raw(direction)} limit 20 offset ${offset}`.execute(
-          db.kysely,
-        );
-        const found = await listDeployments(db, world.tenantId, filter, { limit: 20, offset, order });
-        const what = `${JSON.stringify(filter)} from ${offset} by ${JSON.stringify(order)}`;
-        assert.deepEqual(
-          found.map(({ name }) => name),
-          rows.map(({ name }) => name),
-          what,
-        );
-      }
-    }
-  }
-});
-
-/** None, which is from the newest; another one; from the oldest, whose days are searched the other way. */
+/** The default order, newest first; another order; oldest first, which searches the days in the other direction. */
 const orders: DeploymentOrder[] = [{}, { by: "updated_at" }, { by: "created_at", direction: "asc" }];
 
-/** All in an own workspace, eight days of them; of `agent-old-<n>-x`, the newest 1,500 are `agent-new-<n>-x`. One of 100 is an agent's. */
+/** All in a workspace of their own, over eight days, named `agent-old-<n>-x`; the newest 1,500 are `agent-new-<n>-x`. One of 100 has an agent. */
 async function manyDeployments(db: Db): Promise<World> {
   const world = await makeWorld(db);
   const one = newDeployment(world);
@@ -194,7 +194,7 @@ async function manyDeployments(db: Db): Promise<World> {
   return world;
 }
 
-/** One value for a third of all, one of another tag for one of a thousand. */
+/** One value on a third of all deployments, and one of another tag on one of a thousand. */
 async function tagDeployments(db: Db, tenantId: string): Promise<[string, string]> {
   const add = async (name: string, step: number): Promise<string> => {
     const id = randomUUID();

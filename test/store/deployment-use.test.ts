@@ -12,7 +12,7 @@ const statusOf = async (db: Db, id: string) => {
   return rows[0]?.status;
 };
 
-/** As one that has served for so many days and was asked nothing since. */
+/** A deployment that has served for that many days without a request. */
 async function serving(db: Db, { id, revisionId }: { id: string; revisionId: string }, days: number): Promise<void> {
   const began = sql`now() - ${days}::integer * interval '1 day'`;
   await sql`update revisions set status = 'DEPLOYED', created_at = ${began} where id = ${revisionId}`.execute(
@@ -34,7 +34,7 @@ const sample = (deployment_id: string, requests: number) => ({
   ...{ restarts: 0, requests, errors: 0, latency_counts: [requests] },
 });
 
-eachDatabase("what had no request for the days that were set is UNUSED until it has one", async (db) => {
+eachDatabase("a deployment without requests for the configured days is UNUSED until it gets one", async (db) => {
   const world = await makeWorld(db);
   const [idle, young, building] = [
     await makeDeployment(db, world),
@@ -48,20 +48,20 @@ eachDatabase("what had no request for the days that were set is UNUSED until it 
   );
   const statuses = () => Promise.all([idle, young, building].map(({ id }) => statusOf(db, id)));
 
-  assert.equal(await noteUnusedDeployments(db, null), 0, "nobody set a number of days");
+  assert.equal(await noteUnusedDeployments(db, null), 0, "no number of days is configured");
   assert.equal(await noteUnusedDeployments(db, 28), 1);
   assert.equal(await noteUnusedDeployments(db, 28), 0);
   assert.deepEqual(await statuses(), ["UNUSED", "READY", "AWAITING_DATABASE"]);
 
   const session = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
   await addMetricSamples(db, session, [sample(idle.id, 0)]);
-  assert.equal(await noteUnusedDeployments(db, 28), 0, "it runs, but nobody asks");
+  assert.equal(await noteUnusedDeployments(db, 28), 0, "it runs, but gets no requests");
   await addMetricSamples(db, session, [sample(idle.id, 1)]);
   assert.equal(await noteUnusedDeployments(db, 28), 1);
   assert.deepEqual(await statuses(), ["READY", "READY", "AWAITING_DATABASE"]);
 });
 
-eachDatabase("without a number of days nothing stays UNUSED", async (db) => {
+eachDatabase("without a configured number of days no deployment stays UNUSED", async (db) => {
   const world = await makeWorld(db);
   const idle = await makeDeployment(db, world);
   await serving(db, idle, 29);
@@ -70,7 +70,7 @@ eachDatabase("without a number of days nothing stays UNUSED", async (db) => {
   assert.equal(await statusOf(db, idle.id), "READY");
 });
 
-eachDatabase("a deployment elsewhere is UNUSED only where its listener has ever counted a request", async (db) => {
+eachDatabase("a remote deployment becomes UNUSED only if its listener has ever counted a request", async (db) => {
   const world = await makeWorld(db);
   const idle = await makeDeployment(db, world);
   await serving(db, idle, 29);

@@ -19,7 +19,7 @@ import { findSecretSet, openSecrets, sealSecrets } from "../../src/store/secrets
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld, newDeployment, newRevision } from "./fixtures.ts";
 
-eachDatabase("a deployment, its revision, event, audit row and place in the queue are written together", async (db) => {
+eachDatabase("writes a deployment with its revision, event, audit row and queue entry together", async (db) => {
   const world = await makeWorld(db);
   const made = newDeployment(world);
   await createDeployment(db, made);
@@ -31,20 +31,23 @@ eachDatabase("a deployment, its revision, event, audit row and place in the queu
   }
 });
 
-eachDatabase("of many creates with one name exactly one wins, and the others leave nothing", async (db) => {
-  const world = await makeWorld(db);
-  const made = [1, 2, 3, 4, 5, 6].map(() => newDeployment(world, { name: "same" }));
-  const ends = await Promise.allSettled(made.map((one) => createDeployment(db, one)));
-  assert.equal(ends.filter((end) => end.status === "fulfilled").length, 1);
-  for (const end of ends) {
-    if (end.status === "rejected") assert.ok(end.reason instanceof ApiError && end.reason.status === 409);
-  }
-  const { rows } = await sql<{ revisions: number; events: number }>`
+eachDatabase(
+  "of many concurrent creates with one name exactly one succeeds, and the others write nothing",
+  async (db) => {
+    const world = await makeWorld(db);
+    const made = [1, 2, 3, 4, 5, 6].map(() => newDeployment(world, { name: "same" }));
+    const ends = await Promise.allSettled(made.map((one) => createDeployment(db, one)));
+    assert.equal(ends.filter((end) => end.status === "fulfilled").length, 1);
+    for (const end of ends) {
+      if (end.status === "rejected") assert.ok(end.reason instanceof ApiError && end.reason.status === 409);
+    }
+    const { rows } = await sql<{ revisions: number; events: number }>`
     select (select count(*) from revisions) as revisions, (select count(*) from events) as events`.execute(db.kysely);
-  assert.deepEqual(rows, [{ revisions: 1, events: 1 }]);
-});
+    assert.deepEqual(rows, [{ revisions: 1, events: 1 }]);
+  },
+);
 
-eachDatabase("another tenant's deployment is not found, not listed and not deleted", async (db) => {
+eachDatabase("does not find, list or delete another tenant's deployment", async (db) => {
   const world = await makeWorld(db);
   const other = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
@@ -58,7 +61,7 @@ eachDatabase("another tenant's deployment is not found, not listed and not delet
 });
 
 eachDatabase(
-  "of eight workers that move the same revision exactly one wins, and the deployment is made due once",
+  "of eight workers that move the same revision exactly one succeeds, and the deployment is enqueued once",
   async (db) => {
     const world = await makeWorld(db);
     const { id, revisionId } = await makeDeployment(db, world);
@@ -72,14 +75,14 @@ eachDatabase(
   },
 );
 
-eachDatabase("a move that the table does not know is a bug of the caller, not a state of the row", async (db) => {
+eachDatabase("a transition that is not allowed throws instead of changing the row", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   const move = { from: "CREATING", to: "DEPLOYED", because: "no", deadlineAt: null } as const;
   await assert.rejects(moveRevision(db, { id: revisionId, deploymentId: id }, move), RangeError);
 });
 
-eachDatabase("revisions are listed newest first, by insertion when times are equal", async (db) => {
+eachDatabase("lists revisions newest first, by insertion when times are equal", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const made = [newRevision(), newRevision(), newRevision()];
@@ -105,7 +108,7 @@ eachDatabase("revisions are listed newest first, by insertion when times are equ
   assert.match(skipped[0]?.status_message ?? "", /Superseded/);
 });
 
-eachDatabase("a delete interrupts what is in progress, and its end leaves no row but the history", async (db) => {
+eachDatabase("a delete interrupts work in progress and finally leaves no rows but the history", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   const wish = { deleteTracingProject: true, force: false, actor: "test" };
@@ -132,26 +135,23 @@ eachDatabase("a delete interrupts what is in progress, and its end leaves no row
   }
 });
 
-eachDatabase(
-  "secrets are unreadable in the tables, and open only for their own deployment and listener",
-  async (db) => {
-    const sealer = await openSealer(db, randomBytes(32));
-    const world = await makeWorld(db);
-    const made = newDeployment(world);
-    const secrets = sealSecrets(sealer, { TOKEN: "canary-value" }, made);
-    await createDeployment(db, { ...made, secrets });
-    const found = await findDeployment(db, world.tenantId, made.id);
-    assert.ok(found);
-    assert.deepEqual(openSecrets(sealer, found, found), { TOKEN: "canary-value" });
-    assert.ok(!found.sealed_secrets?.includes("canary-value"));
-    assert.throws(() => openSecrets(sealer, found, { ...found, id: randomUUID() }));
-    const key = { listenerId: world.listenerId, deploymentId: made.id, secretSetId: secrets.id };
-    assert.deepEqual((await findSecretSet(db, sealer, key))?.values, { TOKEN: "canary-value" });
-    assert.equal(await findSecretSet(db, sealer, { ...key, listenerId: randomUUID() }), undefined);
-  },
-);
+eachDatabase("stores secrets unreadable, and opens them only for their own deployment and listener", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  const world = await makeWorld(db);
+  const made = newDeployment(world);
+  const secrets = sealSecrets(sealer, { TOKEN: "canary-value" }, made);
+  await createDeployment(db, { ...made, secrets });
+  const found = await findDeployment(db, world.tenantId, made.id);
+  assert.ok(found);
+  assert.deepEqual(openSecrets(sealer, found, found), { TOKEN: "canary-value" });
+  assert.ok(!found.sealed_secrets?.includes("canary-value"));
+  assert.throws(() => openSecrets(sealer, found, { ...found, id: randomUUID() }));
+  const key = { listenerId: world.listenerId, deploymentId: made.id, secretSetId: secrets.id };
+  assert.deepEqual((await findSecretSet(db, sealer, key))?.values, { TOKEN: "canary-value" });
+  assert.equal(await findSecretSet(db, sealer, { ...key, listenerId: randomUUID() }), undefined);
+});
 
-eachDatabase("what other servers said is kept, also with a zero byte or half of a character in it", async (db) => {
+eachDatabase("stores texts of other servers, even with a zero byte or half of a surrogate pair", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const [odd, sound] = ["no\u0000thing \ud83d", "nothing \ufffd"];

@@ -23,7 +23,7 @@ after(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-test("no row of a commit that was acknowledged is lost when the process is killed, and none is half", async () => {
+test("a killed process loses no acknowledged commit and leaves none half written", async () => {
   const dataDir = path.join(root, "killed");
   const acknowledged = new Set<number>();
   for (let kill = 0; kill < 6; kill += 1) {
@@ -55,7 +55,7 @@ test("no row of a commit that was acknowledged is lost when the process is kille
   }
 });
 
-test("a killed process's lock is taken over; a living one's is refused, by its pid", async () => {
+test("takes over the lock of a killed process, and names the pid of a living one", async () => {
   const dataDir = path.join(root, "locked");
   const holder = start("hold", dataDir);
   await once(createInterface({ input: holder.stdout }), "line");
@@ -72,7 +72,7 @@ test("a killed process's lock is taken over; a living one's is refused, by its p
   assert.deepEqual(await readdir(dataDir), ["database"]);
 });
 
-test("of many who find a stale lock at the same moment, one gets it", async () => {
+test("of many processes that find a stale lock at the same moment, one gets it", async () => {
   const gone = start("close", path.join(root, "any"));
   await once(gone, "exit");
   for (let round = 0; round < 10; round += 1) {
@@ -93,17 +93,17 @@ test("of many who find a stale lock at the same moment, one gets it", async () =
   );
 });
 
-test("a lock of another host counts while it is renewed, and no longer", async () => {
+test("respects a lock of another host only while it is renewed", async () => {
   const file = path.join(root, "foreign.lock");
   await writeFile(file, JSON.stringify({ nonce: "n", pid: 1, startedAt: "1", scope: "other-host boot pid:[1]" }));
   const renewal = setInterval(() => void utimes(file, new Date(), new Date()), 100);
-  // So many renewals may come late: this process has other work too.
+  // Renewals may come this late, because this process has other work too.
   await assert.rejects(lockDirectory(file, logger, { silentMs: 5_000 }), /process 1 of other-host/);
   clearInterval(renewal);
   await (await lockDirectory(file, logger, { silentMs: 500 })).release();
 });
 
-test("of a lock file that a power cut left without its content one gets the lock, once nobody renews it", async () => {
+test("takes over a lock file that a power cut left empty, once it is no longer renewed", async () => {
   const file = path.join(root, "torn.lock");
   for (const content of ["", '{"nonce":"n","pi', "\0\0\0\0", "null"]) {
     await writeFile(file, content);
@@ -121,7 +121,7 @@ test("of a lock file that a power cut left without its content one gets the lock
   );
 });
 
-test("one that stood still until another took its directory writes nothing any more, and leaves the lock alone", async () => {
+test("a process frozen until another took its directory writes nothing more, and leaves the lock alone", async () => {
   const dataDir = path.join(root, "stood-still");
   const file = path.join(dataDir, "database.lock");
   const db = await openDatabase({ dataDir, templateDirectory: template, logger });
@@ -146,7 +146,7 @@ test("one that stood still until another took its directory writes nothing any m
   }
 });
 
-test("a process that closes the database ends by itself, and so does one that forgets to", async () => {
+test("a process ends whether it closes the database or forgets to", async () => {
   for (const mode of ["close", "leave"]) {
     const child = start(mode, path.join(root, mode));
     const [code] = await once(child, "exit", { signal: AbortSignal.timeout(60_000) });

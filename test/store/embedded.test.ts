@@ -22,7 +22,7 @@ after(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-test("every commit reaches the disk, unless durability is switched off", async () => {
+test("every commit reaches the disk, unless durability is off", async () => {
   for (const durable of [true, false]) {
     const engine = await openEmbeddedEngine({
       directory: path.join(root, `durable-${durable}`),
@@ -55,7 +55,7 @@ test("when the worker dies, the query in flight fails as retryable and the next 
   assert.deepEqual((await waiting).rows, [{ i: 1 }]);
 });
 
-test("when the worker dies in a transaction, the transaction fails as retryable and nothing of it stays", async () => {
+test("when the worker dies in a transaction, the transaction fails as retryable and is rolled back", async () => {
   const { db } = await shared();
   await sql`create table t (i int)`.execute(db.kysely);
   const lost = db.transaction(async (trx) => {
@@ -67,7 +67,7 @@ test("when the worker dies in a transaction, the transaction fails as retryable 
   assert.deepEqual((await sql`select i from t`.execute(db.kysely)).rows, []);
 });
 
-test("a statement that never ends is given up, and the database answers again", async () => {
+test("stops a statement that never ends, and the database answers again", async () => {
   const engine = await openEmbeddedEngine({
     directory: path.join(root, "endless"),
     durable: false,
@@ -83,7 +83,7 @@ test("a statement that never ends is given up, and the database answers again", 
   await engine.close();
 });
 
-test("a connection never sees the transaction or the names of the one before", async () => {
+test("a connection never sees the transaction or the statement names of the previous one", async () => {
   const { engine } = (await shared()).db;
   assert.ok(engine);
   const connect = async () => {
@@ -103,7 +103,7 @@ test("a connection never sees the transaction or the names of the one before", a
   await second.end();
 });
 
-test("a directory that is no database any more is refused with the reason, and nothing hangs", async () => {
+test("reports why a damaged database directory does not open, without hanging", async () => {
   const dataDir = path.join(root, "broken");
   const first = await openDatabase({ dataDir, templateDirectory: template, logger });
   await first.close();
@@ -111,7 +111,7 @@ test("a directory that is no database any more is refused with the reason, and n
   await assert.rejects(openDatabase({ dataDir, templateDirectory: template, logger }), /did not open: .+/);
 });
 
-test("large parameters and large answers cross the bridge whole", async () => {
+test("large parameters and results cross the bridge complete", async () => {
   const { db } = await shared();
   const text = "äöü€".repeat(500_000);
   const { rows } = await sql<{ text: string }>`select ${text}::text || 'end' as text`.execute(db.kysely);
@@ -140,14 +140,14 @@ test("upkeep recycles the write-ahead log and frees dead rows", async () => {
   await eventually(vacuumed, (count) => count > 0, { what: "vacuum" });
 });
 
-test("closing twice is closing once, and a closed database refuses at once", async () => {
+test("closing twice is harmless, and a closed database refuses statements at once", async () => {
   const db = await openDatabase({ dataDir: path.join(root, "closed"), templateDirectory: template, logger });
   await Promise.all([db.close(), db.close()]);
   await db.close();
   await assert.rejects(sql`select 1`.execute(db.kysely), /end|destroyed|closed/);
 });
 
-/** One database for the tests that leave it in order; opening takes a second. */
+/** One database for the tests that leave it usable, because opening takes a second. */
 async function shared(): Promise<{ db: Db }> {
   opened ??= openDatabase({ dataDir: path.join(root, "shared"), templateDirectory: template, logger });
   const db = await opened;

@@ -3,8 +3,8 @@ import { openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 /**
- * A program of its own for tests that need a process to kill: `engine-child.ts MODE DATA_DIR TEMPLATE_DIR`.
- *   write  two rows per transaction for ever, with updates, checkpoints and vacuums between; prints each committed number
+ * A separate program for tests that need a process to kill: `engine-child.ts MODE DATA_DIR TEMPLATE_DIR`.
+ *   write  two rows per transaction without end, with updates, checkpoints and vacuums between; prints each committed number
  *   hold   opens and waits
  *   close  writes, closes, and has nothing left to do
  *   leave  writes and forgets to close

@@ -5,7 +5,7 @@ import type { Db } from "../../src/store/engine/database.ts";
 import { enqueueAndWake, enqueued } from "../../src/store/queue/enqueue.ts";
 import { eachDatabase } from "../support/database.ts";
 
-eachDatabase("a deployment becomes due with the transaction around it, or not at all", async (db) => {
+eachDatabase("a deployment is enqueued with its transaction, or not at all", async (db) => {
   const id = randomUUID();
   const undone = db.transaction(async (trx) => {
     await enqueueAndWake(trx, id);
@@ -17,23 +17,20 @@ eachDatabase("a deployment becomes due with the transaction around it, or not at
   assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 1 }]);
 });
 
-eachDatabase(
-  "a source with many rows of one deployment makes it due once, and one without rows nothing",
-  async (db) => {
-    const id = randomUUID();
-    const make = (rows: number) =>
-      sql`
+eachDatabase("a source with many rows of one deployment enqueues it once, and an empty source none", async (db) => {
+  const id = randomUUID();
+  const make = (rows: number) =>
+    sql`
     with source as (select ${id}::uuid as deployment_id from generate_series(1, ${rows}::int)), ${enqueued("source")}
     select 1`.execute(db.kysely);
-    await make(0);
-    assert.deepEqual(await queued(db), []);
-    await make(3);
-    await make(3);
-    assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 2 }]);
-  },
-);
+  await make(0);
+  assert.deepEqual(await queued(db), []);
+  await make(3);
+  await make(3);
+  assert.deepEqual(await queued(db), [{ deployment_id: id, generation: 2 }]);
+});
 
-eachDatabase("what is due already stays due as early as it was, and its pass sees that there was more", async (db) => {
+eachDatabase("an enqueued deployment keeps its earlier time, and its pass detects the further change", async (db) => {
   const id = randomUUID();
   await enqueueAndWake(db, id);
   const early = await dueAt(db, id);

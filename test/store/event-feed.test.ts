@@ -21,7 +21,7 @@ async function write(db: Db, data: object, tenant = tenantId): Promise<void> {
   db.changes.wakeWatchers();
 }
 
-/** Collects what one workspace is told. */
+/** Collects the events of one workspace. */
 async function listen(feed: EventFeed, tenant: string | null = tenantId) {
   const ids: number[] = [];
   let isClosed = false;
@@ -34,12 +34,12 @@ async function listen(feed: EventFeed, tenant: string | null = tenantId) {
   return { ids, position, end, isClosed: () => isClosed };
 }
 
-/** A number that is missing is waited for at most twice as long: who is told within this did not wait for that. */
+/** A missing number delays events by twice as long, so an event delivered within this time did not wait for one. */
 const noWait = { timeoutMs: gapTimeoutMs / 2 };
 
 const has = (count: number) => (ids: number[]) => ids.length >= count;
 
-eachDatabase("a listener is given what is committed after it came, in order, of its workspace alone", async (db) => {
+eachDatabase("a subscriber receives the later events of its workspace only, in order", async (db) => {
   const feed = new EventFeed(db, logger);
   await write(db, {});
   const [ours, theirs, all] = [await listen(feed), await listen(feed, randomUUID()), await listen(feed, null)];
@@ -60,7 +60,7 @@ eachDatabase("a listener is given what is committed after it came, in order, of 
   await assert.rejects(listen(feed), { status: 503 });
 });
 
-eachDatabase("numbers of transactions that were undone hold nobody up", async (db) => {
+eachDatabase("numbers of rolled-back transactions delay no subscriber", async (db) => {
   const feed = new EventFeed(db, logger);
   const { ids } = await listen(feed);
   for (let i = 0; i < 20; i += 1) {
@@ -80,7 +80,7 @@ eachDatabase("numbers of transactions that were undone hold nobody up", async (d
 });
 
 eachDatabase(
-  "an event that is committed after younger ones comes before them, also when it was begun before anybody listened",
+  "an event that commits after younger ones is delivered before them, even if it started before any subscription",
   async (db, { databaseUrl }) => {
     const slow = new pg.Client({ connectionString: databaseUrl });
     await slow.connect();
@@ -111,7 +111,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a session that reads for long, as a backup does, holds no event up",
+  "a long-reading session such as a backup delays no event",
   async (db, { databaseUrl }) => {
     const backup = new pg.Client({ connectionString: databaseUrl });
     await backup.connect();
@@ -129,7 +129,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "events of other servers are heard of without being asked for, in the one order that all servers have",
+  "events of other servers arrive without polling, in the same order on every server",
   async (db, { databaseUrl }) => {
     const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), logger, poolMax: 8 });
     try {
@@ -158,28 +158,25 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-eachDatabase(
-  "a database that becomes an earlier copy of itself is followed anew: its numbers come again",
-  async (db) => {
-    const feed = new EventFeed(db, logger);
-    for (let i = 0; i < 5; i += 1) await write(db, { i });
-    const before = await listen(feed);
-    await write(db, {});
-    await eventually(() => before.ids, has(1));
-    await db.transaction(async (trx) => {
-      await sql`delete from events where id > 2`.execute(trx.kysely);
-      await sql`select setval('events_id_seq', 2)`.execute(trx.kysely);
-    });
-    await eventually(before.isClosed, (isClosed) => isClosed, { timeoutMs: 20_000, what: "the end of what is not so" });
-    const { ids, position } = await listen(feed);
-    await write(db, {});
-    await eventually(() => ids, has(1), noWait);
-    assert.deepEqual([position, ids, await feed.settled()], [2, [3], 3]);
-    await feed.close();
-  },
-);
+eachDatabase("restarts the feed when the database becomes an earlier copy whose numbers repeat", async (db) => {
+  const feed = new EventFeed(db, logger);
+  for (let i = 0; i < 5; i += 1) await write(db, { i });
+  const before = await listen(feed);
+  await write(db, {});
+  await eventually(() => before.ids, has(1));
+  await db.transaction(async (trx) => {
+    await sql`delete from events where id > 2`.execute(trx.kysely);
+    await sql`select setval('events_id_seq', 2)`.execute(trx.kysely);
+  });
+  await eventually(before.isClosed, (isClosed) => isClosed, { timeoutMs: 20_000, what: "the end of what is not so" });
+  const { ids, position } = await listen(feed);
+  await write(db, {});
+  await eventually(() => ids, has(1), noWait);
+  assert.deepEqual([position, ids, await feed.settled()], [2, [3], 3]);
+  await feed.close();
+});
 
-eachDatabase("after the last listener left, the next one misses nothing either", async (db) => {
+eachDatabase("a subscriber after the last one left misses no event", async (db) => {
   const feed = new EventFeed(db, logger);
   (await listen(feed)).end();
   await write(db, {});

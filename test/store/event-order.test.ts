@@ -6,7 +6,7 @@ import { EventOrder, gapTimeoutMs } from "../../src/store/events/event-order.ts"
 const row = (id: number) => ({ id });
 const ids = (rows: { id: number }[]) => rows.map(({ id }) => id);
 
-test("rows without a gap go out at once, and those above one when its row or its end has come", () => {
+test("delivers rows without a gap at once, and rows above a gap when it is filled or ends", () => {
   const order = new EventOrder(10);
   assert.deepEqual(ids(order.add([row(11), row(12)], 0)), [11, 12]);
   assert.deepEqual(ids(order.add([row(15), row(14)], 0)), []);
@@ -19,14 +19,14 @@ test("rows without a gap go out at once, and those above one when its row or its
   assert.deepEqual([order.position, order.gaps], [15, []]);
 });
 
-test("a row that was committed between the look and the question is found by the next look", () => {
+test("the next poll finds a row committed between the poll and the transaction query", () => {
   const order = new EventOrder(0);
   order.add([row(2)], 0);
   order.note(new Set());
   assert.deepEqual(ids(order.add([row(1)], 0)), [1, 2]);
 });
 
-test("a gap is not waited for longer than any transaction may last", () => {
+test("waits for a gap no longer than any transaction may last", () => {
   const order = new EventOrder(0);
   order.add([row(2)], 0);
   order.note(new Set(["endless"]));
@@ -34,7 +34,7 @@ test("a gap is not waited for longer than any transaction may last", () => {
   assert.deepEqual(ids(order.add([], gapTimeoutMs + 1)), [2]);
 });
 
-test("numbers that jump by millions cost no memory", () => {
+test("a jump by millions of numbers costs no memory", () => {
   const order = new EventOrder(0);
   order.add([row(10_000_000)], 0);
   assert.equal(order.gaps.length, 5_000);
@@ -42,7 +42,7 @@ test("numbers that jump by millions cost no memory", () => {
   assert.deepEqual(ids(order.add([], 0)), [10_000_000]);
 });
 
-/** Transactions begin, take numbers, and commit or are undone; looks and questions come in between, at any moment. */
+/** Transactions start, take numbers, and commit or roll back; polls and transaction queries happen at any moment in between. */
 const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("begin" as const), rows: fc.integer({ min: 1, max: 3 }) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("end" as const), which: fc.nat(9), commits: fc.boolean() }) },
@@ -50,7 +50,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("ask" as const) }) },
 );
 
-/** A table as its readers see it: numbers are given out at once, rows appear with the commit. */
+/** A table as its readers see it: numbers are assigned at once, rows appear with the commit. */
 class Table {
   readonly committed: number[] = [];
   readonly open: { name: string; ids: number[] }[] = [];
@@ -68,7 +68,7 @@ class Table {
   }
 }
 
-test("whatever transactions do, every committed row is given out once, in order, and at last all of them", () => {
+test("whatever transactions do, delivers every committed row once and in order", () => {
   const holds = fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
     const [table, order, given] = [new Table(), new EventOrder(0), [] as number[]];
     const look = () => {

@@ -63,7 +63,7 @@ export function newDeployment(world: World, changed: Partial<NewDeployment> = {}
   };
 }
 
-/** A deployment with its first revision, in the tables. */
+/** Inserts a deployment with its first revision. */
 export async function makeDeployment(db: Db, world: World): Promise<{ id: string; revisionId: string }> {
   const made = newDeployment(world);
   await createDeployment(db, made);

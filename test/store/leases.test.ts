@@ -9,7 +9,7 @@ import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const leaseMs = 60_000;
 
-eachDatabase("of many who ask for a lease at once, one has it, until it gives it up", async (db) => {
+eachDatabase("of many concurrent requests for a lease one succeeds, until it is released", async (db) => {
   const owners = Array.from({ length: 10 }, (_, i) => `server-${i}`);
   const ask = async () => {
     const got = await Promise.all(owners.map((owner) => acquireLease(db, { name: "sweep", owner, leaseMs })));
@@ -18,7 +18,7 @@ eachDatabase("of many who ask for a lease at once, one has it, until it gives it
   const [first, ...more] = await ask();
   assert.ok(first !== undefined);
   assert.deepEqual(more, []);
-  assert.deepEqual(await ask(), [first], "its owner may ask again");
+  assert.deepEqual(await ask(), [first], "its owner may acquire it again");
   await releaseLease(db, { name: "sweep", owner: "someone else" });
   assert.deepEqual(await ask(), [first]);
   await releaseLease(db, { name: "sweep", owner: first });
@@ -26,7 +26,7 @@ eachDatabase("of many who ask for a lease at once, one has it, until it gives it
   assert.equal(await acquireLease(db, { name: "another", owner: "x", leaseMs }), true);
 });
 
-eachDatabase("a lease that ran out can be taken, and its old owner learns so at the next renewal", async (db) => {
+eachDatabase("an expired lease can be taken, and its old owner notices at the next renewal", async (db) => {
   assert.equal(await acquireLease(db, { name: "sweep", owner: "old", leaseMs }), true);
   assert.equal(await renewLease(db, { name: "sweep", owner: "old", leaseMs }), true);
   await sql`update leases set lease_until = now() - interval '1 second'`.execute(db.kysely);
@@ -36,7 +36,7 @@ eachDatabase("a lease that ran out can be taken, and its old owner learns so at 
 });
 
 eachDatabase(
-  "what a server did when it died is due at once when it starts again, and what others do is theirs",
+  "a restarted server gets its own unfinished work at once, and leaves other servers' work alone",
   async (db) => {
     const world = await makeWorld(db);
     const inAnHour = new Date(db.now().getTime() + 3_600_000);
@@ -63,6 +63,6 @@ eachDatabase(
     assert.ok(!due.some(({ deploymentId }) => others.includes(deploymentId)));
     const outcome = { kind: "converged", because: "all is there", durationMs: 1 };
     const key = { deploymentId: id, owner: "alive:1", generation: held.generation };
-    assert.equal(await settlePass(db, { ...key, outcome, retryAt: null }), true, "who lives ends its own");
+    assert.equal(await settlePass(db, { ...key, outcome, retryAt: null }), true, "a living server ends its own pass");
   },
 );

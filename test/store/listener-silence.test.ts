@@ -19,7 +19,7 @@ const serve = (db: Db, id: string, revisionId: string, status: string) =>
       update revisions set status = 'DEPLOYED' where id = ${revisionId}`.execute(db.kysely);
 
 eachDatabase(
-  "what a silent listener serves is UNKNOWN until it is heard again, and nobody takes it for work",
+  "deployments of a silent listener are UNKNOWN until it reports again, and none is enqueued",
   async (db) => {
     const world = await makeWorld(db);
     const [ready, unused, fresh] = [
@@ -32,7 +32,7 @@ eachDatabase(
     const statuses = () => Promise.all([ready, unused, fresh].map(({ id }) => statusOf(db, id)));
 
     await seen(db, null);
-    assert.equal(await noteSilentListeners(db, silentMs), 0, "never seen: nothing was ever reported");
+    assert.equal(await noteSilentListeners(db, silentMs), 0, "never seen, so nothing was ever reported");
     await seen(db, "4 minutes");
     assert.equal(await noteSilentListeners(db, silentMs), 0);
     await seen(db, "6 minutes");
@@ -59,17 +59,14 @@ eachDatabase(
   },
 );
 
-eachDatabase(
-  "a listener that nobody could hear, as no server was there, has its time to be heard again",
-  async (db) => {
-    const world = await makeWorld(db);
-    const { id, revisionId } = await makeDeployment(db, world);
-    await serve(db, id, revisionId, "READY");
-    await seen(db, "10 minutes");
-    await sql`update clock set worked_at = now() - interval '10 minutes'`.execute(db.kysely);
-    await recordServerActivity(db);
-    assert.equal(await noteSilentListeners(db, silentMs), 0);
-    await sql`update clock set resumed_at = now() - interval '6 minutes'`.execute(db.kysely);
-    assert.equal(await noteSilentListeners(db, silentMs), 1);
-  },
-);
+eachDatabase("after all servers were down, a listener gets its full time to report again", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  await serve(db, id, revisionId, "READY");
+  await seen(db, "10 minutes");
+  await sql`update clock set worked_at = now() - interval '10 minutes'`.execute(db.kysely);
+  await recordServerActivity(db);
+  assert.equal(await noteSilentListeners(db, silentMs), 0);
+  await sql`update clock set resumed_at = now() - interval '6 minutes'`.execute(db.kysely);
+  assert.equal(await noteSilentListeners(db, silentMs), 1);
+});

@@ -29,7 +29,7 @@ const sample = (deploymentId: string, at: string, changed: Partial<MetricSample>
 const openSession = (db: Db, listenerId: string) =>
   openListenerSession(db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
 
-eachDatabase("samples of one minute are one row, and only its listener's newest session adds to it", async (db) => {
+eachDatabase("samples of one minute are one row, and only the listener's newest session adds to it", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const { listenerId } = world;
@@ -42,7 +42,7 @@ eachDatabase("samples of one minute are one row, and only its listener's newest 
     latency_counts: counts(5, 0),
   });
   await addMetricSamples(db, session, [next]);
-  // Whoever got no answer sends it again, with what came since.
+  // A listener without a response sends the samples again, with later ones.
   await addMetricSamples(db, session, [next, sample(id, "2026-01-01T10:02:10Z", { requests: 0, replicas: 2 })]);
   const late = [sample(id, "2026-01-01T10:01:50Z")];
   const { rows } = await sql<{ id: string }>`

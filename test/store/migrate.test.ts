@@ -12,7 +12,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
-eachDatabase("migrations applied again change nothing", async (db) => {
+eachDatabase("applying the migrations again changes nothing", async (db) => {
   const before = await columnsOf(db);
   assert.deepEqual(await migrate(db), []);
   assert.deepEqual(await columnsOf(db), before);
@@ -22,7 +22,7 @@ eachDatabase("the tables in the code have exactly the columns of the migrated da
   assert.deepEqual(await declaredColumns(), await columnsOf(db));
 });
 
-eachDatabase("a database that is newer than the program is refused, by name", async (db) => {
+eachDatabase("refuses a database newer than the program, naming the migration", async (db) => {
   await sql`insert into schema_migrations (number, name, digest) values (9999, '9999_future.sql', 'x')`.execute(
     db.kysely,
   );
@@ -50,7 +50,7 @@ eachDatabase("refuses a database that a development version from before the firs
   }
 });
 
-eachDatabase("a program that was put back works with tables of a newer one that were only added to", async (db) => {
+eachDatabase("a rolled-back program works with tables that a newer one only added to", async (db) => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
   try {
     await cp("src/store/engine/migrations", directory, { recursive: true });
@@ -67,7 +67,7 @@ eachDatabase("a program that was put back works with tables of a newer one that 
   }
 });
 
-eachDatabase("a migration that fails leaves nothing behind, and one that was changed is refused", async (db) => {
+eachDatabase("a failed migration changes nothing, and a changed one is refused", async (db) => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
   try {
     await cp("src/store/engine/migrations", directory, { recursive: true });
@@ -84,7 +84,7 @@ eachDatabase("a migration that fails leaves nothing behind, and one that was cha
 });
 
 eachDatabase(
-  "of servers that start at once on an empty database, one migrates and none fails",
+  "of servers that start together on an empty database, one migrates and none fails",
   async (db, { databaseUrl }) => {
     await sql`drop schema public cascade; create schema public`.execute(db.kysely);
     const logger = createLogger("silent");
@@ -100,7 +100,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a migration that waits for a table, as for a backup, does not keep the servers of the version before from it",
+  "a migration that waits for a table does not block servers of the previous version",
   async (db, { databaseUrl }) => {
     const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
     const backup = new pg.Client({ connectionString: databaseUrl });
@@ -129,7 +129,7 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-test("every migration has a number of its own", async () => {
+test("every migration has a unique number", async () => {
   const names = await readdir("src/store/engine/migrations");
   assert.ok(names.every((name) => /^\d{4}_[a-z_]+\.sql$/.test(name)));
   assert.equal(new Set(names.map((name) => name.slice(0, 4))).size, names.length);

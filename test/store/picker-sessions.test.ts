@@ -4,12 +4,12 @@ import { createOrganization, createWorkspace } from "../../src/store/tenants/ten
 import { eachDatabase } from "../support/database.ts";
 
 eachDatabase(
-  "the id of a choice is no option of a command line, which it is typed on",
+  "the id of a picker session does not look like a command line option",
   async (db) => {
     const organizationId = await createOrganization(db, { name: "organization", plan: "cloud" });
     const tenantId = await createWorkspace(db, { organizationId, name: "workspace" });
     const link = { tenantId, organizationId, returnTo: null, createdAt: db.now(), actor: "key:1" };
-    // One id of 64 began with a dash.
+    // One id of 64 started with a dash.
     const ids = await Promise.all(Array.from({ length: 500 }, () => createPickerSession(db, link, [])));
     assert.deepEqual(
       ids.filter((id) => !/^\w[\w-]{42}$/.test(id)),

@@ -18,7 +18,7 @@ const limit = (
   wanted: Partial<Record<"deployments" | "replicas" | "buildMinutes", number>>,
 ) => changeQuotas(db, everything, tenantId, { ...wanted, actor: "test" });
 
-eachDatabase("of creates that race each other exactly as many succeed as the quota has room for", async (db) => {
+eachDatabase("of concurrent creates exactly as many succeed as the quota allows", async (db) => {
   const world = await makeWorld(db);
   await limit(db, world.tenantId, { deployments: 4 });
   const ends = await Promise.allSettled(Array.from({ length: 12 }, () => createDeployment(db, newDeployment(world))));
@@ -30,7 +30,7 @@ eachDatabase("of creates that race each other exactly as many succeed as the quo
   }
 });
 
-eachDatabase("of deployments that grow at the same time only those grow that the quota has room for", async (db) => {
+eachDatabase("of deployments that grow at the same time only as many grow as the quota allows", async (db) => {
   const world = await makeWorld(db);
   const sized = (max: number) => ({ ...blankSourceConfig, resource_spec: { max_scale: max } });
   const made = Array.from({ length: 6 }, () =>
@@ -60,11 +60,11 @@ const ended = (owner: string) => ({ owner, status: "succeeded" as const, result:
 const backdate = (db: Db, revisionId: string, { began, lease }: { began: string; lease: string }) =>
   sql`update builds set started_at = now() - ${began}::interval, lease_until = now() + ${lease}::interval
        where revision_id = ${revisionId}`.execute(db.kysely);
-/** Whole ones: the time that the test itself takes is no part of what it says. */
+/** Whole minutes, so that the duration of the test itself does not count. */
 const minutes = async (db: Db, tenantId: string) => Math.round((await readUsage(db, tenantId)).buildMinutes);
 
 eachDatabase(
-  "the time of a build counts while it runs, once when it ends, and after its deployment is gone",
+  "a build's time counts while it runs, once when it ends, and after its deployment is deleted",
   async (db) => {
     const world = await makeWorld(db);
     const revision = await awaitingBuild(db, world);
@@ -79,7 +79,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("a build that a dead server left counts up to its last sign of life, whoever ends it", async (db) => {
+eachDatabase("a build of a dead server counts up to its last heartbeat, whichever server ends it", async (db) => {
   const world = await makeWorld(db);
   const revision = await awaitingBuild(db, world);
   await claimBuild(db, revision, claim("dead:1"));
@@ -87,9 +87,9 @@ eachDatabase("a build that a dead server left counts up to its last sign of life
   assert.equal(await minutes(db, world.tenantId), 2);
   await sql`update builds set pid = 42, pid_started = 'tick' where revision_id = ${revision.id}`.execute(db.kysely);
   await takeOverLeases(db, "dead");
-  assert.equal(await minutes(db, world.tenantId), 2, "an hour without a server is no hour of building");
+  assert.equal(await minutes(db, world.tenantId), 2, "an hour without a server does not count");
   const left = await claimBuild(db, revision, claim("next"));
-  assert.deepEqual(left, { pid: 42, pidStarted: "tick" }, "its process is known, to be ended");
+  assert.deepEqual(left, { pid: 42, pidStarted: "tick" }, "its process is known and can be ended");
   assert.equal(await minutes(db, world.tenantId), 2);
   await backdate(db, revision.id, { began: "60 minutes", lease: "-59 minutes" });
   assert.ok(await takeAbandonedBuild(db, revision.id, { owner: "third", leaseMs: 15_000 }));
@@ -97,26 +97,23 @@ eachDatabase("a build that a dead server left counts up to its last sign of life
   assert.equal(await minutes(db, world.tenantId), 3);
 });
 
-eachDatabase(
-  "no build begins once the minutes of the month are used up, and those of last month do not count",
-  async (db) => {
-    const world = await makeWorld(db);
-    const revision = await awaitingBuild(db, world);
-    await claimBuild(db, revision, claim("one"));
-    await backdate(db, revision.id, { began: "5 minutes", lease: "10 seconds" });
-    assert.equal(await buildQuotaProblem(db, world.tenantId), null);
-    await limit(db, world.tenantId, { buildMinutes: 5 });
-    const problem = (await buildQuotaProblem(db, world.tenantId)) ?? "";
-    assert.match(problem, /'build_minutes' of this workspace is 5 a month, and 5 are used in \d{4}-\d{2} \(UTC\)/);
-    assert.match(problem, /next month.*redeploy a revision.*ask whoever administers/);
-    await finishBuild(db, revision.id, ended("one"));
-    await sql`update build_usage set month = '2001-01'`.execute(db.kysely);
-    assert.equal(await buildQuotaProblem(db, world.tenantId), null);
-  },
-);
+eachDatabase("no build starts once this month's minutes are used up, and last month's do not count", async (db) => {
+  const world = await makeWorld(db);
+  const revision = await awaitingBuild(db, world);
+  await claimBuild(db, revision, claim("one"));
+  await backdate(db, revision.id, { began: "5 minutes", lease: "10 seconds" });
+  assert.equal(await buildQuotaProblem(db, world.tenantId), null);
+  await limit(db, world.tenantId, { buildMinutes: 5 });
+  const problem = (await buildQuotaProblem(db, world.tenantId)) ?? "";
+  assert.match(problem, /'build_minutes' of this workspace is 5 a month, and 5 are used in \d{4}-\d{2} \(UTC\)/);
+  assert.match(problem, /next month.*redeploy a revision.*ask an administrator/);
+  await finishBuild(db, revision.id, ended("one"));
+  await sql`update build_usage set month = '2001-01'`.execute(db.kysely);
+  assert.equal(await buildQuotaProblem(db, world.tenantId), null);
+});
 
 eachDatabase(
-  "deployments that race the deletion of their workspace are made or refused, and leave nothing behind",
+  "deployments that race the deletion of their workspace are created or refused, and leave nothing behind",
   async (db) => {
     for (let round = 0; round < 10; round += 1) {
       const world = await makeWorld(db);
@@ -131,6 +128,6 @@ eachDatabase(
   },
 );
 
-eachDatabase("a workspace that is not there has no quotas to change", async (db) => {
+eachDatabase("an unknown workspace has no quotas to change", async (db) => {
   assert.equal(await limit(db, randomUUID(), { deployments: 1 }), false);
 });

@@ -18,7 +18,7 @@ import { eachDatabase } from "../support/database.ts";
 const done = { kind: "converged", because: "all is well", durationMs: 12.4 };
 const leaseMs = 60_000;
 
-eachDatabase("a deployment announced many times is claimed once", async (db) => {
+eachDatabase("a deployment enqueued many times is claimed once", async (db) => {
   const id = randomUUID();
   for (let i = 0; i < 5; i += 1) await enqueue(db, id);
   const claims = await Promise.all(["a", "b", "c"].map((owner) => claim(db, { owner, limit: 10, leaseMs })));
@@ -28,7 +28,7 @@ eachDatabase("a deployment announced many times is claimed once", async (db) => 
   );
 });
 
-eachDatabase("what changes while a pass runs is looked at again, and only then", async (db) => {
+eachDatabase("a change during a pass leads to another pass, after the first one ends", async (db) => {
   const id = randomUUID();
   await enqueue(db, id);
   const first = await claimOne(db, "a");
@@ -41,7 +41,7 @@ eachDatabase("what changes while a pass runs is looked at again, and only then",
   assert.equal(await nextRunAt(db), null);
 });
 
-eachDatabase("a settled pass runs again at the time it asked for, and an earlier change comes first", async (db) => {
+eachDatabase("a settled pass runs again at its retry time, or earlier after a change", async (db) => {
   const id = randomUUID();
   await enqueue(db, id);
   const retryAt = new Date(Date.now() + 3_600_000);
@@ -55,7 +55,7 @@ eachDatabase("a settled pass runs again at the time it asked for, and an earlier
 });
 
 eachDatabase(
-  "who finds its deployment gone takes the row with it, unless the claim is another's by now",
+  "a pass of a deleted deployment deletes the queue row, unless another worker has claimed it",
   async (db) => {
     const id = randomUUID();
     await enqueue(db, id);
@@ -68,7 +68,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("the longest due come first, and never more than asked for", async (db) => {
+eachDatabase("claims the longest waiting first, and never more than requested", async (db) => {
   const ids = Array.from({ length: 6 }, () => randomUUID());
   for (const [i, id] of ids.entries()) await enqueue(db, id, { runAt: new Date(Date.now() - (i + 1) * 60_000) });
   const claims = await claim(db, { owner: "a", limit: 4, leaseMs });
@@ -82,14 +82,14 @@ eachDatabase("only the claim that holds the lease can settle, fail or renew", as
   await expireLeases(db);
   const [taken] = await claim(db, { owner: "b", limit: 1, leaseMs });
   assert.ok(taken !== undefined);
-  assert.equal(taken.attempts, 1, "a lease that ran out counts as a failed pass");
+  assert.equal(taken.attempts, 1, "an expired lease counts as a failed pass");
   assert.equal(await settlePass(db, { ...old, owner: "a", outcome: done, retryAt: null }), false);
   assert.equal(await failPass(db, { ...old, owner: "a", because: "x", durationMs: 1 }), false);
   assert.deepEqual(await heartbeat(db, { owner: "a", deploymentIds: [id], leaseMs }), [id]);
   assert.deepEqual(await heartbeat(db, { owner: "b", deploymentIds: [id], leaseMs }), []);
   await expireLeases(db);
   const [again] = await claim(db, { owner: "b", limit: 1, leaseMs });
-  assert.ok(again !== undefined, "a server may take back what it lost sight of");
+  assert.ok(again !== undefined, "a server may reclaim a deployment it lost");
   assert.equal(
     await settlePass(db, { ...taken, owner: "b", outcome: done, retryAt: null }),
     false,
@@ -98,7 +98,7 @@ eachDatabase("only the claim that holds the lease can settle, fail or renew", as
   assert.equal(await settlePass(db, { ...again, owner: "b", outcome: done, retryAt: null }), true);
 });
 
-eachDatabase("an owner whose name begins like another's does not hold its leases", async (db) => {
+eachDatabase("an owner whose name is a prefix of another's does not hold its leases", async (db) => {
   const id = randomUUID();
   await enqueue(db, id);
   await claimOne(db, "server-1");
@@ -124,20 +124,17 @@ eachDatabase(
   },
 );
 
-eachDatabase(
-  "a change that came while a pass failed is looked at within a second, not after the back-off",
-  async (db) => {
-    const id = randomUUID();
-    await enqueue(db, id);
-    await sql`update reconcile_queue set attempts = 20`.execute(db.kysely);
-    const pass = await claimOne(db, "a");
-    await enqueue(db, id);
-    await failPass(db, { ...pass, owner: "a", because: "it broke", durationMs: 1 });
-    assert.ok((await secondsFromFailure(db)) <= 1);
-  },
-);
+eachDatabase("a change during a failed pass leads to a pass within a second, not after the back-off", async (db) => {
+  const id = randomUUID();
+  await enqueue(db, id);
+  await sql`update reconcile_queue set attempts = 20`.execute(db.kysely);
+  const pass = await claimOne(db, "a");
+  await enqueue(db, id);
+  await failPass(db, { ...pass, owner: "a", because: "it broke", durationMs: 1 });
+  assert.ok((await secondsFromFailure(db)) <= 1);
+});
 
-eachDatabase("the last ten outcomes are kept, newest first, with time and duration", async (db) => {
+eachDatabase("keeps the last ten outcomes, newest first, with time and duration", async (db) => {
   const id = randomUUID();
   for (let i = 0; i < 12; i += 1) {
     await enqueue(db, id);
@@ -199,7 +196,7 @@ eachDatabase(
         for (let rounds = 0; !worker.isDead; rounds += 1) {
           const claims = await claim(db, { owner: worker.owner, limit: 5, leaseMs });
           if (claims.length === 0 && isAllSeen()) return;
-          // Dies with its hands full: what it claimed stays leased until someone takes it over.
+          // Dies while holding claims: they stay leased until another worker takes them over.
           worker.isDead = life < 3 && rounds > 3 && claims.length > 0 && Math.random() < 0.2;
           await Promise.all(claims.map((one) => pass(one, worker)));
           if (worker.isDead) deaths += 1;
@@ -235,13 +232,13 @@ async function claimOne(db: Db, owner: string): Promise<Claim> {
   return one;
 }
 
-/** The time a lease needs to run out, without the wait. */
+/** Expires leases without waiting. */
 async function expireLeases(db: Db, owner = ""): Promise<void> {
   await sql`update reconcile_queue set lease_until = now() - interval '1 second'
              where lease_owner is not null and starts_with(lease_owner, ${owner})`.execute(db.kysely);
 }
 
-/** From the moment that the pass failed, as the queue kept it: the question comes some time later. */
+/** Measured from the recorded failure of the pass, because the query comes some time later. */
 async function secondsFromFailure(db: Db): Promise<number> {
   const { rows } = await sql<{ s: number }>`
     select extract(epoch from run_at - (outcomes->0->>'at')::timestamptz)::float8 as s from reconcile_queue`.execute(

@@ -35,10 +35,10 @@ import { makeWorld, newDeployment, newRevision } from "./fixtures.ts";
 
 const never = new AbortController().signal;
 
-/** Gone within a day, with the key they were sealed under. */
+/** Deleted within a day, before the key they were sealed under matters. */
 const shortLived = ["idempotency_keys", "oauth_requests"];
 
-/** One of everything that is sealed; `read` opens all of it again. */
+/** Creates one of every sealed value; `read` opens all of them again. */
 async function makeSealed(db: Db, sealer: Sealer) {
   const world = await makeWorld(db);
   const { tenantId } = world;
@@ -119,7 +119,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
   return { tenantId, tokenId, webhookId: webhook.id, token, expected, read };
 }
 
-/** As if the newest key were so old, and known to every server. */
+/** Makes the newest key that old, and known to every server. */
 async function ageKeys(db: Db, sealer: Sealer, days: number): Promise<void> {
   await sql`update data_keys set created_at = created_at - ${days} * interval '1 day'`.execute(db.kysely);
   await sealer.refresh();
@@ -132,15 +132,15 @@ const keysInUse = async (db: Db): Promise<Set<string>> => {
   return new Set((await Promise.all(ids)).flatMap(({ rows }) => rows.map(({ id }) => id)));
 };
 
-eachDatabase("a data key that is old gets a successor, and all that is kept is sealed again under it", async (db) => {
+eachDatabase("replaces an old data key, and reseals every stored value under the new one", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const sealed = await makeSealed(db, sealer);
   const old = sealer.activeKeyId;
-  assert.equal(await renewDataKey(db, sealer, { days: 90 }), false, "it is young");
+  assert.equal(await renewDataKey(db, sealer, { days: 90 }), false, "the key is young");
   assert.equal(await resealValues(db, sealer, never), 0);
   await ageKeys(db, sealer, 91);
   assert.equal(await renewDataKey(db, sealer, { days: 90 }), true);
-  assert.equal(await renewDataKey(db, sealer, { days: 90 }), false, "one successor is enough");
+  assert.equal(await renewDataKey(db, sealer, { days: 90 }), false, "the key was just replaced");
   await ageKeys(db, sealer, 1);
   assert.notEqual(sealer.activeKeyId, old);
   assert.deepEqual([...(await keysInUse(db))], [old]);
@@ -151,7 +151,7 @@ eachDatabase("a data key that is old gets a successor, and all that is kept is s
   sealer.close();
 });
 
-eachDatabase("what is sealed again while a token is refreshed does not undo the refresh", async (db) => {
+eachDatabase("resealing a token during its refresh does not undo the refresh", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const { tenantId, tokenId, token } = await makeSealed(db, sealer);
   const row = (await findToken(db, tenantId, tokenId)) as TokenRow;
@@ -166,7 +166,7 @@ eachDatabase("what is sealed again while a token is refreshed does not undo the 
   sealer.close();
 });
 
-eachDatabase("a value that does not open is told of, and holds up no other", async (db) => {
+eachDatabase("reports a value that does not open, and reseals all others", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const { tokenId } = await makeSealed(db, sealer);
   await sql`update oauth_tokens set sealed = substr(sealed, 1, 40) where id = ${tokenId}`.execute(db.kysely);
@@ -182,20 +182,17 @@ eachDatabase("a value that does not open is told of, and holds up no other", asy
   sealer.close();
 });
 
-eachDatabase(
-  "every table with sealed values is among those that are sealed again, or forgets them soon",
-  async (db) => {
-    const { rows } = await sql<{ name: string }>`
+eachDatabase("every table with sealed values is resealed or short-lived", async (db) => {
+  const { rows } = await sql<{ name: string }>`
     select distinct table_name as name from information_schema.columns
      where table_schema = 'public' and column_name like '%sealed%' order by 1`.execute(db.kysely);
-    assert.deepEqual(
-      rows.map(({ name }) => name).sort(),
-      [...sealedPlaces.map(({ table }) => table), ...shortLived].sort(),
-    );
-  },
-);
+  assert.deepEqual(
+    rows.map(({ name }) => name).sort(),
+    [...sealedPlaces.map(({ table }) => table), ...shortLived].sort(),
+  );
+});
 
-eachDatabase("the address of a webhook is sealed, also one that an early version wrote in full", async (db) => {
+eachDatabase("seals the address of a webhook, also one that an early version stored in clear", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const { tenantId, webhookId } = await makeSealed(db, sealer);
   const origins = async () => (await sql<{ origin: string }>`select origin from webhooks`.execute(db.kysely)).rows;

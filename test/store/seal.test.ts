@@ -16,13 +16,17 @@ const boundTo = "secrets/tenant/deployment";
 const directory = await mkdtemp(path.join(tmpdir(), "pierhead-keys-"));
 after(() => rm(directory, { recursive: true, force: true }));
 
-eachDatabase("what is sealed opens where it belongs, in this server and the next", async (db) => {
+eachDatabase("a sealed value opens for its owner, on this server and another one", async (db) => {
   const masterKey = randomBytes(32);
   const sealer = await openSealer(db, masterKey);
   const sealed = sealer.seal(secret, boundTo);
   assert.deepEqual(sealer.open(sealed, boundTo), secret);
   assert.ok(!sealed.sealed.includes(secret));
-  assert.notDeepEqual(sealer.seal(secret, boundTo).sealed, sealed.sealed, "the same value never looks the same");
+  assert.notDeepEqual(
+    sealer.seal(secret, boundTo).sealed,
+    sealed.sealed,
+    "sealing the same value twice gives different results",
+  );
   const next = await openSealer(db, masterKey);
   assert.deepEqual(next.open(sealed, boundTo), secret);
   assert.deepEqual(next.open(next.seal(Buffer.alloc(0), boundTo), boundTo), Buffer.alloc(0));
@@ -30,7 +34,7 @@ eachDatabase("what is sealed opens where it belongs, in this server and the next
   next.close();
 });
 
-eachDatabase("a sealed value opens nowhere else: not for another owner, not after any change of a bit", async (db) => {
+eachDatabase("a sealed value opens neither for another owner nor after any bit changed", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const { keyId, sealed } = sealer.seal(secret, boundTo);
   assert.throws(() => sealer.open({ keyId, sealed }, "secrets/tenant/another"), SealError);
@@ -50,25 +54,22 @@ eachDatabase("a sealed value opens nowhere else: not for another owner, not afte
   sealer.close();
 });
 
-eachDatabase(
-  "another master key is refused at start, and the message says which one and never what it is",
-  async (db) => {
-    const masterKey = randomBytes(32);
-    (await openSealer(db, masterKey)).close();
-    const other = randomBytes(32);
-    await assert.rejects(openSealer(db, other), (error) => {
-      assert.ok(error instanceof SealError);
-      assert.match(error.message, /PIERHEAD_MASTER_KEY/);
-      for (const key of [masterKey, other]) {
-        assert.ok(!error.message.includes(key.toString("hex")) && !error.message.includes(key.toString("base64")));
-      }
-      return true;
-    });
-    await assert.rejects(openSealer(db, randomBytes(16)), /32 bytes/);
-  },
-);
+eachDatabase("refuses another master key at start, and names its id but never the key", async (db) => {
+  const masterKey = randomBytes(32);
+  (await openSealer(db, masterKey)).close();
+  const other = randomBytes(32);
+  await assert.rejects(openSealer(db, other), (error) => {
+    assert.ok(error instanceof SealError);
+    assert.match(error.message, /PIERHEAD_MASTER_KEY/);
+    for (const key of [masterKey, other]) {
+      assert.ok(!error.message.includes(key.toString("hex")) && !error.message.includes(key.toString("base64")));
+    }
+    return true;
+  });
+  await assert.rejects(openSealer(db, randomBytes(16)), /32 bytes/);
+});
 
-eachDatabase("a wrapped data key that was put under another id does not open", async (db) => {
+eachDatabase("a wrapped data key moved to another id does not open", async (db) => {
   const masterKey = randomBytes(32);
   (await openSealer(db, masterKey)).close();
   await sql`insert into data_keys (id, wrapped, master_key_id)
@@ -77,7 +78,7 @@ eachDatabase("a wrapped data key that was put under another id does not open", a
 });
 
 eachDatabase(
-  "after a rotation new values are under the new key, old ones still open, and the old key is retired",
+  "after a rotation new values use the new key, old ones still open, and the old key is retired",
   async (db) => {
     const sealer = await openSealer(db, randomBytes(32));
     const old = sealer.seal(secret, boundTo);
@@ -96,7 +97,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("a new master key opens everything, and the old one nothing any more", async (db) => {
+eachDatabase("a new master key opens everything, and the old one nothing", async (db) => {
   const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
   const old = await openSealer(db, oldKey);
   const before = old.seal(secret, boundTo);
@@ -109,25 +110,22 @@ eachDatabase("a new master key opens everything, and the old one nothing any mor
   for (const sealer of [old, next, alone]) sealer.close();
 });
 
-eachDatabase(
-  "servers with the old master key and with the new one work side by side until all have the new one",
-  async (db) => {
-    const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
-    const old = await openSealer(db, oldKey);
-    const next = await openSealer(db, newKey, oldKey);
-    assert.deepEqual(old.open(next.seal(secret, boundTo), boundTo), secret);
-    await old.rotateDataKey();
-    await sql`update data_keys set created_at = created_at - interval '1 minute'`.execute(db.kysely);
-    await next.refresh();
-    assert.deepEqual(next.open(next.seal(secret, boundTo), boundTo), secret);
-    (await openSealer(db, newKey, oldKey)).close();
-    const alone = await openSealer(db, newKey);
-    for (const sealer of [old, next, alone]) sealer.close();
-  },
-);
+eachDatabase("servers with the old and the new master key work side by side until all have the new one", async (db) => {
+  const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+  const old = await openSealer(db, oldKey);
+  const next = await openSealer(db, newKey, oldKey);
+  assert.deepEqual(old.open(next.seal(secret, boundTo), boundTo), secret);
+  await old.rotateDataKey();
+  await sql`update data_keys set created_at = created_at - interval '1 minute'`.execute(db.kysely);
+  await next.refresh();
+  assert.deepEqual(next.open(next.seal(secret, boundTo), boundTo), secret);
+  (await openSealer(db, newKey, oldKey)).close();
+  const alone = await openSealer(db, newKey);
+  for (const sealer of [old, next, alone]) sealer.close();
+});
 
 eachDatabase(
-  "servers that start at once on an empty database agree on one data key",
+  "servers that start together on an empty database agree on one data key",
   async (db, { databaseUrl }) => {
     const masterKey = randomBytes(32);
     const logger = createLogger("silent");
@@ -142,7 +140,7 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-test("the master key file is made once, for its owner only, and many starts at once read the same key", async () => {
+test("creates the master key file once, readable for its owner only, and concurrent starts read the same key", async () => {
   const file = path.join(directory, "new", "master.key");
   const keys = await Promise.all(Array.from({ length: 10 }, () => readOrCreateMasterKey(file)));
   assert.equal(new Set(keys.map((key) => key.toString("hex"))).size, 1);
@@ -152,7 +150,7 @@ test("the master key file is made once, for its owner only, and many starts at o
   assert.deepEqual(parseMasterKey(await readFile(file, "utf8"), file), keys[0]);
 });
 
-test("what a process left that died as it made the master key goes at the next start, whether it was linked or not", async () => {
+test("the next start removes drafts of a process that died while it created the master key", async () => {
   const file = path.join(directory, "left", "master.key");
   await mkdir(path.dirname(file));
   const left = () => `${file}.${randomUUID()}`;
@@ -164,7 +162,7 @@ test("what a process left that died as it made the master key goes at the next s
   assert.deepEqual((await readdir(path.dirname(file))).sort(), ["master.key", "master.key.old"]);
 });
 
-test("a master key is 32 bytes of base64 or hex; anything else is refused without repeating it", async () => {
+test("accepts 32 bytes of base64 or hex as master key, and refuses anything else without quoting it", async () => {
   const key = randomBytes(32);
   for (const text of [
     key.toString("hex"),

@@ -7,7 +7,7 @@ import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const pauseMs = 600_000;
 
-/** A revision with a minute left when the last server looked for work, ten minutes ago. */
+/** A revision with a minute left when the last server polled, ten minutes ago. */
 async function leftAlone(db: Db) {
   const { revisionId } = await makeDeployment(db, await makeWorld(db));
   await sql`update revisions set deadline_at = now() - interval '9 minutes' where id = ${revisionId}`.execute(
@@ -23,7 +23,7 @@ async function leftAlone(db: Db) {
   };
 }
 
-eachDatabase("deadlines do not count the time in which no server worked", async (db) => {
+eachDatabase("deadlines exclude the time in which no server polled", async (db) => {
   const left = await leftAlone(db);
   assert.ok((await recordServerActivity(db)) >= pauseMs);
   const seconds = await left();
@@ -31,14 +31,14 @@ eachDatabase("deadlines do not count the time in which no server worked", async 
   assert.equal(await recordServerActivity(db), 0);
 });
 
-eachDatabase("servers that come at once give that time back once", async (db) => {
+eachDatabase("servers that start together extend deadlines only once", async (db) => {
   const left = await leftAlone(db);
   const pauses = await Promise.all(Array.from({ length: 5 }, () => recordServerActivity(db)));
   assert.equal(pauses.filter((ms) => ms > 0).length, 1);
   assert.ok((await left()) <= 61);
 });
 
-eachDatabase("as long as some server works, deadlines stay", async (db) => {
+eachDatabase("deadlines are unchanged while any server polls", async (db) => {
   const left = await leftAlone(db);
   await sql`update clock set worked_at = now() - interval '7 seconds'`.execute(db.kysely);
   assert.equal(await recordServerActivity(db), 0);

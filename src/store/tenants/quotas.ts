@@ -124,7 +124,7 @@ export async function buildQuotaProblem(db: Db, tenantId: string): Promise<strin
   if (used < limit) return null;
   return (
     `The quota 'build_minutes' of this workspace is ${limit} a month, and ${Math.round(used)} are used in ${month} (UTC). ` +
-    "Deploy again next month, redeploy a revision that was built before, or ask whoever administers the organization for more."
+    "Deploy again next month, redeploy a revision that was built before, or ask an administrator of the organization for a higher quota."
   );
 }
 
