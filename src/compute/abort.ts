@@ -1,4 +1,7 @@
-/** Begins work unless the caller has given up already, and waits for it until then. The work itself goes on. */
+/**
+ * Starts work and waits for it until the signal aborts. An abort ends only the wait: the work itself continues.
+ * @throws the reason of the signal; a signal that is aborted already starts nothing.
+ */
 export async function unlessAborted<T>(begin: () => Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();

@@ -4,65 +4,65 @@ import type { Workload } from "./kubernetes/workload.ts";
 
 export type { Workload } from "./kubernetes/workload.ts";
 
-/** Which deployment; its names come from the slug. */
+/** Key of one deployment in a cluster. All object names derive from the slug. */
 export interface ClusterKey {
   deploymentId: string;
   slug: string;
-  /** null: the listener's own. */
+  /** null: the listener's default namespace. */
   namespace: string | null;
 }
 
-/** Why a rollout does not end, and whether waiting may help. */
+/** A reason why a rollout does not complete, and whether waiting may help. */
 export interface RolloutProblem {
   weight: "now" | "grace" | "deadline";
   cause: Cause;
 }
 
 export interface ClusterStatus {
-  /** Of the pods that are being brought up or serve; null: nothing was applied yet. */
+  /** Revision of the pods that start or serve; null: nothing has been applied yet. */
   revisionId: string | null;
-  /** Every replica of that revision is there and no other one is left. */
+  /** All replicas of that revision are ready and no replica of another revision is left. */
   isReady: boolean;
-  /** The gravest first. */
+  /** Most serious first. */
   problems: RolloutProblem[];
   replicas: (ReplicaReport & { deployment_id: string })[];
 }
 
-/** What is in the cluster of ours. */
+/** A deployment of ours that exists in the cluster. */
 export interface ClusterDeployment {
   deploymentId: string;
   namespace: string;
   slug: string;
-  /** Who made it; null: an earlier version, which did not say so. */
+  /** Listener that created it; null: an earlier version created it and did not record a listener. */
   listenerId: string | null;
 }
 
 /**
- * Runs whole deployments on an engine that replaces replicas by itself. A listener only says which revision it should
- * be: starting, draining and restarting are the engine's work, which it does better than we could from outside.
+ * Runs whole deployments on an engine that replaces replicas itself. A listener only sets the desired revision: the
+ * engine starts, drains and restarts replicas, and does that better than a client of its API could.
  */
 export interface ClusterCompute extends ReplicaLogs {
   readonly type: "kubernetes";
-  /** What the control plane should know of this cluster. */
+  /** Returns what the control plane should know about this cluster. */
   facts(): { capabilities: string[]; engine_version: string };
   /**
-   * Makes the cluster run this; again changes nothing.
-   * @returns `waitingFor`: what must be there first; null: everything is applied. `held`: what somebody has changed and
-   * asked us to leave so.
-   * @throws UnusableWorkload in words for the user; Superseded when a newer session or generation was here.
+   * Makes the cluster run this workload. Repeating the call changes nothing.
+   * @returns `waitingFor`: what must be ready first; null: everything is applied. `held`: changes by hand that an
+   * annotation tells us to leave alone.
+   * @throws UnusableWorkload with a message for the user; Superseded when a newer session or generation was applied before.
    */
   apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null; held: string[] | null }>;
   inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus>;
   /**
-   * Deletes a deployment, a step each call, and does with its data as the operator of the cluster wants.
-   * @returns `because`: what keeps it, when it may take a person to go on.
-   * @throws Error when it is nowhere to be seen and may still be there.
+   * Deletes a deployment, one step per call, and treats its data as the operator's data policy says.
+   * @returns `because`: what blocks the deletion, when a person may have to act.
+   * @throws Error when the deployment was not found but may still exist where this listener cannot look.
    */
   remove(key: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<{ isGone: boolean; because: string | null }>;
   list(signal: AbortSignal): Promise<ClusterDeployment[]>;
-  /** What the replicas use that the engine has measured; null: it measures nothing. */
+  /** Returns the resource usage of the replicas as the engine measures it; null: the engine measures nothing. */
   readLoads(signal: AbortSignal): Promise<ReplicaLoad[] | null>;
-  /** `isDrift`: somebody else has changed or removed an object of ours. */
+  /** Registers a callback. `isDrift`: another client has changed or deleted one of our objects. */
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void;
   close(): Promise<void>;
 }

@@ -1,12 +1,12 @@
 import type { ReplicaExit } from "./compute.ts";
 
-/** What is known when a replica has ended. */
+/** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
   wasReady: boolean;
-  /** null: it was not our child, or ended by a signal. */
+  /** null: the replica was not our child process, or a signal ended it. */
   exitCode: number | null;
   signal: string | null;
-  /** Processes of its cgroup that the kernel killed for lack of memory. */
+  /** Number of processes in its cgroup that the kernel killed because memory ran out. */
   outOfMemoryKills: number;
   memoryLimitMib: number;
   verdict: Verdict | undefined;
@@ -15,15 +15,15 @@ export interface ObservedExit {
 
 export type StartFailure = Pick<ReplicaExit, "reason" | "message"> & { lastLines?: string[] };
 
-/** Why we ended it ourselves, or know better than its exit code. */
+/** A cause that the driver knows better than the exit code says, for example because it killed the replica itself. */
 export interface Verdict {
   reason: "NotHealthy" | "PortTaken" | "Lost";
   message: string;
 }
 
 /**
- * Says in words a user can act on why a replica is not running. Pure.
- * @param explainStart asked when it was never ready: knows the endings that the driver's own way of starting brings about.
+ * Explains why a replica is not running, in a message that the user can act on. Pure.
+ * @param explainStart called for a replica that was never ready: recognizes start failures of the driver's own making.
  */
 export function explainExit(
   ending: ObservedExit,
@@ -38,13 +38,13 @@ export function explainExit(
   return { ...facts, reason: "Exited", message: exited(ending) };
 }
 
-/** Rather ended with a strange cause than shown as running for ever. */
+/** Reports a replica as ended with an unclear cause: better than showing it as running when it may not be. */
 export const lost = (error: string): Verdict => ({
   reason: "Lost",
-  message: `Pierhead could not go on watching the agent server: ${error}. Deploy again.`,
+  message: `Pierhead lost track of the agent server because of an error: ${error}. Deploy again.`,
 });
 
-/** V8 aborts (134 = 128 + SIGABRT, seen through a wrapping shell) when its heap is at `--max-old-space-size`. */
+/** V8 aborts (134 = 128 + SIGABRT, as a wrapping shell reports it) when its heap reaches `--max-old-space-size`. */
 function isOutOfMemory({ exitCode, signal, outOfMemoryKills, lastLines }: ObservedExit): boolean {
   if (outOfMemoryKills > 0) return true;
   const wasAborted = signal === "SIGABRT" || exitCode === 134 || (exitCode === null && signal === null);
@@ -52,8 +52,8 @@ function isOutOfMemory({ exitCode, signal, outOfMemoryKills, lastLines }: Observ
 }
 
 const outOfMemory = ({ memoryLimitMib, wasReady }: ObservedExit) =>
-  `The agent server was ended because it needed more than its memory limit of ${memoryLimitMib} MiB` +
-  `${wasReady ? "" : " before it was ready"}. Raise the limit, or find out what it loads.`;
+  `The agent server was killed because it used more than its memory limit of ${memoryLimitMib} MiB` +
+  `${wasReady ? "" : " before it was ready"}. Raise the memory limit, or reduce what the agent loads.`;
 
 function exited({ wasReady, exitCode, signal, lastLines }: ObservedExit): string {
   const how =
@@ -61,10 +61,8 @@ function exited({ wasReady, exitCode, signal, lastLines }: ObservedExit): string
       ? `with exit code ${exitCode}`
       : signal !== null
         ? `by signal ${signal}`
-        : "while no running Pierhead was its parent, so its exit code is unknown";
+        : "while Pierhead was not running, so its exit code is unknown";
   const hint =
-    lastLines.length > 0
-      ? "The last lines of its log say why."
-      : "It wrote nothing; look at how the server is started.";
+    lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
   return `The agent server ended ${how}${wasReady ? "" : " before it was ready"}. ${hint}`;
 }

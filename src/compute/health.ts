@@ -1,27 +1,27 @@
 import { request } from "node:http";
 
-/** A server that is busy starting answers late; a healthy one answers within milliseconds. */
+/** A server that is busy starting answers late; a healthy server answers within milliseconds. */
 const answerTimeoutMs = 2_000;
 
-/** Enough for any `/info`; a health answer is read and thrown away. */
+/** Enough for any `/info`. The body of a health check is read and discarded. */
 const answerBytesMax = 64 * 1024;
 
 /**
- * What is left of a start, of which a record says when it began: by the clock of the machine, as the server may be another
- * one since. Never more than the whole of it, whatever has become of that clock.
+ * Returns the time left for a start, from its recorded begin. Uses the wall clock, because another server process may have
+ * recorded it. Never returns more than the whole timeout, even if the clock was set back.
  */
 export function remainingStartMs({ startedAt, startTimeoutMs }: { startedAt: string; startTimeoutMs: number }): number {
   return Math.min(startTimeoutMs, Date.parse(startedAt) + startTimeoutMs - Date.now());
 }
 
-/** One GET on the loopback. @returns undefined when nobody answered in time. */
+/** Sends one GET request to the loopback interface. @returns undefined when no answer arrived in time. */
 export async function getFromLoopback(
   port: number,
   path: string,
   timeoutMs = answerTimeoutMs,
 ): Promise<{ status: number; body: string } | undefined> {
   const { promise, resolve } = Promise.withResolvers<{ status: number; body: string } | undefined>();
-  // No agent: a kept connection would count as a client of a replica that is to drain.
+  // No agent: a keep-alive connection would count as a client while the replica drains.
   const call = request({ host: "127.0.0.1", port, path, agent: false, signal: AbortSignal.timeout(timeoutMs) });
   call.on("error", () => resolve(undefined));
   call.on("response", (response) => {
@@ -37,7 +37,7 @@ export async function getFromLoopback(
   return promise;
 }
 
-/** Version of an agent server from its `/info` (contract 7.1). @returns null when it does not say. */
+/** Returns the version of an agent server from its `/info` (contract 7.1), or null when it reports none. */
 export async function readServerVersion(port: number): Promise<string | null> {
   const answer = await getFromLoopback(port, "/info");
   if (answer?.status !== 200) return null;
@@ -50,9 +50,9 @@ export async function readServerVersion(port: number): Promise<string | null> {
 }
 
 /**
- * Runs that wait or are worked on, as LangGraph servers in Python count them (`GET /metrics?format=json`, contract 7.1). With
- * a database that replicas share it is the number of all of them.
- * @returns null when it says nothing of runs and never will; undefined when it did not answer.
+ * Returns the number of pending and running runs, as LangGraph servers in Python report it (`GET /metrics?format=json`,
+ * contract 7.1). Replicas that share a database all report the total.
+ * @returns null when the server does not report runs at all; undefined when it did not answer.
  */
 export async function readRunCount(port: number): Promise<number | null | undefined> {
   const answer = await getFromLoopback(port, "/metrics?format=json");

@@ -1,6 +1,6 @@
 import { open, readFile, rename } from "node:fs/promises";
 
-/** The file has its old content or all of the new one, also after a power cut. */
+/** Writes a file atomically: it has its old or its complete new content, also after a power cut. */
 export async function writeJson(file: string, value: unknown): Promise<void> {
   const draft = `${file}.draft`;
   const handle = await open(draft, "w", 0o600);
@@ -14,8 +14,9 @@ export async function writeJson(file: string, value: unknown): Promise<void> {
 }
 
 /**
- * @returns undefined when there is no such file, or no JSON in it.
- * @throws Error when it cannot be read: that it holds nothing is not known then.
+ * Reads a JSON file.
+ * @returns undefined when the file does not exist or is not JSON.
+ * @throws Error when the file cannot be read, because its content is then unknown.
  */
 export async function readJson<T>(file: string): Promise<T | undefined> {
   try {

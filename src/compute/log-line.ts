@@ -1,16 +1,16 @@
 export type LogLevel = "DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL";
 
-/** One line of output as a user should read it. */
+/** One line of output in the form that users read. */
 export interface LogLine {
   level: LogLevel;
   message: string;
-  /** Given by the line itself. */
+  /** Time from the line itself. */
   timestamp?: Date;
 }
 
 /**
- * Finds level, time and text of a line an agent server wrote: a JSON object as structured loggers print them (winston,
- * pino, structlog), or text that says its level among its first words. Anything else is INFO.
+ * Parses level, time and text of a line that an agent server wrote: either a JSON object from a structured logger
+ * (winston, pino, structlog), or text with the level among its first words. The default level is INFO.
  */
 export function readLogLine(text: string): LogLine {
   const line = text.replace(terminalCodes, "").trimEnd();
@@ -51,12 +51,12 @@ function readPlainLine(line: string): LogLine {
   return { level, message: line };
 }
 
-/** A word is a level when the line begins with it, when it is in brackets or when it is written in capitals. */
+/** Tells whether a word is a level: it starts the line, is in brackets, or is in capitals. */
 function saysLevel(line: string, word: string): boolean {
   return line.toLowerCase().startsWith(word.toLowerCase()) || line.includes(`[${word}]`) || word === word.toUpperCase();
 }
 
-/** Names of the usual loggers, and pino's numbers. */
+/** Maps the names of common loggers and the numbers of pino to a level. */
 function readLevel(value: unknown): LogLevel {
   if (typeof value === "number") {
     if (value >= 60) return "CRITICAL";
@@ -71,10 +71,10 @@ function readLevel(value: unknown): LogLevel {
   return /^(debug|trace|silly|verbose)/.test(name) ? "DEBUG" : "INFO";
 }
 
-/** Years of five digits, and those before 1970, are no times of log lines, and not everybody can read them. */
+/** Times before 1970 or with five-digit years are not times of log lines, and some readers cannot parse them. */
 const endOfYear9999Ms = 253_402_300_799_999;
 
-/** ISO text, or seconds or milliseconds since 1970: the two cannot be mixed up before the year 5138. */
+/** Parses ISO text, or seconds or milliseconds since 1970. The two cannot be confused before the year 5138. */
 function readTime(value: unknown): Date | undefined {
   const date =
     typeof value === "number"
@@ -85,5 +85,5 @@ function readTime(value: unknown): Date | undefined {
 
 type Fields = Record<string, unknown>;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: colours of a terminal are what is removed
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches colour codes of terminals
 const terminalCodes = /\u001b\[[0-9;]*[A-Za-z]/g;

@@ -1,8 +1,8 @@
 import type { Compute } from "./compute.ts";
 
 /**
- * Removes replicas, each whatever becomes of the others.
- * @throws the first error of a removal, once all have ended.
+ * Removes replicas. A removal that fails does not stop the others.
+ * @throws the first error of a removal, after all removals have settled.
  */
 export async function removeEach(
   compute: Pick<Compute, "remove">,

@@ -2,41 +2,41 @@ import { unlessAborted } from "./abort.ts";
 import type { Compute, ReplicaExit, ReplicaSpec, ReplicaState } from "./compute.ts";
 import { removeEach } from "./remove-each.ts";
 
-/** Time as the simulated world sees it; a test hands in a virtual one. */
+/** Clock of the simulated world. Tests pass a virtual one. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Runs something once, later. @returns a function that cancels it. */
+  /** Calls a function once after a delay. @returns a function that cancels it. */
   setTimeout(run: () => void, delayMs: number): () => void;
 }
 
-/** What goes wrong and how often. Every probability is per call or per replica, from 0 to 1. */
+/** Which faults occur and how often. Every probability is per call or per replica, from 0 to 1. */
 export interface Faults {
-  /** A start takes between these, log-uniform: most are quick and a few are very slow. */
+  /** Range of start times, log-uniform: most starts are quick and a few are very slow. */
   startDelayMs: { min: number; max: number };
-  /** The time between SIGTERM and the end, log-uniform, cut off by `graceMs`. */
+  /** Range of times between SIGTERM and exit, log-uniform, cut off by `graceMs`. */
   stopDelayMs: { min: number; max: number };
   /** The replica exits instead of becoming ready. */
   startFails: number;
   /** The replica starts but never answers its health check: `NotHealthy` at the start deadline. */
   startHangs: number;
-  /** `ensure` fails and has done nothing. */
+  /** `ensure` fails without starting the replica. */
   ensureRefuses: number;
   /** `ensure` fails although the replica was started. */
   ensureLies: number;
   /** `remove` fails although the replica is gone. */
   removeLies: number;
-  /** `observe` answers with what it saw the last time. */
+  /** `observe` returns its previous answer. */
   observeIsStale: number;
   /** `observe` fails. */
   observeFails: number;
-  /** A replica became ready or exited and nobody is told: only the next regular look finds it. */
+  /** The change callback is not called when a replica became ready or exited: only the next regular poll finds it. */
   changeIsLost: number;
-  /** How long a ready replica lives on average (exponential); null: for ever. */
+  /** Mean lifetime of a ready replica (exponential); null: it never dies. */
   lifetimeMs: number | null;
 }
 
-/** A world in which everything works, at the pace of a small agent server. */
+/** A world without faults, at the pace of a small agent server. */
 export const noFaults: Faults = {
   startDelayMs: { min: 5, max: 50 },
   stopDelayMs: { min: 1, max: 10 },
@@ -52,24 +52,25 @@ export const noFaults: Faults = {
 };
 
 export interface SimulatedWorldOptions {
-  /** Same seed, same fate of every replica and every call, in whatever order the replicas are asked for. */
+  /** The same seed gives every replica and every call the same fate, in whatever order they come. */
   seed: number;
   faults?: Partial<Faults>;
   clock?: Clock;
-  /** Where a ready replica claims to answer. Nothing listens there unless the caller does. */
+  /** Address that ready replicas report. Nothing listens there unless the caller does. */
   address?: { host: string; port: number };
 }
 
-/** What a simulated driver offers beside the interface: its world, which a later driver can be opened on. */
+/** Simulated driver with its world. A later driver can be opened on the same world. */
 export interface SimulatedCompute extends Compute {
   readonly world: SimulatedWorld;
 }
 
 /**
- * A driver without processes: replicas are entries of a seeded world that delays, fails, lies and dies. For simulation
- * and benchmarks; 10,000 replicas are one map. Closing the driver leaves its world running, as real replicas would be.
+ * Opens a driver without processes: replicas are entries of a seeded world that delays, fails, gives wrong answers and
+ * crashes replicas. For simulation and benchmarks: 10,000 replicas are one map. Closing the driver leaves its world
+ * running, as real replicas would be.
  *
- * The environment of a replica can tell its fate: `SIMULATE_START` = `ready`, `exit` or `hang` (default: the seed
+ * The environment of a replica can set its fate: `SIMULATE_START` = `ready`, `exit` or `hang` (default: the seed
  * decides), `SIMULATE_CAUSE` (the last line of a start that exits) and `SIMULATE_EXIT_AFTER_MS` (counted from ready).
  */
 export function openSimulatedCompute(options: SimulatedWorldOptions | { world: SimulatedWorld }): SimulatedCompute {
@@ -120,9 +121,9 @@ export function openSimulatedCompute(options: SimulatedWorldOptions | { world: S
 
 interface Entry {
   state: ReplicaState;
-  /** All that is kept of what it was started with: of ten thousand, the environment alone would be 20 MB. */
+  /** The only part of the environment that is stored: whole environments of 10,000 replicas would take 20 MB. */
   overrides: { start: string | undefined; cause: string | undefined; exitAfterMs: string | undefined };
-  /** Cancels what was going to happen next to this replica. */
+  /** Cancels the next planned event of this replica. */
   cancelNext: () => void;
   stopped?: Promise<void>;
 }
@@ -132,7 +133,7 @@ const nothingNext = () => {};
 const limit = "not enforced: a simulated replica uses nothing";
 const limits = { memory: limit, cpu: limit };
 
-/** The replicas themselves; outlives the drivers opened on it. */
+/** The simulated replicas. Outlives the drivers that are opened on it. */
 export class SimulatedWorld {
   readonly watchers = new Set<() => void>();
   readonly #entries = new Map<string, Entry>();
@@ -151,13 +152,13 @@ export class SimulatedWorld {
     this.#address = address;
   }
 
-  /** Built once per change, so that looking at 10,000 replicas that did not change costs nothing. */
+  /** Returns all states. Rebuilt once per change, so that observing 10,000 unchanged replicas costs nothing. */
   snapshot(): ReplicaState[] {
     this.#snapshot ??= Array.from(this.#entries.values(), (entry) => entry.state);
     return this.#snapshot;
   }
 
-  /** Draws whether a fault strikes this time. The n-th question about one subject always has the same answer. */
+  /** Draws whether a fault occurs. The n-th draw for a subject always has the same result. */
   happens(fault: ProbabilityName, subject: string): boolean {
     const probability = this.#faults[fault];
     if (probability === 0) return false;
@@ -191,7 +192,7 @@ export class SimulatedWorld {
     this.#planStart(entry, spec.startTimeoutMs);
   }
 
-  /** Ends a running replica as if it had died by itself: what a test tells the world to do. */
+  /** Ends a running replica as if it had crashed. For tests. */
   crash(replicaId: string, exit: Partial<ReplicaExit> = {}): void {
     const entry = this.#entries.get(replicaId);
     if (entry?.state.phase !== "starting" && entry?.state.phase !== "ready") return;
@@ -261,7 +262,7 @@ export class SimulatedWorld {
     this.#snapshot = undefined;
     if (!isReported || this.#isNotifying || this.happens("changeIsLost", entry.state.replicaId)) return;
     this.#isNotifying = true;
-    // A thousand starts of one moment are one look.
+    // A thousand starts at the same moment cause one notification.
     queueMicrotask(() => {
       this.#isNotifying = false;
       for (const watch of this.watchers) watch();
@@ -285,7 +286,7 @@ type ProbabilityName = { [Name in keyof Faults]: Faults[Name] extends number ? N
 
 const crashed: ReplicaExit = {
   reason: "Exited",
-  message: "The agent server ended with exit code 1. The last lines of its log say why.",
+  message: "The agent server ended with exit code 1. The last lines of its log show the cause.",
   exitCode: 1,
   signal: null,
   lastLines: ["simulated: the agent server crashed"],
@@ -293,14 +294,14 @@ const crashed: ReplicaExit = {
 
 const brokenStart = (cause = "simulated: the agent server cannot start"): ReplicaExit => ({
   ...crashed,
-  message: "The agent server ended with exit code 3 before it was ready. The last lines of its log say why.",
+  message: "The agent server ended with exit code 3 before it was ready. The last lines of its log show the cause.",
   exitCode: 3,
   lastLines: [cause],
 });
 
 const notHealthy = (startTimeoutMs: number): ReplicaExit => ({
   reason: "NotHealthy",
-  message: `The agent server did not answer its health check within ${startTimeoutMs / 1000} s and was ended.`,
+  message: `The agent server did not answer its health check within ${startTimeoutMs / 1000} s and was killed.`,
   exitCode: null,
   signal: "SIGKILL",
   lastLines: ["simulated: the agent server started but never answers"],
@@ -309,13 +310,13 @@ const notHealthy = (startTimeoutMs: number): ReplicaExit => ({
 const systemClock: Clock = {
   now: Date.now,
   setTimeout(run, delayMs) {
-    // Node's timers hold 31 bits; a longer one would fire at once. The world does not keep a process alive.
+    // Node's timers hold 31 bits; a longer delay would fire at once. The timer does not keep the process alive.
     const timer = setTimeout(run, Math.min(delayMs, 2 ** 31 - 1)).unref();
     return () => clearTimeout(timer);
   },
 };
 
-/** A number in [0, 1) that depends on every character: FNV-1a, then murmur's finalizer to spread similar questions. */
+/** Returns a number in [0, 1) that depends on every character: FNV-1a, then murmur's finalizer to spread similar texts. */
 function fraction(question: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < question.length; index++) {

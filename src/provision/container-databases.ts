@@ -9,11 +9,11 @@ import {
   serverTimeoutMs,
 } from "./database-server.ts";
 
-/** What keeps containers running; a driver of a container engine does. */
+/** A driver that runs service containers, for example in a Docker engine. */
 export interface DatabaseContainers {
   hostOf(name: string): string;
   ensure(container: DatabaseContainer, signal: AbortSignal): Promise<{ host: string; port: number }>;
-  /** What it wrote last, when it does not stay up; null: it does. */
+  /** Returns the last output of a container that does not stay up; null: it is running. */
   failureOutput(name: string): Promise<string | null>;
   remove(name: string): Promise<void>;
 }
@@ -34,23 +34,23 @@ export interface DatabaseContainer {
 
 export interface ContainerOptions {
   containers: DatabaseContainers;
-  /** As the official one of its kind: it reads the same variables, and begins with the command it is given. */
+  /** An image that is compatible with the official one: it reads the same variables and accepts a command. */
   image: string;
 }
 
-/** Shared buffers of PostgreSQL: a quarter of its memory, as its manual advises. */
+/** Shared buffers of PostgreSQL: a quarter of its memory, as its manual recommends. */
 const sharedBuffersShare = 1 / 4;
 
-/** Redis needs room beside its data: buffers of clients, and copies while it writes its file anew. */
+/** Redis needs memory besides its data, for client buffers and for copies while it rewrites its file. */
 const redisDataShare = 3 / 4;
 
-/** How long a start that goes on is waited for before others get their turn. */
+/** How long one call waits for a start in progress before other deployments get their turn. */
 const startTimeoutMs = 15_000;
 const tryAgainMs = 100;
 
 /**
- * A PostgreSQL server for each deployment, in a container with a volume of its own. The deployment's user is the
- * superuser of that server, which is nobody else's.
+ * Returns a server that creates one PostgreSQL container with its own volume per deployment. The deployment's user is the
+ * superuser of that PostgreSQL, which no other deployment uses.
  */
 export function containerPostgres({ containers, image }: ContainerOptions): DatabaseServer {
   return {
@@ -65,7 +65,7 @@ export function containerPostgres({ containers, image }: ContainerOptions): Data
         files: {},
         volumeDirectory: directory,
         port: 5432,
-        // Ends its connections; SIGTERM would wait for them.
+        // SIGINT closes connections; SIGTERM would wait for clients to close them.
         stopSignal: "SIGINT",
       };
       await start(containers, container, signal, ({ host, port }) => askPostgres({ host, port, name, password }));
@@ -78,7 +78,7 @@ export function containerPostgres({ containers, image }: ContainerOptions): Data
   };
 }
 
-/** A Redis server for each deployment, in a container with a volume of its own. */
+/** Returns a server that creates one Redis container with its own volume per deployment. */
 export function containerRedis({ containers, image }: ContainerOptions): DatabaseServer {
   return {
     async ensure(credentials, spec, signal) {
@@ -102,21 +102,21 @@ export function containerRedis({ containers, image }: ContainerOptions): Databas
   };
 }
 
-/** Of the container that a database is in: with what stands before it a DNS name, of at most 63 characters. */
+/** Returns the name of a database's container. With its prefix it is a DNS name, of at most 63 characters. */
 export const postgresContainerOf = (name: string) => `postgres-${bare(name)}`;
 const bare = (name: string) => name.replace(/^ph_/, "");
 
-/** Whatever an image has at its usual place differs between versions. */
+/** Our own data directory, because the usual one differs between versions of an image. */
 const directory = "/var/lib/pierhead";
 
-/** In a file, because everybody may read the arguments of a process. */
+/** Settings are in a file, because every user of the machine can read the arguments of a process. */
 const redisFile = "pierhead-redis.conf";
 
 function redisSettings({ password }: DatabaseCredentials, { memoryLimitMib }: DatabaseSpec): string {
   const lines = {
     ...{ requirepass: password, dir: "/data", appendonly: "yes" },
     maxmemory: `${Math.floor(memoryLimitMib * redisDataShare)}mb`,
-    // What was meant to be kept is kept; without room for it the writer is told.
+    // Evicts only keys with an expiry. When memory is full of other keys, writes fail with an error.
     "maxmemory-policy": "volatile-lru",
   };
   return Object.entries(lines)
@@ -129,7 +129,7 @@ function containerOf(kind: string, image: string, { name }: DatabaseCredentials,
   return { name: `${kind}-${bare(name)}`, image, tenantId, cpuLimitCores, memoryLimitMib };
 }
 
-/** Returns when it takes the password. @throws DatabaseServerError */
+/** Starts a container and returns when the database accepts the password. @throws DatabaseServerError */
 async function start(
   containers: DatabaseContainers,
   container: DatabaseContainer,
@@ -140,10 +140,10 @@ async function start(
   try {
     const address = await containers.ensure(container, signal);
     for (;;) {
-      const failure = await ask(address).then(() => undefined, wordsOf);
+      const failure = await ask(address).then(() => undefined, messageOf);
       if (failure === undefined) return;
       const failureOutput = await containers.failureOutput(container.name);
-      if (failureOutput !== null) throw new Error(`it does not stay up: ${failureOutput || "it says nothing"}`);
+      if (failureOutput !== null) throw new Error(`it does not stay up: ${failureOutput || "it wrote no output"}`);
       if (performance.now() >= end) throw new Error(`it does not answer yet: ${failure}`);
       await sleep(tryAgainMs, undefined, { signal });
     }
@@ -159,13 +159,13 @@ async function removeContainer(containers: DatabaseContainers, name: string): Pr
   });
 }
 
-/** An image that no registry has is not there next time, either. */
+/** A missing image is final: retrying does not help. */
 function containerError(name: string, error: unknown): DatabaseServerError {
   const isFinal = error instanceof Error && error.name === "UnusableSpec";
-  return new DatabaseServerError(`container ${name}: ${wordsOf(error)}`, { cause: error }, isFinal);
+  return new DatabaseServerError(`container ${name}: ${messageOf(error)}`, { cause: error }, isFinal);
 }
 
-const wordsOf = (error: unknown) =>
+const messageOf = (error: unknown) =>
   error instanceof Error ? error.message || ((error as NodeJS.ErrnoException).code ?? error.name) : String(error);
 
 async function askPostgres(to: { host: string; port: number; name: string; password: string }): Promise<void> {

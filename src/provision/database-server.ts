@@ -1,11 +1,11 @@
-/** Name of a database and of the role that owns it, and that role's password. Made once per deployment. */
+/** Name of a database and of its owner role, and the password of that role. Generated once per deployment. */
 export interface DatabaseCredentials {
-  /** `ph_` and the deployment's id in 32 hex digits: needs no quoting anywhere. */
+  /** `ph_` and the deployment's id in 32 hex digits, so it needs no quoting anywhere. */
   name: string;
   password: string;
 }
 
-/** For whom, and how large. A server that many share knows limits of connections only. */
+/** Workspace and size of a database. A shared server enforces only the limit of connections. */
 export interface DatabaseSpec {
   tenantId: string;
   connectionsMax: number;
@@ -13,27 +13,27 @@ export interface DatabaseSpec {
   memoryLimitMib: number;
 }
 
-/** Where deployments get something of their own: a database of PostgreSQL, keys of Redis, or a whole server. */
+/** A place that gives each deployment its own data: a PostgreSQL database, a key prefix in Redis, or a whole server. */
 export interface DatabaseServer {
   /**
-   * Makes what is not there and sets what is there to this password and these limits; repeating it is safe. Returns when
-   * it can be used.
+   * Creates the database and its role, or sets the password and limits of existing ones. Idempotent. Returns when the
+   * database accepts connections.
    * @throws DatabaseServerError
    */
   ensure(credentials: DatabaseCredentials, spec: DatabaseSpec, signal: AbortSignal): Promise<void>;
   /**
-   * Ends its connections and drops it with everything in it; what is gone already is no error.
+   * Closes its connections and deletes it with all data. A missing one is no error.
    * @throws DatabaseServerError
    */
   remove(name: string, signal: AbortSignal): Promise<void>;
-  /** Variables of the agent server (contract 7.2). Secret. */
+  /** Returns the variables of the agent server (contract 7.2). They contain secrets. */
   environment(credentials: DatabaseCredentials): Record<string, string>;
 }
 
-/** The server is away or refused: `message` says which and why, without credentials. */
+/** The server is unreachable or refused. `message` contains its address and the reason, but no credentials. */
 export class DatabaseServerError extends Error {
   override readonly name = "DatabaseServerError";
-  /** Trying again will not help before the operator has changed something. */
+  /** Retrying does not help until the operator changes something. */
   readonly isFinal: boolean;
 
   constructor(message: string, options?: ErrorOptions, isFinal = false) {
@@ -44,16 +44,16 @@ export class DatabaseServerError extends Error {
 
 export const databaseNameOf = (deploymentId: string): string => `ph_${deploymentId.replaceAll("-", "")}`;
 
-/** A server that does not answer is asked again later; nobody waits for it longer than this. */
+/** Maximum time for one server to answer. The reconciler retries later. */
 export const serverTimeoutMs = 30_000;
 export const connectTimeoutMs = 10_000;
 
-/** The address of a URL as a person may read it: no user, no password. */
+/** Returns the address of a URL for messages, without user and password. */
 export function displayAddress(url: URL): string {
   return `${decodeURIComponent(url.hostname)}${url.port === "" ? "" : `:${url.port}`}`;
 }
 
-/** The same URL for somebody else: another user, another database, and the address that agents reach it under. */
+/** Returns the admin URL with another user and database, and with the address that agents use. */
 export function urlFor(
   admin: URL,
   other: { username: string; password: string; path: string; address: string | undefined },

@@ -8,18 +8,18 @@ import type { PostgresPrograms } from "./postgres-programs.ts";
 
 export interface BackupOptions {
   programs: PostgresPrograms;
-  /** Of the database, and of the role that owns it. */
+  /** Name of the database and of its owner role. */
   name: string;
   file: string;
 }
 
 /**
- * Writes a database into a file, as of one moment, while its agent goes on; whole or not at all.
- * @throws DatabaseServerError with the last words of `pg_dump`
+ * Writes a consistent snapshot of a database to a file while its agent keeps running. A failed backup leaves no file.
+ * @throws DatabaseServerError with the last output of `pg_dump`
  */
 export async function backUpDatabase({ programs, file }: BackupOptions): Promise<void> {
   const draft = `${file}.unfinished`;
-  // Nobody else on this machine may read what an agent keeps.
+  // Other users of this machine must not read an agent's data.
   await writeFile(draft, "", { mode: 0o600 });
   const output = createWriteStream(draft, { flags: "r+" });
   try {
@@ -32,9 +32,9 @@ export async function backUpDatabase({ programs, file }: BackupOptions): Promise
 }
 
 /**
- * Gives a database what a file says, in place of what of that is in it: all of it or, when anything fails, nothing. Everything
- * belongs to the owner of the database. Extensions stay as they are where they are the operator's.
- * @throws DatabaseServerError with the last words of `pg_restore`
+ * Restores a database from a file in one transaction, replacing objects that the file contains. The owner of the database
+ * owns everything afterwards. Extensions stay unchanged where they belong to the operator.
+ * @throws DatabaseServerError with the last output of `pg_restore`
  */
 export async function restoreDatabase({ programs, name, file }: BackupOptions): Promise<void> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-restore-"));

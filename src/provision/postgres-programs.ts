@@ -6,26 +6,26 @@ import { pipeline } from "node:stream/promises";
 import { execa } from "execa";
 import { DatabaseServerError, displayAddress } from "./database-server.ts";
 
-/** PostgreSQL's own programs at one database, wherever they are. */
+/** PostgreSQL's own programs for one database, on this machine or in a container. */
 export interface PostgresPrograms {
   /**
-   * Runs one to its end. @param output gets what it prints, and is ended.
-   * @throws DatabaseServerError with its last words
+   * Runs a program to its end. @param output receives what it prints, and is ended.
+   * @throws DatabaseServerError with its last output
    */
   run(program: "pg_dump" | "pg_restore", argv: string[], output: Writable): Promise<void>;
-  /** @returns the place under which they find a file of this machine. */
+  /** Makes a file of this machine available to the programs. @returns the path under which they find it */
   stageFile(file: string): Promise<string>;
-  /** Extensions are the deployment's own, and not the operator's. */
+  /** True when extensions belong to the deployment and not to the operator. */
   areExtensionsOwn: boolean;
 }
 
-/** An agent that holds its tables longer than this keeps a restore from them. */
+/** How long a restore waits for tables that the agent has locked. */
 const lockTimeoutMs = 30_000;
 
 /**
- * Those of this machine.
- * @param at.adminUrl of a role that may read and write the database: the one that databases are made with.
- * @param at.env environment to look for them with.
+ * Returns the programs of this machine.
+ * @param at.adminUrl URL of the role that creates databases: it may read and write this one
+ * @param at.env environment whose PATH is searched for the programs
  */
 export function localPrograms(at: {
   adminUrl: string;
@@ -59,7 +59,7 @@ export function localPrograms(at: {
   };
 }
 
-/** What runs programs in the container of a database, and puts files into it. */
+/** A container in which programs can run and to which files can be copied. */
 export interface RunningContainer {
   name: string;
   run(
@@ -70,7 +70,7 @@ export interface RunningContainer {
   copyIn(file: string): Promise<string>;
 }
 
-/** Those in the container of the database: of its own version, and nobody has to know the password. */
+/** Returns the programs in the database's own container. Their version matches the server, and they need no password. */
 export function containerPrograms(container: RunningContainer, name: string): PostgresPrograms {
   const env = { PGUSER: name, PGDATABASE: name, PGOPTIONS: lockOptions, PGAPPNAME: applicationName };
   return {
@@ -87,9 +87,9 @@ export function containerPrograms(container: RunningContainer, name: string): Po
 const lockOptions = `-c lock_timeout=${lockTimeoutMs}`;
 const applicationName = "pierhead backup";
 
-/** Password and address are in the environment: arguments can be read by everybody. */
+/** Password and address are passed in the environment, because every user of the machine can read arguments. */
 const environmentOf = (admin: URL, name: string) => ({
-  // An address of IPv6 is in brackets in a URL alone.
+  // Only URLs have brackets around an IPv6 address.
   PGHOST: decodeURIComponent(admin.hostname).replace(/^\[(.*)\]$/, "$1") || (admin.searchParams.get("host") ?? ""),
   PGPORT: admin.port,
   PGUSER: decodeURIComponent(admin.username),
@@ -103,7 +103,7 @@ const environmentOf = (admin: URL, name: string) => ({
 const programError = (program: string, where: string, words: string) =>
   new DatabaseServerError(`${program} on ${where}: ${words.trim().split("\n").slice(-5).join("\n")}`);
 
-/** Newer programs read older servers: of those that Debian puts side by side, the newest. */
+/** Finds a program. Newer versions can read older servers, so it prefers the newest of those that Debian installs. */
 async function findProgram(name: string, env: Record<string, string | undefined>): Promise<string> {
   const onPath = (env["PATH"] ?? "").split(path.delimiter).map((directory) => path.join(directory, name));
   const beside = globSync(`/usr/lib/postgresql/*/bin/${name}`).sort((a, b) => versionOf(b) - versionOf(a));
@@ -114,7 +114,9 @@ async function findProgram(name: string, env: Record<string, string | undefined>
     );
     if (isThere) return file;
   }
-  throw new DatabaseServerError(`${name} is not installed here (Debian: apt-get install postgresql-client)`);
+  throw new DatabaseServerError(
+    `${name} is not installed on this machine. On Debian: apt-get install postgresql-client`,
+  );
 }
 
 const versionOf = (file: string) => Number(file.split("/")[4]);

@@ -1,11 +1,11 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 
-/** PostgreSQL's own default (`scram_iterations`). A password of ours has 256 random bits and needs no slow hash. */
+/** PostgreSQL's default (`scram_iterations`). Our passwords have 256 random bits, so they need no slower hash. */
 const iterations = 4_096;
 
 /**
- * What PostgreSQL keeps of a password (RFC 5802, RFC 7677). Given to `PASSWORD` instead of the password itself, so that no
- * log or statistic of the server ever contains it.
+ * Returns the verifier that PostgreSQL stores for a password (RFC 5802, RFC 7677). It is passed to `PASSWORD` instead of
+ * the password itself, which therefore never appears in logs or statistics of the server.
  */
 export function scramVerifier(password: string, salt: Buffer = randomBytes(16)): string {
   const salted = pbkdf2Sync(password, salt, iterations, 32, "sha256");

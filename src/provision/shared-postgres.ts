@@ -11,10 +11,9 @@ import {
 import { scramVerifier } from "./scram-verifier.ts";
 
 /**
- * A PostgreSQL server of the operator's, on which every deployment gets a database that it owns and nobody else may
- * enter.
- * @param options.adminUrl of a role that may create roles and databases.
- * @param options.address `host:port` under which agents reach the server; undefined: as we do.
+ * Returns a server that gives each deployment its own database on the operator's PostgreSQL. Only its owner may connect.
+ * @param options.adminUrl URL of a role that may create roles and databases
+ * @param options.address `host:port` of the server for agents; undefined: the one in `adminUrl`
  */
 export function sharedPostgres(options: { adminUrl: string; address: string | undefined }): DatabaseServer {
   const admin = new URL(options.adminUrl);
@@ -44,10 +43,10 @@ async function ensureDatabase(
   const role = pg.escapeIdentifier(name);
   const known = await client.query("select 1 from pg_roles where rolname = $1", [name]);
   if (known.rowCount === 0) await client.query(`create role ${role}`);
-  // May log in and nothing else: to say so for rights that it never had would take a superuser.
+  // Only the right to log in: revoking rights that the role never had would require a superuser.
   const verifier = pg.escapeLiteral(scramVerifier(password));
   await client.query(`alter role ${role} with login connection limit ${connectionsMax} password ${verifier}`);
-  // Only a member of a role may give it a database; a superuser is one of all.
+  // Only a member of a role may make it the owner of a database. A superuser counts as a member of every role.
   const { rows } = await client.query<{ is_member: boolean }>("select pg_has_role($1, 'member') as is_member", [name]);
   if (rows[0]?.is_member !== true) await client.query(`grant ${role} to current_user`);
   const made = await client.query("select 1 from pg_database where datname = $1", [name]);
@@ -55,7 +54,7 @@ async function ensureDatabase(
   await client.query(`revoke all on database ${role} from public`);
 }
 
-/** Vector search of agent servers needs it; where it is not installed, or not ours to add, they say so themselves. */
+/** Adds pgvector for the vector search of agent servers. Skips it if it is not installed or we may not add it. */
 async function addExtensions(client: pg.Client): Promise<void> {
   const { rowCount } = await client.query(
     `select 1 from pg_available_extensions e, pg_roles r
@@ -64,7 +63,7 @@ async function addExtensions(client: pg.Client): Promise<void> {
   if (rowCount !== 0) await client.query("create extension if not exists vector");
 }
 
-/** One connection for one task. `database` undefined: the one that the admin URL names. */
+/** Opens one connection for one task. `database` undefined: the database in the admin URL. */
 async function asAdmin(
   admin: URL,
   database: string | undefined,
@@ -81,7 +80,7 @@ async function asAdmin(
     query_timeout: serverTimeoutMs + 1_000,
     application_name: "pierhead provision",
   });
-  // Comes after the query's own failure, which is what we report.
+  // An error event follows the failure of the query itself, which is reported.
   client.on("error", () => {});
   const onAbort = () => void client.end().catch(() => {});
   signal.addEventListener("abort", onAbort, { once: true });

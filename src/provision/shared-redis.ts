@@ -8,19 +8,19 @@ import {
   urlFor,
 } from "./database-server.ts";
 
-/** What is used of the library's client. */
+/** The used part of the library's client. */
 interface Redis {
   sendCommand(words: string[]): Promise<unknown>;
 }
 
-/** Keys that one scan looks at; UNLINK frees them in the background. */
+/** Number of keys per scan. UNLINK frees them in the background. */
 const scanCount = "1000";
 
 /**
- * A Redis server (>= 6) of the operator's, on which every deployment gets a user that sees keys and channels of its own
- * prefix only. Users live in the server's memory: `ensure` before every rollout brings them back after its restart.
- * @param options.adminUrl of a user that may manage users.
- * @param options.address `host:port` under which agents reach the server; undefined: as we do.
+ * Returns a server that gives each deployment a user on the operator's Redis (>= 6). The user sees only keys and channels
+ * with its own prefix. Redis keeps users in memory: `ensure` before every rollout restores them after its restart.
+ * @param options.adminUrl URL of a user that may manage users
+ * @param options.address `host:port` of the server for agents; undefined: the one in `adminUrl`
  */
 export function sharedRedis(options: { adminUrl: string; address: string | undefined }): DatabaseServer {
   const admin = new URL(options.adminUrl);
@@ -45,9 +45,9 @@ export function sharedRedis(options: { adminUrl: string; address: string | undef
 }
 
 /**
- * Patterns of keys and channels bind commands that name one. Those that name none and yet tell of others' keys and channels,
- * or change what all share (functions, kept scripts), are taken away; what scripts name is bound again. Taken as a whole and
- * given in parts, because Redis 6 knows no other way.
+ * Key and channel patterns restrict commands that name a key or channel. Commands that reveal others' keys and channels
+ * without naming one, or that change shared things (functions, cached scripts), are forbidden; commands inside scripts are
+ * restricted again. Categories are removed as a whole and parts allowed again, because Redis 6 has no other way.
  */
 const may = [
   ...["+@all", "-@admin", "-@dangerous", "+info"],
@@ -56,7 +56,7 @@ const may = [
   ...["-@scripting", "+eval", "+evalsha", "+script|load", "+script|exists"],
 ];
 
-/** What Redis keeps of a password; given in its place, so that no log of the server ever contains it. */
+/** The hash that Redis stores for a password. It is passed instead of the password, so that no log contains it. */
 const sha256 = (password: string) => createHash("sha256").update(password).digest("hex");
 
 const prefixOf = (name: string) => `${name}:`;
@@ -72,7 +72,7 @@ async function unlinkAll(client: Redis, pattern: string, signal: AbortSignal): P
   } while (cursor !== "0");
 }
 
-/** One connection for one task; the library is loaded by those alone who use it. */
+/** Opens one connection for one task. The library is loaded only when it is needed. */
 async function asAdmin(admin: URL, signal: AbortSignal, act: (client: Redis) => Promise<void>): Promise<void> {
   const { createClient } = await import("@redis/client");
   signal.throwIfAborted();

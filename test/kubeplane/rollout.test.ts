@@ -114,7 +114,10 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     assert.equal((await anchorOf(slug))?.metadata.deletionTimestamp, undefined);
     const { deployment_id } = again.controlPlane.assign({ deployment_id: randomUUID(), slug, target: newRun(again) });
     const report = await again.reported(deployment_id, ({ cause }) => cause !== null);
-    assert.match(report.cause?.message ?? "", new RegExp(`The ConfigMap ${slug} .* is not of this deployment`));
+    assert.match(
+      report.cause?.message ?? "",
+      new RegExp(`The ConfigMap ${slug} .* does not belong to this deployment`),
+    );
   });
 
   test("a deployment that names no namespace stays where it was made when another one is named first", async () => {

@@ -27,32 +27,32 @@ import { readUsage } from "./replicas/usage.ts";
 export interface DockerComputeOptions {
   /** `unix:///path/to/socket` or `tcp://host:port` of an engine on this machine. */
   host: string;
-  /** Notes of replicas live below it. One driver at a time: the caller holds the lock. */
+  /** Root of the replica journal. Only one driver may use it: the caller holds the lock. */
   dataDir: string;
-  /** Marks everything this driver makes; nothing without the mark is touched. */
+  /** Written as a label on everything that this driver creates. Objects without it are never touched. */
   installationId: string;
   logger: Logger;
-  /** Containers may write into their volumes and /tmp only. Default false: many images expect to write elsewhere. */
+  /** Containers may write only to their volumes and /tmp. Default false, because many images write elsewhere. */
   isRootReadOnly?: boolean;
-  /** What images may take before unused ones are removed; what shares layers counts once. Default: no bound. */
+  /** Size limit for images, above which unused ones are removed. Shared layers count once. Default: no limit. */
   imagesBytesMax?: number;
-  /** For the registry of an image; asked at each pull. Default: none is needed. */
+  /** Returns the credential for an image's registry, before each pull. Default: none. */
   credentialOf?: (uri: string) => Promise<RegistryCredential | null>;
-  /** As of `Images`. */
+  /** As in `Images`. */
   currentUriOf?: (uri: string) => string;
 }
 
 export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
 
-/** Removing garbage adds up the engine's disk use, which is slow there, and rubbish grows by the hour. */
+/** Collecting garbage makes the engine add up its disk use, which is slow, and garbage grows only by the hour. */
 const garbageIntervalMs = 1_800_000;
 
-/** At the end a start that is under way has this long; what it leaves half made, the next driver finds. */
+/** Time for starts in progress when the driver closes. The next driver finds what they leave unfinished. */
 const closeTimeoutMs = 5_000;
 
 /**
- * Runs replicas as containers of a Docker engine on this machine, over its API. They live in the engine and go on when
- * this process dies; opened again, the driver finds them by their labels.
+ * Opens a driver that runs replicas as containers of a Docker engine on this machine, over its API. Containers survive this
+ * process; a driver opened later finds them by their labels.
  * @throws Error when the engine cannot be reached or is too old.
  */
 export async function openDockerCompute(options: DockerComputeOptions): Promise<DockerComputeDriver> {
@@ -84,7 +84,7 @@ class DockerCompute implements DockerComputeDriver {
   readonly #engine: Engine;
   readonly #images: Images;
   readonly #networks: Networks;
-  /** Grows with each listing and each new replica: tells whether a listing can know of a replica. */
+  /** Logical clock: counts listings and added replicas, to tell whether a listing can include a replica. */
   #time = 0;
   readonly #addedAt = new Map<string, number>();
   #listedAt = 0;
@@ -109,11 +109,11 @@ class DockerCompute implements DockerComputeDriver {
     };
   }
 
-  /** Finds what earlier processes left, and ends what belongs to nobody. */
+  /** Adopts the replicas of earlier processes and cleans up what no replica needs. */
   async adoptAll(): Promise<void> {
     const { journal } = this.#context;
     const containers = await this.#list(AbortSignal.timeout(60_000));
-    // All at once: why one was killed is known after a second or two, and with the machine all were.
+    // In parallel: finding out why a container was killed takes a second or two, and a reboot kills all of them.
     await Promise.all(containers.map((listed) => this.#adopt(listed)));
     for (const replicaId of await journal.list()) {
       if (this.#replicas.has(replicaId)) continue;
@@ -128,7 +128,7 @@ class DockerCompute implements DockerComputeDriver {
     const record = readRecord(listed.Labels);
     if (record === undefined) return;
     const { exit } = await this.#context.journal.read(record.replicaId);
-    // Cut off between creating and starting it: another one will be asked for, and the first look removes it.
+    // Interrupted between create and start: the listener requests a new replica, and the first refresh removes this one.
     if (listed.State === "created" && exit === undefined) return;
     this.#add(await Replica.adopt(this.#context, record, listed));
   }
@@ -155,11 +155,11 @@ class DockerCompute implements DockerComputeDriver {
         bytesMax,
         signal: this.#life.signal,
       });
-      if (removed.length > 0) logger.info({ images: removed.length, bytes }, "unused images were removed");
-      if (bytes > bytesMax) logger.warn({ bytes, bytes_max: bytesMax }, "images in use take more disk than they may");
+      if (removed.length > 0) logger.info({ images: removed.length, bytes }, "unused images removed");
+      if (bytes > bytesMax) logger.warn({ bytes, bytes_max: bytesMax }, "images in use exceed the size limit");
     } catch (error) {
       if (!this.#life.signal.aborted)
-        logger.warn({ error: describeError(error) }, "garbage of the engine could not be removed");
+        logger.warn({ error: describeError(error) }, "collecting garbage of the engine failed");
     }
   }
 
@@ -228,7 +228,7 @@ class DockerCompute implements DockerComputeDriver {
     this.#subscribers.clear();
     this.#life.abort(new Error("docker compute is closed"));
     const launched = Promise.allSettled(Array.from(this.#launching.values(), ({ done }) => done));
-    // An engine that stands still would not let it end.
+    // An engine that hangs must not prevent the close.
     await Promise.race([launched, sleep(closeTimeoutMs, undefined, { ref: false })]);
     for (const log of this.#logs.values()) log.close();
     this.#engine.close();
@@ -266,7 +266,7 @@ class DockerCompute implements DockerComputeDriver {
     }
   }
 
-  /** @returns the id of a container that was not started yet. */
+  /** Creates a container without starting it. @returns its id */
   async #create(spec: ReplicaSpec, image: string, containerLabels: Record<string, string>): Promise<string> {
     const body = containerBody(spec, {
       image,
@@ -280,26 +280,23 @@ class DockerCompute implements DockerComputeDriver {
     const create = () => this.#engine.callUnless<{ Id: string }>([409], "POST", "/containers/create", { query, body });
     const made = await create();
     if (made !== undefined) return made.Id;
-    // An earlier try whose answer was lost has left one half-made.
+    // An earlier try, whose answer was lost, has left a container.
     await removeContainer(this.#engine, query.name);
     const again = await create();
-    if (again === undefined) throw new Error(`there is a container called ${query.name} already`);
+    if (again === undefined) throw new Error(`a container named ${query.name} already exists`);
     return again.Id;
   }
 
   async #remove(replicaId: string, graceMs: number): Promise<void> {
     const launching = this.#launching.get(replicaId);
-    launching?.abort.abort(new Error("the replica is no longer wanted"));
+    launching?.abort.abort(new Error("the replica is no longer needed"));
     await launching?.done.catch(() => {});
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined) return;
     await replica.stop(graceMs);
     this.#drop(replicaId);
     await this.#networks.leave(replica.record.tenantId, replicaId).catch((error: unknown) => {
-      this.#options.logger.warn(
-        { replica_id: replicaId, error: describeError(error) },
-        "a network could not be removed",
-      );
+      this.#options.logger.warn({ replica_id: replicaId, error: describeError(error) }, "removing a network failed");
     });
   }
 
@@ -318,8 +315,8 @@ class DockerCompute implements DockerComputeDriver {
   }
 
   /**
-   * Compares what we know with what the engine has: what ended is asked why, what somebody removed is forgotten, and what
-   * nobody knows is removed: a start that failed while the engine was away has left it.
+   * Compares our replicas with the engine's containers: records exits, forgets replicas whose container another client
+   * removed, and removes orphaned containers, which a failed start leaves when the engine is unreachable.
    */
   async #refresh(signal: AbortSignal): Promise<void> {
     const at = ++this.#time;
@@ -337,7 +334,7 @@ class DockerCompute implements DockerComputeDriver {
     for (const container of listed.values()) this.#removeStray(container);
   }
 
-  /** In the background: one that does not go keeps nobody from seeing the others. With the next look it is tried again. */
+  /** Removes an orphan in the background, so that it does not delay observing others. The next refresh retries. */
   #removeStray({ Id: containerId, Labels: given }: ListedContainer): void {
     const record = readRecord(given);
     if (record === undefined) return;
@@ -347,13 +344,10 @@ class DockerCompute implements DockerComputeDriver {
     const removal = removeContainer(this.#engine, containerId)
       .then(() => this.#networks.leave(tenantId, replicaId))
       .then(
-        () => logger.warn({ replica_id: replicaId }, "a container that nobody wants was removed"),
+        () => logger.warn({ replica_id: replicaId }, "orphaned container removed"),
         (error: unknown) => {
           if (this.#life.signal.aborted) return;
-          logger.warn(
-            { replica_id: replicaId, error: describeError(error) },
-            "a container that nobody wants does not go",
-          );
+          logger.warn({ replica_id: replicaId, error: describeError(error) }, "removing an orphaned container failed");
         },
       )
       .finally(() => this.#removing.delete(replicaId));
@@ -368,7 +362,7 @@ class DockerCompute implements DockerComputeDriver {
     this.#context.notifyChange();
   }
 
-  /** A container has the labels of its image, too, and what runs while a Dockerfile is built has all that stand there: names are ours alone to give. */
+  /** Filters by name, too: containers inherit the labels of their image, also those of a build, but only we give these names. */
   async #list(signal: AbortSignal): Promise<ListedContainer[]> {
     const filters = { label: [`${labels.installation}=${this.#options.installationId}`, labels.replica] };
     const query = { all: true, filters };
@@ -380,16 +374,16 @@ class DockerCompute implements DockerComputeDriver {
     return `pierhead-${this.#options.installationId.slice(0, 8)}-${replicaId}`;
   }
 
-  /** Made by the engine with the first container that uses it. */
+  /** Returns the name of the state volume. The engine creates it with the first container that uses it. */
   #volumeOf(deploymentId: string): string {
     return `pierhead-${this.#options.installationId.slice(0, 8)}-state-${deploymentId}`;
   }
 }
 
-/** @throws UnusableSpec for what was built to run as a process. */
+/** @throws UnusableSpec for a revision that was built to run as a process. */
 function imageOf({ artifact }: ReplicaSpec) {
   if (artifact.kind === "image") return artifact;
   throw new UnusableSpec(
-    "This revision was built to run as a process, and this server runs containers. Build it again.",
+    "This revision was built to run as a process, but this server runs containers. Build the revision again.",
   );
 }

@@ -20,11 +20,11 @@ import { ForbiddenWorkload, type Workload } from "./workload.ts";
 
 export interface KubernetesOptions {
   api: ApiServer;
-  /** Where deployments may live; the first one is for those that name none. */
+  /** Namespaces for deployments. The first one is the default. */
   namespaces: string[];
   policy: ClusterPolicy;
   logger: Logger;
-  /** An operator that is installed later is found this soon. Default 5 minutes. */
+  /** Interval for discovering newly installed operators. Default 5 minutes. */
   discoverMs?: number;
 }
 
@@ -35,10 +35,10 @@ interface EventView {
 
 const defaultDiscoverMs = 300_000;
 
-/** Last words of a container that ends again and again. */
+/** Number of last lines of a container that keeps exiting. */
 const lastLinesMax = 30;
 
-/** @throws Error when the API server cannot be reached or is too old. */
+/** Opens a cluster. @throws Error when the API server cannot be reached or is too old. */
 export async function openKubernetesCluster(options: KubernetesOptions): Promise<ClusterCompute> {
   const traits = await discover(options.api, AbortSignal.timeout(30_000));
   return new KubernetesCluster(options, traits);
@@ -50,13 +50,13 @@ class KubernetesCluster implements ClusterCompute {
   readonly #life = new AbortController();
   readonly #watched = new Set<string>();
   readonly #written = new Map<string, WrittenObjects>();
-  /** What is seen while a deployment is being applied is judged afterwards, when it is known what was ours. */
+  /** Events during an apply are judged after it, when it is known which changes were ours. */
   readonly #applying = new Map<string, WatchEvent[]>();
   readonly #containers = new Map<
     string,
     { deploymentId: string; namespace: string; name: string; container: string }
   >();
-  /** Where deployments live that name no namespace. */
+  /** Actual namespaces of deployments that do not name one. */
   readonly #namespaces = new Map<string, string>();
   readonly #usage: UsageReader;
   readonly #rediscovery: NodeJS.Timeout;
@@ -116,7 +116,7 @@ class KubernetesCluster implements ClusterCompute {
     const refusals = await this.#refusals(key, { namespace, pods }, signal);
     const view = {
       ...{ replicaSets, pods, claims, refusals, nowMs: Date.now() },
-      // One that is left of a revision before says nothing of this one.
+      // A Redis that is left of an earlier revision says nothing about this one.
       deployments: deployments.filter(({ metadata: { name, labels } }) => {
         return labels?.[componentLabel] !== "redis" || written?.has("Deployment", name);
       }),
@@ -127,7 +127,7 @@ class KubernetesCluster implements ClusterCompute {
     for (const pod of agents) {
       const { name } = pod.metadata;
       const container = containerOf(pod)?.name ?? "";
-      // Before that the API server refuses to be asked, as long as an image cannot be pulled.
+      // Until a container has run, the API server refuses to read its log.
       if (hasRun(pod, container)) this.#containers.set(name, { deploymentId, namespace, name, container });
     }
     const { revisionId, isReady, findings } = rollout;
@@ -142,16 +142,16 @@ class KubernetesCluster implements ClusterCompute {
   async remove({ deploymentId, namespace }: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<Removal> {
     const { api, policy, namespaces } = this.#options;
     if (namespace !== null && !namespaces.includes(namespace)) {
-      throw new Error(`it was made for the namespace ${namespace}, which this listener does not have (any more)`);
+      throw new Error(`it belongs in the namespace ${namespace}, which this listener does not serve (any more)`);
     }
-    // From here on nothing is drift.
+    // From here on, changes are no drift.
     this.#written.delete(deploymentId);
     const removal = await removeDeployment({ api, policy, traits: this.#traits }, deploymentId, namespaces, signal);
     if (removal.namespace !== null) this.#namespaces.set(deploymentId, removal.namespace);
     if (removal.isGone) {
       throwUnseen(removal.refused, this.#namespaces.get(deploymentId));
       this.#forgetContainers(deploymentId);
-      // It is asked for again until that is reported.
+      // The control plane repeats the call until the deletion is reported.
       if (removal.refused.size === 0) this.#namespaces.delete(deploymentId);
     }
     return removal;
@@ -162,7 +162,7 @@ class KubernetesCluster implements ClusterCompute {
     const labelSelector = `${managedText},${componentLabel}=anchor`;
     const { anchors, refused } = await findAnchors(api, namespaces, labelSelector, signal);
     for (const [namespace, error] of refused)
-      logger.warn({ namespace, error: describeError(error) }, "nothing can be listed");
+      logger.warn({ namespace, error: describeError(error) }, "listing deployments failed");
     return anchors.map((anchor) => {
       const { namespace, labels } = anchor.metadata;
       const deploymentId = labels?.[deploymentLabel] ?? "";
@@ -191,7 +191,7 @@ class KubernetesCluster implements ClusterCompute {
     this.#options.api.close();
   }
 
-  /** Every kind that is served by now and was not before. */
+  /** Starts watches for kinds that the cluster has begun to serve. */
   #watch(): void {
     const { api, namespaces, logger } = this.#options;
     const { signal } = this.#life;
@@ -218,7 +218,7 @@ class KubernetesCluster implements ClusterCompute {
     else this.#notify(deploymentId, this.#written.get(deploymentId)?.isDrift(event.type, event.object) ?? false);
   }
 
-  /** Unlike that of a Deployment, the status of a StatefulSet does not say why it has no pod; events do. */
+  /** Reads events, because the status of a StatefulSet, unlike that of a Deployment, does not say why it has no pod. */
   async #refusals(
     { deploymentId, slug }: ClusterKey,
     { namespace, pods }: { namespace: string; pods: PodView[] },
@@ -239,7 +239,7 @@ class KubernetesCluster implements ClusterCompute {
       const text = await this.#options.api.readLog({ namespace, name: pod }, query, AbortSignal.timeout(5_000));
       return text.trimEnd().split("\n").slice(-lastLinesMax);
     } catch {
-      // The pod is gone, or its node does not answer: the exit code has to do.
+      // The pod is gone or its node does not answer: the exit code must suffice.
       return [];
     }
   }
@@ -252,11 +252,11 @@ class KubernetesCluster implements ClusterCompute {
       );
       if (this.#watched.size > 0) this.#watch();
     } catch {
-      // What was found before still holds.
+      // Keeps what was discovered before.
     }
   }
 
-  /** The first one, unless it lives in another one already: there its data is, whichever is named first by now. */
+  /** Returns the first namespace, unless the deployment already lives in another: its data is there, even if the order has changed. */
   async #namespaceOf(
     { deploymentId, namespace: wanted }: Pick<ClusterKey, "deploymentId" | "namespace">,
     signal: AbortSignal,
@@ -275,13 +275,13 @@ class KubernetesCluster implements ClusterCompute {
   }
 }
 
-/** Of what is found nowhere: it may be where nobody could look, unless it is known to live elsewhere. @throws KubeError */
+/** For a deployment that was not found: it may be in a namespace that could not be inspected. @throws KubeError */
 function throwUnseen(refused: Map<string, KubeError>, knownNamespace?: string): void {
   for (const [namespace, error] of refused)
     if (knownNamespace === undefined || knownNamespace === namespace) throw error;
 }
 
-/** The agent's own: what others put into the pod, such as a service mesh its proxy, may come first. */
+/** Returns the agent's own container. Others may come first, for example the injected proxy of a service mesh. */
 const containerOf = ({ spec: { containers } }: PodView) =>
   containers.find(({ name }) => name === "api-server" || name === "queue") ?? containers[0];
 

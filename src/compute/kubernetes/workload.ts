@@ -1,45 +1,45 @@
 import type { ClusterRun } from "../../contract/listeners/cluster.ts";
 
-/** One revision of one deployment, as a cluster is to run it. */
+/** One revision of one deployment for a cluster to run. */
 export interface Workload {
   deploymentId: string;
-  /** Who runs it. */
+  /** Listener that runs it. */
   listenerId: string;
   tenantId: string;
   revisionId: string;
-  /** It ran before: a disk that was made larger since is not what it asks for, and stays. */
+  /** This revision has served before. Its disk may have grown since, and then keeps its size. */
   isServing: boolean;
-  /** Base of all names: at most 39 characters, a DNS label. */
+  /** Prefix of all object names: a DNS label of at most 39 characters. */
   slug: string;
-  /** Of the assignment, and of the session that applies it: what is older never replaces what is newer. */
+  /** Generation of the assignment, and epoch of the session that applies it. An older pair never replaces a newer one. */
   generation: number;
   epoch: number;
   image: string;
-  /** Empty: the server has no such path, and an open port counts. */
+  /** Empty: the server has no health path, and an open port counts as healthy. */
   healthPath: string;
   /** Not secret. */
   env: Record<string, string>;
-  /** Go into a Secret and nowhere else. Never logged. */
+  /** Written to a Secret only. Never log them. */
   secrets: Record<string, string>;
   startTimeoutMs: number;
   drainTimeoutMs: number;
   cluster: ClusterRun;
 }
 
-/** What is decided once per deployment and then kept: its data must not move because somebody installed an operator. */
+/** Kind of database, chosen once per deployment: its data must not move when an operator is installed later. */
 export type DatabaseMode = "external" | "cnpg" | "plain";
 
-/** The user asked for what this cluster, or its operator, does not offer. The message is for them. */
+/** The user requested something that this cluster or its operator does not offer. The message is for the user. */
 export class UnusableWorkload extends Error {
   override name = "UnusableWorkload";
 }
 
-/** The cluster may not do this for now: a quota is full, a policy or a missing right is in the way. */
+/** The cluster forbids it at the moment: a quota is full, or a policy or a missing right prevents it. */
 export class ForbiddenWorkload extends Error {
   override name = "ForbiddenWorkload";
 }
 
-/** A newer session or a newer generation was here before: whoever holds this one stops. */
+/** A newer session or generation has been applied before. The caller must stop. */
 export class Superseded extends Error {
   override name = "Superseded";
 }

@@ -34,29 +34,29 @@ import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./sy
 import { readSessionUsage } from "./system/usage.ts";
 
 export interface ProcessComputeOptions {
-  /** Replicas, their logs and their state live below it. One driver at a time: the caller holds the lock. */
+  /** Root of replicas, their logs and their state. Only one driver may use it: the caller holds the lock. */
   dataDir: string;
   logger: Logger;
   /** Node that runs LangGraph.js agents. */
   nodePath: string;
-  /** PATH of all replicas; default: the directory of `nodePath` and the system's. */
+  /** PATH of all replicas. Default: the directory of `nodePath` and the system directories. */
   searchPath?: string;
-  /** Bytes of output kept per file; a replica has four. Default 16 MiB. */
+  /** Maximum size of one log file in bytes; a replica has four. Default 16 MiB. */
   logSegmentBytesMax?: number;
 }
 
 export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
 
-/** An exit of an adopted replica is seen within this; the interface promises one second. */
+/** Interval for detecting exits of adopted replicas; the interface promises one second. */
 const aliveIntervalMs = 200;
 
-/** A replica that writes 10 MB/s outgrows its bound by 5 MB until the next look. */
+/** A replica that writes 10 MB/s exceeds its limit by 5 MB between two checks. */
 const logIntervalMs = 500;
 
 /**
- * Runs replicas as child processes of this machine: for trusted code, since nothing but their limits keeps them apart.
- * They live in sessions of their own, write their output into files and go on when this process dies; opened again, the
- * driver finds them by pid and start time. POSIX only.
+ * Opens a driver that runs replicas as child processes of this machine. For trusted code only: nothing but resource limits
+ * isolates replicas from each other. Replicas have sessions of their own, write their output to files and survive this
+ * process. A driver opened later finds them by pid and start time. POSIX only.
  * @throws Error when the data directory cannot be written, or on Windows.
  */
 export async function openProcessCompute(options: ProcessComputeOptions): Promise<ProcessComputeDriver> {
@@ -107,13 +107,13 @@ class ProcessCompute implements ProcessComputeDriver {
     ];
   }
 
-  /** Finds what earlier processes left, and ends what belongs to nobody. */
+  /** Adopts the replicas of earlier server processes and kills processes without a record. */
   async adoptAll(): Promise<void> {
     const { dataDir } = this.#context;
     const adopted = (await listReplicaIds(dataDir)).map(async (replicaId) => {
       const files = replicaFiles(dataDir, replicaId);
       const record = await readJson<ReplicaRecord>(files.record);
-      // Cut off before it was recorded: its gate was never opened, and its process ends by itself.
+      // The server died before it recorded the replica. The gate was never opened, so its process ends on its own.
       if (record === undefined) await removeReplicaFiles(files);
       else this.#add(await Replica.adopt(this.#context, record));
     });
@@ -148,7 +148,7 @@ class ProcessCompute implements ProcessComputeDriver {
   }
 
   readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {
-    // The pid of one that has ended may be another's by now, and one that never began has that of the kernel's session.
+    // The pid of an ended replica may belong to another process now, and pid 0 of one that never started is the kernel's.
     const running = [...this.#replicas.values()].filter(({ hasExited }) => !hasExited);
     const leaders = running.map(({ record }) => [record.process.pid, record.replicaId] as const);
     return readSessionUsage(new Map(leaders), signal);
@@ -218,20 +218,20 @@ class ProcessCompute implements ProcessComputeDriver {
         if (!this.#replicas.has(replicaId) || this.#life.signal.aborted) return;
         this.#context.logger.error(
           { replica_id: replicaId, error: describeError(error) },
-          "bounding a replica log failed",
+          "log rotation of a replica failed",
         );
       });
     }
     this.#isRotatingLogs = false;
   }
 
-  /** Processes and cgroups that carry our mark and belong to no replica we know: their record was lost. */
+  /** Kills processes and cgroups that carry our marker but belong to no known replica, because their record was lost. */
   async #killStrays(): Promise<void> {
     const { dataDirId, logger, cgroups } = this.#context;
     for (const pid of await findProcesses({ dataDirId })) {
       const replicaId = await replicaOf(pid);
       if (replicaId === undefined || this.#replicas.has(replicaId)) continue;
-      logger.warn({ replica_id: replicaId, pid, mark: dataDirIdVariable }, "ending a process without a record");
+      logger.warn({ replica_id: replicaId, pid, mark: dataDirIdVariable }, "killing a process without a record");
       await killProcesses({ dataDirId, replicaId });
     }
     for (const [name, directories] of await listCgroups(cgroups, cgroupPrefix(dataDirId))) {

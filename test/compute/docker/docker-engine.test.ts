@@ -9,7 +9,7 @@ test("an engine that goes away in the middle of an answer is named", async (cont
     response.write('{"stream":"Step 1/2"}\n', () => response.socket?.destroy());
   });
   const named = (error: Error) =>
-    error instanceof EngineUnreachable && error.message.includes(`engine at ${engine.host} broke off`);
+    error instanceof EngineUnreachable && error.message.includes(`engine at ${engine.host} closed the connection`);
   const progress = engine.values<{ stream: string }>("POST", "/build");
   assert.deepEqual((await progress.next()).value, { stream: "Step 1/2" });
   await assert.rejects(progress.next(), named);

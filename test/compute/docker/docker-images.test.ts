@@ -16,7 +16,7 @@ test("a revision that was pinned to an image of this machine runs no other that 
   const { images, asked } = await imagesOf(context, { [newId]: newId, "team/agent:1": newId });
   await assert.rejects(
     images.ensure({ digest: oldId, uri: "team/agent:1" }, AbortSignal.timeout(5_000)),
-    /team\/agent:1 meant when this revision was made is gone from this server\. Deploy/,
+    /team\/agent:1 referred to when this revision was created no longer exists on this server\. Deploy/,
   );
   assert.equal(await images.ensure({ digest: newId, uri: "team/agent:1" }, AbortSignal.timeout(5_000)), newId);
   assert.equal(asked.pulls, 0);

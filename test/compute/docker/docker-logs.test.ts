@@ -58,7 +58,7 @@ test("a log that the engine does not begin to tell is given up, so that others g
 }, async (context) => {
   const { engine } = await startEngine(context, () => {});
   const log = new ContainerLog(engine, "agent", "replica");
-  await assert.rejects(log.read(null, { bytesMax: 65_536, isFinal: false }), /does not begin to tell/);
+  await assert.rejects(log.read(null, { bytesMax: 65_536, isFinal: false }), /did not start sending the log/);
 });
 
 const messages = (lines: { message: string }[]) => lines.map(({ message }) => message);

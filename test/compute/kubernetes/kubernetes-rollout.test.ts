@@ -98,7 +98,7 @@ test("a rollout that somebody has paused is told with how it goes on: nothing el
   const { findings } = readRollout({ ...seenByNobody, deployments: [paused], pods: [] });
   assert.deepEqual(
     findings.map(({ weight, cause }) => [weight, cause.message]),
-    [["deadline", "The rollout is paused in the cluster. To go on: kubectl rollout resume deployment/agent"]],
+    [["deadline", "The rollout is paused in the cluster. To resume it: kubectl rollout resume deployment/agent"]],
   );
 });
 
@@ -108,7 +108,7 @@ test("a server that somebody has scaled to none is not ready, and it is told how
   stopped.status = { observedGeneration: 2, replicas: 0, updatedReplicas: 0, availableReplicas: 0 };
   const { isReady, findings } = readRollout({ ...seenByNobody, deployments: [stopped], pods: [] });
   assert.equal(isReady, false);
-  assert.match(findings[0]?.cause.message ?? "", /scaled to none in the cluster.*kubectl scale deployment\/agent/);
+  assert.match(findings[0]?.cause.message ?? "", /scaled to zero in the cluster.*kubectl scale deployment\/agent/);
   stopped.metadata.labels = { [componentLabel]: "queue" };
   assert.deepEqual(readRollout({ ...seenByNobody, deployments: [stopped], pods: [] }).findings, []);
 });

@@ -29,7 +29,7 @@ test("a server that ends each watch at once is asked with pauses, and the log sa
   try {
     await eventually(
       async () => log.join(""),
-      (text) => text.includes("objects cannot be watched"),
+      (text) => text.includes("watching objects failed"),
       { timeoutMs: 20_000 },
     );
     assert.match(log.join(""), /the watch ended at once/);

@@ -36,7 +36,7 @@ test("langgraph-js state: half a file is put aside, and the last good one takes 
   repairState(state.dir);
   const half = opsWith("success").slice(0, 20);
   await writeFile(state.ops, half);
-  assert.match(repairState(state.dir)[0] ?? "", /unreadable .* the copy of the last start takes its place/);
+  assert.match(repairState(state.dir)[0] ?? "", /unreadable .* restored the copy of the last start/);
   assert.equal(await readFile(state.ops, "utf8"), opsWith("pending"));
   const aside = (await readdir(state.files)).find((name) => name.includes("unreadable")) ?? assert.fail();
   assert.equal(await readFile(path.join(state.files, aside), "utf8"), half);

@@ -147,7 +147,9 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       const again = await world.start(nextOf(spec, 3));
       assert.deepEqual((await messagesOf(again, thread)).slice(0, 1), ["Hello"]);
       assert.ok(
-        (await linesOf(nextOf(spec, 3))).some((line) => /unreadable-\d+; the copy of the last start/.test(line)),
+        (await linesOf(nextOf(spec, 3))).some((line) =>
+          /unreadable-\d+; restored the copy of the last start/.test(line),
+        ),
       );
       await world.remove(nextOf(spec, 3), 60_000);
     },

@@ -53,7 +53,7 @@ describe("process compute: what can go wrong", () => {
   test("a program that the kernel refuses is a StartError that says why", async () => {
     for (const [text, why] of [
       ["echo no first line", /neither a program for this machine nor a script/],
-      ["#!/no/such/interpreter", /interpreter that its first line names is not there/],
+      ["#!/no/such/interpreter", /interpreter in its first line does not exist/],
     ] as const) {
       const directory = path.join(world.root, "refused");
       await writeAgent(directory, "");

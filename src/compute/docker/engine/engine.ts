@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "
 import type { Readable } from "node:stream";
 import { jsonValues } from "./streams.ts";
 
-/** What the engine answered instead of doing as asked. Its words are for users: they name image, port, path. */
+/** An error answer of the engine. Its message is fit for users: it names the image, port or path. */
 export class EngineError extends Error {
   override name = "EngineError";
   readonly status: number;
@@ -13,7 +13,7 @@ export class EngineError extends Error {
   }
 }
 
-/** Nobody answered as an engine does. */
+/** The engine did not answer, or not as a container engine does. */
 export class EngineUnreachable extends Error {
   override name = "EngineUnreachable";
 }
@@ -28,20 +28,20 @@ export interface EngineCall {
   timeoutMs?: number;
 }
 
-/** Versions 1.x. The first has all we use (Docker 20.10); an engine refuses very old ones, so we take its own or the last. */
+/** Supported versions 1.x. 1.41 (Docker 20.10) has all we need. Newer engines refuse old versions, so we use theirs, up to the maximum. */
 const minorVersions = { min: 41, max: 51 };
 
 const callTimeoutMs = 30_000;
 
 /**
- * The Engine API of Docker (and of Podman, which speaks it as well) over its socket. Dates, ids and bodies are the
- * engine's own; https://docs.docker.com/reference/api/engine/ names them.
+ * Client for the Engine API of Docker (and of Podman, which implements it, too) over a socket or TCP. Dates, ids and bodies
+ * are the engine's own; see https://docs.docker.com/reference/api/engine/.
  */
 export class Engine {
   readonly host: string;
   readonly #target: { socketPath: string } | { host: string; port: number };
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16, timeout: 60_000 });
-  /** The end of a server may take minutes: each such call has a connection of its own, or quick ones wait for it. */
+  /** Stopping a server may take minutes, so such calls get connections of their own and do not delay quick calls. */
   readonly #slowCallAgent = new Agent();
   readonly #life = new AbortController();
   #version = "";
@@ -52,7 +52,7 @@ export class Engine {
     this.#target = parseHost(host);
   }
 
-  /** Agrees on a version. @throws EngineUnreachable when nobody answers; Error when the engine is too old. */
+  /** Negotiates the API version. @throws EngineUnreachable when there is no answer; Error when the engine is too old. */
   async open(signal?: AbortSignal): Promise<this> {
     const answer = await this.#send("GET", "/_ping", { timeoutMs: 5_000, ...(signal === undefined ? {} : { signal }) });
     answer.resume();
@@ -64,7 +64,7 @@ export class Engine {
     return this;
   }
 
-  /** One call, one JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
+  /** Sends one call and returns its JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
     const agent = mayTakeLong(options) ? this.#slowCallAgent : this.#agent;
     const answer = await this.#request(method, path, options, agent);
@@ -74,7 +74,7 @@ export class Engine {
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
-  /** The same, for what may be gone or done already: undefined when the status is one of `unless`. */
+  /** Like `call`, but returns undefined when the status is one of `unless`, for objects that may be gone or done already. */
   async callUnless<T = unknown>(
     unless: number[],
     method: string,
@@ -89,12 +89,12 @@ export class Engine {
     }
   }
 
-  /** An answer that goes on for as long as the engine has something to say, on a connection of its own. */
+  /** Returns a streaming answer on a connection of its own. */
   async stream(method: string, path: string, options: EngineCall = {}): Promise<IncomingMessage> {
     return this.#request(method, path, { timeoutMs: 0, ...options }, false);
   }
 
-  /** The JSON values of such an answer. */
+  /** Yields the JSON values of a streaming answer. */
   async *values<T>(method: string, path: string, options: EngineCall = {}): AsyncGenerator<T> {
     const answer = await this.stream(method, path, options);
     try {
@@ -104,14 +104,14 @@ export class Engine {
     }
   }
 
-  /** Ends what is under way, too: nothing more is asked. */
+  /** Aborts calls in progress and refuses new ones. */
   close(): void {
-    this.#life.abort(new EngineUnreachable(`the container engine at ${this.host} is not asked any more`));
+    this.#life.abort(new EngineUnreachable(`the client of the container engine at ${this.host} is closed`));
     this.#agent.destroy();
     this.#slowCallAgent.destroy();
   }
 
-  /** An engine that is another one since, by an upgrade, may not know our version any more: another is agreed on. */
+  /** Negotiates the version again when the engine refuses ours, for example because it was upgraded. */
   async #request(method: string, path: string, call: EngineCall, agent: Agent | false) {
     const version = this.#version;
     try {
@@ -119,7 +119,7 @@ export class Engine {
     } catch (error) {
       if (!(error instanceof EngineError && versionRefusal.test(error.message))) throw error;
       if (this.#version === version) await this.open(call.signal);
-      // What was streamed is used up, and goes with the caller's next try.
+      // A streamed body is used up: the caller must retry with a new one.
       if (this.#version === version || isStream(call.body)) throw error;
       return this.#send(method, this.#version + path, call, agent);
     }
@@ -145,7 +145,7 @@ export class Engine {
     sent.on("response", resolve);
     sent.on("error", (error) => reject(signal.aborted ? signal.reason : this.#unreachable(error)));
     if (isStream(body)) {
-      // What cannot be read here is not the engine's fault.
+      // A body that cannot be read is not the engine's fault.
       body.on("error", (error) => {
         reject(error);
         sent.destroy();
@@ -157,11 +157,13 @@ export class Engine {
     return answer;
   }
 
-  /** The half of an answer says nothing; of its end the socket knows no more than `aborted`. */
+  /** Turns a broken connection into EngineUnreachable. The socket error itself says no more than `aborted`. */
   #connectionLost(error: NodeJS.ErrnoException, { signal }: EngineCall): Error {
     if (signal?.aborted) return signal.reason;
     if (error.code !== "ECONNRESET") return error;
-    return new EngineUnreachable(`the container engine at ${this.host} broke off its answer`, { cause: error });
+    return new EngineUnreachable(`the container engine at ${this.host} closed the connection during its answer`, {
+      cause: error,
+    });
   }
 
   #unreachable(error: NodeJS.ErrnoException): Error {
@@ -180,7 +182,8 @@ const mayTakeLong = ({ timeoutMs = callTimeoutMs }: EngineCall) => timeoutMs ===
 function parseHost(host: string): { socketPath: string } | { host: string; port: number } {
   if (host.startsWith("unix:///")) return { socketPath: host.slice("unix://".length) };
   const [, name, port] = /^tcp:\/\/([^/:]+):(\d+)\/?$/.exec(host) ?? [];
-  if (name === undefined) throw new Error(`'${host}' is no engine: use unix:///path/to/socket or tcp://host:port`);
+  if (name === undefined)
+    throw new Error(`'${host}' is not a container engine: use unix:///path/to/socket or tcp://host:port`);
   return { host: name, port: Number(port) };
 }
 
@@ -198,12 +201,12 @@ async function refusal(answer: IncomingMessage): Promise<EngineError> {
   try {
     message = (JSON.parse(text) as { message?: string }).message ?? message;
   } catch {
-    // plain text then
+    // the answer is plain text
   }
   return new EngineError(answer.statusCode ?? 500, message);
 }
 
-/** Listings of 1,000 containers are 3 MB. */
+/** A list of 1,000 containers has 3 MB. */
 async function readText(answer: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of answer) chunks.push(chunk as Buffer);

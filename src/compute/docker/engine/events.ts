@@ -9,12 +9,12 @@ interface Event {
   Actor: { ID: string };
 }
 
-/** An engine that restarts is away for a second or two. */
+/** An engine that restarts is unreachable for a second or two. */
 const retryMs = { first: 250, max: 5_000 };
 
 /**
- * Tells of containers of ours that end, and says *look* when one vanished and whenever the engine could be reached again:
- * what happened meanwhile, nobody told. Goes on until `signal`.
+ * Follows the events of our containers until `signal` aborts. Reports each exit, and calls `onChange` when a container was
+ * removed and after each reconnection, because events in between are lost.
  */
 export async function followEvents(
   engine: Engine,
@@ -22,7 +22,7 @@ export async function followEvents(
     installationId: string;
     logger: Logger;
     signal: AbortSignal;
-    /** Told apart, because the engine's list of containers knows of an end only some time after this. */
+    /** Separate from `onChange`, because the engine's list of containers shows an exit only some time after its event. */
     onEnd: (containerId: string) => void;
     onChange: () => void;
   },

@@ -3,14 +3,14 @@ import { pipeline } from "node:stream/promises";
 import type { Engine } from "./engine.ts";
 import { FrameSplitter } from "./streams.ts";
 
-/** Of what a program says before it fails, the end is of use. */
+/** Only the end of a program's error output is kept. */
 const errorCharsMax = 8_000;
 
 /**
- * Runs a program in a container and waits for its end. There is no shell, and no input.
- * @param options.env beside that of the container.
- * @param options.output gets what the program prints, and is ended.
- * @returns its exit code, and the end of what it complained of.
+ * Runs a program in a container, without a shell and without input, and waits for its end.
+ * @param options.env variables in addition to those of the container
+ * @param options.output receives what the program prints, and is ended
+ * @returns its exit code and the end of its error output
  */
 export async function runInContainer(
   engine: Engine,

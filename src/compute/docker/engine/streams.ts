@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 
-/** Values that an engine writes one after the other, each on lines of its own. */
+/** Parses a stream of JSON values, one per line. */
 export async function* jsonValues<T>(stream: Readable): AsyncGenerator<T> {
   let rest = "";
   stream.setEncoding("utf8");
@@ -19,8 +19,8 @@ export interface Frame {
 }
 
 /**
- * Takes apart what a container without a terminal wrote: 8 bytes (stream, three zeros, length) and as many bytes of
- * output, again and again. The engine makes one frame of each line, or of each 16 KiB of a longer one.
+ * Splits the output of a container without a terminal into frames of 8 bytes (stream, three zeros, length) and that many
+ * bytes of output. The engine sends one frame per line, or per 16 KiB of a longer line.
  */
 export class FrameSplitter {
   #rest: Buffer = Buffer.alloc(0);

@@ -6,12 +6,12 @@ import { fileURLToPath } from "node:url";
 import type { LaunchOptions } from "../../process/langgraph/langgraph-js-shim.ts";
 
 /**
- * First program of an image with a LangGraph.js agent: becomes the host of the LangGraph.js server, with a heap that the
- * container's memory has room for. V8 alone would take it all and be killed instead of collecting garbage.
+ * First program of an image with a LangGraph.js agent. Becomes the host shim of the LangGraph.js server, with a heap size
+ * that fits the container's memory. Without it, V8 would use all memory and be killed instead of collecting garbage.
  *
  *     node langgraph-js-start.js <langgraph.json> <state directory> <toolchain directory>
  *
- * Without a file, the variables say the same that `langgraph build` writes into the Dockerfiles it makes.
+ * Without a file it reads the variables that `langgraph build` writes into its Dockerfiles.
  */
 const [givenFile = "", stateDir = "", toolchainDir = ""] = process.argv.slice(2);
 const projectDir = givenFile === "" ? process.cwd() : path.dirname(givenFile);
@@ -33,10 +33,10 @@ writeFileSync(optionsFile, JSON.stringify(options));
 const extension = path.extname(fileURLToPath(import.meta.url));
 const shim = fileURLToPath(new URL(`../../process/langgraph/langgraph-js-shim${extension}`, import.meta.url));
 const program = [process.execPath, ...heapFlags(), shim, optionsFile];
-if (process.execve === undefined) throw new Error("this Node cannot replace a process by a program: use Node 24");
+if (process.execve === undefined) throw new Error("this Node cannot replace its process (process.execve): use Node 24");
 process.execve(process.execPath, program, process.env);
 
-/** A langgraph.json of what `LANGSERVE_GRAPHS` and its kin say; their paths begin in the working directory. */
+/** Writes a langgraph.json from `LANGSERVE_GRAPHS` and its companions. Their paths are relative to the working directory. */
 function writeConfig(): string {
   const read = (name: string) => JSON.parse(process.env[name] ?? "null") as Record<string, unknown> | null;
   const graphs = read("LANGSERVE_GRAPHS");
@@ -65,7 +65,7 @@ function writeConfig(): string {
   return file;
 }
 
-/** The project's own server goes before ours: one copy of everything then serves. Very old ones cannot be started so. */
+/** Prefers the project's own server, so that all packages exist once. Servers before version 1 cannot be started this way. */
 function findServer(projectDir: string): string | null {
   try {
     const require = createRequire(path.join(projectDir, "package.json"));
@@ -78,10 +78,10 @@ function findServer(projectDir: string): string | null {
   }
 }
 
-/** As the process driver does it: three quarters for old objects, and 2 MiB semi-spaces, which save about 100 MiB. */
+/** Same as in the process driver: three quarters for old objects, and 2 MiB semi-spaces, which save about 100 MiB. */
 function heapFlags(): string[] {
   const limit = process.constrainedMemory();
-  // Without a limit the number is 0, or larger than any machine.
+  // Without a limit the number is 0 or larger than the memory of any machine.
   const isLimited = limit > 0 && limit < 2 ** 50;
   const heap = isLimited ? [`--max-old-space-size=${Math.floor((limit / 1024 / 1024) * 0.75)}`] : [];
   return ["--max-semi-space-size=2", ...heap];

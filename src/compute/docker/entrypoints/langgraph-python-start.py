@@ -1,8 +1,8 @@
-"""First program of an image with a LangGraph agent in Python: becomes the host of its server.
+"""First program of an image with a LangGraph agent in Python. Becomes the host shim of its server.
 
     python langgraph-python-start.py LAUNCH SHIM STATE
 
-LAUNCH was written when the image was made: options of the host, and what langgraph.json says about the environment.
+LAUNCH was written when the image was built: options of the shim, and the environment from langgraph.json.
 """
 
 import json

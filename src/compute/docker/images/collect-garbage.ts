@@ -2,7 +2,7 @@ import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 import { baseTag, builtRepositoryPrefix, usedRepository } from "./images.ts";
 
-/** As `GET /system/df` lists it; the size that others share is not freed by removing one. */
+/** An image as `GET /system/df` lists it. Removing it does not free the size that it shares with others. */
 interface ListedImage {
   Id: string;
   RepoTags: string[] | null;
@@ -12,40 +12,40 @@ interface ListedImage {
   Containers: number;
 }
 
-/** The engine adds up layers and, in older versions, volumes: minutes on a slow disk. */
+/** The engine adds up layers and, in older versions, volumes: this takes minutes on a slow disk. */
 const diskUseTimeoutMs = 600_000;
 
-/** What was used within this is not removed: its container may just be about to be made. */
+/** Images used this recently are not removed, because a container may be about to be created from them. */
 const recentlyUsedMs = 600_000;
 
-/** Containers that a build left behind when the engine died under it. No build runs longer. */
+/** Minimum age of containers that a build left behind when the engine died. No build runs longer. */
 const leftContainerMs = 86_400_000;
 
-/** As the engine names a container that nobody has named, such as `epic_edison`. */
+/** Name that the engine gives to an unnamed container, for example `epic_edison`. */
 const givenName = /^\/[a-z]+_[a-z]+\d*$/;
 
-/** As `GET /containers/json` lists it. */
+/** A container as `GET /containers/json` lists it. */
 interface LeftContainer {
   Id: string;
   Names: string[];
-  /** Its id, when the image has no name. */
+  /** The image id, when the image has no name. */
   Image: string;
   Created: number;
 }
 
-/** Layers of builds that came to nothing make the next try quicker; after this nobody tries again. */
+/** Layers of failed builds speed up the next try. After this time a next try is unlikely. */
 const unfinishedHours = 24;
 
 export interface Collected {
   removed: string[];
-  /** What is left of ours. */
+  /** Size of our remaining images. */
   bytes: number;
 }
 
 /**
- * Removes what this installation brought into an engine and nothing needs any more: containers and layers of builds that
- * ended badly, and, beyond `bytesMax`, what no container uses and can be had again, the one longest unused first: pulled images,
- * and bases that no image is built on any more. Images of agents that were built here stay as long as their revisions.
+ * Removes what this installation has put into an engine and no longer needs: containers and layers of failed builds, and,
+ * above `bytesMax`, images that no container uses and that can be restored: pulled images, and base images that no image
+ * is based on any more, least recently used first. Images of agents built here stay as long as their revisions.
  */
 export async function collectGarbage(
   engine: Engine,
@@ -83,8 +83,8 @@ async function removeLeftContainers(engine: Engine, own: string, signal: AbortSi
 }
 
 /**
- * A container has the labels of its image, and so have those that people make of images which began with ours: what a build
- * runs in has no name of somebody's or of ours, and its image none yet.
+ * Containers inherit labels from their image, and so do containers of users' images that are based on ours. A container of
+ * a build has no given name, neither ours nor a user's, and its image has no name yet.
  */
 const isLeftByBuild = ({ Names, Image, Created }: LeftContainer) =>
   Image.startsWith("sha256:") &&
@@ -107,11 +107,11 @@ async function listOwn(engine: Engine, installationId: string, signal: AbortSign
 const isPulled = (tags: string[] | null, installationId: string) =>
   (tags ?? []).some((tag) => tag.startsWith(`${usedRepository(installationId)}:`));
 
-/** One that people can build on by another name is the newest of its kind. */
+/** A base image that also has a public name is the newest of its kind. */
 const isOldBase = (tags: string[] | null, installationId: string) =>
   (tags ?? []).length > 0 && (tags ?? []).every((tag) => tag.startsWith(baseTag(installationId)));
 
-/** Oldest use first: each use renews our tag, and the engine knows when. */
+/** Returns removable images, least recently used first. Each use renews our tag, and the engine records when. */
 async function unusedOnes(
   engine: Engine,
   images: ListedImage[],
@@ -139,7 +139,7 @@ async function unusedOnes(
     .map(({ image }) => image);
 }
 
-/** @returns false when something uses it after all. */
+/** Removes an image. @returns false when a container uses it after all */
 async function removeImage(engine: Engine, imageId: string): Promise<boolean> {
   try {
     await engine.call("DELETE", `/images/${imageId}`, { query: { force: true } });

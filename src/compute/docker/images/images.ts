@@ -2,7 +2,7 @@ import type { ReplicaSpec } from "../../compute.ts";
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 
-/** A spec that can never run here, whoever tries again. */
+/** A spec that can never run here: retrying cannot help. */
 export class UnusableSpec extends Error {
   override name = "UnusableSpec";
 }
@@ -14,7 +14,7 @@ export interface RegistryCredential {
 
 type Image = Pick<Extract<ReplicaSpec["artifact"], { kind: "image" }>, "digest" | "uri">;
 
-/** What `GET /images/{name}/json` tells. */
+/** An image as `GET /images/{name}/json` returns it. */
 export interface ImageDetails {
   Id: string;
   Size: number;
@@ -23,12 +23,12 @@ export interface ImageDetails {
   Config: { Labels: Record<string, string> | null } | null;
 }
 
-/** A large image over a slow link: 5 GB at 3 MB/s. */
+/** A large image over a slow link: 5 GB at 3 MB/s takes half an hour. */
 const pullTimeoutMs = 1_800_000;
 
 /**
- * Images of one engine: found when they are there, pulled when not. What was pulled carries a tag of ours, renewed with
- * each use, so that later it is known whose it is and when it was used last.
+ * Images of one engine, pulled when they are missing. Pulled images get a tag of ours that is renewed with each use, so
+ * that garbage collection knows which images are ours and when they were last used.
  */
 export class Images {
   readonly #engine: Engine;
@@ -42,7 +42,7 @@ export class Images {
     options: {
       installationId: string;
       credentialOf: (uri: string) => Promise<RegistryCredential | null>;
-      /** Where an image is to be had now that was called so before. Default: there. */
+      /** Returns the current name of an image whose registry has moved. Default: the same name. */
       currentUriOf?: (uri: string) => string;
     },
   ) {
@@ -53,17 +53,17 @@ export class Images {
   }
 
   /**
-   * Makes sure that the image of an artifact is there.
-   * @returns its id, which never means another one.
-   * @throws UnusableSpec when there is no such image for us; EngineError when this may pass.
+   * Makes sure that the image of an artifact exists, pulling it if needed.
+   * @returns its id, which never refers to another image
+   * @throws UnusableSpec when there is no such image for this server; EngineError when the failure may be temporary
    */
   async ensure({ digest, uri }: Image, signal: AbortSignal): Promise<string> {
-    // What is pinned by its id was so by us. A digest that was given counts with its name only: else whoever knows the
-    // id of another's image could run it.
+    // A digest that stands for an image id was recorded by us. A digest from a user counts only together with its name:
+    // otherwise anyone who knows the id of another workspace's image could run it.
     const isPinnedById = digest.startsWith("sha256:") && !uri.includes("@");
     const isBuiltHere = uri.startsWith(builtRepositoryPrefix);
     const pinned = isPinnedById ? await this.#find(digest) : undefined;
-    // The name of what was built here says its content; any other may mean another image by now, here or in a registry.
+    // Names of images built here are derived from their content. Any other name may refer to another image by now.
     if (isPinnedById && !isBuiltHere && pinned === undefined) throw gone(uri);
     const currentUri = this.#currentUriOf(uri);
     const found = pinned ?? (await this.#find(uri)) ?? (currentUri === uri ? undefined : await this.#find(currentUri));
@@ -72,11 +72,11 @@ export class Images {
       return found.Id;
     }
     if (isBuiltHere) {
-      throw new UnusableSpec("The image of this revision is gone from this server. Build it again.");
+      throw new UnusableSpec("The image of this revision no longer exists on this server. Build the revision again.");
     }
     await this.#pullOnce(currentUri, signal);
     const pulled = await this.#find(currentUri);
-    if (pulled === undefined) throw new Error(`image ${currentUri} was pulled and is not there`);
+    if (pulled === undefined) throw new Error(`image ${currentUri} was pulled, but the engine does not have it`);
     await this.#markUsed(pulled.Id);
     return pulled.Id;
   }
@@ -90,7 +90,7 @@ export class Images {
     await this.#engine.call("POST", `/images/${imageId}/tag`, { query });
   }
 
-  /** Who waits for an image that is on its way already waits with the others; it is given up with the last of them. */
+  /** Shares a pull between all callers that wait for the image. It is cancelled when the last of them aborts. */
   async #pullOnce(uri: string, signal: AbortSignal): Promise<void> {
     const pull = this.#pulls.get(uri) ?? this.#beginPull(uri);
     pull.waiting += 1;
@@ -103,7 +103,7 @@ export class Images {
     } finally {
       signal.removeEventListener("abort", leave);
       pull.waiting -= 1;
-      if (pull.waiting === 0) pull.abort.abort(new Error("nobody wants this image any more"));
+      if (pull.waiting === 0) pull.abort.abort(new Error("the image is no longer needed"));
     }
   }
 
@@ -134,43 +134,43 @@ export class Images {
   }
 }
 
-/** Padded base64url, as the engine wants it; it ignores anything else without a word. */
+/** Encodes a credential as padded base64url. The engine silently ignores other encodings. */
 export function authHeader(uri: string, credential: RegistryCredential | null): Record<string, string> {
   if (credential === null) return {};
   const text = Buffer.from(JSON.stringify({ ...credential, serveraddress: registryOf(uri) })).toString("base64");
   return { "x-registry-auth": text.replaceAll("+", "-").replaceAll("/", "_") };
 }
 
-/** Whether the server in an image keeps state of its own, by the labels of the image: it is handed over then, and gets a volume. */
+/** Returns whether the labels of an image declare exclusive state. Such a server is rolled out by handover and gets a volume. */
 export const keepsState = (given: Record<string, string> | null | undefined) => given?.[labels.state] === "exclusive";
 
-/** Images that builds on this server make. No registry is called so. */
+/** Prefix of images that this server builds. No registry has this name. */
 export const builtRepositoryPrefix = "pierhead-built/";
 export const builtRepository = (installationId: string) => `${builtRepositoryPrefix}${installationId.slice(0, 8)}`;
 
-/** Among them those that builds put agents on: one for each state of what is in it, so the next version brings others. */
+/** Tag prefix of base images for builds. Each content has its own tag, so that the next version of Pierhead gets new ones. */
 export const baseTag = (installationId: string) => `${builtRepository(installationId)}:base-`;
 
-/** Tags of images that we brought here, and that we may therefore remove. */
+/** Repository for tags of images that we pulled and may therefore remove. */
 export const usedRepository = (installationId: string) => `pierhead-used/${installationId.slice(0, 8)}`;
 
 /**
- * Whether a name leads to an image that we made or keep, whoever it is for: by our own repositories, however the engine's
- * default registry is spelt, or by an image's id, of which the engine takes any beginning.
+ * Returns whether a name refers to an image that belongs to this server: by our own repositories, in any spelling of the
+ * default registry, or by image id, of which the engine accepts any prefix.
  */
 export function isReservedImage(name: string): boolean {
   const local = name.replace(/^(index\.)?docker\.io\//, "");
   return /^pierhead-(built|used)\//.test(local) || /^(sha256:)?[0-9a-f]+$/.test(local);
 }
 
-/** Host and port of the registry an image is in; the engine's own when it names none. */
+/** Returns host and port of an image's registry, or the engine's default registry. */
 export function registryOf(uri: string): string {
   const [first = "", ...rest] = uri.split("/");
   const isHost = rest.length > 0 && (/[.:]/.test(first) || first === "localhost");
   return isHost ? first : "docker.io";
 }
 
-/** The registry knows: asking again will not help. Anything else may be a network that is down. */
+/** Returns whether the registry has refused for good. Other errors may be network failures that pass. */
 function isFinal({ status, message }: EngineError): boolean {
   if (status === 404 || status === 400) return true;
   return /not found|manifest unknown|denied|unauthorized|authentication required|no matching manifest/i.test(message);
@@ -178,11 +178,11 @@ function isFinal({ status, message }: EngineError): boolean {
 
 const gone = (uri: string) =>
   new UnusableSpec(
-    `The image that ${uri} meant when this revision was made is gone from this server. Deploy what it means now as a new revision.`,
+    `The image that ${uri} referred to when this revision was created no longer exists on this server. Deploy the image that the name refers to now as a new revision.`,
   );
 
 function unavailable(uri: string, { message }: EngineError): UnusableSpec {
   return new UnusableSpec(
-    `The image ${uri} cannot be pulled: ${message}. Push it, correct its name, or let the operator give this server credentials for the registry.`,
+    `The image ${uri} cannot be pulled: ${message}. Push the image, correct its name, or ask the operator to give this server credentials for the registry.`,
   );
 }

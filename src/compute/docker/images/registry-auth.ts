@@ -1,15 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { type RegistryCredential, registryOf } from "./images.ts";
 
-/** As `docker login` writes it. Credential helpers are programs of a person's desktop and are not asked. */
+/** The file that `docker login` writes. Credential helpers are not supported, because they are desktop programs. */
 interface DockerConfig {
   auths?: Record<string, { auth?: string; username?: string; password?: string }>;
 }
 
 /**
- * The credential for an image's registry from a docker `config.json`, read each time: the operator may log in again.
- * @returns null when the file has none for it, or is not there.
- * @throws Error when the file is no JSON.
+ * Returns the credential for an image's registry from a docker `config.json`. Reads the file on each call, because the
+ * operator may log in again at any time.
+ * @returns null when the file does not exist or has no credential for the registry
+ * @throws Error when the file is not JSON
  */
 export async function readRegistryCredential(file: string, uri: string): Promise<RegistryCredential | null> {
   const text = await readFile(file, "utf8").catch(() => "{}");

@@ -2,8 +2,8 @@ import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 
 /**
- * One bridge network per workspace: its agents reach each other and the outside, and nobody else's. It is made for the
- * first container and removed with the last, because an engine has address space of its own for about thirty.
+ * One bridge network per workspace: its agents reach each other and the internet, but no other workspace. A network is
+ * created with its first container and removed with its last one, because an engine has addresses for about thirty only.
  */
 export class Networks {
   readonly #engine: Engine;
@@ -15,12 +15,12 @@ export class Networks {
     this.#installationId = installationId;
   }
 
-  /** A replica that is there already, in a network that is there. */
+  /** Registers a running replica as a user of its existing network. */
   adopt(tenantId: string, replicaId: string): void {
     this.#usersOf(tenantId).add(replicaId);
   }
 
-  /** @returns the name of the network, which stays until the replica leaves. */
+  /** Returns the name of the network, creating it if needed. The network stays until the replica leaves. */
   join(tenantId: string, replicaId: string): Promise<string> {
     this.#usersOf(tenantId).add(replicaId);
     return openNetwork(this.#engine, this.#installationId, tenantId);
@@ -36,7 +36,7 @@ export class Networks {
     });
   }
 
-  /** Removes those that were left behind by a process that died between two calls. */
+  /** Removes networks that a process left behind because it died between two calls. */
   async sweep(): Promise<void> {
     const filters = { label: [`${labels.installation}=${this.#installationId}`] };
     const found = await this.#engine.call<{ Name: string; Labels: Record<string, string> }[]>("GET", "/networks", {
@@ -58,8 +58,8 @@ export const networkName = (installationId: string, tenantId: string) =>
   `pierhead-${installationId.slice(0, 8)}-${tenantId}`;
 
 /**
- * By name: none is removed while a container is about to join, and none is made twice. The engine lets several have one
- * name, and refuses containers then.
+ * Serializes calls by network name, so that no network is removed while a container is about to join, and none is created
+ * twice. The engine allows several networks with the same name, but then refuses to start containers in them.
  */
 const turns = new Map<string, Promise<unknown>>();
 
@@ -76,7 +76,7 @@ function inTurn<T>(name: string, act: () => Promise<T>): Promise<T> {
   return turn;
 }
 
-/** @returns the name of a workspace's network, which is there now. */
+/** Creates a workspace's network unless it exists. @returns its name */
 export function openNetwork(engine: Engine, installationId: string, tenantId: string): Promise<string> {
   const name = networkName(installationId, tenantId);
   return inTurn(name, async () => {
@@ -91,10 +91,10 @@ export function openNetwork(engine: Engine, installationId: string, tenantId: st
   });
 }
 
-/** Where the 31st workspace and what bridges others left on the machine do not end the deploys: 256 networks of /24. */
+/** 256 networks of /24, for when the engine's own pools are used up by the 31st workspace or by other bridges on the machine. */
 const spareSpace = Array.from({ length: 256 }, (_, index) => `10.199.${index}.0/24`);
 
-/** 409: somebody was quicker. */
+/** 409: another call has created it in the meantime. */
 async function createNetwork(engine: Engine, body: object): Promise<void> {
   try {
     await engine.callUnless([409], "POST", "/networks/create", { body });
@@ -117,20 +117,20 @@ async function createInSpareSpace(engine: Engine, body: object, lacking: EngineE
   }
   throw new EngineError(
     lacking.status,
-    `${lacking.message}: give the engine more of them with 'default-address-pools' in its daemon.json, or remove networks that nothing uses`,
+    `${lacking.message}: the engine has no addresses left for another network. Add 'default-address-pools' to its daemon.json, or remove unused networks`,
   );
 }
 
-/** As the engine words it: its pools are used up, or the wanted subnet overlaps with one that is there. */
+/** Matches the engine's messages: its pools are used up, or the requested subnet overlaps with an existing one. */
 const isSpaceLacking = (error: unknown): error is EngineError =>
   error instanceof EngineError && /address pool|overlap/i.test(error.message);
 
-/** Removes a network that no container is in, be it one that does not run just now: it could not start again. */
+/** Removes a network unless it has a container, including stopped ones, which could not start again without it. */
 export async function closeNetwork(engine: Engine, name: string, isUnused = () => true): Promise<void> {
   const query = { all: true, filters: { network: [name] } };
   await inTurn(name, async () => {
     if (!isUnused() || (await engine.call<unknown[]>("GET", "/containers/json", { query })).length > 0) return;
-    // 403: somebody was quicker.
+    // 403: a container has joined in the meantime.
     await engine.callUnless([403, 404], "DELETE", `/networks/${name}`);
   });
 }

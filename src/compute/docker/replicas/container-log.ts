@@ -6,19 +6,19 @@ import { type Frame, FrameSplitter } from "../engine/streams.ts";
 
 type Line = ReplicaLogChunk["lines"][number];
 
-/** The wire form of a line holds no more (`ReplicaLogLine.message`); a longer one goes on as the next line. */
+/** Maximum of a line on the wire (`ReplicaLogLine.message`). A longer line continues as the next line. */
 const lineBytesMax = 64 * 1024;
 
-/** Read ahead of the reader; then the engine waits, and its files hold the rest. */
+/** Limit for reading ahead. Above it the engine waits, and its files hold the rest. */
 const bufferBytesMax = 1024 * 1024;
 
-/** It begins at once, however quiet the container is. Logs are read one after the other: none may keep the others waiting. */
+/** A log starts at once, even of a quiet container. Logs are read in sequence, so none may block the others. */
 const openTimeoutMs = 5_000;
 
-/** How long a reader of a finished log waits for what the engine is about to send. */
+/** How long reading a finished log waits for output that the engine has not sent yet. */
 const restTimeoutMs = 2_000;
 
-/** Where a stream was left: the engine's time of the last line, and how many lines of that very time were read. */
+/** Position in a stream: the engine's timestamp of the last line, and the number of lines read with that timestamp. */
 interface Position {
   at: string;
   count: number;
@@ -27,8 +27,8 @@ type Positions = Record<Frame["stream"], Position>;
 const start: Position = { at: "", count: 0 };
 
 /**
- * The output of one container, as the engine keeps it. Lines are named by stream, time (nanoseconds) and their number
- * among those of the same time, which stays the same however often they are read.
+ * The output of one container as the engine stores it. The key of a line consists of stream, timestamp (nanoseconds) and
+ * its number among the lines of the same timestamp, so it is the same on every read.
  */
 export class ContainerLog {
   readonly #engine: Engine;
@@ -43,8 +43,8 @@ export class ContainerLog {
   }
 
   /**
-   * @param after cursor of an earlier call; the connection to the engine is kept open for the next.
-   * @param options.isFinal the container has ended: waits for what there still is.
+   * @param after cursor of an earlier call. The connection to the engine stays open for the next call.
+   * @param options.isFinal the container has ended: waits for its remaining output
    */
   async read(
     after: string | null,
@@ -54,7 +54,7 @@ export class ContainerLog {
     let tail = this.#tail;
     if (tail === undefined || tail.cursor !== cursor || (tail.isAtEnd && !(isFinal && tail.isComplete))) {
       tail?.close();
-      // Kept once it is open: one that an engine which was away never began would say nothing for ever.
+      // Stored only once it is open: a connection that an unreachable engine never answered would stay silent.
       this.#tail = undefined;
       tail = new LogTail(readCursor(cursor), this.#keyPrefix);
       await tail.open(this.#engine, this.#containerId);
@@ -69,20 +69,20 @@ export class ContainerLog {
   }
 }
 
-/** A line whose end has not come: the engine cuts at 16 KiB. */
+/** A line without its end yet: the engine cuts lines at 16 KiB. */
 interface Unfinished {
   key: string;
   parts: Buffer[];
   bytes: number;
 }
 
-/** One connection that follows a log, and what came over it and was not yet taken. */
+/** One connection that follows a log, with the lines that it has received and the caller has not taken yet. */
 class LogTail {
-  /** Before them everything was read over an earlier connection. */
+  /** Lines up to here were read over an earlier connection. */
   readonly #begin: Positions;
   readonly #keyPrefix: string;
   #received: Positions = { stdout: start, stderr: start };
-  /** Behind the last line that is complete: a piece of one is read again over the next connection. */
+  /** Position after the last complete line. The beginning of an unfinished line is read again over the next connection. */
   #finished: Positions;
   #taken: Positions;
   readonly #unfinished: Partial<Record<Frame["stream"], Unfinished>> = {};
@@ -100,17 +100,17 @@ class LogTail {
     this.#keyPrefix = keyPrefix;
   }
 
-  /** Behind the last line that was taken. */
+  /** Cursor after the last line that was taken. */
   get cursor(): string {
     return writeCursor(this.#taken);
   }
 
-  /** Everything was taken, and the engine says no more on this connection. */
+  /** True when everything was taken and the connection has ended. */
   get isAtEnd(): boolean {
     return this.#hasEnded && this.#buffered.length === 0;
   }
 
-  /** The engine said that this is all; false also when it broke off. */
+  /** True when the engine ended the log properly; false also when the connection broke. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -120,7 +120,7 @@ class LogTail {
     const since = toUnixTime(stdout.at < stderr.at ? stdout.at : stderr.at);
     const query = { follow: true, stdout: true, stderr: true, timestamps: true, since };
     const opening = new AbortController();
-    const giveUp = () => opening.abort(new Error(`the engine does not begin to tell the log of ${containerId}`));
+    const giveUp = () => opening.abort(new Error(`the engine did not start sending the log of ${containerId}`));
     const timer = setTimeout(giveUp, openTimeoutMs);
     const path = `/containers/${containerId}/logs`;
     const response = await engine.stream("GET", path, { query, signal: opening.signal }).finally(() => {
@@ -133,7 +133,7 @@ class LogTail {
       if (this.#bufferedBytes > bufferBytesMax) response.pause();
       this.#wake();
     });
-    // Also when the engine goes away: the next read opens another one, at the same place.
+    // Also when the engine goes away: the next read opens another connection at the same position.
     response.once("close", () => {
       this.#hasEnded = true;
       this.#wake();
@@ -146,8 +146,8 @@ class LogTail {
   }
 
   /**
-   * Resolves when there are as many bytes to take, the log has ended, or the time is over. Something to take is not
-   * enough: the engine may send the lines of one stream, and a moment later those of the other.
+   * Resolves when that many bytes can be taken, the log has ended, or the time is over. It does not resolve with the first
+   * line, because the engine may send the lines of one stream a moment before those of the other.
    */
   async waitForRest(bytes: number, timeoutMs: number): Promise<void> {
     const isThere = () => this.#hasEnded || this.#bufferedBytes >= Math.min(bytes, bufferBytesMax);
@@ -227,17 +227,17 @@ function readCursor(cursor: string): Positions {
   return { stdout, stderr };
 }
 
-/** Seconds and nanoseconds since 1970, as the engine takes them; the text has nine digits behind the point. */
+/** Converts to seconds and nanoseconds since 1970, as the engine expects; the text has nine fractional digits. */
 function toUnixTime(at: string): string {
   if (at === "") return "0";
   const [whole = "", nanoseconds = "0Z"] = at.split(".");
   return `${Date.parse(`${whole}Z`) / 1000}.${nanoseconds.slice(0, -1)}`;
 }
 
-/** Thirty of them are to fit into a status message. */
+/** Thirty lines must fit into a status message. */
 const lastLineCharsMax = 1_000;
 
-/** The last lines a container wrote, oldest first, each cut to a readable length. */
+/** Returns the last lines that a container wrote, oldest first, each cut to a readable length. */
 export async function readLastLines(engine: Engine, containerId: string, linesMax: number): Promise<string[]> {
   const query = { stdout: true, stderr: true, tail: linesMax };
   const response = await engine.stream("GET", `/containers/${containerId}/logs`, { query, timeoutMs: 10_000 });

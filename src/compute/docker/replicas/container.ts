@@ -1,23 +1,23 @@
 import type { ReplicaSpec } from "../../compute.ts";
 
-/** Written on everything we make in an engine, so that it is found again and nothing else is ever touched. */
+/** Labels on everything that we create in an engine. Objects without them are never touched. */
 export const labels = {
   installation: "pierhead.dev/installation",
   replica: "pierhead.dev/replica",
   deployment: "pierhead.dev/deployment",
   revision: "pierhead.dev/revision",
   tenant: "pierhead.dev/tenant",
-  /** Name of a container that runs beside replicas, such as a database. */
+  /** Name of a service container that runs beside replicas, such as a database. */
   service: "pierhead.dev/service",
-  /** On an image: `exclusive` when its server keeps state at `stateMount` that no second one may touch. */
+  /** On an image: `exclusive` when its server keeps state at `stateMount` that only one server may use at a time. */
   state: "pierhead.dev/state",
   /** JSON of `ReplicaFacts`. */
   facts: "pierhead.dev/facts",
 } as const;
 
-/** What a driver opened later has to know of a replica beside its ids. */
+/** What a later driver must know about a replica in addition to its ids. */
 export interface ReplicaFacts {
-  /** ISO 8601, by the clock that also measures the deadline. */
+  /** ISO 8601, by the clock that the start deadline uses, too. */
   startedAt: string;
   startTimeoutMs: number;
   healthPath: string;
@@ -25,7 +25,7 @@ export interface ReplicaFacts {
   limits: { memory: string; cpu: string };
 }
 
-/** A replica as its labels tell it. */
+/** A replica as its labels describe it. */
 export interface ReplicaRecord extends ReplicaFacts {
   replicaId: string;
   deploymentId: string;
@@ -33,7 +33,7 @@ export interface ReplicaRecord extends ReplicaFacts {
   tenantId: string;
 }
 
-/** What the machine can do about limits; from `GET /info`. */
+/** Capabilities of the machine, from `GET /info`. */
 export interface EngineInfo {
   NCPU: number;
   MemoryLimit: boolean;
@@ -45,16 +45,16 @@ export interface EngineInfo {
   DockerRootDir: string;
 }
 
-/** The port an agent server is told to listen on. Nobody else is in its network namespace, so it is always the same. */
+/** Port of every agent server. It is always the same, because each container has a network namespace of its own. */
 export const agentPort = 8_000;
 
-/** Where state that outlives a revision is kept, in images whose servers keep any. */
+/** Directory for state that outlives a revision, in images whose servers keep state. */
 export const stateMount = "/var/lib/agent";
 
-/** A server with its worker threads has 30; one that forks per request has hundreds; a fork bomb has all there are. */
+/** A server with its worker threads has 30 processes, one that forks per request has hundreds, a fork bomb is unlimited. */
 const pidsMax = 1_024;
 
-/** As much as the process driver keeps of a replica: two files. */
+/** Two files, as much as the process driver stores for a replica. */
 const logFiles = { "max-size": "16m", "max-file": "2" };
 
 const mib = 1024 * 1024;
@@ -73,7 +73,7 @@ export function recordOf(spec: ReplicaSpec, limits: ReplicaFacts["limits"]): Rep
   };
 }
 
-/** @returns undefined for a container that is no replica, such as one a build runs in. */
+/** Reads a record from labels. @returns undefined for a container that is no replica, for example one of a build */
 export function readRecord(given: Record<string, string>): ReplicaRecord | undefined {
   const [replicaId, deploymentId] = [given[labels.replica], given[labels.deployment]];
   const [revisionId, tenantId, facts] = [given[labels.revision], given[labels.tenant], given[labels.facts]];
@@ -93,9 +93,9 @@ export function labelsOf(record: ReplicaRecord, installationId: string): Record<
   };
 }
 
-/** Which limits this machine keeps, in words; never more than is true. */
+/** Describes which limits this machine enforces. */
 export function limitsOf(spec: Pick<ReplicaSpec, "cpuLimitCores">, info: EngineInfo): ReplicaFacts["limits"] {
-  const swap = info.SwapLimit ? "" : ", but swap is not: the kernel counts none";
+  const swap = info.SwapLimit ? "" : ", but swap is not limited: the kernel does not account for it";
   const cores = info.NCPU === 1 ? "1 core" : `${info.NCPU} cores`;
   const all = spec.cpuLimitCores > info.NCPU ? ` at ${cores}, which is all this machine has` : "";
   return {
@@ -105,15 +105,15 @@ export function limitsOf(spec: Pick<ReplicaSpec, "cpuLimitCores">, info: EngineI
 }
 
 /**
- * The body of `POST /containers/create`. Nothing of the host but a network: no socket, no device, no directory, no
- * capability, no way to new privileges; memory, CPU, processes and log bounded.
+ * Returns the body of `POST /containers/create`. A container gets a network, but no socket, device, directory, capability
+ * or way to new privileges of the host. Memory, CPU, processes and log size are limited.
  */
 export function containerBody(
   spec: ReplicaSpec,
   context: {
     image: string;
     network: string;
-    /** Mounted at `stateMount`; null: nothing is kept. */
+    /** Volume mounted at `stateMount`; null: no state is kept. */
     stateVolume: string | null;
     labels: Record<string, string>;
     info: EngineInfo;
@@ -127,13 +127,13 @@ export function containerBody(
     Labels: context.labels,
     Env: environmentOf(spec),
     ExposedPorts: { [port]: {} },
-    // We ask ourselves, and more often.
+    // Pierhead runs its own health checks, and more often.
     Healthcheck: { Test: ["NONE"] },
     HostConfig: {
-      // A first process that reaps what others leave, and lets SIGTERM end a server that does not handle it.
+      // An init process that reaps orphaned children and lets SIGTERM end a server that does not handle it.
       Init: true,
       NetworkMode: context.network,
-      // Any free port of the loopback: reachable for the gateway, also where the engine runs in a virtual machine.
+      // Any free port of the loopback interface, which the gateway reaches even if the engine runs in a virtual machine.
       PortBindings: { [port]: [{ HostIp: "127.0.0.1", HostPort: "" }] },
       ...hostLimits(spec, info),
       ReadonlyRootfs: context.isRootReadOnly,
@@ -156,7 +156,7 @@ export function containerBody(
   };
 }
 
-/** What every container of ours is kept within: memory, CPU, processes, log, rights. */
+/** Returns the limits of every container of ours: memory, CPU, processes, log size, privileges. */
 export function hostLimits(spec: Pick<ReplicaSpec, "memoryLimitMib" | "cpuLimitCores">, info: EngineInfo): object {
   const memory = spec.memoryLimitMib * mib;
   return {
@@ -172,7 +172,7 @@ export function hostLimits(spec: Pick<ReplicaSpec, "memoryLimitMib" | "cpuLimitC
   };
 }
 
-/** `PIERHEAD_DRAIN_TIMEOUT_MS`: how long it may finish requests after SIGTERM. */
+/** `PIERHEAD_DRAIN_TIMEOUT_MS`: time to finish requests after SIGTERM. */
 function environmentOf({ env, drainTimeoutMs }: ReplicaSpec): string[] {
   const own = { HOST: "0.0.0.0", PORT: agentPort, PIERHEAD_DRAIN_TIMEOUT_MS: drainTimeoutMs };
   return Object.entries({ ...env, ...own }).map(([name, value]) => `${name}=${value}`);

@@ -4,17 +4,17 @@ import type { ReplicaExit } from "../../compute.ts";
 import { readJson, writeJson } from "../../json-file.ts";
 import type { ReplicaRecord } from "./container.ts";
 
-/** What the engine does not keep of a replica: when it was first found healthy, and why it ended. */
+/** Facts about a replica that the engine does not store: when it became ready, and why it ended. */
 export interface JournalEntry {
   ready?: { port: number; serverVersion: string | null };
-  /** It was asked to end. */
+  /** It was asked to stop. */
   stopping?: true;
   exit?: ReplicaExit;
-  /** Of a replica for which there never was a container. */
+  /** Record of a replica that never had a container. */
   refused?: ReplicaRecord;
 }
 
-/** One small file a replica. Losing one loses words, never a replica: the engine knows what runs. */
+/** One small file per replica. Losing a file loses an explanation but never a replica, because the engine knows what runs. */
 export class ReplicaJournal {
   readonly #directory: string;
 
@@ -43,10 +43,10 @@ export class ReplicaJournal {
     await rm(this.#file(replicaId), { force: true });
   }
 
-  /** @throws Error for an id that could leave the directory. */
+  /** @throws Error for an id that could escape the directory. */
   #file(replicaId: string): string {
     if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(replicaId)) {
-      throw new Error(`'${replicaId}' cannot be the name of a replica`);
+      throw new Error(`'${replicaId}' is not a valid replica id`);
     }
     return path.join(this.#directory, `${replicaId}.json`);
   }

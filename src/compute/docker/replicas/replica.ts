@@ -15,7 +15,7 @@ export interface ReplicaContext {
   engine: Engine;
   journal: ReplicaJournal;
   logger: Logger;
-  /** Aborted when the driver closes: containers go on, watching them ends. */
+  /** Aborted when the driver closes: containers keep running, but nothing watches them any more. */
   life: AbortSignal;
   notifyChange(): void;
 }
@@ -40,21 +40,21 @@ interface InspectedContainer {
   NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
 }
 
-/** A fresh start is looked at often, for it is ready within a second; a slow one costs less. */
+/** Probes are frequent at first, because most servers are ready within a second, and rarer during a slow start. */
 const probeIntervalMs = { first: 50, max: 250, growth: 1.2 };
 
-/** A container that has ended is asked why until the engine tells. */
+/** Interval for asking the engine about an ended container until it answers. */
 const reinspectMs = 500;
 
-/** How much later than the end the engine may hear that it was for lack of memory; on a busy machine some 100 ms. */
+/** How long to wait for the engine to record that memory ran out: about 100 ms after the exit on a busy machine. */
 const oomFlagWaitMs = { every: 100, max: 1_500 };
 
 const lastLinesMax = 30;
 
-/** One container from its start, or from the moment it is found again, to its removal. */
+/** One container, from its start or adoption to its removal. */
 export class Replica {
   readonly record: ReplicaRecord;
-  /** null: there is none, the start was refused. */
+  /** null: there is no container, because the start was refused. */
   readonly containerId: string | null;
   readonly #context: ReplicaContext;
   #phase: ReplicaState["phase"] = "starting";
@@ -70,12 +70,12 @@ export class Replica {
     this.containerId = containerId;
   }
 
-  /** A container that is about to be watched. */
+  /** Creates a replica for a started container. Call `watch` next. */
   static begin(context: ReplicaContext, record: ReplicaRecord, containerId: string): Replica {
     return new Replica(context, record, containerId);
   }
 
-  /** Begins to watch. From when the driver knows the replica on, the engine's events tell its end; now we ask. */
+  /** Starts watching. Inspects once, because the engine's events reach this replica only from now on. */
   async watch(): Promise<void> {
     const { State, NetworkSettings } = await this.#inspect();
     this.#port = boundPortOf(NetworkSettings);
@@ -83,7 +83,7 @@ export class Replica {
     else this.handleExit();
   }
 
-  /** A container that an earlier driver started. What has ended meanwhile is never shown as running. */
+  /** Adopts a container that an earlier driver started. One that has ended since must never appear as running. */
   static async adopt(context: ReplicaContext, record: ReplicaRecord, listed: ListedContainer): Promise<Replica> {
     const replica = new Replica(context, record, listed.Id);
     const { ready, exit, stopping } = await context.journal.read(record.replicaId);
@@ -91,23 +91,23 @@ export class Replica {
     replica.#ready = ready;
     replica.#exit = exit;
     if (exit !== undefined) replica.#phase = "exited";
-    // One that finishes what it does takes no more requests, and its end is no crash.
+    // A draining replica gets no more requests, and its exit is no crash.
     else if (stopping) replica.#phase = "stopping";
     else if (hasEnded(listed)) await replica.#end();
-    // Another port: somebody stopped and started the container, and it has to prove itself again.
+    // Another port: another client restarted the container, so it must become ready again.
     else if (ready?.port === replica.#port) replica.#phase = "ready";
     else replica.#watchStart();
     return replica;
   }
 
-  /** Keeps a start that can never succeed as a replica that has exited, so that its cause is seen. */
+  /** Records a start that can never succeed as an exited replica, so that its cause is reported. */
   static async refuse(context: ReplicaContext, record: ReplicaRecord, message: string): Promise<Replica> {
     const exit = { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] };
     await context.journal.write(record.replicaId, { exit, refused: record });
     return Replica.refused(context, record, exit);
   }
 
-  /** A refusal that an earlier driver noted. */
+  /** Restores a refused start from the journal of an earlier driver. */
   static refused(context: ReplicaContext, record: ReplicaRecord, exit: ReplicaExit): Replica {
     const replica = new Replica(context, record, null);
     replica.#phase = "exited";
@@ -124,24 +124,24 @@ export class Replica {
     return this.#phase === "exited";
   }
 
-  /** Its container was started again by somebody, at another port: the run that was watched has ended. */
+  /** Returns whether another client has restarted the container at another port: then the run we watched has ended. */
   wasRestarted(listed: ListedContainer): boolean {
     return this.#hasOtherPort(portOf(listed));
   }
 
-  /** Its container does not run any more: finds out why, in the background. */
+  /** Records the exit of a container that no longer runs. Finds out the cause in the background. */
   handleExit(): void {
     if (this.#phase === "exited" || this.#phase === "stopping") return;
     void this.#end();
   }
 
-  /** Resolves when the container is gone. */
+  /** Stops the replica and resolves when the container is gone. */
   async stop(graceMs: number): Promise<void> {
     const { engine, journal } = this.#context;
     if (!this.hasExited) this.#phase = "stopping";
     this.#ended.resolve();
     if (this.containerId !== null) {
-      // Whole seconds; the engine kills what is left then, and answers when it is gone.
+      // Whole seconds. After them the engine kills the container, and answers once it is gone.
       const t = Math.ceil(graceMs / 1000);
       const path = `/containers/${this.containerId}`;
       const timeoutMs = graceMs + 30_000;
@@ -168,7 +168,7 @@ export class Replica {
     while (this.#phase === "starting" && this.#ending === undefined) {
       const answer = this.#port === null ? undefined : await getFromLoopback(this.#port, record.healthPath || "/");
       const isHealthy = answer?.status === 200 || (answer !== undefined && record.healthPath === "");
-      // A port that was free again may be another's by now: the answer counts while this very container runs.
+      // Another program may have the port by now: the answer counts only while this container runs.
       if (isHealthy && (await this.#isRunning())) return this.#becomeReady();
       lastStatus = answer?.status ?? lastStatus;
       if (performance.now() >= end) return this.#end(notHealthy(record, lastStatus));
@@ -188,10 +188,10 @@ export class Replica {
     this.#context.notifyChange();
   }
 
-  /** Once, however often it is noticed. @param verdict why we end it ourselves. */
+  /** Ends the replica once, however often its end is noticed. @param verdict cause when the driver ends it itself */
   #end(verdict?: Verdict): Promise<void> {
     this.#ending ??= this.#recordExit(verdict).catch((error: unknown) => {
-      if (!this.#context.life.aborted) this.#logError(error, "the end of a replica could not be recorded");
+      if (!this.#context.life.aborted) this.#logError(error, "recording the end of a replica failed");
     });
     this.#ended.resolve();
     return this.#ending;
@@ -200,7 +200,7 @@ export class Replica {
   async #recordExit(wanted: Verdict | undefined): Promise<void> {
     const { engine } = this.#context;
     const { containerId, record } = this;
-    // It may have ended by itself just before, and then it says why.
+    // It may have ended on its own just before, and then its own exit code is the cause.
     const given = wanted !== undefined && (await this.#isRunning()) ? wanted : undefined;
     if (given !== undefined) await engine.callUnless([404, 409], "POST", `/containers/${containerId}/kill`);
     const ended = await this.#exitState();
@@ -226,7 +226,7 @@ export class Replica {
     this.#context.notifyChange();
   }
 
-  /** The engine hears of the end of a container and of the lack of memory behind it in either order. */
+  /** Waits for the out-of-memory flag, because the engine learns of it before or after the end of the container. */
   async #waitForOomFlag(ended: ContainerState): Promise<ContainerState | undefined> {
     for (let state: ContainerState | undefined = ended, waitedMs = 0; ; waitedMs += oomFlagWaitMs.every) {
       if (state === undefined || state.OOMKilled || waitedMs >= oomFlagWaitMs.max) return state;
@@ -235,7 +235,7 @@ export class Replica {
     }
   }
 
-  /** @returns undefined when it was removed meanwhile, by us or by somebody else; running, when it was started again. */
+  /** @returns undefined when the container was removed in the meantime; a running state when another client restarted it */
   async #exitState(): Promise<ContainerState | undefined> {
     for (;;) {
       this.#context.life.throwIfAborted();
@@ -265,7 +265,7 @@ export class Replica {
     );
   }
 
-  /** A full disk must not hide from this driver what the next one would like to know. */
+  /** Saves what the next driver could use. A full disk must not hide it from this driver. */
   async #save(entry: JournalEntry): Promise<void> {
     const written = this.#context.journal.write(this.record.replicaId, entry);
     await written.catch((error: unknown) => this.#logError(error, "recording a replica failed"));
@@ -275,19 +275,19 @@ export class Replica {
     this.#context.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
   }
 
-  /** A stop may have come while we waited, which the compiler does not see. */
+  /** True when a stop began during an await, which the compiler does not see. */
   #isStopping(): boolean {
     return this.#phase === "stopping";
   }
 }
 
-/** 128 + SIGKILL, which the kernel sends for lack of memory: by whom it was sent is not said. */
+/** 128 + SIGKILL, which the kernel sends when memory runs out. The exit code does not say who sent it. */
 const wasKilled = (state: ContainerState | undefined): state is ContainerState => state?.ExitCode === 137;
 
-/** What it does now nobody has watched begin, and its port of before may be another's by now. */
+/** The new run started unobserved, and its previous port may belong to another program by now. */
 const startedAgain: Verdict = {
   reason: "Lost",
-  message: "Its container was stopped and started again by somebody else. It is replaced by a new one.",
+  message: "Another client stopped and started the container. Pierhead replaces it with a new one.",
 };
 
 const portOf = ({ Ports }: ListedContainer) =>
@@ -298,23 +298,23 @@ const boundPortOf = ({ Ports }: InspectedContainer["NetworkSettings"]) =>
 
 export const hasEnded = ({ State }: ListedContainer) => State === "exited" || State === "dead";
 
-/** Longer than an engine takes to delete the files of one. */
+/** More time than an engine needs to delete the files of a container. */
 const removalTimeoutMs = 60_000;
 
 /**
- * Kills it if it runs, and takes its anonymous volumes along. Resolves when it is gone.
- * @throws Error when it does not go.
+ * Removes a container with its anonymous volumes, killing it if it runs. Resolves when it is gone.
+ * @throws Error when it still exists after `withinMs`
  */
 export async function removeContainer(engine: Engine, nameOrId: string, withinMs = removalTimeoutMs): Promise<void> {
   const path = `/containers/${nameOrId}`;
   const end = performance.now() + withinMs;
   for (;;) {
-    // 409: it is being removed already. That may come to nothing, as with files in use, so it is asked for again.
+    // 409: its removal is in progress. That may fail, for example because of files in use, so it is requested again.
     const query = { force: true, v: true };
     await engine.callUnless([404, 409], "DELETE", path, { query, timeoutMs: removalTimeoutMs });
     if ((await engine.callUnless([404], "GET", `${path}/json`)) === undefined) return;
     if (performance.now() > end) {
-      throw new Error(`the engine has not removed the container ${nameOrId}: look at it with docker inspect`);
+      throw new Error(`the engine has not removed the container ${nameOrId}: check it with docker inspect`);
     }
     await sleep(50);
   }

@@ -1,10 +1,10 @@
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 
-/** What the container's first process prints when there is no such program, and ends with 126 or 127. */
+/** Line that the container's init process prints when the program does not exist; it exits with 126 or 127. */
 const initFailure = /^\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)$/;
 
-/** An image whose command cannot be run. */
+/** Explains an image whose command cannot be run. */
 export function explainStartFailure({ exitCode, lastLines }: ObservedExit): StartFailure | undefined {
   if (exitCode !== 126 && exitCode !== 127) return undefined;
   const [, program, why] = lastLines.map((line) => initFailure.exec(line)).find((found) => found !== null) ?? [];
@@ -12,11 +12,11 @@ export function explainStartFailure({ exitCode, lastLines }: ObservedExit): Star
   return { reason: "StartError", message: `The image's command '${program}' cannot be run: ${why}. Correct its CMD.` };
 }
 
-/** What the machine or the engine lacks for the moment, said in the same sentence as what an image has wrong. */
+/** Temporary shortages of the machine or the engine, which come in the same sentences as faults of the image. */
 const machineLacks =
   /no space left|disk quota|cannot allocate memory|resource (temporarily unavailable|busy)|too many open files|input\/output error|context (canceled|deadline exceeded)|timed out|cgroup|ttrpc|transport is closing|connection (refused|reset)|start failed/i;
 
-/** The engine's refusal to make or run a container, for a reason that will be there next time: the image is at fault. */
+/** Returns whether the engine refused to create or run a container for a permanent reason, so that the image is at fault. */
 export function isImageAtFault(message: string): boolean {
   if (machineLacks.test(message)) return false;
   return /OCI runtime|failed to create (shim )?task|exec format error|executable file not found|no command specified/i.test(
@@ -24,7 +24,7 @@ export function isImageAtFault(message: string): boolean {
   );
 }
 
-/** @param lastStatus of the answer to the last question; null: nobody answered. */
+/** @param lastStatus status of the last answer; null: the server never answered. */
 export function notHealthy(record: ReplicaRecord, lastStatus: number | null): Verdict {
   const what =
     lastStatus === null
@@ -33,6 +33,6 @@ export function notHealthy(record: ReplicaRecord, lastStatus: number | null): Ve
   const within = `within ${record.startTimeoutMs / 1000} s`;
   return {
     reason: "NotHealthy",
-    message: `The agent server did not answer 200 on ${record.healthPath} ${within} and was ended. ${what}`,
+    message: `The agent server did not answer 200 on ${record.healthPath} ${within} and was killed. ${what}`,
   };
 }

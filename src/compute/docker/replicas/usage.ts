@@ -1,16 +1,16 @@
 import type { ReplicaUsage } from "../../compute.ts";
 import type { Engine } from "../engine/engine.ts";
 
-/** Of `GET /containers/{id}/stats`, on cgroup v1 and v2. */
+/** Fields of `GET /containers/{id}/stats`, on cgroup v1 and v2. */
 interface Stats {
   cpu_stats?: { cpu_usage?: { total_usage?: number } };
   memory_stats?: { usage?: number; stats?: { inactive_file?: number; total_inactive_file?: number } };
 }
 
-/** Asked at the same time; the engine reads some files for each, 2 ms. */
+/** Number of parallel calls. The engine reads a few files for each, which takes 2 ms. */
 const concurrencyMax = 8;
 
-/** What replicas use. One that ends meanwhile is left out. */
+/** Returns the usage of containers. One that ends during the call is left out. */
 export async function readUsage(
   engine: Engine,
   containers: { replicaId: string; containerId: string }[],
@@ -31,7 +31,7 @@ export async function readUsage(
 }
 
 function usageOf({ cpu_stats: cpu, memory_stats: memory }: Stats) {
-  // Pages of files that nobody used lately are the kernel's to take back: they are not what the limit is about.
+  // The kernel can reclaim file pages that were not used lately, so they do not count against the limit.
   const reclaimable = memory?.stats?.inactive_file ?? memory?.stats?.total_inactive_file ?? 0;
   return {
     cpuSeconds: (cpu?.cpu_usage?.total_usage ?? 0) / 1e9,

@@ -7,14 +7,15 @@ import { runInContainer } from "../engine/exec.ts";
 import { labels } from "../replicas/container.ts";
 
 /**
- * The container of a service, for who works in it by hand: whoever may use the engine may do all there.
+ * The container of a service, for administration by hand. Needs no check of rights, because whoever may use the engine may
+ * do anything in its containers.
  * @throws EngineError, EngineUnreachable
  */
 export class ServiceContainer implements AsyncDisposable {
   readonly name: string;
   readonly #engine: Engine;
   readonly #signal: AbortSignal;
-  /** What was put there, and goes in the end. */
+  /** Directory for copied files, removed on dispose. */
   readonly #directory = `/tmp/pierhead-${randomUUID()}`;
   #hasFiles = false;
 
@@ -24,12 +25,12 @@ export class ServiceContainer implements AsyncDisposable {
     this.#signal = signal;
   }
 
-  /** @returns undefined when no container of that name runs in the engine, of whichever installation. */
+  /** Finds the running container of a service, of any installation. @returns undefined when there is none */
   static async find(host: string, service: string, signal: AbortSignal): Promise<ServiceContainer | undefined> {
     const engine = await new Engine(host).open(signal);
     const query = { filters: { label: [`${labels.service}=${service}`] } };
     const found = await engine.call<{ Names: string[] }[]>("GET", "/containers/json", { query, signal });
-    // Images may have any label, and hand it down to their containers.
+    // Labels alone prove nothing: images may have any label and pass it on to their containers.
     const isOurs = (name: string) => /^\/pierhead-[0-9a-f]{8}-(.+)$/.exec(name)?.[1] === service;
     const name = found.flatMap(({ Names }) => Names.filter(isOurs))[0]?.slice(1);
     if (name !== undefined) return new ServiceContainer(engine, name, signal);
@@ -41,7 +42,7 @@ export class ServiceContainer implements AsyncDisposable {
     return runInContainer(this.#engine, this.name, { argv, env, output, signal: this.#signal });
   }
 
-  /** @returns where a file of this machine is in the container now. */
+  /** Copies a file of this machine into the container. @returns its path there */
   async copyIn(file: string): Promise<string> {
     this.#hasFiles = true;
     const { dir, base } = path.parse(file);

@@ -9,20 +9,20 @@ import { type EngineInfo, hostLimits, labels } from "../replicas/container.ts";
 import { readLastLines } from "../replicas/container-log.ts";
 import { removeContainer } from "../replicas/replica.ts";
 
-/** A container that is kept running beside the replicas of a deployment, with a volume of its own. */
+/** A long-running container with its own volume beside the replicas of a deployment, for example a database. */
 export interface Service {
   /** Unique in the installation. */
   name: string;
-  /** Whose agents reach it, under `hostOf(name)`. */
+  /** Workspace whose agents reach it, under `hostOf(name)`. */
   tenantId: string;
   image: string;
   command: string[];
   env: Record<string, string>;
-  /** Texts by their path from the root; every user in the container may read them. */
+  /** File contents by path from the root. Every user in the container may read them. */
   files: Record<string, string>;
-  /** Where its volume is mounted; all else is lost with the container. */
+  /** Where its volume is mounted. All other data is lost with the container. */
   volumeDirectory: string;
-  /** Reachable on the loopback of this machine, too. */
+  /** Also reachable on the loopback interface of this machine. */
   port: number;
   stopSignal: string;
   cpuLimitCores: number;
@@ -30,7 +30,7 @@ export interface Service {
 }
 
 export interface ServicesOptions {
-  /** As of `DockerComputeOptions`. */
+  /** As in `DockerComputeOptions`. */
   host: string;
   installationId: string;
   credentialOf: (uri: string) => Promise<RegistryCredential | null>;
@@ -44,19 +44,19 @@ interface Inspected {
   NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> };
 }
 
-/** What a database needs to end in order; then the engine kills it. */
+/** Time for a database to shut down cleanly before the engine kills it. */
 const stopTimeoutS = 30;
 
-/** How long the image of a service is waited for at a time. */
+/** How long one call waits for the image of a service. */
 const pullWaitMs = 15_000;
 
-/** Images of databases begin as root, hand their volume to a user of their own, and go on as that. */
+/** Database images start as root, hand their volume to a user of their own, and continue as that user. */
 const capabilities = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
 
-/** How much of its memory a container may share between its processes. */
+/** Share of its memory that a container may use as shared memory. */
 const sharedMemoryShare = 1 / 4;
 
-/** Keeps services of one installation in an engine. Who calls makes sure that one service is not changed twice at a time. */
+/** Runs the services of one installation in an engine. The caller must not change the same service concurrently. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #life = new AbortController();
@@ -67,16 +67,16 @@ export class Services {
     this.#options = options;
   }
 
-  /** The name of its container and its volume, by which agents of its workspace find it. */
+  /** Returns the name of the container and its volume, which is also its hostname for agents of its workspace. */
   hostOf(name: string): string {
     return `pierhead-${this.#options.installationId.slice(0, 8)}-${name}`;
   }
 
   /**
-   * Makes it, or what is gone of it; one that should be another, or does not stay up, is made again around its volume. While
-   * it does well, it goes on with the image that it began with, whatever the name means later.
-   * @returns where it listens, in time.
-   * @throws UnusableSpec when there is no such image; EngineError, EngineUnreachable.
+   * Creates a service, or what is missing of it. A container with other settings, or one that does not stay up, is created
+   * again with the same volume. A healthy one keeps its image, even if the image name means another image by now.
+   * @returns its address. The service may not accept connections yet.
+   * @throws UnusableSpec when the image does not exist; EngineError, EngineUnreachable.
    */
   async ensure(service: Service, signal: AbortSignal): Promise<{ host: string; port: number }> {
     const { engine, images } = await this.#open();
@@ -95,7 +95,7 @@ export class Services {
     return addressOf((await this.#find(engine, name)) as Inspected, service);
   }
 
-  /** What it wrote last, when it does not stay up; null: it does. */
+  /** Returns the last output of a service that does not stay up; null: it is running. */
   async failureOutput(name: string): Promise<string | null> {
     const { engine } = await this.#open();
     const found = await this.#find(engine, this.hostOf(name));
@@ -103,7 +103,7 @@ export class Services {
     return (await readLastLines(engine, found.Id, 5)).join("\n");
   }
 
-  /** Ends it and removes all of it, its volume included; what is gone already is no error. */
+  /** Stops a service and removes its container and its volume. A missing one is no error. */
   async remove(name: string): Promise<void> {
     const { engine } = await this.#open();
     const found = await this.#find(engine, this.hostOf(name));
@@ -118,19 +118,19 @@ export class Services {
     (await this.#opened?.catch(() => undefined))?.engine.close();
   }
 
-  /** A pull goes on for who asks again: the first one may have less time than it takes. */
+  /** Waits a limited time for an image. The pull continues for the next call, because it may take longer than one caller waits. */
   async #image(images: Images, uri: string, signal: AbortSignal): Promise<string> {
     const pulling = this.#pulls.get(uri) ?? images.ensure({ digest: "", uri }, this.#life.signal);
     this.#pulls.set(uri, pulling);
     const forget = () => this.#pulls.get(uri) === pulling && this.#pulls.delete(uri);
     pulling.then(forget, forget);
-    const patience = AbortSignal.timeout(pullWaitMs);
-    return unlessAborted(() => pulling, AbortSignal.any([signal, patience])).catch((error: unknown) => {
-      throw patience.aborted ? new Error(`its image ${uri} is being pulled`) : error;
+    const waitLimit = AbortSignal.timeout(pullWaitMs);
+    return unlessAborted(() => pulling, AbortSignal.any([signal, waitLimit])).catch((error: unknown) => {
+      throw waitLimit.aborted ? new Error(`its image ${uri} is still being pulled`) : error;
     });
   }
 
-  /** With the first who needs it: an engine that is away then is asked again by the next. */
+  /** Connects on first use. If the engine is unreachable, the next call tries again. */
   #open() {
     this.#opened ??= this.#connect().catch((error: unknown) => {
       this.#opened = undefined;
@@ -177,7 +177,7 @@ export class Services {
         ShmSize: Math.floor(service.memoryLimitMib * 1024 * 1024 * sharedMemoryShare),
         NetworkMode: await openNetwork(engine, installationId, service.tenantId),
         PortBindings: { [port]: [{ HostIp: "127.0.0.1", HostPort: "" }] },
-        // Comes back with the engine, and after a fault.
+        // Restarts with the engine and after a crash.
         RestartPolicy: { Name: "unless-stopped" },
         Mounts: [
           {
@@ -193,7 +193,7 @@ export class Services {
   }
 }
 
-/** Tells whether a container is what is wanted now. The image does not count, and its secrets cannot be read from it. */
+/** Returns a hash of the settings. Image and tenant are left out; secrets cannot be derived from it. */
 function factsOf({ image: _, tenantId: __, ...service }: Service): string {
   return createHash("sha256").update(JSON.stringify(service)).digest("hex");
 }

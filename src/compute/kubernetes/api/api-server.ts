@@ -5,15 +5,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pathOf } from "./kinds.ts";
 import type { Manifest } from "./manifest.ts";
 
-/** What the API server answered instead of doing as asked. */
+/** An error answer of the API server. */
 export class KubeError extends Error {
   override name = "KubeError";
   readonly status: number;
-  /** Such as `AlreadyExists`, `Conflict`, `Invalid`, `Forbidden`. */
+  /** For example `AlreadyExists`, `Conflict`, `Invalid`, `Forbidden`. */
   readonly reason: string;
-  /** Fields that were refused, or that another manager owns. */
+  /** Fields that were rejected, or that another manager owns. */
   readonly fields: string[];
-  /** The server did nothing and wants to be asked again after this; null: no such wish. */
+  /** The server did nothing and asks for a retry after this time; null: no retry requested. */
   readonly retryAfterMs: number | null;
 
   constructor(
@@ -29,7 +29,7 @@ export class KubeError extends Error {
   }
 }
 
-/** Where an API server is and how it knows us. Tokens are read at each call: a cluster replaces them every hour. */
+/** Address and credentials of an API server. The token is read for each call, because a cluster replaces it every hour. */
 export interface KubeAddress {
   url: string;
   ca: string | null;
@@ -38,7 +38,7 @@ export interface KubeAddress {
 
 const mounted = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** @throws Error when this is no pod and no address was given. */
+/** Returns the configured API server, or that of the pod. @throws Error outside a pod without a configured address. */
 export async function findApiServer(
   environment: { host: string | undefined; port: string | undefined },
   given: { url: string | undefined; tokenFile: string | undefined; caFile: string | undefined },
@@ -47,7 +47,7 @@ export async function findApiServer(
   const url =
     given.url ?? (host === undefined ? undefined : `https://${host.includes(":") ? `[${host}]` : host}:${port}`);
   if (url === undefined)
-    throw new Error("this is no pod of a cluster: give PIERHEAD_KUBERNETES_URL, _TOKEN_FILE and _CA_FILE");
+    throw new Error("this process does not run in a pod: set PIERHEAD_KUBERNETES_URL, _TOKEN_FILE and _CA_FILE");
   const tokenFile = given.tokenFile ?? `${mounted}/token`;
   const caFile = given.caFile ?? (given.url === undefined ? `${mounted}/ca.crt` : undefined);
   const ca = caFile === undefined ? null : await readFile(caFile, "utf8");
@@ -59,8 +59,8 @@ export const fieldManager = "pierhead-listener";
 const callTimeoutMs = 30_000;
 
 /**
- * A pass is some 20 calls: where a busy server turns one in three away, none would ever end unless each call is repeated.
- * Five times with about a second between them; after that the whole pass waits.
+ * A pass makes about 20 calls. If a busy server rejects one in three, no pass would ever complete without retries. After
+ * five tries, about a second apart, the whole pass waits.
  */
 const attemptsMax = 5;
 const retryAfterMsMax = 10_000;
@@ -79,11 +79,11 @@ interface Call {
   body?: unknown;
   type?: keyof typeof contentTypes;
   signal: AbortSignal;
-  /** 0: as long as it takes; the caller watches over it. */
+  /** 0: no timeout, the caller watches the call. */
   timeoutMs?: number;
 }
 
-/** The API of a cluster, as far as we use it; https://kubernetes.io/docs/reference/using-api/ is the contract. */
+/** Client for the API of a cluster, as far as this listener uses it; see https://kubernetes.io/docs/reference/using-api/. */
 export class ApiServer {
   readonly #address: KubeAddress;
   readonly #base: URL;
@@ -99,13 +99,13 @@ export class ApiServer {
       : new Agent(options);
   }
 
-  /** One call, one JSON answer. @throws KubeError; Error when nobody answers; the reason of the signal. */
+  /** Sends one call and returns its JSON answer. @throws KubeError; Error when there is no answer; the reason of the signal. */
   async call<T = Manifest>(call: Call): Promise<T> {
     const answer = await this.open(call);
     return JSON.parse(await readText(answer)) as T;
   }
 
-  /** null: there is no such object. */
+  /** Returns an object; null when it does not exist. */
   get<T = Manifest>(kind: string, namespace: string, name: string, signal: AbortSignal): Promise<T | null> {
     return this.#unlessMissing(() => this.call<T>({ method: "GET", path: pathOf(kind, namespace, name), signal }));
   }
@@ -131,7 +131,7 @@ export class ApiServer {
     }
   }
 
-  /** Makes an object have these fields and none that we had set before, whoever else has touched it. */
+  /** Applies an object: sets its fields and removes those that we applied before, whoever else has changed it. */
   apply(
     manifest: Manifest,
     signal: AbortSignal,
@@ -151,7 +151,7 @@ export class ApiServer {
     });
   }
 
-  /** @returns false when it was there already. */
+  /** Creates an object. @returns false when it exists already */
   async create(manifest: Manifest, signal: AbortSignal, { dryRun = false } = {}): Promise<boolean> {
     const { kind, metadata } = manifest;
     try {
@@ -164,7 +164,7 @@ export class ApiServer {
     }
   }
 
-  /** Writes a whole object; its `resourceVersion` must be the newest. */
+  /** Replaces a whole object. Its `resourceVersion` must be current. */
   replace(manifest: Manifest, signal: AbortSignal) {
     const { kind, metadata } = manifest;
     const query = { fieldManager, fieldValidation: "Strict" };
@@ -188,7 +188,7 @@ export class ApiServer {
     return this.call({ method: "PATCH", path: pathOf(kind, key.namespace, key.name), query, body, type, signal });
   }
 
-  /** Gone already is fine. `uid`: only this very object. */
+  /** Deletes an object. A missing one is no error. `uid`: deletes only this very object. */
   async remove(
     kind: string,
     key: { namespace: string; name: string },
@@ -201,7 +201,7 @@ export class ApiServer {
     await this.#unlessMissing(() => this.call({ method: "DELETE", path, body, signal }));
   }
 
-  /** Lines of a pod's container. */
+  /** Reads the log of a pod's container. */
   async readLog(key: { namespace: string; name: string }, query: NonNullable<Call["query"]>, signal: AbortSignal) {
     const path = `${pathOf("Pod", key.namespace, key.name)}/log`;
     return readText(await this.open({ method: "GET", path, query, signal }));
@@ -211,7 +211,7 @@ export class ApiServer {
     this.#agent.destroy();
   }
 
-  /** An answer whose body is the caller's to read. A server that is too busy is asked again when it said. */
+  /** Sends a call whose answer the caller reads. Retries when a busy server asks for it. */
   async open(call: Call): Promise<IncomingMessage> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -252,7 +252,7 @@ export class ApiServer {
     return answer;
   }
 
-  /** A watch keeps its connection: it must not take one from the calls. */
+  /** Returns an agent for watches, which keep their connection and must not take one from calls. */
   #streamAgent(): Agent {
     const { ca } = this.#address;
     return this.#base.protocol === "https:" ? new TlsAgent(ca === null ? {} : { ca }) : new Agent();

@@ -1,10 +1,10 @@
-/** Every kind of object that we make, watch or look at: where the API server has it, and which are children of ours. */
+/** A kind of object that we create, watch or inspect. */
 interface Kind {
   apiVersion: string;
   plural: string;
-  /** Rendered by us: watched for drift, and removed when no longer rendered. Secrets are not: we may not list them. */
+  /** Rendered by us: watched for drift, and deleted when no longer rendered. Not for Secrets, which we may not list. */
   isChild: boolean;
-  /** Only where an operator of that kind is installed. */
+  /** Trait of clusters that have the operator for this kind. */
   needs?: "hasKeda" | "hasCnpg" | "hasGatewayApi";
 }
 
@@ -16,7 +16,7 @@ export const kinds = {
   PersistentVolumeClaim: { apiVersion: "v1", plural: "persistentvolumeclaims", isChild: false },
   VolumeSnapshot: { apiVersion: "snapshot.storage.k8s.io/v1", plural: "volumesnapshots", isChild: false },
   Pod: { apiVersion: "v1", plural: "pods", isChild: false },
-  /** Of the Metrics API: what a pod uses. */
+  /** Of the Metrics API: the usage of a pod. */
   PodMetrics: { apiVersion: "metrics.k8s.io/v1beta1", plural: "pods", isChild: false },
   Event: { apiVersion: "v1", plural: "events", isChild: false },
   Deployment: { apiVersion: "apps/v1", plural: "deployments", isChild: true },
@@ -45,14 +45,14 @@ export const kinds = {
 
 export type KindName = keyof typeof kinds;
 
-/** Kinds of rendered objects that this cluster serves. */
+/** Returns the kinds of rendered objects that this cluster serves. */
 export const childKinds = (traits: Record<NonNullable<Kind["needs"]>, boolean>): KindName[] =>
   (Object.keys(kinds) as KindName[]).filter((name) => {
     const kind: Pick<Kind, "isChild" | "needs"> = kinds[name];
     return kind.isChild && (kind.needs === undefined || traits[kind.needs]);
   });
 
-/** `/apis/apps/v1/namespaces/agents/deployments[/name]` */
+/** Returns `/apis/apps/v1/namespaces/agents/deployments[/name]`. */
 export function pathOf(kind: string, namespace: string, name?: string): string {
   const { apiVersion, plural } = kinds[kind as KindName];
   const root = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;

@@ -10,7 +10,7 @@ export interface LeaseTimes {
   retryMs: number;
 }
 
-/** Renewed three times before it ends; a frozen leader is replaced after 15 s. */
+/** A lease is renewed three times before it expires. A frozen leader is replaced after 15 s. */
 export const leaseTimes: LeaseTimes = { durationMs: 15_000, renewMs: 5_000, retryMs: 2_000 };
 
 interface Lease extends Manifest {
@@ -19,8 +19,8 @@ interface Lease extends Manifest {
 }
 
 /**
- * Among the replicas of one listener, the one that acts. The end of another's lease is judged by our own clock since we
- * last saw it change, so no two clocks are compared; what we hold ourselves counts as lost before others may take it.
+ * Elects one leader among the replicas of a listener. The expiry of another holder's lease is judged by the time since we
+ * last saw it change, so clocks are never compared. Our own lease counts as lost before others may take it.
  */
 export class Elector {
   readonly #api: ApiServer;
@@ -41,14 +41,14 @@ export class Elector {
     this.#logger = logger;
   }
 
-  /** Of the lease that was taken last: there is no other such anywhere, while its name may be that of one in another cluster. */
+  /** Uid of the lease that was acquired last. It is unique, while a lease in another cluster may have the same name. */
   get uid(): string {
     return this.#uid;
   }
 
   /**
-   * Leads whenever it may, until `signal`: `lead` is called with a signal that ends with the lease, and must have stopped
-   * acting when it settles.
+   * Leads whenever it holds the lease, until `signal` aborts. `lead` gets a signal that aborts with the lease, and must have
+   * stopped acting when it settles.
    */
   async run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
@@ -71,17 +71,17 @@ export class Elector {
       const beganAtMs = performance.now();
       const isHeld = await this.#acquire(signal);
       if (isHeld) renewedAtMs = beganAtMs;
-      // Two thirds: whoever waits for the whole of it must find us silent.
+      // Two thirds: a candidate that waits for the whole duration must find us inactive.
       if (!isHeld && performance.now() - renewedAtMs > (this.#times.durationMs * 2) / 3) break;
       if (!isHeld && this.#seen.text !== "" && !this.#seen.text.startsWith(`${this.#key.holder} `)) break;
     }
     if (!hasGivenUp) lost.abort(new Error("the lease was lost"));
     await leading;
     if (signal.aborted || !lost.signal.aborted) await this.#release();
-    else this.#logger.warn({ lease: this.#key.name }, "this instance leads no more");
+    else this.#logger.warn({ lease: this.#key.name }, "this instance no longer leads");
   }
 
-  /** @returns whether the lease is ours now. Nobody answering is no. */
+  /** Acquires or renews the lease. @returns whether we hold it; false also when there is no answer */
   async #acquire(signal: AbortSignal): Promise<boolean> {
     const { namespace, name, holder } = this.#key;
     const timeout = AbortSignal.any([signal, AbortSignal.timeout(this.#times.renewMs)]);
@@ -98,7 +98,7 @@ export class Elector {
       if (signal.aborted) return false;
       const isRace = error instanceof KubeError && (error.status === 409 || error.reason === "AlreadyExists");
       if (!isRace)
-        this.#logger.warn({ lease: name, error: describeError(error) }, "the lease cannot be taken or renewed");
+        this.#logger.warn({ lease: name, error: describeError(error) }, "acquiring or renewing the lease failed");
       return false;
     }
   }
@@ -122,7 +122,7 @@ export class Elector {
     this.#seen = { text: `${holder} ${now}`, atMs: performance.now() };
   }
 
-  /** The next one need not wait. */
+  /** Releases the lease, so that the next leader does not have to wait. */
   async #release(): Promise<void> {
     const { namespace, name, holder } = this.#key;
     const signal = AbortSignal.timeout(2_000);
@@ -130,7 +130,7 @@ export class Elector {
       const there = await this.#api.get<Lease>("Lease", namespace, name, signal);
       if (there?.spec.holderIdentity === holder) await this.#write(there, "", signal);
     } catch {
-      // It ends by itself.
+      // The lease expires on its own.
     }
   }
 }

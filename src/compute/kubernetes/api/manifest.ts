@@ -1,4 +1,4 @@
-/** An object as we write it. */
+/** An object as this listener writes it. */
 export interface Manifest {
   apiVersion: string;
   kind: string;

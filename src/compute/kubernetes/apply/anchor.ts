@@ -5,16 +5,19 @@ import type { ClusterContext } from "../cluster-context.ts";
 import { deploymentLabel, labelsOf, listenerLabel, teardownFinalizer } from "../render/names.ts";
 import { type DatabaseMode, ForbiddenWorkload, Superseded, type Workload } from "../workload.ts";
 
-/** What the anchor remembers of a deployment: enough to go on after a restart, and nothing secret. */
+/**
+ * Content of the anchor: the ConfigMap that owns all other objects of a deployment. It contains what is needed to continue
+ * after a restart, and no secrets.
+ */
 export interface AnchorData {
   generation: string;
   epoch: string;
   revision: string;
   slug: string;
   database: DatabaseMode;
-  /** Of what was rendered last. */
+  /** Hash of the objects that were rendered last. */
   hash: string;
-  /** Names of Secrets, as JSON: we may not list them. */
+  /** Names of Secrets, as JSON, because we may not list Secrets. */
   secrets: string;
 }
 
@@ -23,8 +26,8 @@ export function readAnchor(anchor: LiveObject): AnchorData {
 }
 
 /**
- * First of all writes: it carries session and generation, so a listener that was replaced while it slept fails here and
- * goes no further.
+ * Writes the anchor, before any other object. It contains epoch and generation, so a listener that was replaced while it
+ * was suspended fails here and changes nothing else.
  */
 export async function applyAnchor(
   { api }: ClusterContext,
@@ -54,13 +57,15 @@ export async function applyAnchor(
   return (await api.apply(manifest, signal)) as LiveObject;
 }
 
-/** @throws ForbiddenWorkload for what others made, of which nothing may be changed. */
+/** @throws ForbiddenWorkload for a ConfigMap that others created, which must not be changed. */
 export function refuseForeign({ metadata: { name, namespace, labels } }: LiveObject, { deploymentId }: Workload): void {
   if (labels?.[deploymentLabel] === deploymentId) return;
-  throw new ForbiddenWorkload(`The ConfigMap ${name} in ${namespace} is not of this deployment. Rename or remove it.`);
+  throw new ForbiddenWorkload(
+    `The ConfigMap ${name} in ${namespace} does not belong to this deployment. Rename or remove it.`,
+  );
 }
 
-/** @throws Superseded */
+/** @throws Superseded when the anchor has a newer epoch or generation. */
 export function refuseOlder(anchor: LiveObject, { generation, epoch }: Workload): void {
   const there = readAnchor(anchor);
   const isNewer =
@@ -74,8 +79,8 @@ export const ownerOf = ({ metadata }: LiveObject) => ({
 });
 
 /**
- * Anchors, wherever they are. With a namespace that somebody deletes our rights there go: that must not keep us from what
- * is in the others, and is not the same as finding nothing.
+ * Finds anchors in all namespaces. When a namespace is deleted, our rights there disappear. That must not block work in the
+ * other namespaces, and is not the same as finding nothing, so refusals are returned.
  */
 export async function findAnchors(
   api: ApiServer,
@@ -99,10 +104,10 @@ export async function findAnchors(
 const pollMs = 500;
 
 /**
- * An anchor that somebody deletes waits for our finalizer, and nothing brings it back: everything it owns would go with it,
- * the password of a database among it. So what it owns is made nobody's, and another one in its place says the same.
- * Until that is there, this process alone knows what it said.
- * @returns the new one.
+ * Replaces an anchor that another client is deleting. It waits for our finalizer, and a deletion cannot be revoked: all
+ * objects that it owns would be deleted, too, including the password of a database. So its objects are orphaned first, and
+ * a new anchor with the same content takes over. Until it exists, only this process knows the content.
+ * @returns the new anchor
  */
 export async function renewAnchor(api: ApiServer, anchor: LiveObject, signal: AbortSignal): Promise<LiveObject> {
   const { name, namespace, uid, labels = {}, annotations = {} } = anchor.metadata;
@@ -111,14 +116,14 @@ export async function renewAnchor(api: ApiServer, anchor: LiveObject, signal: Ab
   for (;;) {
     const there = await read();
     if (there === null || there.metadata.uid !== uid) break;
-    // The garbage collector's mark, for as long as it is at work.
+    // The garbage collector sets this finalizer while it is orphaning the objects.
     if (!there.metadata.finalizers?.includes("orphan")) await removeFinalizer(api, there, signal);
     await sleep(pollMs, undefined, { signal });
   }
   const metadata = { name, namespace, labels, annotations, finalizers: [teardownFinalizer] };
   await api.create({ apiVersion: "v1", kind: "ConfigMap", metadata, data: anchor["data"] }, signal);
   const renewed = await read();
-  if (renewed === null) throw new Error(`the ConfigMap ${name} was deleted and cannot be made anew`);
+  if (renewed === null) throw new Error(`the ConfigMap ${name} was deleted and could not be created again`);
   return renewed;
 }
 

@@ -21,16 +21,16 @@ import { createSecrets } from "./create-secrets.ts";
 import { findDrift, type WrittenObjects } from "./drift.ts";
 
 export interface Applied {
-  /** What must be there before the agent can start; null: everything was applied. */
+  /** What must be ready before the agent can start; null: everything was applied. */
   waitingFor: string | null;
-  /** What somebody has changed and wants to keep; null: everything is as it should be, or was made so. */
+  /** Changes by hand that an annotation tells us to keep; null: there are none. */
   held: string[] | null;
 }
 
 /**
- * Makes the objects of a deployment so. May be called again at any time; what is as it should be is not touched. What was
- * written is noted in `written`, also when it fails later.
- * @throws UnusableWorkload in words for the user; Superseded when a newer generation or session was here; KubeError.
+ * Applies the objects of a deployment. Idempotent: objects that are up to date are not written. Records what it wrote in
+ * `written`, also when it fails later.
+ * @throws UnusableWorkload with a message for the user; Superseded when a newer generation or session was applied; KubeError
  */
 export async function applyWorkload(
   context: ClusterContext,
@@ -92,7 +92,7 @@ function chooseDatabase({ cluster }: Workload, { hasCnpg }: ClusterTraits): Data
 
 const secretsIn = (known: AnchorData | null): string[] => (known === null ? [] : JSON.parse(known.secrets));
 
-/** Everything is tried before anything is changed: a refusal must not leave half of a revision behind. */
+/** Tests all objects with a dry run before anything changes: a refusal must not leave half of a revision behind. */
 async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<void> {
   for (const manifest of manifests) {
     try {
@@ -103,7 +103,7 @@ async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSig
         error.status === 422 &&
         (await api.get(manifest.kind, manifest.metadata.namespace, manifest.metadata.name, signal))
       ) {
-        // An existing object may need one of the other ways of `writeObject`.
+        // An existing object may need one of the fallbacks of `writeObject`.
         continue;
       }
       if (error.status !== 422 && error.status !== 400) throw error;
@@ -113,9 +113,9 @@ async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSig
 }
 
 /**
- * For what is not there after it was refused: a change of what was just going away may have been refused, as that of a
- * StatefulSet that is made anew with a larger disk. What cannot be made either is.
- * @throws UnusableWorkload
+ * Applies an object once more after a refusal, when it does not exist. The refused change may have met an object that was
+ * just being deleted, for example a StatefulSet that is created again with a larger disk.
+ * @throws UnusableWorkload when the cluster refuses to create it, too
  */
 async function applyOrRefuse(
   api: ApiServer,
@@ -132,8 +132,8 @@ async function applyOrRefuse(
 }
 
 /**
- * Server-side apply, and what to do where it cannot: the replicas of a Deployment are handed over to its autoscaler before
- * we leave them out (otherwise the server sets them to 1), disks grow, and an object that it refuses is written as a whole.
+ * Writes an object by server-side apply, with fallbacks: it hands over the replicas of a Deployment to its autoscaler before
+ * leaving them out (the server would set them to 1), grows disks, and replaces an object that the server refuses to apply.
  */
 async function writeObject(
   api: ApiServer,
@@ -156,7 +156,7 @@ async function writeObject(
   }
 }
 
-/** The field manager that keeps the number of replicas when nobody else does. */
+/** Field manager that owns the number of replicas when no autoscaler does. */
 const scaleManager = "pierhead-scale";
 
 async function handOverReplicas(
@@ -180,15 +180,15 @@ async function handOverReplicas(
   await api.apply(scale, signal, { manager: scaleManager });
 }
 
-/** What an autoscaler begins with. */
+/** Returns the replicas with which an autoscaler starts. */
 function leastReplicas({ cluster }: Workload, { metadata }: Manifest): number {
   const sizes = metadata.labels?.[componentLabel] === "queue" ? cluster.sizes.queue : cluster.sizes;
   return Math.max(1, sizes.minReplicas);
 }
 
 /**
- * Some changes of unions leave a shell behind under server-side apply. A whole object has none; afterwards the entry that
- * this way of writing made goes, or what we leave out later would stay.
+ * Replaces a whole object, because server-side apply leaves an empty shell behind when a union changes its member. Then
+ * removes the ownership entry of the replace, because fields that we leave out later would otherwise stay.
  */
 async function replaceObject(
   api: ApiServer,
@@ -201,7 +201,7 @@ async function replaceObject(
   const body = {
     ...manifest,
     metadata: { ...metadata, resourceVersion: there.metadata.resourceVersion },
-    // Left out for an autoscaler: the server would set them to 1.
+    // Keeps the replicas that an autoscaler has set; the server would set them to 1.
     ...(replicas !== undefined && { spec: { replicas, ...(manifest["spec"] as object) } }),
   };
   const written = (await api.replace(body, signal)) as LiveObject;
@@ -213,7 +213,7 @@ async function replaceObject(
   return (await api.apply(manifest, signal)) as LiveObject;
 }
 
-/** Databases come before those that call them. @returns what is missing, in words. */
+/** Returns the first database that is not ready, as a text, or null. Databases must be ready before the agent starts. */
 async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<string | null> {
   for (const { kind, metadata } of data) {
     if (!["StatefulSet", "Deployment", "Cluster"].includes(kind)) continue;
@@ -225,8 +225,8 @@ async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal
 }
 
 /**
- * Removes what an earlier revision had and this one has not. Pods of that one go on until this one serves, and may have to
- * be gone back to: what they cannot do without is left until then.
+ * Deletes objects of an earlier revision that this revision does not have. Pods of the earlier one run until this one serves,
+ * and a rollback may need them, so objects that those pods need are kept until then.
  */
 async function prune(
   { api, traits }: ClusterContext,
@@ -254,7 +254,7 @@ async function prune(
   }
 }
 
-/** Deletes Secrets that no ReplicaSet can roll back to any more. @returns the others. */
+/** Deletes Secrets that no ReplicaSet can roll back to. @returns the names of the others */
 async function usedSecrets(
   api: ApiServer,
   { deploymentId, cluster, ...workload }: Workload,

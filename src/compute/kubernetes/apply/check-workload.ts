@@ -11,9 +11,9 @@ const volumeSources = [
 const networkSources: readonly string[] = ["nfs", "csi"];
 
 /**
- * Refuses what the API server would refuse in words that only an operator understands, and what would reach beyond the
+ * Rejects what the API server would reject with a message that only operators understand, and what would reach beyond the
  * deployment's own pods.
- * @throws UnusableWorkload.
+ * @throws UnusableWorkload
  */
 export function checkWorkload({ cluster }: Workload, policy: ClusterPolicy): void {
   const { spec } = cluster;
@@ -56,7 +56,9 @@ function checkVolumes({ volumes, volume_mounts: mounts }: ResourceSpec, policy: 
   }
   for (const { name } of mounts ?? []) {
     if (!names.has(name ?? ""))
-      throw new UnusableWorkload(`volume_mounts names '${name}', and there is no such volume.`);
+      throw new UnusableWorkload(
+        `volume_mounts refers to the volume '${name}', which does not exist. Add it to volumes.`,
+      );
   }
 }
 
@@ -65,7 +67,7 @@ function checkContainers({ init_containers: init, sidecars }: ResourceSpec, poli
   for (const container of [...(init ?? []), ...(sidecars ?? [])]) {
     if (names.has(container.name)) {
       throw new UnusableWorkload(
-        `The container name '${container.name}' is taken. Choose another one in resource_spec.`,
+        `The container name '${container.name}' is already in use. Choose another one in resource_spec.`,
       );
     }
     names.add(container.name);
@@ -73,7 +75,7 @@ function checkContainers({ init_containers: init, sidecars }: ResourceSpec, poli
     const isPrivileged = security.privileged === true || (security.capabilities?.add?.length ?? 0) > 0;
     if (isPrivileged && !policy.allowsPrivileged) {
       throw new UnusableWorkload(
-        `The container '${container.name}' asks for rights on the node, which the operator of this listener does not allow.`,
+        `The container '${container.name}' requests rights on the node, which the operator of this listener does not allow.`,
       );
     }
   }

@@ -6,8 +6,8 @@ import { needsRedis, selectorText } from "../render/render.ts";
 import { type DatabaseMode, ForbiddenWorkload, type Workload } from "../workload.ts";
 
 /**
- * They are never changed: those that are there stay. One of Redis that is made again has another password than the Redis that
- * runs began with, which holds nothing to keep: that is made anew, too.
+ * Creates the Secrets that are missing; existing ones are never changed. A new Redis Secret has another password than the
+ * running Redis, which has no data to keep, so that Redis is created again, too.
  */
 export async function createSecrets(
   api: ApiServer,
@@ -42,7 +42,7 @@ export async function createSecrets(
   await api.create(owned(redis), signal);
 }
 
-/** A database keeps the password that its disk began with: one that is made later opens nothing. @throws ForbiddenWorkload */
+/** Prevents a new password for an existing database disk, which only accepts its first one. @throws ForbiddenWorkload */
 async function refuseLostPassword(
   api: ApiServer,
   { deploymentId }: Workload,
@@ -52,10 +52,10 @@ async function refuseLostPassword(
   const { name, namespace } = secret.metadata;
   const query = { labelSelector: selectorText(deploymentId) };
   if ((await api.list("PersistentVolumeClaim", namespace, query, signal)).items.length === 0) return;
-  // Whether it is there cannot be asked otherwise: we may not read it.
+  // A dry run of a create tells whether the Secret exists, because we may not read it.
   if (!(await api.create(secret, signal, { dryRun: true }))) return;
   throw new ForbiddenWorkload(
-    `The Secret ${name} is gone, and with it the password of the database. Put it back, or set another one in the database ` +
-      "and make the Secret with it (docs/guides/kubernetes.md).",
+    `The Secret ${name} is gone, and with it the password of the database. Restore the Secret, or set another password in the ` +
+      "database and create the Secret with it (docs/guides/kubernetes.md).",
   );
 }

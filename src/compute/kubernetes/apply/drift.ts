@@ -2,17 +2,17 @@ import { isDeepStrictEqual } from "node:util";
 import { type ApiServer, fieldManager } from "../api/api-server.ts";
 import type { LiveObject, Manifest } from "../api/manifest.ts";
 
-/** An object as it was when we had written it. */
+/** State of an object after our last write. */
 interface Written {
   uid: string;
   resourceVersion: number;
-  /** Fields that were ours, as the API server keeps them. */
+  /** Fields that we own, in the API server's notation. */
   owned: string;
 }
 
 /**
- * Objects as we wrote them, and which later changes are somebody else's work: whoever changes a field of ours takes it from
- * us, so statuses and the replicas that an autoscaler chooses are nobody's drift.
+ * Remembers objects as we wrote them, to detect drift: changes by other clients to fields that we own. A client that changes
+ * such a field takes over its ownership. Statuses, and replicas that an autoscaler sets, are therefore no drift.
  */
 export class WrittenObjects {
   readonly #objects = new Map<string, Written>();
@@ -25,7 +25,7 @@ export class WrittenObjects {
     return this.#objects.has(`${kind}/${name}`);
   }
 
-  /** What `newer` knows, and of the rest what we know. */
+  /** Returns the entries of `newer`, and ours for all other objects. */
   mergedWith(newer: WrittenObjects): WrittenObjects {
     const merged = new WrittenObjects();
     for (const [key, written] of [...this.#objects, ...newer.#objects]) merged.#objects.set(key, written);
@@ -34,10 +34,10 @@ export class WrittenObjects {
 
   isDrift(type: "ADDED" | "MODIFIED" | "DELETED", object: LiveObject): boolean {
     const written = this.#objects.get(keyOf(object));
-    // What was made anew since, as a database with a larger disk is, was us.
+    // We created it again ourselves, for example a database with a larger disk.
     if (written === undefined || written.uid !== object.metadata.uid) return false;
     if (type === "DELETED") return true;
-    // What others note on an anchor is for us to read. Once it is deleted it waits for us, and all that it owns with it.
+    // Annotations of others on an anchor are meant for us. Its deletion is drift: it and all its objects wait for us.
     if (object.kind === "ConfigMap") return object.metadata.deletionTimestamp !== undefined;
     const { resourceVersion, owned } = writtenOf(object);
     return resourceVersion > written.resourceVersion && owned !== written.owned;
@@ -55,8 +55,8 @@ function writtenOf({ metadata }: LiveObject): Written {
 }
 
 /**
- * What writing these objects again would change, without writing them.
- * @returns such as `Service agent-1: spec.selector`; empty: all is as we want it.
+ * Returns what applying these objects again would change, without changing it.
+ * @returns texts such as `Service agent-1: spec.selector`; empty: nothing differs
  */
 export async function findDrift(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<string[]> {
   const found: string[] = [];
@@ -83,7 +83,7 @@ export async function findDrift(api: ApiServer, manifests: Manifest[], signal: A
   return found;
 }
 
-/** Paths of the smallest parts that differ. */
+/** Returns the paths of the smallest parts that differ. */
 function differences(there: unknown, wanted: unknown, path: string): string[] {
   if (isDeepStrictEqual(there, wanted)) return [];
   const isBranch = (part: unknown): part is Record<string, unknown> => typeof part === "object" && part !== null;

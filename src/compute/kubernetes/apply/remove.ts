@@ -9,17 +9,17 @@ import { selectorText } from "../render/render.ts";
 import { findAnchors, readAnchor } from "./anchor.ts";
 
 export interface Removal extends Waiting {
-  /** Nothing is left that was to go, as far as could be seen. */
+  /** Nothing is left to delete in the namespaces that could be inspected. */
   isGone: boolean;
-  /** Where something of it was found. */
+  /** Namespace in which an anchor was found. */
   namespace: string | null;
-  /** Where nobody could look. */
+  /** Namespaces that could not be inspected. */
   refused: Map<string, KubeError>;
 }
 
 /**
- * One step of taking a deployment away: the anchor is deleted and its children with it, then comes the data (disks outlive
- * their StatefulSet), and only when that is as it is to be the anchor may go.
+ * Performs one step of deleting a deployment: first the anchor with its children, then the data (disks outlive their
+ * StatefulSet). The finalizer holds the anchor until the data has been treated as the policy says.
  */
 export async function removeDeployment(
   context: ClusterContext,
@@ -48,11 +48,11 @@ async function removeStep(
   const policy = dataPolicyOf(anchor, context.policy);
   if (policy === null) {
     const words = `The annotation ${dataAnnotation} of the ConfigMap ${anchor.metadata.name} is none of`;
-    return { because: `${words} ${dataPolicies.join(", ")}. Correct it, and the deletion goes on.` };
+    return { because: `${words} ${dataPolicies.join(", ")}. Correct the annotation, and the deletion continues.` };
   }
   const isBegun = anchor.metadata.deletionTimestamp !== undefined;
   const isAnyLeft = isBegun && (await removeChildren(context, anchor.metadata.namespace, query, signal));
-  // Somebody else may have begun it, in the way in which all that the anchor owns goes with it.
+  // Another client may have started the deletion in the mode that deletes everything the anchor owns.
   if (!isBegun || (isAnyLeft && policy !== "delete")) await deleteAnchor(context, anchor, policy, signal);
   if (!isBegun || isAnyLeft) return { because: null };
   const waiting = await applyDataPolicy({ ...context, anchor, signal }, policy);
@@ -62,8 +62,8 @@ async function removeStep(
 }
 
 /**
- * Where data stays, the Secret with its password has to: what an anchor leaves behind as orphans is nobody's, and what is not
- * to stay we delete ourselves. The anchor says which way was taken, whatever the listener's own policy becomes meanwhile.
+ * Deletes the anchor. Where data stays, the Secret with its password must stay, too: the anchor's children become orphans
+ * and we delete the others ourselves. An annotation records the policy, in case the listener's own policy changes meanwhile.
  */
 async function deleteAnchor(
   { api }: ClusterContext,
@@ -78,7 +78,7 @@ async function deleteAnchor(
   await api.remove("ConfigMap", metadata, { uid: metadata.uid, propagationPolicy }, signal);
 }
 
-/** All but a database of an operator, which is data. @returns whether any is still there. */
+/** Deletes children, except a database of an operator, which counts as data. @returns whether any is still there */
 async function removeChildren(
   { api, traits }: ClusterContext,
   namespace: string,
@@ -96,7 +96,7 @@ async function removeChildren(
   return isAnyLeft || (await api.list("Pod", namespace, query, signal)).items.length > 0;
 }
 
-/** Secrets, and the finalizer last of all. */
+/** Deletes the Secrets, and removes the finalizer last. */
 async function removeRest(
   { api }: ClusterContext,
   anchor: LiveObject,
@@ -118,7 +118,7 @@ async function removeRest(
   try {
     await api.patch("ConfigMap", anchor.metadata, patch, signal, "jsonPatch");
   } catch (error) {
-    // Somebody was faster, as the garbage collector with its own finalizer: the next look sees what is left.
+    // Another client was faster, for example the garbage collector with its own finalizer: the next step continues.
     if (!(error instanceof KubeError) || ![404, 409, 422].includes(error.status)) throw error;
   }
 }

@@ -6,12 +6,12 @@ import { type ClusterPolicy, type DataPolicy, dataPolicies } from "../cluster-co
 import { dataAnnotation, deploymentLabel, retainedLabel } from "../render/names.ts";
 import { selectorText } from "../render/render.ts";
 
-/** What is waited for. `because`: in words for the operator, when it may take a person to go on; null: it takes its time. */
+/** An unfinished step. `because`: what blocks it, when a person may have to act; null: it only takes time. */
 export interface Waiting {
   because: string | null;
 }
 
-/** What the operator wants of this deployment's data, or else of all. @returns null: what is asked for is no policy. */
+/** Returns the policy for this deployment's data: its annotation, or else the default. @returns null for an unknown policy */
 export function dataPolicyOf(anchor: LiveObject, { dataPolicy }: ClusterPolicy): DataPolicy | null {
   if (readAnchor(anchor).database === "external") return "delete";
   const asked = anchor.metadata.annotations?.[dataAnnotation] ?? dataPolicy;
@@ -24,8 +24,8 @@ interface DataContext extends Pick<ClusterContext, "api" | "traits" | "policy"> 
 }
 
 /**
- * One step of doing with the data as the policy says, once nothing uses it any more.
- * @returns null when it is done.
+ * Performs one step of treating the data as the policy says, after nothing uses it any more.
+ * @returns null when it is complete
  */
 export async function applyDataPolicy(context: DataContext, policy: DataPolicy): Promise<Waiting | null> {
   try {
@@ -46,7 +46,7 @@ async function retain(context: DataContext): Promise<null> {
   return null;
 }
 
-/** A database of an operator stays as an object, for its disks go with it; it sleeps, so only they cost. */
+/** Hibernates a database of an operator. Its object stays, because deleting it would delete its disks; only they cost money. */
 async function hibernateDatabase(context: DataContext): Promise<LiveObject | null> {
   const { api, anchor, signal } = context;
   const cluster = await databaseOf(context);
@@ -54,7 +54,7 @@ async function hibernateDatabase(context: DataContext): Promise<LiveObject | nul
   const marks = {
     labels: { [retainedLabel]: "true" },
     annotations: { "cnpg.io/hibernation": "on" },
-    // The garbage collector may not know this kind yet, leave us as its owner, and take it once we are gone.
+    // The garbage collector may not know this kind yet: it would leave us as the owner, and delete it once we are gone.
     ownerReferences: null,
   };
   const key = { namespace: anchor.metadata.namespace, name: cluster.metadata.name };
@@ -71,7 +71,7 @@ async function takeSnapshots(context: DataContext): Promise<Waiting | null> {
   if (disks.length > 0 && !traits.hasSnapshots) {
     return {
       because:
-        "The data is to become a snapshot, and this cluster has no VolumeSnapshot (snapshot.storage.k8s.io/v1). Install a " +
+        "The data policy asks for a snapshot, but this cluster has no VolumeSnapshot (snapshot.storage.k8s.io/v1). Install a " +
         `snapshot controller, or set the annotation ${dataAnnotation} of the ConfigMap to 'retain' or 'delete'.`,
     };
   }
@@ -110,11 +110,11 @@ async function takeSnapshot(
   }
   const { readyToUse, error } = (there["status"] ?? {}) as { readyToUse?: boolean; error?: { message?: string } };
   if (readyToUse === true) return null;
-  const words = `The snapshot ${name} cannot be taken: ${error?.message}. The disk stays until it is there.`;
+  const words = `The snapshot ${name} cannot be taken: ${error?.message}. The disk stays until the snapshot is ready.`;
   return { because: error === undefined ? null : words };
 }
 
-/** Gone before the anchor: a name that is used again must not find old data. */
+/** Deletes the disks before the anchor, because a later deployment with the same name must not find old data. */
 async function removeDisks(context: DataContext): Promise<Waiting | null> {
   const { api, signal } = context;
   const cluster = await databaseOf(context);
@@ -128,7 +128,7 @@ async function removeDisks(context: DataContext): Promise<Waiting | null> {
   return disks.length > 0 || cluster !== null ? { because: null } : null;
 }
 
-/** Of CloudNativePG; null: it has none, or none any more. */
+/** Returns the database of CloudNativePG; null: there is none, or it is gone. */
 async function databaseOf({ api, anchor, traits, signal }: DataContext): Promise<LiveObject | null> {
   const { slug, database } = readAnchor(anchor);
   if (database !== "cnpg" || !traits.hasCnpg) return null;

@@ -7,14 +7,14 @@ import { UnusableWorkload } from "../workload.ts";
 interface Storage {
   spec?: {
     volumeClaimTemplates?: { spec: { resources: { requests: { storage: string } } } }[];
-    /** Of a database of CloudNativePG. */
+    /** In a database of CloudNativePG. */
     storage?: { size: string };
   };
 }
 
 /**
- * Databases of a revision that ran before: a later one that failed may have made their disks larger, and no disk shrinks.
- * They go on with the disks as they are.
+ * Keeps larger disks in the manifests of a revision that has served before: a later revision that failed may have grown
+ * them, and disks cannot shrink.
  */
 export async function keepLargerDisks(api: ApiServer, data: Manifest[], signal: AbortSignal): Promise<Manifest[]> {
   return Promise.all(
@@ -37,8 +37,8 @@ function withGib(manifest: Manifest, gib: number): Manifest {
 }
 
 /**
- * The disk of a StatefulSet cannot be changed in place: its claims are made larger, and it is made anew around its pods,
- * which go on running.
+ * Grows the disk of a StatefulSet, which cannot be changed in place: enlarges its claims and deletes the StatefulSet but not
+ * its pods, which keep running. The caller then creates it again.
  * @throws UnusableWorkload when the disk would shrink.
  */
 export async function growStorage(api: ApiServer, manifest: Manifest, signal: AbortSignal): Promise<void> {
@@ -64,6 +64,6 @@ export async function growStorage(api: ApiServer, manifest: Manifest, signal: Ab
 function gibOf(object: Storage | null): number | null {
   const { volumeClaimTemplates, storage } = object?.spec ?? {};
   const text = volumeClaimTemplates?.[0]?.spec.resources.requests.storage ?? storage?.size;
-  // The API server writes what it is given its own way: 1024Gi come back as 1Ti.
+  // The API server normalizes quantities: 1024Gi is returned as 1Ti.
   return text === undefined ? null : quantityOf(text) / 2 ** 30;
 }

@@ -2,9 +2,9 @@ import { listenerRules } from "./role.ts";
 
 export interface InstallOptions {
   name: string;
-  /** Where the listener itself runs. */
+  /** Namespace of the listener itself. */
   namespace: string;
-  /** Where agents may live; the first one is for those that name none. */
+  /** Namespaces for agents. The first one is the default. */
   namespaces: string[];
   controlPlaneUrl: string;
   listenerKey: string;
@@ -16,7 +16,7 @@ export interface InstallOptions {
   ingressClass: string;
 }
 
-/** What `helm template pierhead-listener` makes of the same wishes; a test holds the two together. */
+/** Returns the same manifests as `helm template pierhead-listener` with the same options; a test compares them. */
 export function installManifests(options: InstallOptions): object[] {
   const { name, namespace, namespaces, listenerKey, replicas } = options;
   const labels = { ...selectorOf(options), "app.kubernetes.io/version": options.version };

@@ -1,7 +1,6 @@
 /**
- * What a listener may do in each of its namespaces, and nothing else anywhere: the rules of the Role that is installed. It
- * cannot read Secrets, not even its own: `patch` would show what is in them, so they are created, never changed, and
- * deleted.
+ * Rules of the installed Role: what a listener may do in each of its namespaces, and nothing else anywhere. It cannot read
+ * Secrets, not even its own. `patch` would reveal their content, so it creates and deletes Secrets but never changes them.
  */
 const change = ["get", "list", "watch", "create", "patch", "delete"];
 const read = ["get", "list", "watch"];

@@ -3,24 +3,24 @@ import type { Workload } from "../workload.ts";
 
 export const labelPrefix = "pierhead.dev/";
 export const deploymentLabel = `${labelPrefix}deployment-id`;
-/** Whose deployment it is: others may work in the same namespace, and what they made looks like ours without it. */
+/** Owner of a deployment. Other listeners may use the same namespace, and without this label their objects look like ours. */
 export const listenerLabel = `${labelPrefix}listener-id`;
 export const revisionAnnotation = `${labelPrefix}revision-id`;
 export const pausedAnnotation = `${labelPrefix}paused`;
 export const driftAnnotation = `${labelPrefix}drift`;
 export const dataAnnotation = `${labelPrefix}data`;
-/** On what stays of a deployment that was deleted. */
+/** Marks the remaining data of a deleted deployment. */
 export const retainedLabel = `${labelPrefix}retained`;
 export const componentLabel = "app.kubernetes.io/component";
 export const managedByLabel = "app.kubernetes.io/managed-by";
 export const teardownFinalizer = `${labelPrefix}teardown`;
 
-/** What marks everything we make; also the selector of our watches. */
+/** Marks every object that we create, and is the selector of our watches. */
 export const managedBy = "pierhead";
 
 export type Component = "anchor" | "server" | "queue" | "redis" | "postgres";
 
-/** Immutable in a Deployment, so nothing of the user's is in it. */
+/** Immutable in a Deployment, so it contains nothing that a user can change. */
 export const selectorOf = (deploymentId: string, component: Component) => ({
   [deploymentLabel]: deploymentId,
   [componentLabel]: component,
@@ -37,17 +37,17 @@ export function labelsOf(workload: Workload, component: Component): Record<strin
   };
 }
 
-/** Nothing when there are none: an empty map would be ours until a controller writes its first one, which then looks like drift. */
+/** Returns no map when it would be empty: we would own it until a controller writes its first annotation, which then looks like drift. */
 export function annotationsOf({ cluster: { spec } }: Workload): { annotations?: Record<string, string> } {
   return Object.keys(spec.annotations ?? {}).length > 0 ? { annotations: { ...spec.annotations } } : {};
 }
 
-/** Secrets are never changed: other content has another name, so pods that roll back find theirs. */
+/** Derives the name from the content. Secrets are never changed, so pods of a rollback find their own. */
 export function secretNameOf({ slug, secrets }: Pick<Workload, "slug" | "secrets">): string {
   const sorted = Object.entries(secrets).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return `${slug}-env-${createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 10)}`;
 }
 
-/** Kubernetes quantities. 0.5 cores are `500m`. */
+/** Formats Kubernetes quantities. 0.5 cores are `500m`. */
 export const cpu = (cores: number) => `${Math.round(cores * 1_000)}m`;
 export const memory = (mib: number) => `${mib}Mi`;

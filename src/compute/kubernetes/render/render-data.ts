@@ -7,7 +7,7 @@ import { resourcesOf } from "./render-pods.ts";
 const redisPort = 6379;
 const postgresPort = 5432;
 
-/** The docs promise no user data in Redis: it has no disk, and a new one may begin empty. */
+/** Renders Redis without a disk: the docs promise no user data in it, so a new one may start empty. */
 export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest[] {
   const { slug, cluster, deploymentId } = workload;
   const name = `${slug}-redis`;
@@ -50,7 +50,7 @@ export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest
   ];
 }
 
-/** PostgreSQL with one replica and a disk, where no operator is installed that does it better. */
+/** Renders PostgreSQL with one replica and a disk, or a cluster of an operator where one is installed. */
 export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: ClusterPolicy): Manifest[] {
   const { slug, cluster, deploymentId } = workload;
   const { database } = cluster.sizes;
@@ -101,7 +101,7 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: C
   ];
 }
 
-/** Its image may lie in a registry of the operator's as those of agents do. */
+/** Database images may be in a registry of the operator's, like those of agents. */
 const podOf = (container: object, { imagePullSecrets }: ClusterPolicy) => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
@@ -140,7 +140,7 @@ function serviceOf(
   return { apiVersion: "v1", kind: "Service", metadata, spec: { type: "ClusterIP", selector, ports } };
 }
 
-/** Databases answer the server and the workers of their own deployment, nobody else in the cluster. */
+/** Allows connections to a database only from the server and the workers of its own deployment. */
 function onlyForAgents(workload: Workload, component: "redis" | "postgres", port: number): Manifest {
   const { deploymentId, slug, cluster } = workload;
   const from = (["server", "queue"] as const).map((part) => ({

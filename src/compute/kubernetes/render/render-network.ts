@@ -20,7 +20,7 @@ export function renderService(workload: Workload): Manifest {
   };
 }
 
-/** The way in from outside: one route per deployment, of the kind that this cluster has. */
+/** Renders the route from outside, one per deployment, of the kind that this cluster supports. */
 export function renderRoute(workload: Workload, traits: ClusterTraits, policy: ClusterPolicy): Manifest[] {
   const { slug, cluster } = workload;
   const { hostname, pathname } = new URL(cluster.url);
@@ -47,7 +47,7 @@ export function renderRoute(workload: Workload, traits: ClusterTraits, policy: C
   ];
 }
 
-/** A path prefix is the route's own; the agent server sees what comes after it. */
+/** A path prefix belongs to the route: the agent server sees only the rest of the path. */
 function httpRoute(
   metadata: Manifest["metadata"],
   { hostname, prefix, gateway }: { hostname: string; prefix: string; gateway: { namespace: string; name: string } },

@@ -6,15 +6,15 @@ import { annotationsOf, cpu, labelsOf, memory, revisionAnnotation, secretNameOf,
 
 export const agentPort = 8000;
 
-/** Endpoints learn of an end later than the pod: it goes on serving for this long after it was told. */
+/** Endpoints learn of a pod's termination late, so it keeps serving for this time after its termination began. */
 const preStopS = 5;
 
-/** A queue worker ends its run; new ones go elsewhere. */
+/** Time for a queue worker to finish its run; new runs go to other workers. */
 const queueGraceS = 180;
 
 const probePeriodS = 5;
 
-/** A replica that stays ready this long counts. */
+/** A replica counts as available after it has been ready for this time. */
 const minReadySeconds = 5;
 
 type ContainerSizes = Pick<ClusterSizes, "cpuCores" | "cpuLimitCores" | "memoryMib" | "memoryLimitMib">;
@@ -31,7 +31,7 @@ export interface PodsContext {
   hasQueue: boolean;
 }
 
-/** The Deployment of the agent server, or that of its queue workers: the same image with another duty. */
+/** Renders the Deployment of the agent server or of its queue workers: the same image with another task. */
 export function renderDeployment(workload: Workload, part: "server" | "queue", context: PodsContext): Manifest {
   const { slug, deploymentId, cluster, startTimeoutMs } = workload;
   const labels = labelsOf(workload, part);
@@ -116,8 +116,8 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
 }
 
 /**
- * `core_*` sizes the persistence process of the original's images where it is a container of its own; an image of that
- * kind names it in its own environment. Elsewhere the sizes are kept and have nothing to size.
+ * `core_*` sizes the persistence process of the original's images, where it is a container of its own. Such an image names
+ * its command in the environment. For other images the sizes are stored but have no effect.
  */
 function coreContainer({ cluster, image, env, secrets }: Workload): object[] {
   const { core_cpu, core_cpu_limit, core_memory_mb, core_memory_limit_mb } = cluster.spec;
@@ -132,7 +132,7 @@ function coreContainer({ cluster, image, env, secrets }: Workload): object[] {
   return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes) }];
 }
 
-/** Each name once: a list with a name twice cannot be applied. What the control plane injects wins. */
+/** Lists each variable once, because a list with duplicates cannot be applied. Variables of the control plane win. */
 function environmentOf(workload: Workload, part: "server" | "queue", context: PodsContext): object[] {
   const { slug, cluster, env } = workload;
   const entries = new Map<string, object>();
@@ -151,16 +151,16 @@ function environmentOf(workload: Workload, part: "server" | "queue", context: Po
   return [...entries.values()];
 }
 
-/** A kubelet puts other variables in the place of `$(NAME)`, and `$` in that of `$$`. */
+/** Escapes `$`, because a kubelet expands `$(NAME)` and reads `$$` as `$`. */
 const literal = (value: string) => value.replaceAll("$", "$$$$");
 
-/** With workers beside it the server takes no runs itself. */
+/** With separate workers the server executes no runs itself. */
 function jobsPerWorker(part: "server" | "queue", { hasQueue }: PodsContext): Record<string, string> {
   if (!hasQueue) return {};
   return { N_JOBS_PER_WORKER: part === "server" ? "0" : "10" };
 }
 
-/** Null means absent in our API, and is a value in theirs. */
+/** Drops nulls: they mean absent in our API but are values in Kubernetes. */
 export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (typeof value !== "object" || value === null) return value;
@@ -168,6 +168,6 @@ export function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, inner]) => [key, withoutNulls(inner)]));
 }
 
-/** Workers are asked for by sizing them. An image that was not made for it has no entry point for workers. */
+/** A deployment has workers when it sizes them. Other images may not have an entry point for workers. */
 export const wantsQueue = ({ spec }: ClusterRun): boolean =>
   Object.entries(spec).some(([field, value]) => field.startsWith("queue_") && value != null);

@@ -5,11 +5,11 @@ import type { DatabaseMode, Workload } from "../workload.ts";
 import { annotationsOf, labelsOf, selectorOf } from "./names.ts";
 import { nameOf } from "./render-pods.ts";
 
-/** As in the original: new replicas at three quarters, and half an hour of calm before they go. */
+/** As in the original: scales up at three quarters, and scales down after half an hour of lower load. */
 const utilizationPercent = 75;
 const scaleDownWindowS = 1_800;
 
-/** Runs that wait, per worker. */
+/** Pending runs per worker. */
 const pendingRunsPerWorker = 10;
 
 type Part = "server" | "queue";
@@ -17,12 +17,12 @@ type Scale = Pick<ClusterSizes, "minReplicas" | "maxReplicas">;
 
 const scaleOf = ({ cluster }: Workload, part: Part): Scale => (part === "server" ? cluster.sizes : cluster.sizes.queue);
 
-/** How many replicas the Deployment itself names; null: an autoscaler says. */
+/** Returns the replicas that the Deployment sets itself; null: an autoscaler sets them. */
 export function fixedReplicas(workload: Workload, part: Part, traits: ClusterTraits): number | null {
   return scalerOf(workload, part, traits) === null ? Math.max(1, scaleOf(workload, part).minReplicas) : null;
 }
 
-/** Without metrics an autoscaler has nothing to act on and would only look as if it did. */
+/** Returns the autoscaler to use. Without metrics there is none, because it could not scale. */
 export function scalerOf(workload: Workload, part: Part, traits: ClusterTraits): "hpa" | "keda" | null {
   const { minReplicas, maxReplicas } = scaleOf(workload, part);
   if (maxReplicas <= minReplicas) return null;
@@ -46,7 +46,7 @@ export function renderScaling(
   return [
     ...(scaler === "hpa" ? [autoscaler(metadata, scale)] : []),
     ...(scaler === "keda" ? scaledObject(workload, metadata, scale, database) : []),
-    // For one replica it would only keep the node from being drained.
+    // With one replica a disruption budget would only block the draining of its node.
     ...(scale.minReplicas > 1 ? [disruptionBudget(workload, part, metadata)] : []),
   ];
 }
@@ -67,7 +67,7 @@ function autoscaler(metadata: Manifest["metadata"], { minReplicas, maxReplicas }
   };
 }
 
-/** Only KEDA knows how many runs wait. */
+/** Renders a KEDA scaler, which, unlike the built-in one, can count pending runs. */
 function scaledObject(
   { slug }: Workload,
   metadata: Manifest["metadata"],

@@ -16,11 +16,11 @@ export interface RenderContext {
 export interface Rendered {
   /** Must be ready before the rest is applied. */
   data: Manifest[];
-  /** In the order in which they are applied. Secrets are not among them: they are created once and never changed. */
+  /** In the order of their application. Without Secrets, which are created once and never changed. */
   rest: Manifest[];
 }
 
-/** Every object of a deployment but its anchor and its Secrets. Pure: the same workload, the same objects. */
+/** Renders every object of a deployment except its anchor and its Secrets. Pure. */
 export function render(workload: Workload, context: RenderContext): Rendered {
   const { traits, policy, database } = context;
   const hasRedis = needsRedis(workload);
@@ -48,7 +48,7 @@ export function render(workload: Workload, context: RenderContext): Rendered {
   };
 }
 
-/** Named by `POSTGRES_URI_CUSTOM` or injected: then there is a database elsewhere. */
+/** Returns whether the deployment uses a database elsewhere: named by `POSTGRES_URI_CUSTOM` or injected. */
 export function hasOwnDatabase(workload: Workload): boolean {
   return isGiven(workload, ["POSTGRES_URI_CUSTOM", "POSTGRES_URI", "DATABASE_URI"]);
 }

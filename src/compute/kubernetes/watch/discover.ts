@@ -1,17 +1,17 @@
 import type { ApiServer } from "../api/api-server.ts";
 import type { ClusterTraits } from "../cluster-context.ts";
 
-/** `lifecycle.preStop.sleep`, native sidecars and autoscaling/v2 are all there from here on. */
+/** Oldest minor version with `lifecycle.preStop.sleep`, native sidecars and autoscaling/v2. */
 const oldestMinor = 30;
 
-/** What this cluster offers beyond its own kinds. @throws Error when it is too old. */
+/** Discovers what this cluster offers beyond the built-in kinds. @throws Error when it is too old. */
 export async function discover(api: ApiServer, signal: AbortSignal): Promise<ClusterTraits> {
   const [version, groups] = await Promise.all([
     api.call<{ gitVersion: string; minor: string }>({ method: "GET", path: "/version", signal }),
     api.call<{ groups: { name: string; versions: { version: string }[] }[] }>({ method: "GET", path: "/apis", signal }),
   ]);
   if (Number.parseInt(version.minor, 10) < oldestMinor) {
-    throw new Error(`this cluster runs Kubernetes ${version.gitVersion}, and Pierhead needs 1.${oldestMinor} or newer`);
+    throw new Error(`this cluster runs Kubernetes ${version.gitVersion}, but Pierhead needs 1.${oldestMinor} or newer`);
   }
   const serves = (group: string, wanted: string) =>
     groups.groups.some(({ name, versions }) => name === group && versions.some(({ version: one }) => one === wanted));

@@ -2,15 +2,15 @@ import type { ReplicaLogChunk } from "../../compute.ts";
 import { readLogLine } from "../../log-line.ts";
 import type { ApiServer } from "../api/api-server.ts";
 
-/** A node writes times of its own zone (`2026-11-22T21:19:44.123456789+01:00`), and `Z` when that is UTC. */
+/** A node writes timestamps in its own time zone (`2026-11-22T21:19:44.123456789+01:00`), with `Z` for UTC. */
 const linePattern = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d) (.*)$/s;
 
-/** Of one read, when a second has more lines than the reader asks for. A node keeps files of 10 MiB unless it is told otherwise. */
+/** Limit of one read when a second has more lines than requested. A node's log files have 10 MiB by default. */
 const readBytesMax = 16 * 1024 * 1024;
 
 /**
- * Lines of a pod after a cursor. The API server knows whole seconds only, so the second of the cursor is read again and
- * what was read before is dropped: a cursor is `<time stamp in UTC> <lines of that stamp>`.
+ * Reads lines of a pod after a cursor. The API server accepts whole seconds only, so the second of the cursor is read again
+ * and lines that were read before are dropped. A cursor is `<timestamp in UTC> <number of lines read with that timestamp>`.
  */
 export async function readPodLog(
   api: ApiServer,
@@ -22,7 +22,7 @@ export async function readPodLog(
   const position = { stamp, count: Number(counted) };
   const query = { container: pod.container, timestamps: true };
   const since = stamp === "" ? {} : { sinceTime: `${stamp.slice(0, 19)}Z` };
-  // As much as was read of that second before may come again: then more is read, for nothing would ever follow otherwise.
+  // A read may return only lines that were read before. Then the limit is raised, because otherwise nothing would follow.
   for (let limitBytes = bytesMax; ; limitBytes *= 2) {
     const text = await api.readLog(pod, { ...query, ...since, limitBytes }, AbortSignal.timeout(10_000));
     const isCut = Buffer.byteLength(text) >= limitBytes;
@@ -34,9 +34,9 @@ export async function readPodLog(
 }
 
 interface Position {
-  /** Empty: from the start. */
+  /** Empty: the start of the log. */
   stamp: string;
-  /** Lines of that very time that were read. */
+  /** Number of lines read with that timestamp. */
   count: number;
 }
 
@@ -62,13 +62,13 @@ function linesAfter(position: Position, text: string, podName: string): ReplicaL
   return { lines, cursor: cursorOf(last) };
 }
 
-/** To the nanosecond, which a `Date` does not hold. */
+/** Converts to UTC with nanoseconds, which a `Date` cannot hold. */
 function inUtc(seconds: string, fraction: string, zone: string): string {
   if (zone === "Z") return `${seconds}${fraction}Z`;
   return `${new Date(seconds + zone).toISOString().slice(0, 19)}${fraction}Z`;
 }
 
-/** What is left of the second in which a read was cut off is given up, and a line says so. */
+/** Skips the rest of a second that is too large to read, and adds a line that says so. */
 function nextSecond({ stamp, count }: Position, cutLine: string, podName: string): ReplicaLogChunk {
   const [, seconds, , zone = "Z"] = linePattern.exec(cutLine) ?? [];
   const begin = new Date(seconds === undefined ? `${stamp.slice(0, 19)}Z` : seconds + zone);

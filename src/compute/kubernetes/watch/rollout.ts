@@ -65,40 +65,40 @@ export interface ClusterView {
   replicaSets: { metadata: Metadata }[];
   pods: PodView[];
   claims: { metadata: Metadata; status?: { phase?: string } }[];
-  /** Why a database of ours has no pod, in the cluster's words; empty: it has one, or needs none. */
+  /** Why a database of ours has no pod, in the cluster's words; empty: it has a pod or needs none. */
   refusals: string[];
-  /** When it was looked at, by our clock. */
+  /** Time of the view, by our clock. */
   nowMs: number;
 }
 
-/** When a cause decides: at once, after it has been there for a while, or only when time is up anyway. */
+/** When a finding fails the rollout: at once, after it has lasted for a while, or only at the deadline. */
 export type Weight = "now" | "grace" | "deadline";
 
 export interface Finding {
   weight: Weight;
   cause: Cause;
-  /** Whose last words explain it. */
+  /** Crashed container whose last lines explain the finding. */
   crashed: { pod: string; container: string } | null;
 }
 
 export interface Rollout {
-  /** Of the server's pod template; null: there is no server yet. */
+  /** Revision of the server's pod template; null: there is no server yet. */
   revisionId: string | null;
   isReady: boolean;
-  /** The gravest first. */
+  /** Most serious first. */
   findings: Finding[];
 }
 
 const weights: Weight[] = ["now", "grace", "deadline"];
 
-/** How far the newest pod templates of a deployment are, and what keeps them from being ready. Pure. */
+/** Returns how far the newest pod templates of a deployment are, and what blocks them. Pure. */
 export function readRollout(view: ClusterView): Rollout {
   const isOf = (...components: string[]) => {
     return ({ metadata }: { metadata: Metadata }) => components.includes(metadata.labels?.[componentLabel] ?? "");
   };
   const parts = view.deployments.filter(isOf("server", "queue"));
   const server = parts.find(isServer);
-  // Databases first: what keeps them keeps the agent.
+  // Databases first: without them the agent cannot start.
   const findings = [
     ...findingsOfClaims(view),
     ...view.refusals.map(refusedPods),
@@ -114,7 +114,7 @@ export function readRollout(view: ClusterView): Rollout {
 
 function isRolledOut(deployment: DeploymentView): boolean {
   const { spec, status = {} } = deployment;
-  // An autoscaler leaves a server alone that somebody has scaled to none.
+  // An autoscaler does not scale up a server that a user has scaled to zero.
   const wanted = Math.max(spec.replicas ?? 1, isServer(deployment) ? 1 : 0);
   const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
   return (
@@ -122,13 +122,13 @@ function isRolledOut(deployment: DeploymentView): boolean {
   );
 }
 
-/** The cluster's own controller has looked at what was written last; before that, all it says is about what was there before. */
+/** Tells whether the cluster's controller has processed the latest write. Until then its status describes the previous one. */
 const isObserved = ({ metadata, status }: DeploymentView) =>
   (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
 
 /**
- * Pods of the newest ReplicaSet: older ones have their own troubles. And none of another revision: the lists are not of one
- * moment, and the newest of an older one may be the one before.
+ * Returns the pods of the newest ReplicaSet, because older ones have their own problems. Excludes other revisions: the lists
+ * are not from the same moment, so the newest listed ReplicaSet may be the previous one.
  */
 function newestPods({ metadata, spec }: DeploymentView, { replicaSets, pods }: ClusterView): PodView[] {
   const own = replicaSets.filter(
@@ -147,16 +147,16 @@ function newestPods({ metadata, spec }: DeploymentView, { replicaSets, pods }: C
 
 const isServer = ({ metadata }: DeploymentView) => metadata.labels?.[componentLabel] === "server";
 
-/** What somebody has told the cluster's own controllers, which then wait for as long and never say that they are late. */
+/** Reports settings by hand that make the cluster's controllers wait without ever reporting a timeout. */
 function findingsOfPauses(deployment: DeploymentView): Finding[] {
   const { spec, metadata } = deployment;
   const isStopped = spec.replicas === 0 && isServer(deployment);
   if (!isStopped && spec.paused !== true) return [];
-  const what = isStopped ? "The server is scaled to none" : "The rollout is paused";
+  const what = isStopped ? "The server is scaled to zero" : "The rollout is paused";
   const command = isStopped
     ? `kubectl scale deployment/${metadata.name} --replicas=1`
     : `kubectl rollout resume deployment/${metadata.name}`;
-  return [finding("deadline", "NotHealthy", `${what} in the cluster. To go on: ${command}`)];
+  return [finding("deadline", "NotHealthy", `${what} in the cluster. To resume it: ${command}`)];
 }
 
 function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
@@ -166,7 +166,7 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   const timedOut = conditions.find(
     ({ type, reason }) => type === "Progressing" && reason === "ProgressDeadlineExceeded",
   );
-  // Nothing of what may still pass has passed in time.
+  // After the timeout, even temporary problems count.
   const inTime = newestPods(deployment, view).flatMap((pod) => findingsOfPod(pod, view));
   const ofPods = timedOut === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
   const text = "The pods did not become ready in time.";
@@ -180,7 +180,7 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   ];
 }
 
-const refusedPods = (message = "") => finding("grace", "Forbidden", `The cluster refuses to make pods: ${message}`);
+const refusedPods = (message = "") => finding("grace", "Forbidden", `The cluster refuses to create pods: ${message}`);
 
 function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
   const { name } = pod.metadata;
@@ -203,12 +203,12 @@ const startReasons = [
   ...["ErrImageNeverPull", "StartError", "PreCreateHookError"],
 ];
 
-/** What has run for so long since it ended the last time may only take long to get ready; clocks of nodes are some seconds off. */
+/** A container that has run this long since its last exit may just be slow to get ready. Clocks of nodes differ by seconds. */
 const stableMs = 60_000;
 const isStable = ({ state }: ContainerStatus, nowMs: number) =>
   state?.running !== undefined && nowMs - Date.parse(state.running.startedAt) > stableMs;
 
-/** A node that has too much to do says so for a moment, under the same reasons, and tries again. */
+/** Messages of an overloaded node, which uses the same reasons for a moment and then retries. */
 const transient = /timed out|deadline exceeded|failed to sync|is reserved for/i;
 
 function findingOfContainer(
@@ -229,16 +229,16 @@ function findingOfContainer(
   }
   const isLoop = reason === "CrashLoopBackOff";
   if (ended === undefined || (!isLoop && (ended.exitCode === 0 || status.restartCount < 2))) return [];
-  // It tried again, and has done its work since.
+  // An init container that was retried and has succeeded since.
   if (isInit && status.state?.terminated?.exitCode === 0) return [];
   const crashed = { pod, container: status.name };
   const weight = isStable(status, nowMs) ? "deadline" : "grace";
   const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
   if (ended.reason === "OOMKilled") {
-    const text = `${what} was killed for using more memory than its limit. Raise the limit in resource_spec.`;
+    const text = `${what} was killed because it used more memory than its limit. Raise the limit in resource_spec.`;
     return [{ ...finding(weight, "OutOfMemory", text, ended.exitCode), crashed }];
   }
-  const text = `${what} ends again and again, with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
+  const text = `${what} keeps exiting with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
   return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", text, ended.exitCode), crashed }];
 }
 
@@ -246,7 +246,11 @@ function findingsOfClaims({ claims }: ClusterView): Finding[] {
   return claims
     .filter(({ status }) => status?.phase === "Pending")
     .map(({ metadata }) =>
-      finding("deadline", "Storage", `The disk ${metadata.name} is not there: has the cluster a default StorageClass?`),
+      finding(
+        "deadline",
+        "Storage",
+        `The disk ${metadata.name} was not created. Does the cluster have a default StorageClass?`,
+      ),
     );
 }
 

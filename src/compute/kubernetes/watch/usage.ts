@@ -11,17 +11,17 @@ interface PodMetrics extends Manifest {
   containers: { usage: { cpu: string; memory: string } }[];
 }
 
-/** Databases are not the agent: what they use is not counted among what it uses. */
+/** Selects agents only: the usage of databases does not count. */
 const labelSelector = `${managedText},${componentLabel} in (server,queue)`;
 
 const bytesPerMib = 1_048_576;
 
-/** What pods use, where the cluster measures it (`metrics.k8s.io`, as metrics-server does). */
+/** Reads the usage of pods, where the cluster measures it (`metrics.k8s.io`, for example by metrics-server). */
 export class UsageReader {
   readonly #api: ApiServer;
   readonly #namespaces: string[];
   readonly #logger: Logger;
-  /** Why nothing could be read the last time; undefined: nobody has asked yet. */
+  /** Why the last reading failed; null: it succeeded; undefined: there was none yet. */
   #problem: string | null | undefined;
 
   constructor({ api, namespaces, logger }: { api: ApiServer; namespaces: string[]; logger: Logger }) {
@@ -30,7 +30,7 @@ export class UsageReader {
     this.#logger = logger;
   }
 
-  /** @returns null when nothing is measured, or it cannot be read for now: said once, and nothing else fails by it. */
+  /** Returns the loads; null when nothing is measured or reading fails. Logs the first failure and never throws for it. */
   async read({ hasMetrics }: ClusterTraits, signal: AbortSignal): Promise<ReplicaLoad[] | null> {
     if (!hasMetrics)
       return this.#reportUnavailable("the cluster serves no metrics.k8s.io: install metrics-server to see usage");
@@ -46,13 +46,13 @@ export class UsageReader {
       signal.throwIfAborted();
       const isForbidden = error instanceof KubeError && error.status === 403;
       return this.#reportUnavailable(
-        isForbidden ? `the Role is of an older version: ${error.message}` : describeError(error),
+        isForbidden ? `the Role is from an older version, update it: ${error.message}` : describeError(error),
       );
     }
   }
 
   #reportUnavailable(problem: string): null {
-    // Not its words: those of a server that is away differ each time.
+    // Compares states, not texts, because the messages of an unreachable server differ each time.
     if (this.#problem == null) this.#logger.warn({ because: problem }, "usage of replicas is not measured");
     this.#problem = problem;
     return null;
@@ -71,7 +71,7 @@ const units: Record<string, number> = {
 };
 
 /**
- * A quantity as Kubernetes writes them: `250m`, `12345678n`, `1.5Gi`, `1e3`; NaN when it is none.
+ * Parses a Kubernetes quantity such as `250m`, `12345678n`, `1.5Gi`, `1e3`. Returns NaN for other texts.
  * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
  */
 export function quantityOf(text: string): number {

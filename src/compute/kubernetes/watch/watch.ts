@@ -10,15 +10,15 @@ export interface WatchEvent {
   object: LiveObject;
 }
 
-/** The server ends a watch after this; one that says nothing for longer is dead. */
+/** The server ends a watch after this time. A watch that is silent for longer is dead. */
 const watchTimeoutS = 270;
 const silenceMs = (watchTimeoutS + 30) * 1_000;
 const shortestWatchMs = 1_000;
 const retryBounds = { firstMs: 500, maxMs: 30_000 };
 
 /**
- * Follows the objects of one kind in one namespace for as long as we live: lists them, then watches from there, and lists
- * again when the place was lost. Every failure is one more turn; none ends it.
+ * Follows the objects of one kind in one namespace until `signal` aborts: lists them, watches from there, and lists again
+ * when the position is lost. Failures are retried with back-off and never end the loop.
  */
 export async function watchKind(
   api: ApiServer,
@@ -44,13 +44,13 @@ export async function watchKind(
       }
     } catch (error) {
       if (signal.aborted) return;
-      // 410: what happened since is no longer known. A server that is busy (429) still knows, and a list would be worse.
+      // 410: the server has dropped the events since then. After 429 it still has them, and a list would add to its load.
       if (error instanceof KubeError && error.status !== 429) resourceVersion = null;
       failures += 1;
       if (failures === 3)
         logger.warn(
           { kind: what.kind, namespace: what.namespace, error: describeError(error) },
-          "objects cannot be watched",
+          "watching objects failed",
         );
       const boundMs = Math.min(retryBounds.maxMs, retryBounds.firstMs * 2 ** failures);
       await sleep(Math.random() * boundMs, undefined, { signal }).catch(() => {});
@@ -58,7 +58,7 @@ export async function watchKind(
   }
 }
 
-/** Whoever is in `known` and not listed any more was deleted while nobody watched. */
+/** Reports objects in `known` that are no longer listed as deleted, because no watch saw their deletion. */
 async function listAll(
   api: ApiServer,
   { kind, namespace, labelSelector }: { kind: string; namespace: string; labelSelector: string },
@@ -72,7 +72,7 @@ async function listAll(
   return resourceVersion;
 }
 
-/** Enough to say later that it is gone. */
+/** Keeps only what a later DELETED event needs. */
 function identityOf({ apiVersion, kind, metadata }: LiveObject): LiveObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp, labels = {} } = metadata;
   return { apiVersion, kind, metadata: { name, namespace, uid, resourceVersion, creationTimestamp, labels } };
@@ -118,7 +118,7 @@ async function* follow(
       hasEvents = true;
       yield { ...event, object: { ...event.object, kind } };
     }
-    // A proxy that lets no stream through ends each one at once and well: it would be asked some hundred times a second.
+    // A proxy that cannot stream ends each watch at once without an error. Without this it would be retried in a tight loop.
     if (!hasEvents && performance.now() - beganAtMs < shortestWatchMs) throw new Error("the watch ended at once");
   } finally {
     clearTimeout(timer);

@@ -1,4 +1,4 @@
-/** The parts of langgraph.json that a server is told (contract 7.5). The build has checked them. */
+/** The parts of langgraph.json that the server needs (contract 7.5). The build has validated them. */
 export interface LanggraphConfig {
   graphs: Record<string, string | { path: string; description?: string }>;
   env?: string | Record<string, unknown> | unknown[];
@@ -13,10 +13,10 @@ export interface LanggraphConfig {
   dependencies?: string[];
 }
 
-/** Sets what langgraph.json says and nobody else did: deployment secrets and injected names win (contract 7.2). */
+/** Returns the variables of langgraph.json. Deployment secrets and injected variables take precedence (contract 7.2). */
 export function environmentOf(config: LanggraphConfig): { file: string } | { variables: [string, string][] } {
   if (typeof config.env === "string") return { file: config.env };
-  // A list names variables that are to be given from outside: there is nothing to set.
+  // A list contains names of variables that must be set elsewhere, so there is nothing to set.
   if (config.env === undefined || Array.isArray(config.env)) return { variables: [] };
   return { variables: Object.entries(config.env).map(([name, value]) => [name, String(value)]) };
 }

@@ -7,14 +7,14 @@ export interface ServerOptions
   cwd: string;
 }
 
-/** Runs at a time in one replica (`N_JOBS_PER_WORKER`, contract 7.2). */
+/** Parallel runs in one replica (`N_JOBS_PER_WORKER`, contract 7.2). */
 const workersDefault = 10;
 
 /**
- * Options for `startServer` of the open LangGraph.js server. Its `cwd` is where it keeps state, and it joins every path
- * to that, so paths of the configuration become relative to the state directory.
+ * Returns the options for `startServer` of the open LangGraph.js server. The server stores its state in `cwd` and resolves
+ * every path against it, so paths of the configuration become relative to the state directory.
  * @param directory real path of the directory of langgraph.json
- * @param stateDir real path, too: a symbolic link on the way would lead `..` astray
+ * @param stateDir real path, too: `..` behind a symbolic link would lead to another directory
  */
 export function serverOptions(
   config: LanggraphConfig,
@@ -40,15 +40,15 @@ export function serverOptions(
 }
 
 /**
- * Path that answers 200 without credentials: with `auth` the server asks for them on `/ok`, too, but not on `/info`;
- * with `disable_meta` it has neither.
+ * Returns the path that answers 200 without credentials: with `auth` the server requires them on `/ok` but not on
+ * `/info`; with `disable_meta` it has neither path.
  */
 export function openHealthPath({ auth, http }: LanggraphConfig): string | null {
   if (http?.disable_meta === true) return null;
   return auth?.path === undefined ? "/ok" : "/info";
 }
 
-/** `./src/agent.ts:graph`: only a last colon behind the last slash is followed by an export; it is `default` otherwise. */
+/** `./src/agent.ts:graph`: only a colon after the last slash separates the export, which defaults to `default`. */
 function moveEntry(entry: string, directory: string, stateDir: string): string {
   const [, file = entry, exported = "default"] = /^(.*):([^:/\\]+)$/.exec(entry) ?? [];
   return `${relative(file, directory, stateDir)}:${exported}`;

@@ -2,12 +2,12 @@ import { open, rename } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-/** What is used of `FileSystemPersistence` in `dist/storage/persist.mjs` of the open LangGraph.js server (1.5.1). */
+/** The used parts of `FileSystemPersistence` in `dist/storage/persist.mjs` of the open LangGraph.js server (1.5.1). */
 interface Persistence {
   filepath: string | null;
   data: unknown;
   flushTimeout: NodeJS.Timeout | undefined;
-  /** Writes now; `flush` of a clean end is this, too. */
+  /** Writes at once. `flush` of a clean shutdown is this method, too. */
   persist(): Promise<void>;
   /** Called after every access. */
   schedulePersist(): void;
@@ -18,32 +18,34 @@ interface PersistenceModule {
   serialize(data: unknown): string;
 }
 
-/** As the server does it: a quiet moment is the cheapest to write in. */
+/** As in the server itself: writing is cheapest when no change follows. */
 const quietMs = 3_000;
 
-/** It waits for that moment without an end, so that a busy server killed after a day had written nothing of the day. */
+/** Maximum age of an unwritten change. The server alone waits for quiet without a limit: a busy one never wrote for a day. */
 const unwrittenMs = 5_000;
 
-/** All of the state is written each time: of a big one less often, so that at most a twentieth of the time goes there. */
+/** Each write contains the whole state, so a large state is written less often: at most a twentieth of the time is writing. */
 const pausePerWrite = 20;
 
 interface WriteState {
-  /** When the oldest change that is not in the file was made. */
+  /** Time of the oldest change that is not in the file. */
   changedAt: number | undefined;
   lastWriteMs: number;
   turn: Promise<void>;
 }
 
 /**
- * Changes how the server writes its state: within seconds under any traffic, one write at a time, and so that a file
- * has its old content or all of the new one. A server of another make is left as it is.
+ * Changes how the server writes its state: within seconds under any traffic, one write at a time, and atomically. A server
+ * with an unknown implementation stays unchanged.
  * @param serverModule file that `@langchain/langgraph-api/server` resolves to
  */
 export async function hardenPersistence(serverModule: string): Promise<void> {
   const file = fileURLToPath(new URL("./storage/persist.mjs", pathToFileURL(serverModule)));
   const found: unknown = await import(pathToFileURL(file).href).catch(() => undefined);
   if (!isPersistenceModule(found)) {
-    console.warn(`warning: pierhead: ${path.basename(file)} is not as known; state is written as the server does it`);
+    console.warn(
+      `warning: pierhead: unknown version of ${path.basename(file)}: state is written as the server does it`,
+    );
     return;
   }
   const { serialize, FileSystemPersistence } = found;

@@ -12,27 +12,27 @@ import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
 import { hardenPersistence } from "./langgraph-js-persistence.ts";
 import { lockState, repairState } from "./langgraph-js-state.ts";
 
-/** In the file named by the first argument; nothing in it is secret. */
+/** Options in the file that the first argument names. Contains no secrets. */
 export interface LaunchOptions extends ShimOptions {
-  /** Directory whose node_modules holds `@langchain/langgraph-api`. */
+  /** Directory with `@langchain/langgraph-api` in its node_modules. */
   toolchainDir: string;
   configFile: string;
-  /** null: what is compiled is not kept. */
+  /** null: compiled code is not cached. */
   compileCacheDir: string | null;
 }
 
 interface LanggraphServer {
-  /** Such as `127.0.0.1:34567`. */
+  /** For example `127.0.0.1:34567`. */
   host: string;
   /** Writes the state and closes the port. */
   cleanup(): Promise<void>;
 }
 
 /**
- * Host of the open LangGraph.js server: a program of its own that runs in the process of one replica, and corrects what
- * that server does not do by itself. It starts from repaired state, alone on its state directory; it ends when it cannot
- * start, and says why last; it reports its port, so that no other server can be taken for it; and asked to end, it lets
- * runs finish and clients read their answers before it writes its state and goes.
+ * Host shim of the open LangGraph.js server: the main program of one replica. It adds what that server lacks: it repairs
+ * the state before the start, locks the state directory, exits with a clear last line when it cannot start, and reports
+ * its port with a nonce, so that no other server can be mistaken for it. On SIGTERM it lets runs finish and clients read
+ * their answers before it writes its state and exits.
  */
 async function main(optionsFile: string): Promise<void> {
   const options = JSON.parse(readFileSync(optionsFile, "utf8")) as LaunchOptions;
@@ -54,7 +54,7 @@ async function main(optionsFile: string): Promise<void> {
   isListening = true;
   process.env["PORT"] = port;
 
-  // From here on the server lives on with what it could not handle, as it does when it is started by its own CLI.
+  // From here on the server survives uncaught errors, as it does when its own CLI starts it.
   process.removeListener("uncaughtException", fail);
   process.on("uncaughtException", (error) => console.error(`error: uncaught: ${describe(error)}`));
   let isDraining = false;
@@ -81,10 +81,10 @@ async function startServer(
 ): Promise<LanggraphServer> {
   if (options.compileCacheDir !== null) {
     mkdirSync(options.compileCacheDir, { recursive: true, mode: 0o700 });
-    enableCompileCache(options.compileCacheDir); // a quarter less start time when another replica was here before
+    enableCompileCache(options.compileCacheDir); // saves a quarter of the start time after the first replica
   }
   const api = createRequire(path.join(options.toolchainDir, "package.json")).resolve(`${apiPackage}/server`);
-  // The loader of TypeScript graphs is a dependency of the server, not ours.
+  // The loader of TypeScript graphs is a dependency of the server, not of this program.
   const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
   loader.register();
   await hardenPersistence(api);
@@ -100,7 +100,7 @@ function applyEnvironment(config: LanggraphConfig, directory: string): void {
   const found = environmentOf(config);
   if ("file" in found) {
     const file = path.join(directory, found.file);
-    if (existsSync(file)) loadEnvFile(file); // sets only what is not set yet
+    if (existsSync(file)) loadEnvFile(file); // sets only variables that are not set yet
   } else {
     for (const [name, value] of found.variables) process.env[name] ??= value;
   }
@@ -122,7 +122,7 @@ function report({ reportFile }: LaunchOptions, content: ShimReport): void {
   renameSync(`${reportFile}.draft`, reportFile);
 }
 
-/** Requests that this process has received and not answered to the end. */
+/** Requests that were received and not fully answered yet. */
 interface InFlightRequests {
   count: number;
 }
@@ -139,12 +139,12 @@ function countInFlightRequests(): InFlightRequests {
 }
 
 /**
- * The server looks every 500 ms whether the run that a stream or a `wait` belongs to has ended. With less than that
- * streams were cut whose run was done; 600 ms cut none.
+ * The server polls every 500 ms whether the run behind a stream or a `wait` has ended. A shorter grace period cut streams
+ * of finished runs; 600 ms cut none.
  */
 const answerGraceMs = 600;
 
-/** Left for writing the state before the driver kills us: the files of a busy agent are tens of megabytes. */
+/** Time for writing the state before the driver kills this process: the files of a busy agent have tens of megabytes. */
 const flushReserveMs = 2_000;
 
 async function drain(
@@ -169,9 +169,9 @@ async function drain(
   process.exit(0);
 }
 
-/** Whether a run is under way. Where we may not ask, an unfinished answer counts instead. */
+/** Returns whether a run is in progress. If the server does not let us ask, an unfinished answer counts instead. */
 async function isBusy(port: string, config: LanggraphConfig, inFlight: InFlightRequests): Promise<boolean> {
-  // Agents with their own auth let this scheme pass, unless they switched that off.
+  // Agents with their own auth accept this scheme unless they have switched it off.
   const headers = { "content-type": "application/json", ...(config.auth ? { "x-auth-scheme": "langsmith" } : {}) };
   const answer = await fetch(`http://127.0.0.1:${port}/threads/search`, {
     method: "POST",
@@ -184,17 +184,17 @@ async function isBusy(port: string, config: LanggraphConfig, inFlight: InFlightR
   return Array.isArray(found) ? found.length > 0 : inFlight.count > 0;
 }
 
-/** Node ends with code 0 when nothing is left to wait for, whatever a graph still awaits. */
+/** Reports that Node is about to exit with code 0, which it does when nothing is pending, whatever a graph still awaits. */
 function reportNeverListened(): void {
   console.error(
-    "error: pierhead: the agent server ended before it listened: a graph ends the process, or awaits what never comes",
+    "error: pierhead: the agent server ended before it listened: a graph exits the process, or awaits something that never happens",
   );
   process.exitCode = 1;
 }
 
 const describe = (error: unknown) => (error instanceof Error ? (error.stack ?? error.message) : String(error));
 
-/** Prints the whole error, and once more its first line: it has to be among the last lines. */
+/** Prints the whole error, and its first line again, which must be among the last lines. */
 function fail(error: unknown): never {
   console.error(describe(error));
   const [first = ""] = (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).split("\n");

@@ -15,27 +15,27 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { identify, isRunning, type ProcessIdentity } from "../system/processes.ts";
 
-/** Held by the one process that may use a state directory. */
+/** Lock of the one process that may use a state directory. */
 export interface StateLock {
   release(): void;
 }
 
-/** Two who take over the same stale lock at once write one after the other well within this. */
+/** Two processes that take over the same stale lock at the same time write it well within this interval. */
 const takeoverSettleMs = 200;
 
 /**
- * Takes a state directory for this process. Two servers on one directory destroy data: each has all of it in memory and
- * writes it back, the one that stops last over what the other has saved.
- * @throws Error naming the living process that has it
+ * Locks a state directory for this process. Two servers on one directory destroy data: each has all of it in memory and
+ * writes it back, so the one that stops last overwrites what the other has saved.
+ * @throws Error with the pid of the running process that holds the lock
  */
 export async function lockState(stateDir: string): Promise<StateLock> {
   const file = path.join(stateDir, ".pierhead-lock");
   const own = identify(process.pid);
-  if (own === undefined) throw new Error("this process cannot see its own start time");
+  if (own === undefined) throw new Error("this process cannot read its own start time");
   const draft = `${file}.${own.pid}`;
   writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });
   try {
-    linkSync(draft, file); // appears with its content, and fails when it is there
+    linkSync(draft, file); // creates the lock with its content, and fails when it exists
   } catch {
     refuseLivingOwner(file, stateDir, own);
     renameSync(draft, file);
@@ -59,16 +59,16 @@ function refuseLivingOwner(file: string, stateDir: string, own: ProcessIdentity)
 
 const readOwner = (file: string) => parse<ProcessIdentity>(readText(file));
 
-/** Files of the open LangGraph.js server below `<state dir>/.langgraph_api/`, all of them JSON. */
+/** Files of the open LangGraph.js server in `<state dir>/.langgraph_api/`, all of them JSON. */
 const stateFiles = [".langgraphjs_ops.json", ".langgraphjs_api.checkpointer.json", ".langgraphjs_api.store.json"];
 
 /**
- * Makes what an earlier server left fit to start from; called while nobody else uses it.
+ * Repairs the state of an earlier server before a start. Call it while no other process uses the state.
  *
- * The server writes its files in place, so one that is killed may leave half a file, which the next would silently
- * replace by an empty one: such a file is put aside, and the copy made at the start before takes its place. And a run
- * that was executing would stay `running` for ever, with every later run of its thread waiting behind it: it becomes
- * `pending`, and the server executes it again.
+ * The server overwrites its files without a draft, so a killed server may leave half a file, which the next one would
+ * silently replace with an empty one. Such a file is moved aside and replaced by the copy of the previous start. A run that
+ * was executing would stay `running`, and later runs of its thread would wait behind it: it becomes `pending`, so the
+ * server executes it again.
  * @returns what was done, for the log
  */
 export function repairState(stateDir: string): string[] {
@@ -91,7 +91,7 @@ function restoreUnreadable(file: string): string[] {
   if (!existsSync(copy)) return [`state file was unreadable and is now ${aside}`];
   copyFileSync(copy, `${file}.draft`);
   renameSync(`${file}.draft`, file);
-  return [`state file was unreadable and is now ${aside}; the copy of the last start takes its place`];
+  return [`state file was unreadable and is now ${aside}; restored the copy of the last start`];
 }
 
 function restartRuns(file: string): string[] {
@@ -103,7 +103,7 @@ function restartRuns(file: string): string[] {
   return [`${running.length} interrupted runs start again`];
 }
 
-/** The file has its old content or all of the new one, also after a power cut. */
+/** Replaces a file atomically: it has its old or its complete new content, also after a power cut. */
 function replaceFile(file: string, text: string): void {
   const draft = openSync(`${file}.draft`, "w", 0o600);
   try {

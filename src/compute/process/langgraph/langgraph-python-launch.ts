@@ -6,22 +6,22 @@ import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
 
 type PythonStart = Extract<StartPlan, { runner: "langgraph-python" }>;
 
-/** What langgraph-python-shim.py is told, beside where it reports; nothing in it is secret. All paths are absolute. */
+/** Options of langgraph-python-shim.py, beside those of `ShimOptions`. Contains no secrets. All paths are absolute. */
 export interface PythonLaunch {
   artifactDir: string;
-  /** Path of the directory of langgraph.json in the artifact, part by part. */
+  /** Path segments of the directory of langgraph.json in the artifact. */
   directory: string[];
   packagesDir: string;
-  /** Where the graphs' own modules are found, beside their installed packages. */
+  /** Where Python finds the graphs' own modules, in addition to their installed packages. */
   importDirs: string[];
-  /** Settings of the server that the agent's own variables of the same names must not change. */
+  /** Settings of the server. Variables of the agent with the same names must not change them. */
   serverEnvironment: Record<string, string>;
-  /** Path that answers 200 without credentials; null: none does. */
+  /** Path that answers 200 without credentials; null: there is none. */
   healthPath: string | null;
 }
 
 /**
- * Reads how a built Python agent is started.
+ * Returns how a built Python agent is started.
  * @throws Error when its langgraph.json cannot be read
  */
 export function pythonLaunch(
@@ -48,7 +48,7 @@ export function pythonLaunch(
   };
 }
 
-/** The directory of langgraph.json and each local dependency; of a package without a project file its parent, too. */
+/** Returns the directory of langgraph.json and each local dependency. A package without a project file adds its parent. */
 function importDirs({ dependencies = [] }: LanggraphConfig, directory: string, artifactDir: string): string[] {
   const locals = dependencies.filter((one) => one.startsWith(".")).map((one) => path.join(directory, one));
   const parents = locals
@@ -58,8 +58,8 @@ function importDirs({ dependencies = [] }: LanggraphConfig, directory: string, a
 }
 
 /**
- * The in-memory server is told everything by variables. Without `LANGSMITH_LANGGRAPH_API_VARIANT` it runs as when it is
- * deployed: `local_dev` would let anybody who says so pass an agent's own auth.
+ * Returns the settings of the in-memory server, which reads all of them from variables. `LANGSMITH_LANGGRAPH_API_VARIANT`
+ * stays unset, so that it runs as in production: with `local_dev` any caller could bypass the agent's own auth.
  */
 function serverEnvironment(config: LanggraphConfig, directory: string): Record<string, string> {
   const move = (entry: string) => moveEntry(entry, directory);
@@ -90,14 +90,14 @@ function serverEnvironment(config: LanggraphConfig, directory: string): Record<s
   };
 }
 
-/** Entries without a slash are modules to the server: a file that is there becomes a path. */
+/** The server takes an entry without a slash for a module, so the name of an existing file becomes a path. */
 function moveEntry(entry: string, directory: string): string {
   const [, file = entry, exported = ""] = /^(.*?)(:[^:/\\]+)?$/.exec(entry) ?? [];
   const isFile = file.includes("/") || existsSync(path.join(directory, file));
   return isFile ? path.join(directory, file) + exported : entry;
 }
 
-/** What langgraph.json says and nobody else does. The file is often not part of the source. */
+/** Returns the variables of langgraph.json, which apply when nothing else sets them. Its env file is often not in the source. */
 function ownEnvironment(config: LanggraphConfig, directory: string, artifactDir: string): Record<string, string> {
   const found = environmentOf(config);
   if ("variables" in found) return Object.fromEntries(found.variables);
@@ -106,8 +106,9 @@ function ownEnvironment(config: LanggraphConfig, directory: string, artifactDir:
 }
 
 /**
- * A repository may hold links to anywhere, and whoever reads here may read more than whoever wrote it: the environment of
- * this server, for one. @returns "" for a file that is not there, or not in the artifact
+ * Reads a file of the artifact. A repository may contain links to any path, and this process may read more than the author
+ * of the repository may, for example the environment of this server.
+ * @returns "" for a file that does not exist or is not in the artifact
  */
 function readInside(file: string, artifactDir: string): string {
   if (!existsSync(file)) return "";
@@ -115,14 +116,14 @@ function readInside(file: string, artifactDir: string): string {
   return real.startsWith(realpathSync(artifactDir) + path.sep) ? readFileSync(real, "utf8") : "";
 }
 
-/** Runs at a time as in other agent servers (contract 7.2); calls that block are a matter of the agent, not an error. */
+/** Parallel runs as in other agent servers (contract 7.2). Blocking calls are allowed: they are the agent's own business. */
 function processEnvironment(environmentDir: string): Record<string, string> {
   return {
     N_JOBS_PER_WORKER: "10",
     LANGGRAPH_ALLOW_BLOCKING: "true",
     VIRTUAL_ENV: environmentDir,
     PYTHONUNBUFFERED: "1",
-    // Artifact and environment are shared and are never written to.
+    // Artifact and environment are shared and must stay unmodified.
     PYTHONDONTWRITEBYTECODE: "1",
   };
 }

@@ -1,9 +1,9 @@
-"""Host of the open LangGraph server for Python: the program of one replica, which corrects what that server does not do
-by itself. It starts from repaired state, alone on its state directory; it ends when it cannot start, and says why last;
-it reports its port, so that no other server can be taken for it; and asked to end, it lets runs finish and clients read
-their answers before it writes its state and goes.
+"""Host shim of the open LangGraph server for Python: the main program of one replica. It adds what that server lacks:
+it repairs the state before the start, locks the state directory, exits with a clear last line when it cannot start, and
+reports its port with a nonce, so that no other server can be mistaken for it. On SIGTERM it lets runs finish and clients
+read their answers before it writes its state and exits.
 
-One argument: a JSON file with the launch options (langgraph-python-launch.ts, replica-files.ts); nothing in it is secret.
+One argument: a JSON file with the launch options (langgraph-python-launch.ts, replica-files.ts). It contains no secrets.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def main(options):
     site.addsitedir(options["packagesDir"])
     sys.path.extend(options["importDirs"])
     with temporary_environment(options["serverEnvironment"]):
-        # Reads its settings once, on import.
+        # The server reads its settings once, on import.
         from langgraph_api import __version__
         from langgraph_api.server import app
 
@@ -40,7 +40,7 @@ def main(options):
 
 
 def lock_state(directory):
-    """Two servers on one state directory destroy data: each has all of it in memory and writes it back."""
+    """Locks the state directory. Two servers on it destroy data: each holds all of it in memory and writes it back."""
     file = open(os.path.join(directory, ".pierhead-lock-python"), "w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,8 +50,8 @@ def lock_state(directory):
 
 
 def make_view(options):
-    """The working directory: looks like the project, as agents expect that open relative paths, but holds the state of
-    this deployment, and what an agent writes into it goes with the replica. The artifact itself is never written to."""
+    """Creates the working directory. It looks like the project, because agents open relative paths, but contains the
+    state of this deployment. Files that an agent writes there are deleted with the replica. The artifact stays unmodified."""
     state = os.path.join(options["stateDir"], state_name)
     os.makedirs(state, mode=0o700, exist_ok=True)
     source, view = options["artifactDir"], options["viewDir"]
@@ -68,8 +68,7 @@ def make_view(options):
 
 
 def repair_state(directory):
-    """A file that cannot be read would be deleted by the server. It is put aside, and the copy made at the start before
-    takes its place."""
+    """Moves unreadable state files aside, which the server would delete, and restores the backup of the last start."""
     for name in sorted(os.listdir(directory)):
         file = os.path.join(directory, name)
         if not name.endswith(".pckl"):
@@ -83,8 +82,8 @@ def repair_state(directory):
         has_backup = os.path.exists(f"{file}.copy") and is_readable(f"{file}.copy")
         if has_backup:
             shutil.copyfile(f"{file}.copy", file)
-        instead = "; the copy of the last start takes its place" if has_backup else ""
-        warn(f"state file was unreadable and is now {aside}{instead}")
+        restored = "; restored the copy of the last start" if has_backup else ""
+        warn(f"state file was unreadable and is now {aside}{restored}")
 
 
 def is_readable(file):
@@ -97,15 +96,15 @@ def is_readable(file):
         return False
 
 
-# As often as the state of JavaScript agents is written. All of it is written each time: of a big one less often, so that
-# at most a twentieth of the time goes there.
+# As often as the state of JavaScript agents. Each write contains the whole state, so a large state is written less often:
+# writing takes at most a twentieth of the time.
 flush_interval_s = 5
 pause_per_write = 19
 
 
 def harden_persistence():
-    """Changes how the server writes its state. Left alone, it writes one part after the other while runs change them, so
-    that a checkpoint may lack its values after a crash; and the first error ends all writing."""
+    """Changes how the server writes its state. Unchanged, it writes one part after another while runs modify them, so a
+    checkpoint may lack its values after a crash, and its first error stops all further writes."""
     try:
         from langgraph.checkpoint.memory import PersistentDict
         from langgraph_runtime_inmem import _persistence
@@ -113,7 +112,7 @@ def harden_persistence():
         known = (PersistentDict.dump, PersistentDict.sync, _persistence._flush_loop, _persistence._stores)
         _persistence.stop_flush_loop()  # it runs since the import; the next part that registers starts ours
     except (ImportError, AttributeError):
-        return warn("the state of this server is not as known; it is written as the server does it")
+        return warn("this version of the server stores its state in an unknown way; state is written as the server does it")
     assert known
     loop = asyncio.get_running_loop()
 
@@ -123,7 +122,7 @@ def harden_persistence():
             began = time.monotonic()
             try:
                 parts = asyncio.run_coroutine_threadsafe(take_parts(), loop)
-                # Whoever stops us waits for us, in the loop that we wait for.
+                # The thread that stops this loop waits for it inside the event loop that this loop waits for.
                 while not parts.done() and not stopping.wait(0.01):
                     pass
                 if not parts.done():
@@ -134,7 +133,7 @@ def harden_persistence():
             pause = max(flush_interval_s, pause_per_write * (time.monotonic() - began))
 
     async def take_parts():
-        """All of the state at one moment: no run goes on meanwhile."""
+        """Copies the whole state at one moment: no run continues meanwhile."""
         registered = [part for reference in _persistence._stores.values() if (part := reference()) is not None]
         living = {part.filename: part for part in [*registered, *checkpoint_parts()]}
         return [(name, bytes_of(part)) for name, part in living.items()]
@@ -147,7 +146,7 @@ def harden_persistence():
 
 
 def checkpoint_parts():
-    """Those that the server works with: later ones register under the same names, empty and stale, and take their place."""
+    """The parts that the server uses. Later objects register under the same names, empty and stale, and replace them."""
     memory = getattr(sys.modules.get("langgraph_runtime_inmem.checkpoint"), "MEMORY", None)
     parts = [getattr(memory, name, None) for name in ("storage", "writes", "blobs")]
     return [part for part in parts if hasattr(part, "filename")]
@@ -160,7 +159,7 @@ def bytes_of(part):
 
 
 def replace_files(parts):
-    """A file has its old content or all of the new one, also after a power cut; those of one moment change together."""
+    """Replaces files atomically, also across a power cut. The files of one snapshot change together."""
     for name, content in parts:
         with open(f"{name}.draft", "wb") as file:
             file.write(content)
@@ -172,7 +171,7 @@ def replace_files(parts):
 
 @contextlib.contextmanager
 def temporary_environment(variables):
-    """The server's own settings carry names that agents know: what a deployment was given under them comes back."""
+    """Sets the server's own settings during its import. A deployment's own variables of these names return afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     yield
@@ -187,7 +186,7 @@ async def serve(app, options, version):
     harden_persistence()
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # A port of its own choice on the loopback, unless it is alone in a container.
+    # Any free port on the loopback, unless the options name one because the server is alone in a container.
     listening.bind((options.get("host", "127.0.0.1"), options.get("port", 0)))
     port = listening.getsockname()[1]
     os.environ["PORT"] = str(port)
@@ -200,12 +199,12 @@ async def serve(app, options, version):
 
         @contextlib.contextmanager
         def capture_signals(self):
-            yield  # ours decide when it ends
+            yield  # our own handlers decide when it stops
 
         def install_signal_handlers(self):
             pass
 
-    # Connections of the gateway are kept longer than it keeps them.
+    # Keep connections open longer than the gateway does, so that the gateway closes them first.
     server = Server(uvicorn.Config(app, lifespan="on", access_log=False, log_config=log_config, timeout_keep_alive=75))
     draining = []
     loop = asyncio.get_running_loop()
@@ -247,10 +246,10 @@ def report(options, port, version):
     os.replace(draft, options["reportFile"])
 
 
-# Streams of a run end a moment after it.
+# Streams of a run end a moment after the run.
 stream_grace_s = 2
 
-# Left for writing the state before the driver kills us: that of a busy agent is tens of megabytes.
+# Time for writing the state before the driver kills this process: a busy agent has tens of megabytes.
 flush_reserve_s = 2
 
 
@@ -268,7 +267,7 @@ def running_count():
 
 
 def load_failure():
-    """What the server knows of a graph that it could not load; it ends with an exit code only."""
+    """Returns what the server knows about a graph that it could not load; the server itself only exits with a code."""
     lifespan = sys.modules.get("langgraph_runtime_inmem.lifespan")
     error = lifespan.get_last_error() if hasattr(lifespan, "get_last_error") else None
     return None if error is None else one_line(error)
@@ -288,7 +287,7 @@ def log(level, text):
 
 
 def run():
-    """Prints the whole error, and once more its first line: it has to be among the last lines."""
+    """Runs the shim. Prints the whole error, and its first line again, which must be among the last lines."""
     with open(sys.argv[1]) as file:
         options = json.load(file)
     code = 0
@@ -296,7 +295,7 @@ def run():
         main(options)
     except SystemExit as error:
         code = 1
-        ended = f"what a graph runs or imports ended the program with exit code {error.code}"
+        ended = f"a graph or one of its imports exited the program with exit code {error.code}"
         log("error", f"the agent server could not start: {load_failure() or ended}")
     except BaseException as error:
         code = 1
@@ -307,7 +306,7 @@ def run():
             file.write(str(code))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # a thread of the agent that never ends must not hold the replica
+    os._exit(code)  # a thread of the agent that never ends must not block the exit
 
 
 run()

@@ -14,10 +14,11 @@ import type { ReplicaLogChunk } from "../../compute.ts";
 import { readLogLine } from "../../log-line.ts";
 
 /**
- * Output of one replica, which it writes itself into files that outlive us. Each stream has the file it is written to
- * and at most one older segment; a byte's *offset* counts from the first byte the stream ever had, so that it is stable
- * whatever was dropped since. The name of the segment says where it begins and where the current file begins:
- * `stdout.<begin>-<current>.log`; it may end before that, and what lay between was dropped.
+ * One output stream of a replica. The replica writes it to a file itself, so the log survives this process. Each stream
+ * has a current file and at most one older segment. A byte's *offset* counts from the first byte that the stream ever had,
+ * so it stays valid when older output is dropped. The name of the segment contains the offset at which it begins and the
+ * offset at which the current file begins: `stdout.<begin>-<current>.log`. If the segment ends before the current file
+ * begins, the output between them was dropped.
  */
 export interface LogStream {
   name: "stdout" | "stderr";
@@ -27,10 +28,10 @@ export interface LogStream {
   begin: number;
 }
 
-/** Two streams with two files each make 64 MiB a replica. A burst between two checks comes on top until the next. */
+/** Two streams with two files each use 64 MiB per replica, plus what a burst adds between two checks. */
 export const segmentBytesMax = 16 * 1024 * 1024;
 
-/** The wire form of a line holds no more (`ReplicaLogLine.message`); a longer one goes on as the next line. */
+/** Maximum of a line on the wire (`ReplicaLogLine.message`). A longer line continues as the next line. */
 export const lineBytesMax = 64 * 1024;
 
 export const streamNames = ["stdout", "stderr"] as const;
@@ -53,11 +54,11 @@ export async function findLogStream(directory: string, name: LogStream["name"]):
 }
 
 /**
- * Keeps a stream within its bound: when the current file has outgrown a segment, its end becomes the segment and the
- * file is emptied under the writer's hands (it appends, so its next byte is the first). What it writes between our last
- * read and that, some microseconds, is lost.
+ * Limits the size of a stream: when the current file is larger than a segment, its end becomes the segment and the file is
+ * truncated while the replica has it open (it appends, so its next byte becomes the first). Output between our last read
+ * and the truncation, some microseconds, is lost.
  *
- * A crash between renaming and truncating shows the segment's lines twice under new offsets; none is lost.
+ * A crash between renaming and truncating shows the segment's lines twice under new offsets; no line is lost.
  */
 export async function rotateLog(stream: LogStream, bytesMax = segmentBytesMax): Promise<void> {
   const size = await fileSize(stream.file);
@@ -82,7 +83,7 @@ export async function rotateLog(stream: LogStream, bytesMax = segmentBytesMax): 
   }
 }
 
-/** @returns how many bytes were copied: none when the disk is full, for then emptying the file is what helps most */
+/** @returns how many bytes were copied. Copies none when the disk is full, because truncating the file helps most then. */
 async function copyEnd(file: string, { from, to, draft }: { from: number; to: number; draft: string }) {
   try {
     await pipeline(createReadStream(file, { start: from, end: to - 1 }), createWriteStream(draft, { mode: 0o600 }));
@@ -94,13 +95,13 @@ async function copyEnd(file: string, { from, to, draft }: { from: number; to: nu
   }
 }
 
-/** What may come on top of a segment, and at 1 GB/s is written while one is copied. */
+/** How much a file may grow beyond a segment. At 1 GB/s this much is written while one segment is copied. */
 const restBytesMax = 8 * 1024 * 1024;
 
 /**
- * Copies what was added meanwhile without giving up the thread, so that almost nothing can follow. If that is too much,
- * the end is copied anew: the latest lines are those that tell why (24 MiB at most, some 10 ms).
- * @returns which part of the file the segment has now
+ * Copies what was added since, synchronously, so that almost nothing can be added after it. If that is too much, copies the
+ * end of the file again, because the latest lines contain the cause of a failure (24 MiB at most, about 10 ms).
+ * @returns the part of the file that the segment now contains
  */
 function copyRest(current: number, segment: number, copied: { from: number; to: number }) {
   let { from, to } = copied;
@@ -124,9 +125,9 @@ function copyRest(current: number, segment: number, copied: { from: number; to: 
 type Line = ReplicaLogChunk["lines"][number];
 
 /**
- * Reads on from an offset.
- * @param options.isFinal nothing will be added any more, so a last line without a line end is complete
- * @returns the lines and the offset behind the last of them
+ * Reads lines from an offset.
+ * @param options.isFinal the replica writes no more, so a last line without a newline is complete
+ * @returns the lines and the offset after the last of them
  */
 export async function readLogStream(
   stream: LogStream,
@@ -140,7 +141,7 @@ export async function readLogStream(
   const { bytes, endsAt, writtenAt } = await readSpan(stream, offset, Math.max(options.bytesMax, lineBytesMax + 1));
   const pieces = splitLines(bytes, { isComplete: endsAt === "gap" || (endsAt === "end" && options.isFinal) });
   for (const [index, piece] of pieces.entries()) {
-    // After a gap the first line is the rest of one whose head was dropped.
+    // After a gap the first line is incomplete: its beginning was dropped.
     if (wasCut && index === 0 && pieces.length > 1) continue;
     const text = bytes.toString("utf8", piece.begin, piece.end);
     lines.push(toLine(stream, offset + piece.begin, text, writtenAt, options.keyPrefix));
@@ -148,7 +149,7 @@ export async function readLogStream(
   return { lines, next: offset + (pieces.at(-1)?.next ?? 0) };
 }
 
-/** The first offset from `after` on whose byte was not dropped. */
+/** Returns the first offset at or after `after` whose byte still exists. */
 function firstKept({ segment, begin }: LogStream, after: number): number {
   if (segment !== undefined && segment.begin < segment.end && after < segment.end) {
     return Math.max(after, segment.begin);
@@ -158,13 +159,13 @@ function firstKept({ segment, begin }: LogStream, after: number): number {
 
 interface Span {
   bytes: Buffer;
-  /** `gap`: what followed was dropped; `end`: nothing was written after it; `middle`: there is more. */
+  /** `gap`: the output after it was dropped; `end`: nothing was written after it; `middle`: more follows. */
   endsAt: "gap" | "end" | "middle";
-  /** When the first of the files that it comes from was last written to. */
+  /** Last modification of the first file that the bytes come from. */
   writtenAt: Date | undefined;
 }
 
-/** Bytes from an offset on, out of one file or over the end of the segment into the current one. */
+/** Reads bytes from an offset, from one file or across the end of the segment into the current file. */
 async function readSpan(stream: LogStream, offset: number, bytesMax: number): Promise<Span> {
   const { segment, file, begin } = stream;
   if (segment === undefined || offset >= segment.end) {
@@ -181,7 +182,7 @@ async function readSpan(stream: LogStream, offset: number, bytesMax: number): Pr
   return { bytes: Buffer.concat([bytes, rest.bytes]), endsAt: rest.endsAt, writtenAt };
 }
 
-/** The last lines of what was written, oldest first, each cut to a readable length. */
+/** Returns the last lines of the output, oldest first, each cut to a readable length. */
 export async function readLastLines(streams: LogStream[], linesMax: number): Promise<string[]> {
   const tails = await Promise.all(
     streams.map(async (stream) => {
@@ -189,7 +190,7 @@ export async function readLastLines(streams: LogStream[], linesMax: number): Pro
       return { lines: lines.filter((line) => line.trim() !== ""), at: (await modifiedAt(stream.file))?.getTime() ?? 0 };
     }),
   );
-  // The stream that was written to last has the last word; each gets half, and more when the other says less.
+  // The stream with the latest output comes last. Each gets half of the lines, and more when the other has fewer.
   const [earlier, later] = tails.sort((a, b) => a.at - b.at).map(({ lines }) => lines) as [string[], string[]];
   const half = Math.ceil(linesMax / 2);
   const laterCount = Math.min(later.length, Math.max(half, linesMax - earlier.length));
@@ -198,7 +199,7 @@ export async function readLastLines(streams: LogStream[], linesMax: number): Pro
 
 const lastOf = (lines: string[], count: number) => (count > 0 ? lines.slice(-count) : []);
 
-/** Thirty of them are to fit into a status message. */
+/** Thirty lines must fit into a status message. */
 const lastLineCharsMax = 1_000;
 const tailBytes = 64 * 1024;
 
@@ -209,7 +210,7 @@ async function readTail(stream: LogStream): Promise<string[]> {
   return `${bytes}\n${rest}`.split("\n");
 }
 
-/** Cuts bytes into lines of at most `lineBytesMax`. An unfinished last line is left for later, unless it is complete. */
+/** Splits bytes into lines of at most `lineBytesMax`. Leaves an unfinished last line for later unless it is complete. */
 function splitLines(bytes: Buffer, { isComplete }: { isComplete: boolean }) {
   const pieces: { begin: number; end: number; next: number }[] = [];
   for (let begin = 0; begin < bytes.length; ) {
@@ -226,7 +227,7 @@ function splitLines(bytes: Buffer, { isComplete }: { isComplete: boolean }) {
   return pieces;
 }
 
-/** Steps back to the first byte of a UTF-8 character (RFC 3629: following bytes are 10xxxxxx). */
+/** Steps back to the first byte of a UTF-8 character (RFC 3629: continuation bytes are 10xxxxxx). */
 function characterStart(bytes: Buffer, position: number): number {
   let start = position;
   while (start > position - 4 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start--;
@@ -251,7 +252,7 @@ function droppedLine(stream: LogStream, from: number, to: number, prefix: string
     timestamp: new Date(),
     stream: stream.name,
     level: "WARNING",
-    message: `pierhead: ${mib} MiB of output were dropped here: written faster than read, or the disk was full.`,
+    message: `pierhead: ${mib} MiB of output were dropped here, because it was written faster than read or the disk was full.`,
   };
 }
 

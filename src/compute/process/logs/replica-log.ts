@@ -9,12 +9,12 @@ import {
   streamNames,
 } from "./log-files.ts";
 
-/** The output of one replica: bounded on disk, and read in pieces that never change. */
+/** The output of one replica. Its size on disk is limited, and what was read once never changes. */
 export class ReplicaLog {
   readonly #directory: string;
   readonly #keyPrefix: string;
   #streams: Promise<LogStream[]> | undefined;
-  /** Reading and rotating take turns. */
+  /** Serializes reading and rotating. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(directory: string, keyPrefix: string) {
@@ -22,7 +22,7 @@ export class ReplicaLog {
     this.#keyPrefix = keyPrefix;
   }
 
-  /** Cuts what has grown over its bound. */
+  /** Cuts streams that exceed their limit. */
   rotate(bytesMax = segmentBytesMax): Promise<void> {
     return this.#inTurn(async (streams) => {
       for (const stream of streams) await rotateLog(stream, bytesMax);
@@ -51,7 +51,7 @@ export class ReplicaLog {
     });
   }
 
-  /** Oldest first, of both streams. */
+  /** Returns the last lines of both streams, oldest first. */
   lastLines(linesMax: number): Promise<string[]> {
     return this.#inTurn((streams) => readLastLines(streams, linesMax));
   }
@@ -68,7 +68,7 @@ export class ReplicaLog {
 
 type Lines = ReplicaLogChunk["lines"];
 
-/** Two streams into one, each in its own order. */
+/** Merges two streams by time; the order within each stream stays. */
 function mergeByTime([first = [], second = []]: Lines[]): Lines {
   const merged: Lines = [];
   let [i, j] = [0, 0];

@@ -2,14 +2,15 @@ import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 
 /**
- * First program of every replica: its own main, in the session that the replica will have. It waits on descriptor 3
- * for what to start and then becomes that program, under the same pid.
+ * Gate: the first program of every replica. It holds the new process until the server has recorded it, and then becomes
+ * the agent server. It is a program of its own, in the session that the replica will have: it waits on descriptor 3 for
+ * the start request and replaces itself by the requested program under the same pid.
  *
- * While it waits, the server writes down pid and start time and puts the process into its cgroup, so no code of an
- * agent runs unrecorded or unlimited. When the server dies first, the descriptor ends without a word, and so do we:
- * nothing is left over. Environment and arguments come over the descriptor, so that they begin exactly as given.
+ * While it waits, the server records pid and start time and moves the process into its cgroup, so no agent code runs
+ * unrecorded or unlimited. If the server dies first, the descriptor closes without data and the gate exits, so nothing is
+ * left over. Environment and arguments come over the descriptor, so the program gets exactly what was requested.
  *
- * Plain JavaScript: run from the sources, taking types away would cost each start of a replica 50 ms.
+ * Plain JavaScript, because stripping types when run from source would add 50 ms to each start of a replica.
  */
 
 const request = readRequest();
@@ -17,17 +18,18 @@ if (request === undefined) process.exit(0);
 try {
   process.chdir(request.cwd);
   const program = findProgram(request.argv[0] ?? "", request.env.PATH ?? "");
-  if (process.execve === undefined) throw new Error("this system cannot replace a process by a program");
+  if (process.execve === undefined)
+    throw new Error("this Node cannot replace its process (process.execve): use Node 24");
   process.execve(program, request.argv, request.env);
 } catch (error) {
-  // Prefix and exit code as in start-failure.ts, which this program does not import: it has to be light.
+  // Same prefix and exit code as in start-failure.ts, which is not imported to keep this program small.
   console.error(`pierhead: cannot start ${request.argv[0]}: ${/** @type {Error} */ (error).message}`);
   process.exit(127);
 }
 
 /**
- * @returns {import("./launch.ts").StartRequest | undefined} undefined when the server has died before it had said everything: what is
- * missing cannot be started
+ * Reads the start request.
+ * @returns {import("./launch.ts").StartRequest | undefined} undefined when the server died before the request was complete
  */
 function readRequest() {
   try {
@@ -38,7 +40,7 @@ function readRequest() {
 }
 
 /**
- * execve aborts us when the program is not there, so it is looked up as execvp(3) would.
+ * Finds a program as execvp(3) would. Needed because execve aborts this process when the program does not exist.
  * @param {string} name
  * @param {string} searchPath
  */

@@ -21,12 +21,12 @@ export interface LaunchContext {
 
 type DirectoryArtifact = Extract<Artifact, { kind: "directory" }>;
 
-/** A spec that can never run here, whoever tries again. */
+/** A spec that can never run here: retrying cannot help. */
 export class UnusableSpec extends Error {
   override name = "UnusableSpec";
 }
 
-/** @throws UnusableSpec when this driver cannot run such an artifact, it is not there, or the environment cannot be. */
+/** Returns the artifact. @throws UnusableSpec when this driver cannot run it, its files are missing, or the environment is invalid. */
 export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
   if (artifact.kind !== "directory") {
     throw new UnusableSpec(
@@ -38,56 +38,56 @@ export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
       statSync(directory, { throwIfNoEntry: false })?.isDirectory(),
     )
   ) {
-    throw new UnusableSpec("The files of this revision are gone from this server. Build it again.");
+    throw new UnusableSpec("The files of this revision no longer exist on this server. Build the revision again.");
   }
   checkEnvironment(env);
   return artifact;
 }
 
-/** What lies beside the artifact. That of Python leads to an interpreter of the machine. */
+/** Returns directories outside the artifact that the start needs. For Python: the one that links to the interpreter. */
 function neededDirs(start: StartPlan): string[] {
   if (start.runner === "langgraph-js") return [start.toolchain_dir];
   return start.runner === "langgraph-python" ? [path.join(start.environment_dir, "bin")] : [];
 }
 
-/** MAX_ARG_STRLEN of Linux (execve(2)): 32 pages for `NAME=value` and the zero byte behind it. */
+/** MAX_ARG_STRLEN of Linux (execve(2)): 32 pages for `NAME=value` and its terminating zero byte. */
 const variableBytesMax = 32 * 4096 - 1;
 
-/** What the kernel would refuse is refused here, in words that name the variable and never its value. */
+/** Rejects variables that the kernel would refuse. The message contains the name but never the value. */
 function checkEnvironment(env: Record<string, string>): void {
   for (const [name, value] of Object.entries(env)) {
     if (name === "" || /[=\0]/.test(name)) {
-      throw new UnusableSpec(`${JSON.stringify(name)} cannot be the name of an environment variable. Choose another.`);
+      throw new UnusableSpec(`${JSON.stringify(name)} is not a valid name of an environment variable. Rename it.`);
     }
-    if (value.includes("\0")) throw new UnusableSpec(`The value of ${name} has a zero byte. Remove or encode it.`);
+    if (value.includes("\0")) throw new UnusableSpec(`The value of ${name} contains a zero byte. Remove or encode it.`);
     if (Buffer.byteLength(`${name}=${value}`) > variableBytesMax) {
       throw new UnusableSpec(
-        `The value of ${name} is longer than the 128 KiB that a program can be given. Shorten it.`,
+        `The value of ${name} exceeds 128 KiB, the maximum for an environment variable. Shorten it.`,
       );
     }
   }
 }
 
-/** What `gate.mjs` is told to become. */
+/** What the gate (`gate.mjs`) turns into. */
 export interface StartRequest {
   argv: string[];
   cwd: string;
   env: Record<string, string>;
 }
 
-/** A gate that waits, in its own session. */
+/** A waiting gate process in its own session. */
 export interface Gate {
   child: ChildProcess;
   identity: ProcessIdentity;
-  /** It becomes the agent server. */
+  /** Turns the gate into the agent server. */
   open(request: StartRequest): void;
-  /** It ends, as it does when we end first. */
+  /** Ends the gate. It also ends when this process dies. */
   cancel(): void;
 }
 
 /**
- * Starts the gate of a replica. It runs no code of the agent until it is opened.
- * @throws Error when the process cannot be made.
+ * Spawns the gate of a replica. It runs no agent code until it is opened.
+ * @throws Error when the process cannot be created.
  */
 export async function spawnGate(context: LaunchContext, files: ReplicaFiles, replicaId: string): Promise<Gate> {
   const outputs = ["stdout", "stderr"].map((name) => openSync(path.join(files.directory, `${name}.log`), "a", 0o600));
@@ -100,11 +100,11 @@ export async function spawnGate(context: LaunchContext, files: ReplicaFiles, rep
     });
     await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
     const pipe = child.stdio[3];
-    if (child.pid === undefined || pipe == null || !("write" in pipe)) throw new Error("no descriptor to the gate");
-    // It may end before it has read everything: its exit says so, not this.
+    if (child.pid === undefined || pipe == null || !("write" in pipe)) throw new Error("the gate has no descriptor 3");
+    // The gate may exit before it has read everything: its exit event reports that, not this error.
     pipe.on("error", () => {});
     const identity = identify(child.pid);
-    if (identity === undefined) throw new Error("the gate ended at once");
+    if (identity === undefined) throw new Error("the gate exited immediately");
     child.unref();
     return {
       child,
@@ -117,7 +117,7 @@ export async function spawnGate(context: LaunchContext, files: ReplicaFiles, rep
   }
 }
 
-/** What the gate is to become: program, directory and the whole environment (contract 7.1, 7.2). */
+/** Returns what the gate should become: program, directory and the whole environment (contract 7.1, 7.2). */
 export async function prepareStart(
   context: LaunchContext,
   files: ReplicaFiles,
@@ -180,14 +180,14 @@ export async function prepareStart(
 }
 
 /**
- * V8 sizes its heap by the machine, not by our limit. Three quarters for old objects leave room for code, buffers and
- * the young generation, whose default alone is up to 3 x 16 MiB; 2 MiB semi-spaces save about 100 MiB of RSS.
+ * V8 sizes its heap by the machine's memory, not by our limit. Three quarters for old objects leave room for code, buffers
+ * and the young generation, whose default alone is up to 3 x 16 MiB. 2 MiB semi-spaces save about 100 MiB of RSS.
  */
 function heapFlags(memoryLimitMib: number): string[] {
   return ["--max-semi-space-size=2", `--max-old-space-size=${Math.floor(memoryLimitMib * 0.75)}`];
 }
 
-/** A program beside this module; ours are .ts in a clone, .js when built. */
+/** Returns the path of a program beside this module. Programs are .ts files in a clone and .js files when built. */
 function ownProgram(name: string): string {
   const extension = path.extname(name) !== "" ? "" : path.extname(fileURLToPath(import.meta.url));
   return fileURLToPath(new URL(`./${name}${extension}`, import.meta.url));

@@ -4,9 +4,9 @@ import { findPortOwner, type ReplicaProcesses } from "../system/processes.ts";
 import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./replica-files.ts";
 
 /**
- * Asks a replica once whether it can serve. An answer counts only when this very replica gave it: the host shim proves
- * itself by pid and nonce in its report, any other server by owning the socket that listens on the port.
- * @returns where it answers; `foreign` when somebody else has its port; `silent` when there is no good answer yet
+ * Probes a replica once. An answer counts only when this very replica gave it: a host shim proves its identity by pid and
+ * nonce in its report, any other server by owning the socket that listens on the port.
+ * @returns its address; `foreign` when another program has its port; `silent` when it is not healthy yet
  */
 export async function probe(
   record: ReplicaRecord,
@@ -17,7 +17,7 @@ export async function probe(
 }
 
 async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent"> {
-  const report = await readJson<ShimReport>(files.report).catch(() => undefined); // it is the agent's own file
+  const report = await readJson<ShimReport>(files.report).catch(() => undefined); // the agent can write to this file
   if (report?.pid !== record.process.pid || report.nonce !== record.nonce) return "silent";
   const { port, serverVersion, healthPath } = report;
   const answer = await getFromLoopback(port, healthPath ?? "/");

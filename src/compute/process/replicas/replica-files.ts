@@ -6,19 +6,19 @@ import type { ReplicaSpec } from "../../compute.ts";
 import type { ProcessIdentity } from "../system/processes.ts";
 
 /**
- * What one replica leaves on disk, so that a server started later knows it again:
+ * Files of one replica, by which a server that starts later finds it:
  *
  *     <data dir>/replicas/<replica id>/
- *         replica.json    what was started, written before any code of the agent runs
- *         ready.json      where it answers, written once
- *         stopping.json   it was asked to end, written once
+ *         replica.json    what was started, written before any agent code runs
+ *         ready.json      address at which it became ready, written once
+ *         stopping.json   it was asked to stop, written once
  *         exit.json       how it ended, written once
- *         launch.json     what the host shim needs to know (LangGraph only)
- *         report.json     what the host shim tells (LangGraph only)
+ *         launch.json     options for the host shim (LangGraph only)
+ *         report.json     port and version, reported by the host shim (LangGraph only)
  *         view/           working directory: links to the artifact (Python only)
- *         exit-code       left by the host shim, for a server that was not its parent
+ *         exit-code       written by the host shim, for a server that is not its parent
  *         stdout*.log stderr*.log tmp/
- *     <data dir>/state/<deployment id>/     kept between revisions
+ *     <data dir>/state/<deployment id>/     shared by all revisions
  */
 export interface ReplicaFiles {
   directory: string;
@@ -33,7 +33,7 @@ export interface ReplicaFiles {
   tmp: string;
 }
 
-/** Never holds the environment: it has secrets. */
+/** Record of a replica. Never contains the environment, because that has secrets. */
 export interface ReplicaRecord {
   replicaId: string;
   deploymentId: string;
@@ -45,9 +45,9 @@ export interface ReplicaRecord {
   startTimeoutMs: number;
   memoryLimitMib: number;
   process: ProcessIdentity;
-  /** Chosen by the driver; null: the replica chooses and reports it. */
+  /** Chosen by the driver; null: the replica chooses a port and reports it. */
   port: number | null;
-  /** Proves that a report is of this start. */
+  /** Proves that a report belongs to this start. */
   nonce: string;
   cgroups: string[];
   limits: { memory: string; cpu: string };
@@ -55,7 +55,7 @@ export interface ReplicaRecord {
 
 type Found = Pick<ReplicaRecord, "runner" | "healthPath" | "cgroups" | "limits">;
 
-/** The record of a replica that has no process yet. */
+/** Builds the record of a replica that has no process yet. */
 export function newRecord(spec: ReplicaSpec, { runner, healthPath, cgroups, limits }: Found): ReplicaRecord {
   const heapOnly = runner === "langgraph-js" && limits.memory !== "enforced";
   return {
@@ -83,31 +83,31 @@ export interface ReadyRecord {
   serverVersion: string | null;
 }
 
-/** What every host shim is told. */
+/** Options of every host shim. */
 export interface ShimOptions {
   stateDir: string;
-  /** Port 0: any free one, which the report names. */
+  /** Port 0: any free port. The report contains the port that was chosen. */
   listen: { host: string; port: number };
-  /** null: nobody reads one. */
+  /** null: no report is needed. */
   reportFile: string | null;
   exitCodeFile: string | null;
   nonce: string;
   drainTimeoutMs: number;
 }
 
-/** Written by the host shim once its server listens. */
+/** Report that the host shim writes once its server listens. */
 export interface ShimReport {
   pid: number;
   port: number;
   nonce: string;
   serverVersion: string | null;
-  /** Path that answers 200 without credentials; null: none does, so any answer counts. */
+  /** Path that answers 200 without credentials; null: there is none, so any answer counts as healthy. */
   healthPath: string | null;
 }
 
 export const replicasDirectory = (dataDir: string) => path.join(dataDir, "replicas");
 
-/** Ids become directory names. @throws Error for one that could leave its directory. */
+/** Returns an id that is safe as a directory name. @throws Error for an id that could escape its directory. */
 export function checkId(id: string): string {
   if (!idPattern.test(id)) throw new Error(`'${id}' cannot be the name of a directory`);
   return id;
@@ -136,7 +136,7 @@ export function replicaFiles(dataDir: string, replicaId: string): ReplicaFiles {
   };
 }
 
-/** Short name of a data directory that processes and cgroups carry. */
+/** Returns the short id of a data directory. Processes and cgroups are marked with it. */
 export async function dataDirIdOf(dataDir: string): Promise<string> {
   return createHash("sha256")
     .update(await realpath(dataDir))
@@ -144,7 +144,7 @@ export async function dataDirIdOf(dataDir: string): Promise<string> {
     .slice(0, 12);
 }
 
-/** Forgets a replica in one step, whatever happens while its files are being deleted. */
+/** Removes a replica atomically by a rename; an interrupted deletion is finished later. */
 export async function removeReplicaFiles(files: ReplicaFiles): Promise<void> {
   const doomed = path.join(path.dirname(files.directory), `.removed-${path.basename(files.directory)}`);
   await rm(doomed, { recursive: true, force: true });
@@ -154,7 +154,7 @@ export async function removeReplicaFiles(files: ReplicaFiles): Promise<void> {
   await rm(doomed, { recursive: true, force: true });
 }
 
-/** Ids of all replicas that have a directory; finishes removals that were cut off. What is not ours stays. */
+/** Returns the ids of all replicas that have a directory, and finishes interrupted removals. Ignores other files. */
 export async function listReplicaIds(dataDir: string): Promise<string[]> {
   const names = await readdir(replicasDirectory(dataDir));
   const doomed = names.filter((name) => name.startsWith(".removed-"));

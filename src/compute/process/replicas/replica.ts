@@ -42,29 +42,29 @@ import { explainStartFailure, notHealthy, portTaken } from "./start-failure.ts";
 export interface ReplicaContext extends LaunchContext {
   logger: Logger;
   cgroups: CgroupHome;
-  /** Aborted when the driver closes: replicas go on, watching them ends. */
+  /** Aborted when the driver closes: replicas keep running, but nothing watches them any more. */
   life: AbortSignal;
   ports: Ports;
   notifyChange(): void;
 }
 
 /**
- * A start is looked at again after an eighth of the time it has taken: it is seen that much late at most, and a second of it
- * costs some twenty looks of 0.5 ms, which a connection that is refused takes.
+ * The interval between two probes of a start is an eighth of the time that the start has taken, so readiness is detected
+ * at most that late. One second of starting costs about twenty probes of 0.5 ms each (a refused connection).
  */
 const probeIntervalMs = { min: 15, max: 250, share: 1 / 8 };
 
-/** How often we look whether a process that is to end has ended. */
+/** Interval for checking whether a stopping process has exited. */
 const endIntervalMs = 20;
 
 const lastLinesMax = 30;
 
-/** Groups of one data directory begin alike, so that a later start finds what was left of them. */
+/** All cgroups of one data directory share this prefix, so that a later server finds leftovers. */
 export const cgroupPrefix = (dataDirId: string) => `pierhead-${dataDirId}-`;
 
 type Ending = { exitCode: number | null; signal: string | null };
 
-/** One replica from its start, or from the moment an earlier one is found again, to its removal. */
+/** One replica, from its start or adoption to its removal. */
 export class Replica {
   readonly record: ReplicaRecord;
   readonly files: ReplicaFiles;
@@ -73,14 +73,14 @@ export class Replica {
   #phase: ReplicaState["phase"] = "starting";
   #ready: ReadyRecord | undefined;
   #exit: ReplicaExit | undefined;
-  /** Only of a replica that this very process has started. */
+  /** Set only for a replica that this process has started. */
   #child: ChildProcess | undefined;
   #ending: PromiseWithResolvers<Ending> = Promise.withResolvers();
   #hasEnded = false;
   #starting: Promise<void> | undefined;
   #lived: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
-  /** SIGTERM was sent: to many servers a second one means that they are not to finish what they do. */
+  /** SIGTERM was sent. It is sent only once, because many servers take a second one as an order to stop at once. */
   #isAskedToEnd = false;
 
   private constructor(context: ReplicaContext, record: ReplicaRecord) {
@@ -91,8 +91,8 @@ export class Replica {
   }
 
   /**
-   * Starts a replica: gate, cgroup, record on disk, and only then the agent's own code.
-   * @throws Error when it could not be started; nothing is left of it then.
+   * Starts a replica: first the gate, the cgroup and the record on disk, and only then the agent's own code.
+   * @throws Error when it could not be started. Everything is cleaned up then.
    */
   static async launch(context: ReplicaContext, spec: ReplicaSpec): Promise<Replica> {
     const { start, health_path: healthPath } = checkSpec(spec);
@@ -114,7 +114,7 @@ export class Replica {
     return replica;
   }
 
-  /** Finds a replica again that an earlier process left, running or not. */
+  /** Adopts a replica that an earlier process started, running or not. */
   static async adopt(context: ReplicaContext, record: ReplicaRecord): Promise<Replica> {
     const replica = new Replica(context, record);
     replica.#ready = await readJson<ReadyRecord>(replica.files.ready);
@@ -124,18 +124,18 @@ export class Replica {
       return replica;
     }
     replica.#isAskedToEnd = (await readJson(replica.files.stopping)) !== undefined;
-    // One that finishes what it does takes no more requests, and its end is no crash.
+    // A draining replica gets no more requests, and its exit is no crash.
     if (replica.#isAskedToEnd) replica.#phase = "stopping";
     else if (replica.#ready !== undefined) replica.#phase = "ready";
     if (record.port !== null) context.ports.reserve(record.port);
     replica.checkExit();
     replica.#lived = replica.#live(undefined);
-    // What died while nobody looked is never shown as running.
+    // A replica that died while no server was running must never appear as running.
     if (replica.#hasEnded) await replica.#lived;
     return replica;
   }
 
-  /** Keeps a replica that can never be started as one that has exited, so that its cause is seen. */
+  /** Records a replica that can never be started as exited, so that its cause is reported. */
   static async refuse(context: ReplicaContext, spec: ReplicaSpec, message: string): Promise<Replica> {
     const limit = "not enforced: nothing was started";
     const limits = { memory: limit, cpu: limit };
@@ -152,28 +152,28 @@ export class Replica {
     return replicaState(this.record, { phase: this.#phase, at, version: this.#ready?.serverVersion, exit: this.#exit });
   }
 
-  /** Whether its output is complete. */
+  /** True when its output is complete. */
   get hasExited(): boolean {
     return this.#phase === "exited";
   }
 
-  /** For a process that is not our child: nobody else tells us that it has ended. */
+  /** Detects the exit of a process that is not our child, because no event reports it. */
   checkExit(): void {
     if (this.#child === undefined && !this.#hasEnded && !isRunning(this.record.process)) {
       this.#end({ exitCode: null, signal: null });
     }
   }
 
-  /** Resolves when nothing of the replica is left. A second call waits for the first. */
+  /** Stops the replica and resolves when nothing of it is left. A second call waits for the first. */
   stop(graceMs: number): Promise<void> {
     this.#stopped ??= this.#stop(graceMs).catch((error: unknown) => {
-      this.#stopped = undefined; // the next call tries again
+      this.#stopped = undefined; // the next call retries
       throw error;
     });
     return this.#stopped;
   }
 
-  /** The driver closes: whoever opens the next one finds this replica by its record. */
+  /** Stops watching because the driver closes. The next driver finds this replica by its record. */
   detach(): void {
     this.#child?.removeAllListeners();
   }
@@ -216,14 +216,14 @@ export class Replica {
     of.resolve(ending);
   }
 
-  /** The whole life behind the start: become ready, run, end, and say why. `spec`: it may be started once more. */
+  /** Drives the replica after its start: readiness, exit, cause of the exit. With `spec` it may be restarted once. */
   async #live(spec: ReplicaSpec | undefined): Promise<void> {
     try {
       for (let triesLeft = spec === undefined ? 0 : 1; ; triesLeft--) {
         let verdict = this.#phase === "starting" ? await this.#waitUntilReady() : undefined;
         const ending = await this.#ending.promise;
         if (this.#phase === "stopping") return;
-        // What it started must not go on without it, holding its port or its state.
+        // Children must not outlive the first process, because they may hold its port or its state.
         await this.#killAll();
         if (this.#phase === "starting") verdict ??= await this.#findPortTaken();
         const isWorthAnother = verdict?.reason === "PortTaken" && triesLeft > 0 && spec !== undefined;
@@ -240,13 +240,13 @@ export class Replica {
     }
   }
 
-  /** @returns why it was ended without becoming ready; undefined when it is ready, or has ended by itself */
+  /** @returns why the driver killed it before it was ready; undefined when it is ready or ended on its own */
   async #waitUntilReady(): Promise<Verdict | undefined> {
     const { record, files } = this;
     const began = performance.now();
     const end = began + remainingStartMs(record);
     while (this.#phase === "starting" && !this.#hasEnded) {
-      // Not to have been able to look is no answer, and the deadline counts on.
+      // A probe that fails counts as no answer. The deadline still applies.
       const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
       if (this.#phase !== "starting" || this.#hasEnded) break;
       if (typeof found === "object") {
@@ -274,7 +274,7 @@ export class Replica {
     this.#context.notifyChange();
   }
 
-  /** Not every server answers its failure to listen on a taken port with words that we know; the port itself tells. */
+  /** Detects a taken port, because servers report that failure in words that we do not know. */
   async #findPortTaken(): Promise<Verdict | undefined> {
     const { port } = this.record;
     if (port === null || (await findPortOwner(port, this.#processes())) !== "foreign") return undefined;
@@ -304,7 +304,7 @@ export class Replica {
     this.#context.notifyChange();
   }
 
-  /** What the next server would like to know but can find out itself: a full disk must not hide it from this one. */
+  /** Saves what the next server could also find out itself. A full disk must not hide it from this one. */
   async #save(file: string, value: unknown): Promise<void> {
     await writeJson(file, value).catch((error: unknown) => this.#logError(error, "recording a replica failed"));
   }
@@ -317,7 +317,7 @@ export class Replica {
     const end = performance.now() + graceMs;
     if (this.#phase !== "exited") {
       this.#phase = "stopping";
-      await this.#starting?.catch(() => {}); // a second try under way: what it starts has to go, too
+      await this.#starting?.catch(() => {}); // a second try may be in progress: what it starts must be stopped, too
       await this.#askToEnd();
       while (isRunning(this.record.process) && performance.now() < end) await this.#pause(endIntervalMs);
       if (!isRunning(this.record.process)) await this.#endOrphans(end);
@@ -328,7 +328,7 @@ export class Replica {
     await this.#erase();
   }
 
-  /** The first process only: it decides in which order its own children end. */
+  /** Signals only the first process, which decides in which order its children stop. */
   async #askToEnd(): Promise<void> {
     if (this.#isAskedToEnd) return;
     this.#isAskedToEnd = true;
@@ -336,7 +336,7 @@ export class Replica {
     await this.#save(this.files.stopping, {});
   }
 
-  /** Children of a first process that went without them, such as a shell: they get the same signal and the same grace. */
+  /** Stops children that outlived their first process, such as a shell: they get the same signal and the same grace period. */
   async #endOrphans(end: number): Promise<void> {
     const asked = new Set<number>();
     while (performance.now() < end) {
@@ -351,7 +351,7 @@ export class Replica {
     }
   }
 
-  /** @throws the reason of the close, when the driver closes meanwhile */
+  /** @throws the reason of the close when the driver closes during the pause */
   async #pause(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#context.life });
   }
@@ -382,7 +382,7 @@ export class Replica {
     if (this.record.port !== null) this.#context.ports.release(this.record.port);
   }
 
-  /** A stop may have come while we waited, which the compiler does not see. */
+  /** True when a stop began during an await, which the compiler does not see. */
   #isStopping(): boolean {
     return this.#phase === "stopping";
   }

@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promis
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Where replicas can be limited on this machine, found once at start. */
+/** Where replicas can be limited on this machine. Determined once at start. */
 export interface CgroupHome {
   memory: Controller | Missing;
   cpu: Controller | Missing;
@@ -10,11 +10,11 @@ export interface CgroupHome {
 
 export interface Controller {
   version: 1 | 2;
-  /** An existing directory in which we may create groups. */
+  /** An existing directory in which we may create cgroups. */
   directory: string;
 }
 
-/** Why a limit cannot be enforced, as shown to the user. */
+/** Why a limit cannot be enforced, as the user reads it. */
 export interface Missing {
   because: string;
 }
@@ -22,14 +22,14 @@ export interface Missing {
 export interface Cgroup {
   /** One directory per hierarchy; empty when nothing can be enforced. */
   directories: string[];
-  /** `enforced` or a sentence saying why not. */
+  /** `enforced` or a sentence that says why not. */
   limits: { memory: string; cpu: string };
 }
 
 /**
- * Looks for writable memory and cpu controllers: of cgroup v1 in the hierarchies we are in ourselves, else of cgroup v2
- * in our own group or its parent. Groups are made below or beside our own, so what limits us limits the replicas too.
- * @param probeName a group of this name is created and removed to find out
+ * Finds writable memory and cpu controllers: of cgroup v1 in our own hierarchies, or else of cgroup v2 in our own cgroup
+ * or its parent. Cgroups are created below or beside our own, so limits of this server apply to the replicas, too.
+ * @param probeName name of a cgroup that is created and removed as a test
  */
 export async function findCgroups(probeName: string): Promise<CgroupHome> {
   if (process.platform !== "linux") {
@@ -48,7 +48,7 @@ export async function findCgroups(probeName: string): Promise<CgroupHome> {
   return { memory: await find("memory"), cpu: await find("cpu") };
 }
 
-/** Makes the group of one replica and sets its limits. Called again: the same group. */
+/** Creates the cgroup of one replica and sets its limits. Repeating it updates the same cgroup. */
 export async function createCgroup(
   home: CgroupHome,
   name: string,
@@ -72,12 +72,12 @@ export async function createCgroup(
   return { directories: [...directories], limits: { memory, cpu } };
 }
 
-/** Puts a process and its future children into the group. @throws Error when the kernel refuses. */
+/** Moves a process into the cgroup; its future children belong to it, too. @throws Error when the kernel refuses. */
 export async function joinCgroup(directories: string[], pid: number): Promise<void> {
   for (const directory of directories) await writeFile(path.join(directory, "cgroup.procs"), String(pid));
 }
 
-/** How many processes of this group the kernel has killed for lack of memory. */
+/** Returns how many processes of this cgroup the kernel has killed because memory ran out. */
 export async function countOutOfMemoryKills(directories: string[]): Promise<number> {
   const counts = directories.flatMap((directory) =>
     ["memory.oom_control", "memory.events"].map(async (file) => {
@@ -93,10 +93,10 @@ export async function listCgroupProcesses(directories: string[]): Promise<number
   return (await Promise.all(lists)).flatMap((list) => list.split("\n").filter(Boolean).map(Number));
 }
 
-/** A group just emptied answers EBUSY for a moment: 50 tries x 20 ms is far above what was ever seen. */
+/** An emptied cgroup answers EBUSY for a moment. 50 tries x 20 ms is far more than was ever needed. */
 const removeTriesMax = 50;
 
-/** Removes an emptied group. An unknown one is no error; one that stays busy is left for the sweep at the next start. */
+/** Removes an emptied cgroup. A missing one is no error. One that stays busy is removed at the next start. */
 export async function removeCgroup(directories: string[]): Promise<void> {
   for (const directory of directories) {
     for (let tries = 0; tries < removeTriesMax; tries++) {
@@ -110,7 +110,7 @@ export async function removeCgroup(directories: string[]): Promise<void> {
   }
 }
 
-/** Groups of this prefix that an earlier process left, one list of directories per name. */
+/** Returns the cgroups with this prefix that an earlier process left: a list of directories for each name. */
 export async function listCgroups(home: CgroupHome, prefix: string): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   const homes = new Set([home.memory, home.cpu].flatMap((where) => ("directory" in where ? [where.directory] : [])));
@@ -125,11 +125,11 @@ export async function listCgroups(home: CgroupHome, prefix: string): Promise<Map
 interface Setting {
   file: string;
   value: string;
-  /** Swap accounting is often compiled out: then there is no such file, and memory is limited all the same. */
+  /** Swap accounting is often compiled out: the file does not exist then, and memory is limited without it. */
   isOptional?: boolean;
 }
 
-/** Memory and memory with swap are the same: a replica that swaps would slow down its neighbours before it is ended. */
+/** Limits memory and memory plus swap to the same value: a swapping replica would slow down others before it is killed. */
 function memorySettings(version: 1 | 2, mib: number): Setting[] {
   const bytes = String(mib * 1024 * 1024);
   if (version === 2) {
@@ -144,11 +144,11 @@ function memorySettings(version: 1 | 2, mib: number): Setting[] {
   ];
 }
 
-/** The kernel's default period; shorter ones cost more switching, longer ones show as pauses. */
+/** The kernel's default period. Shorter periods cost more context switches, longer ones show as pauses. */
 const cpuPeriodUs = 100_000;
 
 function cpuSettings(version: 1 | 2, cores: number): Setting[] {
-  const quotaUs = Math.max(1_000, Math.round(cores * cpuPeriodUs)); // the kernel's least is 1 ms
+  const quotaUs = Math.max(1_000, Math.round(cores * cpuPeriodUs)); // the kernel's minimum is 1 ms
   if (version === 2) return [{ file: "cpu.max", value: `${quotaUs} ${cpuPeriodUs}` }];
   return [
     { file: "cpu.cfs_period_us", value: String(cpuPeriodUs) },
@@ -162,7 +162,7 @@ async function applySetting(directory: string, { file, value, isOptional }: Sett
   await writeFile(target, value);
 }
 
-/** Pure, for both files of /proc as text; see cgroups(7) and proc(5). */
+/** Parses both files of /proc and returns where controllers may be. Pure; see cgroups(7) and proc(5). */
 export function candidates(mountinfo: string, cgroups: string, name: "memory" | "cpu"): Controller[] {
   const own = cgroups.split("\n").map((line) => /^\d+:([^:]*):(.*)$/.exec(line));
   const mounts = mountinfo.split("\n").map((line) => {
@@ -181,14 +181,14 @@ export function candidates(mountinfo: string, cgroups: string, name: "memory" | 
   }
   if (second !== undefined && secondOwn !== undefined) {
     const directory = path.posix.join(second.point, below(second.root, secondOwn));
-    // A v2 group that holds processes cannot hand controllers to groups below it, so ours usually stand beside us.
+    // A v2 cgroup that contains processes cannot delegate controllers to children, so ours are usually created beside it.
     found.push({ version: 2, directory });
     if (directory !== second.point) found.push({ version: 2, directory: path.posix.dirname(directory) });
   }
   return found;
 }
 
-/** In a container the mount shows a part of the hierarchy, while /proc/self/cgroup may name the whole path. */
+/** In a container the mount shows only part of the hierarchy, while /proc/self/cgroup may contain the whole path. */
 const below = (root: string, group: string) =>
   root !== "/" && (group === root || group.startsWith(`${root}/`)) ? group.slice(root.length) : group;
 

@@ -2,21 +2,24 @@ import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 
 /**
- * Below those that a system gives to whoever asks for any (from 32768 on in Linux, from 49152 elsewhere) and below the
- * node ports of Kubernetes: no connection takes a port between its choice and its use.
+ * Below the ephemeral ports (from 32768 in Linux, from 49152 elsewhere) and below the node ports of Kubernetes, so that no
+ * outgoing connection takes a port between its selection and its use.
  */
 const range = { from: 20_000, to: 29_999 };
 const count = range.to - range.from + 1;
 
 /**
- * Ports of 127.0.0.1 for programs that we start. They are given in turn, from a random one on, so that the port of a
- * server that has just died is another's only after 10,000 starts, when nobody's request can meet the wrong one any more.
+ * Ports of 127.0.0.1 for programs that we start. They are handed out in sequence from a random start, so the port of a
+ * server that has just died is reused only after 10,000 starts, when no request for the old server is left.
  */
 export class Ports {
   #next = randomInt(count);
   readonly #given = new Set<number>();
 
-  /** A port that nobody listens on and that is not given to another start. @throws Error when there is none, or none can be tried */
+  /**
+   * Reserves a port on which nothing listens and that no other start has reserved.
+   * @throws Error when no port is free, or when testing ports fails.
+   */
   async take(): Promise<number> {
     for (let tries = 0; tries < count; tries++) {
       const port = range.from + this.#next;
@@ -33,7 +36,7 @@ export class Ports {
     throw new Error(`no port from ${range.from} to ${range.to} is free on 127.0.0.1`);
   }
 
-  /** Whoever has it was started by an earlier process. */
+  /** Marks the port of a program that an earlier process started as reserved. */
   reserve(port: number): void {
     this.#given.add(port);
   }
@@ -46,7 +49,7 @@ export class Ports {
 function isFree(port: number): Promise<boolean> {
   const { promise, resolve, reject } = Promise.withResolvers<boolean>();
   const server = createServer();
-  // Anything else, such as too many open files, would be so with the next 9,999 as well.
+  // Any other error, such as too many open files, would repeat for the other 9,999 ports.
   server.once("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EADDRINUSE" || error.code === "EACCES") resolve(false);
     else reject(error);

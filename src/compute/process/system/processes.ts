@@ -3,18 +3,18 @@ import { readFileSync } from "node:fs";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Names one process for ever: a recycled pid has another start time, and another boot has another id. */
+/** Identity of one process that is never reused: a recycled pid has another start time, and another boot another id. */
 export interface ProcessIdentity {
   pid: number;
   /** Linux: boot id and field 22 of /proc/<pid>/stat (clock ticks since boot). Elsewhere what `ps -o lstart=` prints. */
   startedAt: string;
 }
 
-/** Both are in the environment of everything a replica starts, whatever session or process group it moves to. */
+/** Markers in the environment of everything that a replica starts, in any session or process group. */
 export const replicaIdVariable = "PIERHEAD_REPLICA_ID";
 export const dataDirIdVariable = "PIERHEAD_DATA_DIR_ID";
 
-/** What runs now under this pid. @returns undefined when nothing does; a zombie does not run. */
+/** Returns the identity of the process that runs under a pid; undefined when there is none. A zombie does not run. */
 export function identify(pid: number): ProcessIdentity | undefined {
   try {
     if (process.platform !== "linux") return identifyWithPs(pid);
@@ -27,38 +27,38 @@ export function identify(pid: number): ProcessIdentity | undefined {
 
 export const isRunning = ({ pid, startedAt }: ProcessIdentity) => identify(pid)?.startedAt === startedAt;
 
-/** Sends a signal unless this very process has ended. */
+/** Sends a signal unless this process has ended. */
 export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): void {
   if (isRunning(identity)) tryKill(identity.pid, signal);
 }
 
-/** Sends a signal to what `findProcesses` has just found. */
+/** Sends a signal to processes that `findProcesses` has just found. */
 export function signalAll(pids: number[], signal: NodeJS.Signals): void {
   for (const pid of pids) tryKill(pid, signal);
 }
 
-/** What belongs to one replica. */
+/** How to find the processes of one replica. */
 export interface ReplicaProcesses {
-  /** Value of PIERHEAD_REPLICA_ID; undefined: of any replica. */
+  /** Value of PIERHEAD_REPLICA_ID; undefined: any replica. */
   replicaId?: string;
-  /** Value of PIERHEAD_DATA_DIR_ID: two servers on one machine leave each other's replicas alone. */
+  /** Value of PIERHEAD_DATA_DIR_ID. Two servers on one machine leave each other's replicas alone. */
   dataDirId: string;
-  /** First process, leader of its session. */
+  /** First process and leader of the session. */
   leader?: ProcessIdentity;
-  /** The leader is our own child, or was a moment ago: the kernel gives no pid away that still names a session. */
+  /** The leader is or recently was our own child: the kernel does not reuse a pid that still names a session. */
   isLeaderOurs?: boolean;
-  /** Processes of its cgroup. */
+  /** Lists the processes of its cgroup. */
   others?: () => Promise<number[]>;
 }
 
 /**
- * All processes of a replica that still run: the leader's session, what carries the markers in its environment, and
- * what sits in the cgroup. Without /proc: the leader's process group.
+ * Returns all running processes of a replica: the leader's session, processes with the markers in their environment, and
+ * the processes in the cgroup. Without /proc: the leader's process group.
  */
 export async function findProcesses(replica: ReplicaProcesses): Promise<number[]> {
   if (process.platform !== "linux") return replica.leader === undefined ? [] : findGroupWithPs(replica.leader.pid);
   const { leader, isLeaderOurs = false } = replica;
-  // Sessions 0 and 1 are the kernel's and the machine's.
+  // Session 0 belongs to the kernel and session 1 to the init system.
   const isKnown = leader !== undefined && leader.pid > 1 && (isLeaderOurs || isRunning(leader));
   const session = isKnown ? leader.pid : undefined;
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
@@ -69,12 +69,12 @@ export async function findProcesses(replica: ReplicaProcesses): Promise<number[]
   return [...found];
 }
 
-/** Nothing outlives SIGKILL by this much unless it hangs in the kernel. */
+/** No process survives SIGKILL this long unless it hangs in the kernel. */
 const killTimeoutMs = 10_000;
 
 /**
  * Kills a replica with all its descendants and waits until none is left.
- * @throws Error naming the pids that did not go.
+ * @throws Error with the pids that did not exit.
  */
 export async function killProcesses(replica: ReplicaProcesses): Promise<void> {
   const end = performance.now() + killTimeoutMs;
@@ -88,20 +88,20 @@ export async function killProcesses(replica: ReplicaProcesses): Promise<void> {
 }
 
 /**
- * Who listens on a loopback port. Without /proc there is no way to tell, so a living replica and an answering port
- * have to do (`replica`).
+ * Returns whether the replica or a foreign process listens on a loopback port. Without /proc this cannot be determined, so
+ * it returns `replica`: a running replica and an answering port must suffice.
  */
 export async function findPortOwner(port: number, replica: ReplicaProcesses): Promise<"replica" | "foreign" | "none"> {
   if (process.platform !== "linux") return "replica";
   const inode = await listenerInode(port);
   if (inode === undefined) return "none";
-  // Nearly always its first process: then the other processes of the machine need not be read.
+  // Nearly always the first process listens, and then no other process of the machine has to be read.
   const { leader } = replica;
   if (leader !== undefined && isRunning(leader) && (await holdsSocket(leader.pid, inode)) && isRunning(leader)) {
     return "replica";
   }
   for (const pid of await findProcesses(replica)) if (await holdsSocket(pid, inode)) return "replica";
-  // It may have changed hands while we looked through the replica's processes.
+  // The port may have changed hands while the replica's processes were being read.
   return (await listenerInode(port)) === inode ? "foreign" : "none";
 }
 
@@ -110,16 +110,16 @@ async function isMember(pid: number, replica: ReplicaProcesses, session: number 
     const stat = parseStat(await readFile(`/proc/${pid}/stat`, "utf8"));
     if (isGone(stat.state)) return false;
     if (stat.sessionId === session) return true;
-    // Another user's environment is closed to us, and so is the process.
+    // The environment of another user's process is not readable, and that process is not ours either.
     const environment = `\0${await readFile(`/proc/${pid}/environ`, "latin1")}`;
     if (!environment.includes(`\0${dataDirIdVariable}=${replica.dataDirId}\0`)) return false;
     return replica.replicaId === undefined || environment.includes(`\0${replicaIdVariable}=${replica.replicaId}\0`);
   } catch {
-    return false; // ended while we looked
+    return false; // ended while it was being read
   }
 }
 
-/** The replica that a marked process belongs to. */
+/** Returns the id of the replica that a marked process belongs to. */
 export async function replicaOf(pid: number): Promise<string | undefined> {
   const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
   const entry = environment.split("\0").find((variable) => variable.startsWith(`${replicaIdVariable}=`));
@@ -135,15 +135,15 @@ function bootId(): string {
   return knownBootId;
 }
 
-/** The command name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end. */
+/** The command name in parentheses may contain spaces and parentheses, so fields are counted after its last one. */
 function parseStat(stat: string) {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return { state: fields[0] ?? "", sessionId: Number(fields[3]), startTicks: fields[19] ?? "" };
 }
 
 /**
- * Inode of the socket that accepts connections to 127.0.0.1:port. The exact address wins over a wildcard, as it does
- * in the kernel; columns are in proc(5): local address, state 0A = LISTEN, inode.
+ * Returns the inode of the socket that accepts connections to 127.0.0.1:port. An exact address takes precedence over a
+ * wildcard, as in the kernel. Columns as in proc(5): local address, state 0A = LISTEN, inode.
  */
 async function listenerInode(port: number): Promise<string | undefined> {
   const hexPort = port.toString(16).toUpperCase().padStart(4, "0");
@@ -184,6 +184,6 @@ function tryKill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // ended in the meantime: the next look tells
+    // It ended in the meantime: the next poll notices that.
   }
 }

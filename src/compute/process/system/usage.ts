@@ -1,16 +1,16 @@
 import { readdir, readFile } from "node:fs/promises";
 import type { ReplicaUsage } from "../../compute.ts";
 
-/** The kernel counts times for user space in hundredths of a second, whatever its own clock (`USER_HZ`, proc(5)). */
+/** The kernel counts user time in hundredths of a second, independent of its own clock (`USER_HZ`, proc(5)). */
 const ticksPerSecond = 100;
 
-/** A look at all processes reads one small file each; this many at once keep the descriptors of a busy machine few. */
+/** Number of processes read at once. Each takes one small file, and a busy machine must not run out of descriptors. */
 const atOnce = 64;
 
 /**
- * Processor time and resident memory by session: a replica is a session of its own. Children that ended and were waited
+ * Returns processor time and resident memory per session; each replica is one session. Children that ended and were waited
  * for count in their parent's time. Memory that processes of one replica share is counted for each of them.
- * @param replicas by the pid that leads their session.
+ * @param replicas replica ids by the pid of their session leader.
  */
 export async function readSessionUsage(
   replicas: ReadonlyMap<number, string>,
@@ -33,7 +33,7 @@ async function addProcess(
 ): Promise<void> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-    // Fields 6 (session) and 14 to 17 (times) of proc(5), counted behind the name in parentheses, which may hold anything.
+    // Fields 6 (session) and 14 to 17 (times) of proc(5), counted after the name in parentheses, which may contain anything.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const replicaId = replicas.get(Number(fields[3]));
     if (replicaId === undefined) return;
@@ -44,6 +44,6 @@ async function addProcess(
     usage.memoryMib += residentKib / 1024;
     found.set(replicaId, usage);
   } catch {
-    // It ended while we looked.
+    // It ended while it was being read.
   }
 }
