@@ -35,7 +35,7 @@ import { addRevisionRoutes } from "./revisions/revision-routes.ts";
 import { addUploadRoutes } from "./uploads/upload-routes.ts";
 import { addWebhookRoutes } from "./webhooks/webhook-routes.ts";
 
-/** Every operation of `contract/operations.ts` gets its handler here; a test compares the two. */
+/** Registers a handler for every operation of `contract/operations.ts`; a test compares the two. */
 export function addRoutes(api: Api): void {
   addInfoRoutes(api);
   addSessionRoutes(api);

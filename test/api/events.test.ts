@@ -348,7 +348,7 @@ test("a server opens no more streams than it holds, however many ask at once", a
   const answers = Array.from({ length: eventStreamsMax + tooMany }, async () => {
     const { status, body } = await t.ask({ url: "/v2/events", headers: { accept: "text/event-stream" } });
     assert.equal(status, 503);
-    if (/as many streams as it can/.test(body.detail)) refused += 1;
+    if (/limit of open event streams/.test(body.detail)) refused += 1;
   });
   await eventually(
     () => refused + subscribe.mock.callCount(),

@@ -168,7 +168,7 @@ test("a listener of a later version is understood: unknown fields are ignored, a
   const payload = { instance_id: "one", version: "9", protocols: [2, 3], compute_type: "kubernetes" };
   const refused = await t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
   assert.equal(refused.status, 400);
-  assert.match(JSON.stringify(refused.body), /this server speaks 1/);
+  assert.match(JSON.stringify(refused.body), /This server speaks 1/);
 });
 
 /** An open stream of a listener's assignments, with what came of it. */

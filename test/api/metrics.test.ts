@@ -77,6 +77,6 @@ test("a range that is no range, or has too many points, is refused with what to 
   assert.match(swapped[1], /'start_time' must be before 'end_time'/);
   const long = await asked("start_time=2026-01-01T00:00:00Z&end_time=2026-01-07T00:00:00Z");
   assert.equal(long[0], 400);
-  assert.match(long[1], /'step_s' gives more than 1440 points/);
+  assert.match(long[1], /'step_s' is too small: it gives more than 1440 points/);
   assert.equal((await asked("step_s=5"))[0], 422);
 });

@@ -113,7 +113,7 @@ test("another page, and another origin, cannot use a member's session", async ()
 test("who is no member is told so, and is nobody here", async () => {
   const answer = await signIn(verified("eve<b>@example.org"));
   assert.equal(answer.status, 400);
-  assert.match(answer.text, /eve&#60;b&#62;@example.org is not a member here/);
+  assert.match(answer.text, /eve&#60;b&#62;@example.org is not a member of this server/);
   assert.equal(answer.session, "");
 });
 
@@ -122,7 +122,7 @@ test("an address is one in any case, and another one with a letter that only loo
   assert.equal((await signIn(verified("KATE@Example.org"))).status, 303);
   const answer = await signIn(verified("\u212aate@example.org"));
   assert.deepEqual([answer.status, answer.session], [400, ""]);
-  assert.match(answer.text, /is not a member here/);
+  assert.match(answer.text, /is not a member of this server/);
   await addMember("\u212aate@example.org", "reader");
   const { session } = await signIn(verified("\u212aATE@example.org"));
   assert.equal((await askAs(session, "/v2/session")).body.role, "reader");
@@ -162,12 +162,12 @@ test("a sign-in ends once, in the browser that began it, and in time", async () 
   ] as const) {
     const refused = await finish(cookie, given);
     assert.deepEqual([refused.status, refused.session], [400, ""]);
-    assert.match(refused.text, /was not begun in this browser/);
+    assert.match(refused.text, /was not started in this browser/);
   }
   assert.equal(tokenCalls(), before, "no code was spent");
   assert.equal((await finish(mine.pair, parameters)).status, 303);
   const again = await finish(mine.pair, parameters);
-  assert.match(again.text, /was not begun in this browser/);
+  assert.match(again.text, /was not started in this browser/);
   assert.equal(tokenCalls(), before + 1);
 
   const late = provider.signIn(other.location).parameters;

@@ -176,7 +176,7 @@ test("a deployment that is deleted takes no archive, not even one that was on it
 test("what is no archive is refused and leaves nothing behind", async () => {
   const { upload_url, object_path } = await uploadUrl(await createDeployment("broken"));
   for (const [body, because] of [
-    ["PK\u0003\u0004 zip", "it is no gzip archive."],
+    ["PK\u0003\u0004 zip", "it is not a gzip archive."],
     ["", "it is empty."],
   ]) {
     const answer = await put(upload_url, body as string);

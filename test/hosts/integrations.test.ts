@@ -57,13 +57,13 @@ test("whoever comes back from GitHub with a link's state attaches a new installa
   const state = await linkState();
   const { status, text } = await setUp(state);
   assert.equal(status, 200, text);
-  assert.match(text, /acme.*can be deployed/);
+  assert.match(text, /deploy the repositories of acme/);
   assert.match(text, /<a href="http:\/\/127\.0\.0\.1:8124\/ui\/new">/);
   const { body } = await t.ask({ url: "/v1/integrations/github/install" });
   assert.deepEqual(body, [{ id: body[0].id, installation_id: 41, name: "acme" }]);
   assert.deepEqual((await t.ask({ url: "/v1/integrations/github/install", key: t.stranger.adminKey })).body, []);
-  assert.match((await setUp(state)).text, /used before/);
-  assert.match((await setUp(`install.${"A".repeat(43)}`)).text, /used before/);
+  assert.match((await setUp(state)).text, /already used/);
+  assert.match((await setUp(`install.${"A".repeat(43)}`)).text, /already used/);
 });
 
 test("a link ends with the key of whoever made it, and with his being an admin", async () => {
@@ -98,9 +98,9 @@ test("an installation that others have, or that is older than the link, is not a
     const { body } = await post("/v2/integrations/github/installation-link", {}, { key: t.stranger.adminKey });
     return new URL(body.install_url).searchParams.get("state") ?? "";
   };
-  assert.match((await setUp(await state())).text, /An operator attaches it/);
+  assert.match((await setUp(await state())).text, /An operator can attach it/);
   github.state.installations.set(42, { account: "old", created_at: "2020-01-01T00:00:00Z" });
-  assert.match((await setUp(await state(), { installation_id: "42" })).text, /An operator attaches it/);
+  assert.match((await setUp(await state(), { installation_id: "42" })).text, /An operator can attach it/);
   assert.deepEqual((await t.ask({ url: "/v1/integrations/github/install", key: t.stranger.adminKey })).body, []);
 });
 

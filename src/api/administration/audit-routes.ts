@@ -4,7 +4,7 @@ import { operations } from "../../contract/operations.ts";
 import { type AuditRow, listAuditRows } from "../../store/tenants/audit-list.ts";
 import { type Api, adminRoute } from "../http/route.ts";
 
-/** Who changed what. */
+/** Adds the route that lists the audit log. */
 export function addAuditRoutes(api: Api): void {
   const { db } = api.deps;
 
@@ -18,7 +18,7 @@ export function addAuditRoutes(api: Api): void {
       since: timeOf(query.since),
       until: timeOf(query.until),
     };
-    // One more than asked for tells whether there is a next page.
+    // One more row than requested shows whether there is a next page.
     const page = { limit: query.page_size + 1, beforeId: idOf(query.cursor) };
     const rows = await listAuditRows(db, principal.reach, filter, page);
     const shown = rows.slice(0, query.page_size);
@@ -31,8 +31,8 @@ const timeOf = (text: string | undefined) => (text === undefined ? null : new Da
 
 function idOf(cursor: string | undefined): number | null {
   if (!cursor) return null;
-  // Ids stay far below 2^53; a longer number was never given out.
-  if (!/^\d{1,15}$/.test(cursor)) throw errors.invalidSetting("cursor", "is not one that an earlier answer gave out.");
+  // Ids stay far below 2^53, so no response ever contained a longer number.
+  if (!/^\d{1,15}$/.test(cursor)) throw errors.invalidSetting("cursor", "must be the next_cursor of an earlier page.");
   return Number(cursor);
 }
 

@@ -10,12 +10,12 @@ import { noteBackup, writeBackup } from "../../store/maintenance/backup.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { type Api, adminRoute } from "../http/route.ts";
 
-/** Everything as of one moment, for whoever runs the installation. */
+/** Adds the route that returns a consistent backup of everything, for the operator. */
 export function addBackupRoute(api: Api): void {
   const { db, logger, settings } = api.deps;
-  // Beside the uploads, so that linking them costs emptyGzip.
+  // Beside the uploads, so that they can be hard-linked.
   const drafts = path.join(settings.dataDir, "backup-drafts");
-  // A server that died left its own: as large as the database, and of no use.
+  // Drafts of a server that crashed are useless, and as large as the database.
   api.server.addHook("onReady", () => rm(drafts, { recursive: true, force: true }));
 
   adminRoute(api, operations.getBackup, async ({ principal, signal, takeOver }) => {
@@ -40,7 +40,7 @@ export function addBackupRoute(api: Api): void {
       const archive = create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable;
       await pipeline(archive, answer(), { signal });
     } catch (error) {
-      // Of an answer that has begun only the end is left to say it with.
+      // The response has started, so closing the connection is the only way left to report the failure.
       if (begun !== undefined && !signal.aborted) logger.error({ error: describeError(error) }, "backup failed");
       begun?.destroy();
       throw error;
@@ -51,19 +51,21 @@ export function addBackupRoute(api: Api): void {
   });
 }
 
-/** Proxies give up an answer that says emptyGzip for a minute, and Node's `fetch` for five. */
+/** Interval of keep-alive bytes. Proxies give up on a silent response after a minute, Node's `fetch` after five. */
 const keepAliveMs = 10_000;
 
-/** An archive in gzip may begin with any number of these. */
+/** A gzip file may start with any number of empty members. */
 const emptyGzip = gzipSync("");
 
-/** A row whose file is gone, as of a deployment that is being deleted, is one without it. */
+/**
+ * Links an upload into the backup. A row whose file is gone, as of a deployment that is being deleted, gets no file.
+ */
 async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {
   const target = path.join(directory, objectPath);
   await mkdir(path.dirname(target), { recursive: true });
   const source = path.join(dataDir, objectPath);
   try {
-    // They may lie on a disk of their own.
+    // Uploads may be on another disk, where a hard link fails.
     await link(source, target).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "EXDEV") throw error;
       return copyFile(source, target);

@@ -3,7 +3,7 @@ import { operations } from "../../contract/operations.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, route } from "../http/route.ts";
 
-/** For people who ask why nothing happens. */
+/** Adds the route that explains why a deployment does not progress. */
 export function addDebugRoutes(api: Api): void {
   const { db, explain } = api.deps;
 

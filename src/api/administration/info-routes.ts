@@ -5,7 +5,7 @@ import { modes, shownRegions } from "../../domain/mode.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
 import { signInUrlOf } from "./sign-in-urls.ts";
 
-/** What the installation says about itself. */
+/** Adds the routes that describe the installation and its health. */
 export function addInfoRoutes(api: Api): void {
   const { settings, readiness } = api.deps;
   const { mode, region, version } = settings;

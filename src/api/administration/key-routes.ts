@@ -18,7 +18,7 @@ import {
 import { type Api, adminRoute } from "../http/route.ts";
 import { readOrganization, readWorkspace } from "./tenant-routes.ts";
 
-/** API keys. A key can make none that reaches further than itself. */
+/** Adds the routes of API keys. A key cannot create one that reaches further than itself. */
 export function addApiKeyRoutes(api: Api): void {
   const { db } = api.deps;
 
@@ -54,21 +54,27 @@ export function addApiKeyRoutes(api: Api): void {
 
 type KeySettings = Omit<NewApiKey, "prefix" | "hash">;
 
-/** @throws ApiError 400 for settings that do not fit together, 403 for too wide a scope, 404 for what is out of reach. */
+/**
+ * Returns the settings of a new key. @throws ApiError 400 for contradictory settings, 403 for too wide a scope, 404 for
+ * what is out of reach.
+ */
 async function newKeyOf(db: Db, principal: Administrator, body: CreateApiKey): Promise<KeySettings> {
   const scope = body.scope ?? "workspace";
   if (!reaches(principal.scope, scope)) throw errors.scopeMissing(scope);
   if ((body.role === "listener") !== (typeof body.listener_id === "string")) {
-    throw errors.invalidSetting("listener_id", "is needed by the role 'listener', and by no other.");
+    throw errors.invalidSetting(
+      "listener_id",
+      "is required for the role 'listener', and not allowed for any other role.",
+    );
   }
   const common = { name: body.name, role: body.role, listenerId: null, expiresAt: expiryOf(body, db.now()) };
   if (scope === "workspace") return { ...common, ...(await inWorkspace(db, principal, body)) };
   if (typeof body.workspace_id === "string") {
-    throw errors.invalidSetting("workspace_id", `does not go with the scope '${scope}'.`);
+    throw errors.invalidSetting("workspace_id", `cannot be combined with the scope '${scope}'.`);
   }
-  if (body.role === "listener") throw errors.invalidSetting("scope", "of a listener's key is its workspace.");
+  if (body.role === "listener") throw errors.invalidSetting("scope", "must be 'workspace' for a listener's key.");
   if (scope === "installation" && body.role !== "admin") {
-    throw errors.invalidSetting("role", "of a key of the installation can only be 'admin'.");
+    throw errors.invalidSetting("role", "must be 'admin' for a key of the installation.");
   }
   const { id } = await readOrganization(db, principal, body.organization_id ?? principal.organizationId);
   return { ...common, organizationId: id, workspaceId: null, isOperator: scope === "installation" };
@@ -76,7 +82,8 @@ async function newKeyOf(db: Db, principal: Administrator, body: CreateApiKey): P
 
 async function inWorkspace(db: Db, principal: Administrator, body: CreateApiKey) {
   const named = body.workspace_id ?? principal.workspaceId;
-  if (named === null) throw errors.invalidSetting("workspace_id", "is needed: this key has no workspace of its own.");
+  if (named === null)
+    throw errors.invalidSetting("workspace_id", "is required, because this key has no workspace of its own.");
   const workspace = await readWorkspace(db, principal, named);
   if (typeof body.organization_id === "string" && body.organization_id !== workspace.organization_id) {
     throw errors.invalidSetting("organization_id", "is not the organization of the workspace; leave it out.");
@@ -91,11 +98,11 @@ async function inWorkspace(db: Db, principal: Administrator, body: CreateApiKey)
 function expiryOf({ expires_at: text }: CreateApiKey, now: Date): Date | null {
   if (typeof text !== "string") return null;
   const expiresAt = new Date(text);
-  if (expiresAt <= now) throw errors.invalidSetting("expires_at", "must be a moment to come.");
+  if (expiresAt <= now) throw errors.invalidSetting("expires_at", "must be in the future.");
   return expiresAt;
 }
 
-/** Never the key, nor its digest. */
+/** Returns the wire shape of a key, without the key itself or its digest. */
 function apiKeyOf(row: ApiKeyRow, now: Date): ApiKey {
   const hasExpired = row.expires_at !== null && row.expires_at <= now;
   return {

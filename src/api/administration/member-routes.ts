@@ -16,7 +16,7 @@ import { type Api, adminRoute } from "../http/route.ts";
 import { withoutNulls } from "../validation/without-nulls.ts";
 import { readOrganization, readWorkspace } from "./tenant-routes.ts";
 
-/** People: who may sign in, and as what. */
+/** Adds the routes of members: the people who may sign in, and their roles. */
 export function addMemberRoutes(api: Api): void {
   const { db } = api.deps;
 
@@ -59,18 +59,21 @@ export function addMemberRoutes(api: Api): void {
   });
 }
 
-/** A workspace unless an organization is named. @throws ApiError 400, 403 and 404 as for keys. */
+/**
+ * Returns where a new member belongs: a workspace, unless the body names an organization. @throws ApiError 400, 403,
+ * 404 as for keys.
+ */
 async function ownerOf(db: Db, principal: Administrator, body: CreateMember) {
   if (typeof body.organization_id === "string") {
     if (typeof body.workspace_id === "string") {
-      throw errors.invalidSetting("organization_id", "and 'workspace_id' do not go together.");
+      throw errors.invalidSetting("organization_id", "cannot be combined with 'workspace_id'.");
     }
     if (principal.scope === "workspace") throw errors.scopeMissing("organization");
     const { id } = await readOrganization(db, principal, body.organization_id);
     return { organization_id: id, workspace_id: null };
   }
   const named = body.workspace_id ?? principal.workspaceId;
-  if (named === null) throw errors.invalidSetting("workspace_id", "or 'organization_id' is needed.");
+  if (named === null) throw errors.invalidSetting("workspace_id", "or 'organization_id' is required.");
   const { id, organization_id } = await readWorkspace(db, principal, named);
   return { organization_id, workspace_id: id };
 }

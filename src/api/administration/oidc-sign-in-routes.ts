@@ -14,12 +14,13 @@ import { sessionCookieText } from "./session-routes.ts";
 import { signInCallbackOf } from "./sign-in-urls.ts";
 
 /**
- * Signing in to the console as a person. The way there and back is bound to one browser, and taken once. Everything happens
- * at the public address, whatever name of the server the browser knew it by: cookies and the redirect URI belong to it.
+ * Adds the routes by which members sign in to the console. A sign-in is bound to one browser and can be finished once.
+ * It always runs at the public address, whatever name of the server the browser used, because the cookie and the
+ * redirect URI belong to that address.
  */
 export function addOidcRoutes(api: Api): void {
   const { db, logger, settings } = api.deps;
-  // The operator names the provider, no user: it may well be one of the operator's own network.
+  // The operator chose the provider, not a user, so it may be on a private network.
   const oidc =
     settings.oidc === null ? null : new Oidc(settings.oidc, createProviderFetch({ allowPrivateNetwork: true }));
   const home = () => `${settings.ownUrl().replace(/\/+$/, "")}/`;
@@ -30,7 +31,7 @@ export function addOidcRoutes(api: Api): void {
       return await act();
     } catch (error) {
       if (!(error instanceof OAuthFailure)) throw error;
-      logger.info({ reason: error.reason }, "a member could not sign in");
+      logger.info({ reason: error.reason }, "member sign-in failed");
       return failed(error.message);
     }
   }
@@ -50,7 +51,7 @@ export function addOidcRoutes(api: Api): void {
 
   pageRoute(api, operations.finishSignIn, ({ request, setCookie }) => {
     if (oidc === null) return failed(notSetUp);
-    // Whoever only asks whether the page is there, as programs do that show previews of links, spends no code.
+    // A HEAD request, as link previews send it, must not spend the code.
     if (isHead(request)) return headPage;
     return orFailedPage(async () => {
       const parameters = new URLSearchParams(request.raw.url?.split("?").slice(1).join("?") ?? "");
@@ -60,8 +61,8 @@ export function addOidcRoutes(api: Api): void {
       const email = await oidc.finish(secret, parameters, signInCallbackOf(settings));
       const memberships = await findMemberships(db, email);
       if (memberships.length === 0) {
-        logger.info({ reason: "no_member" }, "a member could not sign in");
-        return failed(`${email} is not a member here. Ask an administrator to add that address to the members.`);
+        logger.info({ reason: "no_member" }, "member sign-in failed");
+        return failed(`${email} is not a member of this server. Ask an administrator to add this address as a member.`);
       }
       const token = mintSessionToken();
       const expiresAt = new Date(db.now().getTime() + memberSessionHours * 3_600_000);
@@ -77,12 +78,12 @@ const isHead = ({ method }: FastifyRequest) => method === "HEAD";
 
 const headPage: Page = { status: 200, title: "Sign in", lines: [] };
 
-const notSetUp = "Sign-in of members is not set up on this server. An API key signs in.";
+const notSetUp = "Member sign-in is not set up on this server. Sign in with an API key instead.";
 
-/** Every way in which an answer is nobody's reads the same: who tries learns nothing. */
-const notBegun = "This sign-in was not begun in this browser, has ended already, or took too long. Start it again.";
+/** One text for every unusable sign-in, so that an attacker learns nothing from it. */
+const notBegun = "This sign-in was not started in this browser, was already completed, or took too long. Start again.";
 
-/** Lax: the provider's page leads back here, which for `Strict` would be somebody else's doing. */
+/** Returns a `Lax` cookie: the provider's page redirects here, and browsers would not send a `Strict` one. */
 function signInCookieText(home: string, secret: string, lifeMs: number): string {
   const secure = home.startsWith("https:") ? "; Secure" : "";
   return `${signInCookie}=${secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${lifeMs / 1_000}${secure}`;

@@ -13,7 +13,7 @@ import { isFromConsole, sessionTokenOf } from "../http/authenticate.ts";
 import { originOf } from "../http/path-prefixes.ts";
 import { type Api, adminRoute, openRoute } from "../http/route.ts";
 
-/** Signing in to the console, and out. */
+/** Adds the routes to sign in to the console with a key, and to sign out. */
 export function addSessionRoutes(api: Api): void {
   const { db } = api.deps;
 
@@ -62,10 +62,10 @@ export function addSessionRoutes(api: Api): void {
 
 const dayMs = 86_400_000;
 
-/** A key may see itself, wherever it reaches. */
+/** A key may read itself, whatever its reach. */
 const everything = { organizationId: null, workspaceId: null };
 
-/** Workspaces shown of one key. */
+/** Maximum number of workspaces in a session. */
 const workspacesMax = 100;
 
 async function sessionOf(db: Db, holder: Holder, expiresAt: Date | null): Promise<Session> {
@@ -94,7 +94,10 @@ async function keyWorkspaces(db: Db, key: ApiKeyRow): Promise<Session["workspace
   return found.map(({ id, name }) => ({ id, name, role, scope }));
 }
 
-/** Strict: a link from elsewhere shows the page, which then calls by itself. @param isSecure wherever the page came over https. */
+/**
+ * Returns a `Strict` cookie: a link from elsewhere still opens the page, which then calls the API itself. @param
+ * isSecure Whether the page came over https.
+ */
 export function sessionCookieText(token: string, expiresAt: Date, isSecure: boolean): string {
   const secure = isSecure ? "; Secure" : "";
   return `${sessionCookie}=${token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expiresAt.toUTCString()}${secure}`;

@@ -19,7 +19,7 @@ import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, route } from "../http/route.ts";
 import { withoutNulls } from "../validation/without-nulls.ts";
 
-/** Tags of a workspace, and those on a deployment. */
+/** Adds the routes of a workspace's tags, and of the tags on a deployment. */
 export function addTagRoutes(api: Api): void {
   addTags(api);
   addTagValues(api);

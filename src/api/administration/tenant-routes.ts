@@ -24,7 +24,7 @@ import {
 import { type Api, adminRoute } from "../http/route.ts";
 import { withoutNulls } from "../validation/without-nulls.ts";
 
-/** Organizations, their workspaces, and what those may use. */
+/** Adds the routes of organizations, their workspaces and quotas. */
 export function addTenantRoutes(api: Api, oauth: OAuthDeps): void {
   addOrganizationRoutes(api);
   addWorkspaceRoutes(api, oauth);
@@ -110,7 +110,7 @@ function addWorkspaceRoutes(api: Api, oauth: OAuthDeps): void {
     const tokens = await deleteWorkspace(db, principal.reach, id, principal.actor);
     if (tokens === undefined) throw errors.workspaceNotFound(id);
     db.afterCommit(api.keyring.forget);
-    // Not before: a workspace that is in use keeps its tokens.
+    // Only after the commit, because a workspace that is in use is not deleted and keeps its tokens.
     db.afterCommit(() => void oauth.underway.share(`workspace/${id}`, () => revokeTokens(oauth, tokens)));
   });
 }
@@ -131,14 +131,14 @@ function addQuotaRoutes(api: Api): void {
   });
 }
 
-/** @throws ApiError 404 for an unknown organization, and in the same words for one out of reach. */
+/** Returns an organization. @throws ApiError 404 with the same text for unknown ids and those out of reach. */
 export async function readOrganization(db: Db, { reach }: Administrator, id: string): Promise<OrganizationRow> {
   const row = await findOrganization(db, reach, id);
   if (row === undefined) throw errors.organizationNotFound(id);
   return row;
 }
 
-/** @throws ApiError 404 for an unknown workspace, and in the same words for one out of reach. */
+/** Returns a workspace. @throws ApiError 404 with the same text for unknown ids and those out of reach. */
 export async function readWorkspace(db: Db, { reach }: Administrator, id: string): Promise<WorkspaceRow> {
   const row = await findWorkspace(db, id, reach);
   if (row === undefined) throw errors.workspaceNotFound(id);

@@ -31,33 +31,33 @@ export interface ChangeRequest {
   principal: Principal;
   deploymentId: string;
   deploymentsUrl: string;
-  /** Archive that the request names, if any. */
+  /** Path of the uploaded archive that the request names, if any. */
   tarballPath?: string | null | undefined;
   /** Name of the operation in the audit log. */
   action: string;
-  /** Of the revision, if one is made; default `api`, or `redeploy` of an earlier one. */
+  /** Trigger of the new revision, if one is created; by default `api`, or `redeploy` when an earlier one runs again. */
   trigger?: RevisionTrigger;
-  /** Settings that no rule looks at; written as they are. */
+  /** Settings without rules, written as they are. */
   plain?: Partial<Pick<PatchDeployment, "display_name" | "shareable" | "route_through_gateway">>;
-  /** The request whose `If-Match` must still hold. */
+  /** Request whose `If-Match` must still hold. */
   ifMatch: FastifyRequest;
-  /** Applies the rules. What it reads beside the deployment goes through `trx`. */
+  /** Applies the rules. Anything it reads besides the deployment must go through `trx`. */
   decide(current: CurrentDeployment, context: RuleContext, trx: Trx): Promise<Decided> | Decided;
 }
 
 export interface Decided {
   changed: ChangedDeployment;
-  /** The revision whose artifact runs again. */
+  /** Earlier revision whose artifact runs again. */
   again?: RevisionRow;
 }
 
 /**
- * Changes a deployment under its row's lock: what the rules saw is what is changed. A request that changes nothing
- * writes nothing.
+ * Changes a deployment while its row is locked, so that the rules see exactly what changes. A request that changes
+ * nothing writes nothing.
  *
- * @returns the deployment afterwards, and the revision that was made.
- * @throws ApiError 404, 412 when it is not as the request says, what the rules refuse, and 400 `quotaExceeded` when it
- *   grows beyond the workspace's quota.
+ * @returns the deployment after the change, and the revision that was created.
+ * @throws ApiError 404; 412 when `If-Match` no longer holds; errors of the rules; 400 `quotaExceeded` when the
+ *   deployment would outgrow the quota of its workspace.
  */
 export async function changeSettings(
   { db, sealer, settings }: ApiDeps,
@@ -65,7 +65,7 @@ export async function changeSettings(
 ): Promise<{ row: DeploymentRow; revision: RevisionRow | undefined }> {
   const { tenantId, actor } = request.principal;
   const id = request.deploymentId;
-  // An upload that is finished stays so: looking before the lock is as good, and keeps the transaction short.
+  // A finished upload never changes, so it can be read before the lock, which keeps the transaction short.
   const path = request.tarballPath ?? undefined;
   const upload = path === undefined ? undefined : await findFinishedUpload(db, id, path);
   const context = ruleContext(settings, { uploadedPaths: upload === undefined ? [] : [upload.object_path] });
@@ -122,7 +122,7 @@ async function findLatestRevision(trx: Trx, row: DeploymentRow): Promise<Revisio
   return findRevision(trx, row.tenant_id, { deploymentId: row.id, revisionId: row.latest_revision_id });
 }
 
-/** The columns whose values change. */
+/** Returns the columns whose values change. */
 function changeOf(
   row: DeploymentRow,
   changed: ChangedDeployment,

@@ -12,15 +12,15 @@ import { type SealedResponse, saveResponse } from "../../store/tenants/idempoten
 import type { ApiDeps } from "../deps.ts";
 import { callCodeHost, findOpenIntegration } from "../integrations/call-code-host.ts";
 
-/** Clients wait for 30 s, and what is read is written afterwards. */
+/** Time for reading the repository. Clients wait for 30 s, and the change must be written after the read. */
 const repositoryTimeoutMs = 24_000;
-/** Of that; a host that is away is named. The file may take what is left, as some hosts send all files along. */
+/** Share of that time for resolving the ref. The file may use the rest, because some hosts send all files with it. */
 const refTimeoutMs = 8_000;
 
-/** A deployment whose branch is set to another one while its repository is read has that one read as well. */
+/** How often a change is retried when the repository to read changes while it is read. */
 const attemptsMax = 3;
 
-/** Where revisions come from, and what must be there. */
+/** Where revisions come from, with the config file that must exist there. */
 interface RepositoryLocation {
   integrationId: string | null;
   repoUrl: string;
@@ -28,24 +28,26 @@ interface RepositoryLocation {
   configPath: string;
 }
 
-/** Gives back the change, when the repository that it leads to has been read or is the one it was. */
+/** Returns the change if its repository was read or stays the same; throws otherwise. */
 export type Check = (current: CurrentDeployment, changed: ChangedDeployment) => ChangedDeployment;
 
 interface Call<T> {
   principal: Principal;
-  /** Aborts when the client goes away. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
   responseRow(body: T): SealedResponse | null;
 }
 
 /**
- * Does a change that may name another repository (contract 2.2), which is read before: this server must be able to, and it
- * must have the config file at the tracked ref. Git runs while no transaction is open, as the embedded database has one
- * connection: `change` is tried, given up where it finds a repository that was not read, and tried again afterwards, on the
- * deployment as it is by then. Its route `keepsItself`: the answer is kept in the transaction of the last try.
+ * Runs a change that may name another repository (contract 2.2). This server must be able to read that repository, and
+ * the config file must exist at the tracked ref. Git must run outside a transaction, because the embedded database has
+ * a single connection. So `change` runs, rolls back when it needs a repository that was not read, and runs again after
+ * the read, on the deployment as it is then. Register the route with `savesResponse`: the transaction of the last run
+ * saves the response.
  *
- * @param change To be repeatable; gives the answer's body.
- * @throws ApiError 400 `invalidField` that names repo_url; 502 `codeHostFailed` for a host that is away; what `change` throws.
+ * @param change Must be repeatable; returns the body of the response.
+ * @throws ApiError 400 `invalidField` that names repo_url; 502 `codeHostFailed` when the host does not answer; errors
+ *   of `change`.
  */
 export async function changeWithRepositoryCheck<T>(
   deps: ApiDeps,
@@ -79,9 +81,9 @@ export async function changeWithRepositoryCheck<T>(
 }
 
 const changedTooOften = () =>
-  errors.unavailable("The deployment was changed while its repository was read. Try again in a moment.", 1);
+  errors.unavailable("The deployment changed while its repository was read. Try again in a moment.", 1);
 
-/** Undoes the try. No refusal: nobody is told. */
+/** Rolls back an attempt; never reaches the client. */
 class RepositoryNotRead extends Error {
   readonly location: RepositoryLocation;
   constructor(location: RepositoryLocation) {
@@ -90,16 +92,16 @@ class RepositoryNotRead extends Error {
   }
 }
 
-/** null: it stays where it is, whether that can be read or not. */
+/** Returns the new repository; null when the deployment keeps its repository, readable or not. */
 function newLocationOf(current: CurrentDeployment, changed: ChangedDeployment): RepositoryLocation | null {
   const { repo_url: repoUrl, integration_id: integrationId } = changed.sourceConfig;
   if (repoUrl === null || repoUrl === current.sourceConfig.repo_url) return null;
   const { repo_ref: ref, langgraph_config_path: configPath } = changed.sourceRevisionConfig;
-  // A github deployment has both from its creation on.
+  // A deployment with source github has had both since its creation.
   return { integrationId, repoUrl, ref: changed.trackedRef ?? ref ?? "", configPath: configPath ?? "" };
 }
 
-/** @throws ApiError */
+/** Reads a repository and its config file. @throws ApiError 400 or 502 when that fails. */
 async function checkRepository(
   deps: ApiDeps,
   principal: Principal,
@@ -123,7 +125,7 @@ async function checkRepository(
   if (!found.isThere) throw configMissing(location, found.files);
 }
 
-/** What is about the repository and not about the way to it. */
+/** Returns the error for failures of the repository itself; null for failures of the connection to its host. */
 function refusalOf({ reason, message }: GitFailure): ApiError | null {
   if (reason === "RefNotFound") return refused(`must be a repository that has the tracked ref. ${message}`);
   if (reason !== "AccessDenied" && reason !== "UrlRefused") return null;

@@ -18,9 +18,9 @@ import { ruleContext } from "./rule-context.ts";
 
 /**
  * Creates a deployment with its first revision.
- * @param request.keep makes the answer to the same request sent again.
+ * @param request.responseRow Returns the row that saves the response for retries.
  * @returns the row as it was written.
- * @throws ApiError 400 for a broken rule, 409 for a name, agent environment or tracing project that is taken.
+ * @throws ApiError 400 for a broken rule; 409 when the name, agent environment or tracing project is taken.
  */
 export async function createFromRequest(
   deps: ApiDeps,
@@ -58,12 +58,12 @@ export async function createFromRequest(
   return createDeployment(deps.db, settings, request.responseRow);
 }
 
-/** Only a data plane of its own has an address of its own. */
+/** Returns the address of a separate data plane; the built-in one has none. */
 async function agentsUrlOf({ db, settings, listenerId }: ApiDeps, chosen: string | null): Promise<string | null> {
   return chosen !== null || settings.isDataPlaneRemote ? readAgentsUrl(db, chosen ?? listenerId) : null;
 }
 
-/** Reads only what the source of the request needs. */
+/** Reads only what the rules of the requested source need. */
 async function contextOf(
   { db, settings }: ApiDeps,
   principal: Principal,

@@ -11,7 +11,7 @@ import { deploymentsUrlOf } from "../http/urls.ts";
 import { readDeployment } from "./deployment-routes.ts";
 import { deploymentOf } from "./present-deployment.ts";
 
-/** Deleting one deployment, or many: D3, D7 (contract 3.2). */
+/** Adds the routes that delete one deployment or many: D3, D7 (contract 3.2). */
 export function addDeletionRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
@@ -53,7 +53,7 @@ export function addDeletionRoutes(api: Api): void {
   });
 }
 
-/** @throws ApiError 404; 400 `forceNeedsDelete` */
+/** Requests the deletion of one deployment. @throws ApiError 404; 400 `forceNeedsDelete` */
 async function deleteOne(db: Db, principal: Principal, id: string, query: DeleteDeploymentQuery): Promise<undefined> {
   const { tenantId, actor } = principal;
   if (query.force) {

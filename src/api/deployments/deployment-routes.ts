@@ -18,7 +18,7 @@ import { changeWithRepositoryCheck } from "./check-repository.ts";
 import { createFromRequest } from "./create-deployment.ts";
 import { deploymentOf } from "./present-deployment.ts";
 
-/** Deployments: D1, D2, D4 to D6 (contract 3.2). */
+/** Adds the deployment routes: D1, D2, D4 to D6 (contract 3.2). */
 export function addDeploymentRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
@@ -74,14 +74,16 @@ export function addDeploymentRoutes(api: Api): void {
   route(api, operations.patchDeployment, patch, { savesResponse: true });
 }
 
-/** @throws ApiError 404 for an unknown deployment, and in the same words for another workspace's. */
+/**
+ * Returns a deployment of the caller's workspace. @throws ApiError 404 with the same text for unknown and foreign ids.
+ */
 export async function readDeployment(db: Db, principal: Principal, id: string): Promise<DeploymentRow> {
   const row = await findDeployment(db, principal.tenantId, id);
   if (row === undefined) throw errors.deploymentNotFound(id);
   return row;
 }
 
-/** An empty text is no filter, as clients send `name_contains=`. */
+/** An empty text is no filter, because clients send `name_contains=`. */
 function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): DeploymentFilter {
   return {
     name: query.name || undefined,

@@ -8,7 +8,7 @@ import { deploymentsUrlOf } from "../http/urls.ts";
 import { type ChangeRequest, changeSettings } from "./change-deployment.ts";
 import { deploymentOf } from "./present-deployment.ts";
 
-/** How large a deployment runs: D8, D9 (contract 3.2, 6.1). */
+/** Adds the routes that change the size of a deployment: D8, D9 (contract 3.2, 6.1). */
 export function addSizeRoutes(api: Api): void {
   const { sealer, settings } = api.deps;
 

@@ -4,12 +4,15 @@ import { findTracingProject, predictTracingProject } from "../../store/deploymen
 import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
 
-/** Somebody waits for the answer to their create; a back end that is slower is asked again by the reconciler. */
-const lookTimeoutMs = 2_000;
+/**
+ * Time for the tracing backend while a client waits for its create. If the backend is slower, the reconciler asks
+ * again.
+ */
+const findTimeoutMs = 2_000;
 
 /**
- * A deployment is not created into somebody's traces: neither those of an earlier deployment, nor those of a project that
- * was made by hand (contract 1.4). Without a back end nobody asks. Call it outside of any transaction.
+ * Rejects a deployment whose traces would go into an existing project, whether it belongs to an earlier deployment or
+ * was created by hand (contract 1.4). Does nothing without a tracing backend. Call it outside of any transaction.
  *
  * @throws ApiError 409 `nameTaken` or `tracingProjectTaken`.
  */
@@ -18,17 +21,20 @@ export async function refuseTakenProject({ db, tracing, logger }: ApiDeps, tenan
   const { isNameTaken, isLeft, project } = await predictTracingProject(db, tenantId, name);
   if (isNameTaken) throw errors.nameTaken(name);
   if (project === null) return;
-  const isThere = await tracing.find(project, AbortSignal.timeout(lookTimeoutMs)).then(
+  const isThere = await tracing.find(project, AbortSignal.timeout(findTimeoutMs)).then(
     (id) => id !== null,
     (error: unknown) => {
-      logger.warn({ tenant_id: tenantId, error: describeError(error) }, "tracing back end could not be asked");
+      logger.warn({ tenant_id: tenantId, error: describeError(error) }, "tracing backend unreachable");
       return isLeft;
     },
   );
   if (isThere) throw errors.tracingProjectTaken(project);
 }
 
-/** What makes an agent server trace, beside its own secrets; holds the back end's key. */
+/**
+ * Returns the variables that make an agent server trace, in addition to its own secrets. They include the backend's
+ * key.
+ */
 export async function tracingEnvironment(
   { db, settings }: ApiDeps,
   deploymentId: string,

@@ -9,7 +9,7 @@ import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
 import { openSecrets } from "../../store/secrets/secrets.ts";
 
-/** What is needed beside the row: who asks, and under which base deployments are served. */
+/** Who reads a deployment, and under which base URL deployments are served. */
 export interface Viewer {
   sealer: Sealer;
   principal: Principal;
@@ -17,7 +17,7 @@ export interface Viewer {
   deploymentsUrl: string;
 }
 
-/** The wire shape of a deployment (contract 2.1): every key present, null when unknown. */
+/** Returns the wire shape of a deployment (contract 2.1): every key is present, null when unknown. */
 export function deploymentOf(row: DeploymentRow, viewer: Viewer): Deployment {
   const url = servingUrl(row, viewer.deploymentsUrl);
   return {

@@ -6,7 +6,7 @@ import { type Api, route } from "../http/route.ts";
 import { apiUrlOf } from "../http/urls.ts";
 import { readDeployment } from "./deployment-routes.ts";
 
-/** Tokens for the built-in registry (contract D10). */
+/** Adds the route that creates tokens for the built-in registry (contract D10). */
 export function addPushTokenRoutes(api: Api): void {
   const { db, settings, registry } = api.deps;
   route(api, operations.createPushToken, async ({ principal, params, request }) => {

@@ -1,7 +1,7 @@
 import type { RuleContext } from "../../domain/settings.ts";
 import type { ApiSettings } from "../deps.ts";
 
-/** What the rules of `domain/` ask for, beside what depends on the request. */
+/** Returns the context of the rules in `domain/`: settings of this server, and what was found for the request. */
 export function ruleContext(
   settings: ApiSettings,
   found: Partial<Pick<RuleContext, "listeners" | "uploadedPaths" | "templateIds">>,

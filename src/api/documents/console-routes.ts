@@ -9,7 +9,7 @@ import { htmlText, pagePolicy, pageStyle } from "../http/page-style.ts";
 import { mountOf } from "../http/path-prefixes.ts";
 import type { Api } from "../http/route.ts";
 
-/** A file of the console as it goes out. */
+/** A file of the console as it is sent. */
 interface ConsoleFile {
   type: string;
   bytes: Buffer;
@@ -18,8 +18,8 @@ interface ConsoleFile {
 }
 
 /**
- * Its own files and its own server: nothing else may be loaded, called, framed or sent to, and no text becomes script.
- * Styles are one file; what scripts set as style is not concerned.
+ * The console may only load its own files and call its own server, and no text can become script. Its styles are one
+ * file. Styles that a script sets are not restricted by this policy.
  */
 const consolePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
@@ -27,8 +27,8 @@ const consolePolicy =
   "trusted-types 'none'";
 
 /**
- * The console at `/`, and at the addresses that public clients print (contract 1.1): one page for all of them, which
- * finds out by itself what to show. It holds nothing of anybody: everything comes by the API.
+ * Serves the console at `/` and at the addresses that public clients print (contract 1.1). One page serves all of them
+ * and decides itself what to show. The page contains no data: everything comes from the API.
  */
 export function addConsole({ server, deps: { settings } }: Api): void {
   const files = createConsoleFiles(settings.consoleDir);
@@ -48,12 +48,14 @@ export function addConsole({ server, deps: { settings } }: Api): void {
   server.get<{ Params: { name: string } }>("/assets/:name", { config }, async (request, reply) => {
     const found = (await files()).get(`assets/${request.params.name}`);
     if (found === undefined) throw errors.routeNotFound();
-    // The build puts a digest into each name.
+    // The build puts a digest into each file name.
     return send(request, reply.header("cache-control", "public, max-age=31536000, immutable"), found);
   });
 }
 
-/** What it shows: a list or a thing of it, a part of that thing; the workspace stands before where a link has to name it. */
+/**
+ * Addresses of the page: a list, one of its resources, a part of that resource, each optionally below its workspace.
+ */
 const pageUrls = [
   "/",
   "/host/:page",
@@ -63,14 +65,17 @@ const pageUrls = [
   "/o/:tenant_id/host/:page/:id/:part",
 ];
 
-/** Reads the files at the first request that finds them, and keeps them: what is asked for is looked up, never opened. */
+/**
+ * Reads the files on the first request that finds them and caches them. Requests look files up by name and never open
+ * one.
+ */
 function createConsoleFiles(directory: string | null): () => Promise<ReadonlyMap<string, ConsoleFile>> {
   let known: Promise<ReadonlyMap<string, ConsoleFile>> | undefined;
   return async () => {
     if (directory === null) return new Map();
     known ??= readFiles(directory);
     const files = await known;
-    // Not built yet: the build may be under way.
+    // The console may still be building.
     if (files.size === 0) known = undefined;
     return files;
   };
@@ -116,7 +121,7 @@ function send(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): 
 const missingPage = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Pierhead</title><style>${pageStyle}</style></head><body>
-<h1>Pierhead</h1><p>The console is not built here. In a clone of Pierhead:</p><pre><code>npm run build</code></pre>
-<p>Everything it shows can be asked for on the command line, too:</p><pre><code>npx pierhead list</code></pre>
+<h1>Pierhead</h1><p>The console has not been built. To build it in a clone of Pierhead:</p><pre><code>npm run build</code></pre>
+<p>The command line shows the same information:</p><pre><code>npx pierhead list</code></pre>
 </body></html>
 `;

@@ -5,7 +5,7 @@ import { type Api, openRoute } from "../http/route.ts";
 import { openapiDocument } from "./openapi.ts";
 import { referencePage } from "./reference-page.ts";
 
-/** The API described: for programs at `/openapi.json`, for people at `/docs` and `/redoc` (contract 1.1). */
+/** Serves the description of the API: `/openapi.json` for programs, `/docs` and `/redoc` for people (contract 1.1). */
 export function addDocuments(api: Api): void {
   const made = new Map<string, { document: object; page: string }>();
   const documentsAt = (prefix: string) => {

@@ -4,7 +4,10 @@ import { commonErrors, refusalsOf } from "../../contract/operations.ts";
 
 type Json = Record<string, unknown>;
 
-/** Answers that most operations share; where the codes of a status are just these, they are referred to by this name. */
+/**
+ * Names of the responses that most operations share. They are used when an operation has exactly these codes for a
+ * status.
+ */
 const sharedNames: Record<number, string> = {
   401: "Unauthorized",
   403: "Forbidden",
@@ -16,7 +19,7 @@ const sharedNames: Record<number, string> = {
 
 const shared = byStatus([...commonErrors, "invalidRequest", "bodyTooLarge"]);
 
-/** The parts that answers of refusals refer to. */
+/** Returns the components that error responses refer to. */
 export function refusalComponents(operations: readonly Operation[]) {
   const codes = [...new Set(operations.flatMap(refusalsOf))].sort();
   const responses = [...shared].map(([status, found]) => [sharedNames[status], response(status, found)]);
@@ -28,7 +31,7 @@ export function refusalComponents(operations: readonly Operation[]) {
   };
 }
 
-/** Answers of an operation by status, beside its success. */
+/** Returns the error responses of an operation by status. */
 export function responsesOfRefusals(operation: Operation): Json {
   const responses = [...byStatus(refusalsOf(operation))].map(([status, codes]) => {
     const isShared = shared.get(status)?.join() === codes.join();
@@ -57,23 +60,24 @@ function response(status: number, codes: readonly ErrorCode[]): Json {
 
 const headers = {
   "X-Request-Id": {
-    description: "Names this request in the server's log. An id the client sent in this header is kept.",
+    description:
+      "Id of this request in the server's log. If the client sends an id in this header, the server uses it.",
     schema: { type: "string" },
   },
   "X-Pierhead-Error": {
-    description: "The code of this refusal, for programs; docs/reference/errors.md has a section on each.",
+    description: "Code of this error, for programs. docs/reference/errors.md has a section on each code.",
     schema: { type: "string" },
   },
-  "Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },
+  "Retry-After": { description: "Seconds to wait before the next attempt.", schema: { type: "integer" } },
   "Idempotency-Replayed": {
-    description: "`true`: the request was done before, and this is what was answered then.",
+    description: "`true` when the request has run before and this is its first response.",
     schema: { type: "string" },
   },
-  ETag: { description: "Names this answer, for `If-None-Match` and `If-Match`.", schema: { type: "string" } },
+  ETag: { description: "Version of this response, for `If-None-Match` and `If-Match`.", schema: { type: "string" } },
   "WWW-Authenticate": { description: "How to send a key.", schema: { type: "string" } },
 };
 
-/** Headers of an answer, by their names in any case. */
+/** Returns references to these headers, in any case. */
 export function headersNamed(names: readonly string[]): Json {
   const known = names.map((wanted) => {
     const name = Object.keys(headers).find((one) => one.toLowerCase() === wanted.toLowerCase());
@@ -83,7 +87,10 @@ export function headersNamed(names: readonly string[]): Json {
   return Object.fromEntries(known.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-/** A refusal with dots for what varies. Its parts are strings or lists: of the ways to call it, one fits. */
+/**
+ * Returns an example of an error with dots for its variable parts, which are strings or lists: tries until one call
+ * fits.
+ */
 export function exampleRefusal(code: ErrorCode): ApiError {
   const make = errors[code] as (...details: unknown[]) => ApiError;
   if (code === "invalidRequest") {
@@ -93,7 +100,7 @@ export function exampleRefusal(code: ErrorCode): ApiError {
     try {
       return make(...details);
     } catch {
-      // A list where a string was wanted, or the other way round.
+      // A list where a string is expected, or the other way round.
     }
   }
   throw new RangeError(`no example of the refusal ${code}`);
@@ -104,8 +111,8 @@ const errorSchemas = {
     type: "object",
     required: ["detail"],
     properties: {
-      detail: { type: "string", description: "What is wrong, for people. Known texts do not change." },
-      error: { type: "string", description: "A word for programs, with the refusals that have one." },
+      detail: { type: "string", description: "What went wrong, for people. Existing texts do not change." },
+      error: { type: "string", description: "Machine-readable code, on errors that have one." },
     },
   },
   ValidationError: {
@@ -115,7 +122,7 @@ const errorSchemas = {
       type: { type: "string" },
       loc: { type: "array", items: { anyOf: [{ type: "string" }, { type: "integer" }] } },
       msg: { type: "string" },
-      input: { description: "What was sent there; secrets are masked." },
+      input: { description: "The value that was sent. Secrets are masked." },
       ctx: { type: "object" },
     },
   },

@@ -7,20 +7,20 @@ import { type ExampleSchema, exampleOf } from "./schema-example.ts";
 
 type Json = Record<string, unknown>;
 
-/** Version of the API that the document describes, as the original announces it; not that of the program. */
+/** Version of the described API, as the original announces it; not the version of Pierhead. */
 const apiVersion = "0.1.0";
 
-/** What operations refer to by name. */
+/** Components that operations refer to by name. */
 interface Components {
   schemas: Record<string, Json>;
   examples: Record<string, Json>;
 }
 
 /**
- * The OpenAPI 3.1 document of the public operations. Schemas with an `$id` become components, so that generated clients
- * get types with names.
+ * Returns the OpenAPI 3.1 document of the public operations. Schemas with an `$id` become components, so that generated
+ * clients get named types.
  *
- * @param prefix Path the API is served under, "" for none; becomes `servers[0].url`.
+ * @param prefix Path under which the API is served, "" for none; becomes `servers[0].url`.
  */
 export function openapiDocument(operations: readonly Operation[], prefix = ""): Json {
   const made: Components = { schemas: {}, examples: {} };
@@ -36,7 +36,7 @@ export function openapiDocument(operations: readonly Operation[], prefix = ""): 
     info: {
       title: "Pierhead",
       version: apiVersion,
-      description: "An open control plane for agent servers: builds, runs, updates and watches them.",
+      description: "An open control plane that builds, runs, updates and monitors agent servers.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: prefix === "" ? "/" : prefix }],
@@ -61,17 +61,17 @@ const securitySchemes = {
     in: "header",
     name: "X-Service-Key",
     description:
-      "A JSON Web Token (HS256) of a service that shares a secret with this server: `sub`, `exp`, `tenant_id`, `user_id`.",
+      "JSON Web Token (HS256) of a service that shares a secret with this server: `sub`, `exp`, `tenant_id`, `user_id`.",
   },
   TenantId: {
     type: "apiKey",
     in: "header",
     name: "X-Tenant-Id",
-    description: "Workspace to act in. Needed beside a key of an organization; any other key knows its own.",
+    description: "Workspace to act in. Required with a key of an organization. Any other key belongs to one workspace.",
   },
 };
 
-/** Either form of the key, alone or with a workspace. */
+/** The key in either header, alone or with a workspace. */
 const keyed = [{ ApiKey: [] }, { ApiKey: [], TenantId: [] }, { Bearer: [] }, { Bearer: [], TenantId: [] }];
 
 function describeOperation(operation: Operation, made: Components): Json {
@@ -112,30 +112,31 @@ function successesOf(operation: Operation, made: Components): Json {
   return {
     [status]: { description, headers, ...content },
     ...(partly !== undefined && {
-      [partly]: { description: "Some of them failed; the body says which and why.", headers, ...content },
+      [partly]: { description: "Some of them failed. The body lists which ones and why.", headers, ...content },
     }),
-    ...(hasEtag && verb === "GET" && { 304: { description: "Still the answer before.", headers } }),
+    ...(hasEtag &&
+      verb === "GET" && { 304: { description: "Not modified since the response with this ETag.", headers } }),
   };
 }
 
-/** What people are shown says in words whether it went well; so does the status. */
+/** Pages tell people in words whether the operation succeeded; the status tells it too. */
 function pagesOf(status: number, headers: Json): Json {
   const content = { "text/html": { schema: { type: "string" } } };
-  const location = { Location: { description: "Where the browser goes.", schema: { type: "string" } } };
+  const location = { Location: { description: "Where the browser goes next.", schema: { type: "string" } } };
   const done =
     status < 300
-      ? { description: "A page that says what was done.", headers, content }
-      : { description: "The browser is led on.", headers: { ...headers, ...location } };
+      ? { description: "A page that reports the result.", headers, content }
+      : { description: "Redirects the browser.", headers: { ...headers, ...location } };
   return {
     [status]: done,
-    400: { description: "A page that says why it was not done.", headers, content },
+    400: { description: "A page that explains why the request failed.", headers, content },
   };
 }
 
 const eventStream = {
   schema: {
     type: "string",
-    description: "Server-sent events; `data` of each is an Event, of the type `log` a LogEntry.",
+    description: "Server-sent events. The `data` of each is an Event, or a LogEntry for the type `log`.",
   },
   example: `id: ${eventExample.id}\nevent: ${eventExample.type}\ndata: ${JSON.stringify(eventExample)}\n\n`,
 };
@@ -156,12 +157,12 @@ function parametersOf(schema: TSchema | null, location: "path" | "query" | "head
 }
 
 function bodyOf({ body, stream, bodyRequired: required }: Operation, made: Components): Json | undefined {
-  // How bytes are said in 3.1: a media type without a schema.
+  // OpenAPI 3.1 describes raw bytes as a media type without a schema.
   if (stream !== null) return { required, content: { [stream]: {} } };
   return body === null ? undefined : { required, content: jsonContent(body, made) };
 }
 
-/** The schema, and an example of it: by name if the schema has one. */
+/** Returns the schema with an example, by reference if the schema has a name. */
 function jsonContent(schema: TSchema, made: Components): Json {
   const { $id } = schema as { $id?: string };
   const example = exampleOf(schema as ExampleSchema);
@@ -171,15 +172,15 @@ function jsonContent(schema: TSchema, made: Components): Json {
   return { "application/json": { schema: collect(schema, made), examples } };
 }
 
-/** Plain JSON Schema of a contract schema; parts with an `$id` go to `components` and are referred to. */
+/** Returns the plain JSON Schema of a contract schema; parts with an `$id` move to `components`. */
 function collect(schema: TSchema, made: Components): Json {
   return plainOf(JSON.parse(JSON.stringify(schema)), made) as Json;
 }
 
-/** Words of ours that mean something to the validator alone. */
+/** Keywords of ours that only the validator understands. */
 const ownKeywords: ReadonlySet<string> = new Set(["$id", "uncappable", "requiredUnless"]);
 
-/** Hold values, not schemas. */
+/** Keywords that hold values, not schemas. */
 const valueKeywords: ReadonlySet<string> = new Set(["examples", "default", "enum", "const"]);
 
 function plainOf(node: unknown, made: Components): unknown {
@@ -191,7 +192,7 @@ function plainOf(node: unknown, made: Components): unknown {
   const plain: Json = {};
   for (const [key, value] of Object.entries(schema)) {
     if (ownKeywords.has(key) && typeof value !== "object") continue;
-    // Examples of named schemas are components of their own.
+    // Examples of named schemas are separate components.
     if (key === "examples" && isNamed) continue;
     plain[key] = valueKeywords.has(key) && Array.isArray(value) ? value : plainOf(value, made);
   }

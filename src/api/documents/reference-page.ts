@@ -42,7 +42,7 @@ interface Document {
   };
 }
 
-/** One page for people, made of an OpenAPI document: operations by tag, then the schemas. No script, nothing loaded. */
+/** Returns a reference page for people, made from an OpenAPI document: operations by tag, then schemas. No scripts. */
 export function referencePage(openapi: object, prefix: string): string {
   const { info, tags, paths, components } = openapi as Document;
   const operations = Object.entries(paths).flatMap(([path, verbs]) =>
@@ -80,7 +80,7 @@ function operationBlock({ path, verb, operation }: Shown, components: Document["
 ${security?.length === 0 ? `<p class="note">No key needed.</p>` : ""}
 ${parameters.length === 0 ? "" : `<h4>Parameters</h4><table>${parameters.map(parameterRow).join("")}</table>`}
 ${bodies.map(([type, media]) => `<h4>Body</h4><p><code>${text(type)}</code> ${mediaText(media, components)}</p>`).join("")}
-<h4>Answers</h4><table>${answers.join("")}</table></details>`;
+<h4>Responses</h4><table>${answers.join("")}</table></details>`;
 }
 
 function answerRow(status: string, { description, content }: Answer, components: Document["components"]): string {
@@ -90,7 +90,7 @@ function answerRow(status: string, { description, content }: Answer, components:
   return row([text(status), what, isRefusal ? "" : text(description)]);
 }
 
-/** The type, and under it an example. */
+/** Returns the type with an example below it. */
 function mediaText(media: Media, components: Document["components"]): string {
   const [named] = Object.values(media.examples ?? {});
   const example = named === undefined ? media.example : components.examples[nameIn(named.$ref)]?.value;
@@ -98,7 +98,7 @@ function mediaText(media: Media, components: Document["components"]): string {
   return `${media.schema === undefined ? "bytes" : typeText(media.schema)}${shown}`;
 }
 
-/** Code and text of each refusal. */
+/** Returns the code and text of each error. */
 function refusalsText({ examples = {} }: Media, components: Document["components"]): string {
   const lines = Object.entries(examples).map(([code, { $ref }]) => {
     const detail = (components.examples[nameIn($ref)]?.value as { detail: unknown } | undefined)?.detail;
@@ -136,7 +136,7 @@ function schemaBlock(name: string, schema: Json): string {
 
 const row = (cells: string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
 
-/** A type in a few words, with links to named ones and the bounds that matter. */
+/** Returns a short description of a type, with links to named types and the bounds that matter. */
 function typeText(schema: Json): string {
   const { $ref, anyOf, type, items, format, additionalProperties, minimum, maximum, minLength } = schema;
   if (typeof $ref === "string") {

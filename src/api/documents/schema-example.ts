@@ -14,12 +14,12 @@ export interface ExampleSchema {
   examples?: unknown[];
 }
 
-/** Stands where nobody said what a text looks like; a test finds it in the document. */
+/** Placeholder for a text without an example; a test searches the document for it. */
 export const unknownText = "...";
 
 /**
- * A value of a schema, as short as the schema allows: the first of its `examples`, or put together from those of its
- * parts. What may be null or absent is, unless it has an example of its own.
+ * Returns an example value of a schema, as short as the schema allows: the first of its `examples`, or one composed
+ * from its parts. Nullable and optional parts are null or absent, unless they have an example of their own.
  */
 export function exampleOf(schema: ExampleSchema): unknown {
   if (schema.examples !== undefined) return schema.examples[0];

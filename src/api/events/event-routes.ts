@@ -17,7 +17,7 @@ import { eventOf } from "./present-event.ts";
 type ListCall = Call<typeof operations.listEvents, Principal>;
 type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
 
-/** What happens: as pages of what is kept, and as a stream (docs/guides/events.md). */
+/** Adds the event routes: pages of stored events and live streams (docs/guides/events.md). */
 export function addEventRoutes(api: Api): void {
   const { db } = api.deps;
   const streams = { open: 0 };
@@ -47,10 +47,10 @@ export function addEventRoutes(api: Api): void {
   });
 }
 
-/** The order in which a place names them. */
+/** Order of the log positions in a cursor. */
 const logKinds: readonly LogType[] = ["build", "deploy"];
 
-/** @throws ApiError 410 `eventsForgotten` */
+/** Returns a page of stored events. @throws ApiError 410 `eventsForgotten` */
 async function readPage(
   { deps: { db, events } }: Api,
   filter: EventFilter,
@@ -63,7 +63,7 @@ async function readPage(
     return { events: rows.map(eventOf), position: String(rows.at(-1)?.id ?? after ?? 0) };
   }
   if (after !== null && (await isForgotten(db, after))) throw errors.eventsForgotten();
-  // Above it something may still be committed that belongs before: who goes on from there must not miss it.
+  // An event above this position may still commit below it, and a client that continues from there would miss it.
   const upTo = await events.settled();
   const rows = await readEvents(db, filter, { after: after ?? 0, upTo, limit });
   const last = rows.length === limit ? rows.at(-1)?.id : Math.max(upTo, after ?? 0);
@@ -71,8 +71,8 @@ async function readPage(
 }
 
 /**
- * Serves a stream to its end.
- * @throws ApiError 503 when this server holds too many of them, or stops.
+ * Serves an event stream until it ends.
+ * @throws ApiError 503 when this server has reached its limit of streams, or stops.
  */
 async function stream(
   { deps, keyring }: Api,
@@ -80,21 +80,22 @@ async function stream(
   { request, principal, takeOver }: ListCall | DeploymentCall,
   filter: StreamFilter,
 ): Promise<EventPage> {
-  if (streams.open >= eventStreamsMax) throw errors.unavailable("This server holds as many streams as it can.", 5);
+  if (streams.open >= eventStreamsMax)
+    throw errors.unavailable("This server has reached its limit of open event streams. Try again in a few seconds.", 5);
   const credentials = credentialsOf(request.headers);
   const isAllowed = async () => {
     try {
       await checkStill(keyring, credentials, "reader", principal);
       return true;
     } catch (error) {
-      // While the database is away nobody can be asked.
+      // While the database is unreachable, nothing can be checked, so the stream stays open.
       return !(error instanceof ApiError);
     }
   };
   const { db, logger, events: feed } = deps;
   const { streamHeartbeatMs: heartbeatMs } = deps.settings;
   const opened = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, filter);
-  // Counted from here: of many that ask at once, as after a restart, none may pass while the others are being opened.
+  // Count before opening: when many clients connect at once, as after a restart, none may slip past the limit.
   streams.open += 1;
   deps.metrics.eventStreams.set(streams.open);
   try {
@@ -108,8 +109,9 @@ async function stream(
 }
 
 /**
- * Where to go on from: the header, which a browser sends by itself when it comes back, or the query.
- * @throws ApiError 422 for what no answer gave out.
+ * Returns where to continue: from the `Last-Event-ID` header, which browsers send when they reconnect, or from the
+ * query.
+ * @throws ApiError 422 for a cursor that no response contained.
  */
 function cursorOf({ request, query }: ListCall | DeploymentCall, kinds: readonly LogType[]) {
   const header = request.headers["last-event-id"];

@@ -10,13 +10,13 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 import { logEntryOf } from "../logs/present-log-entry.ts";
 import { eventOf } from "./present-event.ts";
 
-/** What one watcher asked for. */
+/** What one client subscribed to. */
 export interface StreamFilter extends EventFilter {
-  /** Last event seen, 0 for all that are kept; null: from now on. */
+  /** Last event seen; 0 for all stored events, null to start from now. */
   after: number | null;
-  /** Logs of the one filter deployment, each with the last line seen (null: from now on). */
+  /** Logs of the one deployment in the filter, each with the last line seen (null to start from now). */
   logs: { kind: LogType; after: number | null }[];
-  /** The stream ends when the one filter deployment is gone. */
+  /** Whether the stream ends when its one deployment is deleted. */
   endsWithDeployment: boolean;
 }
 
@@ -25,23 +25,27 @@ export interface StreamDeps {
   feed: EventFeed;
   logger: Logger;
   heartbeatMs: number;
-  /** Whether who opened it may still watch; asked again and again. */
+  /** Returns whether the client may still read; checked with every heartbeat. */
   isAllowed(): Promise<boolean>;
 }
 
-/** Bytes that wait in a connection before its reader counts as slow: some hundred events. */
+/** Bytes waiting in a connection above which its client counts as slow: some hundred events. */
 const congestedBytes = 256 * 1024;
 
-/** Events or lines of one read of the database. */
+/** Events or log lines per database read. */
 const pageMax = 500;
 
-/** What a lost client waits at least before it comes back, and at most twice as long more: all are lost at the same time. */
+/**
+ * Minimum wait before a client reconnects; up to twice as much is added at random, because all clients disconnect at
+ * once.
+ */
 const retryMs = 1_000;
 
 /**
- * One open stream of server-sent events (WHATWG HTML 9.2). While its reader keeps up, events of the feed are written as
- * they come; when it does not, they are read from the database again at its own pace, and one that takes nothing for
- * `streamPatienceMs` is cut off. Each message carries the place to go on from, so nothing is lost either way.
+ * One open stream of server-sent events (WHATWG HTML 9.2). While the client keeps up, events of the feed are written as
+ * they arrive. When it does not, they are read from the database at the client's pace. A client that accepts nothing
+ * for `streamPatienceMs` is disconnected. Each message carries the cursor to continue from, so nothing is lost either
+ * way.
  */
 export class EventStream {
   #response!: ServerResponse;
@@ -50,9 +54,9 @@ export class EventStream {
   readonly #logs: { kind: LogType; after: number; isNew: boolean }[];
   readonly #ending = new AbortController();
   #subscription: FeedSubscription | undefined;
-  /** Settled up to here for this reader. */
+  /** Everything up to here is sent or does not match the filter. */
   #position = 0;
-  /** Is given events as they come. */
+  /** Whether events are written as they arrive. */
   #isLive = false;
   #wake = () => {};
 
@@ -63,8 +67,8 @@ export class EventStream {
   }
 
   /**
-   * Begins to listen: nothing that happens from here on is missed. `run` or `end` must follow.
-   * @returns what to write first.
+   * Subscribes to the feed, so that no later event is missed. Call `run` or `end` afterwards.
+   * @returns the first text to write.
    * @throws what the database throws; ApiError 503 when the server stops.
    */
   async open(): Promise<string> {
@@ -73,7 +77,7 @@ export class EventStream {
     const isLost = after !== null && (await isForgotten(db, after));
     if (logs.some((log) => log.after === null || isLost)) {
       const last = await findLastLogIds(db, deploymentIds?.[0] as string);
-      // Lines of a database that is an older copy of what the reader has seen have numbers below those again.
+      // After the database was restored from an older backup, new lines reuse numbers that the client has already seen.
       for (const [index, log] of logs.entries()) {
         Object.assign(this.#logs[index] ?? {}, { after: Math.min(log.after ?? Infinity, last[log.kind]) });
       }
@@ -89,7 +93,7 @@ export class EventStream {
     return `retry: ${retry}\n${this.#idLine()}\n${isLost ? reset : ""}`;
   }
 
-  /** Serves until the reader goes, the server closes or `end` is called. */
+  /** Serves the stream until the client disconnects, the server stops or `end` is called. */
   async run(response: ServerResponse, first: string): Promise<void> {
     const ending = this.#ending.signal;
     this.#response = response;
@@ -97,7 +101,7 @@ export class EventStream {
     const stopLogs = this.#watchLogs();
     const heartbeat = setInterval(() => void this.#heartbeat(), this.#deps.heartbeatMs).unref();
     response.once("close", () => this.end());
-    // Who left while the stream was opened closes no second time.
+    // No "close" event follows when the client left while the stream was opening.
     if (response.destroyed) this.end();
     try {
       while (!ending.aborted) {
@@ -108,7 +112,7 @@ export class EventStream {
         else if (!(await this.#catchUp()) && !(await this.#readLogs())) await woken;
       }
     } catch (error) {
-      if (!ending.aborted) this.#deps.logger.warn({ error: describeError(error) }, "an event stream ended early");
+      if (!ending.aborted) this.#deps.logger.warn({ error: describeError(error) }, "event stream failed");
     } finally {
       this.end();
       clearInterval(heartbeat);
@@ -117,14 +121,14 @@ export class EventStream {
     }
   }
 
-  /** Lets the reader come back elsewhere, or later. */
+  /** Ends the stream; the client reconnects, here or to another server. */
   end(): void {
     this.#subscription?.end();
     this.#ending.abort();
     this.#wake();
   }
 
-  /** Events of the workspace, as they are committed. */
+  /** Writes committed events of the workspace. */
   #writeEvents(events: readonly EventRow[]): void {
     if (!this.#isLive) return;
     const text = this.#framesOf(events);
@@ -136,11 +140,11 @@ export class EventStream {
     this.#wake();
   }
 
-  /** Reads on towards the feed. @returns whether there was something to read. */
+  /** Reads events up to the position of the feed. @returns whether there were any to read. */
   async #catchUp(): Promise<boolean> {
     if (this.#isLive) return false;
     const upTo = this.#deps.feed.position;
-    // Nothing runs between this look and the next event of the feed: none can slip through.
+    // No code runs between this check and the next event of the feed, so no event can be missed.
     this.#isLive = this.#position >= upTo;
     if (this.#isLive) return false;
     const rows = await readEvents(this.#deps.db, this.#filter, { after: this.#position, upTo, limit: pageMax });
@@ -149,7 +153,7 @@ export class EventStream {
     return true;
   }
 
-  /** Reads new lines. @returns whether there were any. */
+  /** Reads new log lines. @returns whether any were due. */
   async #readLogs(): Promise<boolean> {
     const log = this.#logs.find(({ isNew }) => isNew);
     if (log === undefined) return false;
@@ -193,12 +197,12 @@ export class EventStream {
     return text;
   }
 
-  /** The line that says where to go on from after this message. */
+  /** Returns the `id` line, which holds the cursor to continue from after this message. */
   #idLine(eventId = this.#position): string {
     return `id: ${[eventId, ...this.#logs.map(({ after }) => after)].join(".")}\n`;
   }
 
-  /** Keeps proxies from closing what is idle, and moves the reader's place on over what it did not ask for. */
+  /** Keeps proxies from closing an idle connection, and moves the client's cursor past events it did not ask for. */
   async #heartbeat(): Promise<void> {
     if (!(await this.#deps.isAllowed())) return this.end();
     if (this.#isLive) this.#position = Math.max(this.#position, this.#deps.feed.position);
@@ -206,7 +210,7 @@ export class EventStream {
     if (isIdle) this.#response.write(`: still here\n${this.#idLine()}\n`);
   }
 
-  /** @throws when the reader takes nothing for too long; it is cut off then. */
+  /** Waits until the client has read. @throws when it reads nothing for too long; its connection is then closed. */
   async #drained(): Promise<void> {
     const late = AbortSignal.timeout(slowReaderTimeoutMs);
     try {
@@ -218,7 +222,7 @@ export class EventStream {
   }
 }
 
-/** An event is told to many: its text is made once. */
+/** Serialize each event once and share the text between streams. */
 const frames = new WeakMap<EventRow, string>();
 
 function frameOf(event: EventRow): string {

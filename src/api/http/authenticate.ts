@@ -3,9 +3,10 @@ import type { Credentials } from "../../auth/principal.ts";
 import { consoleHeader, sessionCookie } from "../../contract/administration/session.ts";
 
 /**
- * Reads who is asking off the headers: `X-Api-Key`, or `Authorization: Bearer <key>` as several scripts send it
- * (contract 1.2); `X-Service-Key` of services that sign their own; the cookie of a session only from a page of ours. Node
- * gives header names in lower case, so every spelling is one. An empty header is none.
+ * Returns the credentials in a request's headers: `X-Api-Key`, or `Authorization: Bearer <key>` as several scripts send
+ * it (contract 1.2); `X-Service-Key` of services that sign their own keys; and the session cookie, but only when one of
+ * our own pages sent the request. Node lower-cases header names, so any spelling works. An empty header counts as
+ * absent.
  */
 export function credentialsOf(headers: IncomingHttpHeaders): Credentials {
   return {
@@ -18,16 +19,16 @@ export function credentialsOf(headers: IncomingHttpHeaders): Credentials {
 }
 
 /**
- * Was this sent by a page of this very origin? Others cannot send the header without being asked first, which nobody here
- * answers, and a browser says where a request comes from (Fetch Metadata): `same-site` is not enough, because agents
- * answer under names of that site.
+ * Returns whether a page of this origin sent the request. Other origins cannot send the console header without a CORS
+ * preflight, which this server never grants. Browsers also name the origin of a request (Fetch Metadata). `same-site`
+ * is not enough, because agents are served under names of the same site.
  */
 export function isFromConsole(headers: IncomingHttpHeaders): boolean {
   const site = headers["sec-fetch-site"];
   return headers[consoleHeader] !== undefined && (site === undefined || site === "same-origin");
 }
 
-/** What a browser holds that is signed in, if it is. */
+/** Returns the session token in the browser's cookie, if it has one. */
 export const sessionTokenOf = (headers: IncomingHttpHeaders) => cookieNamed(headers, sessionCookie);
 
 export function cookieNamed({ cookie = "" }: IncomingHttpHeaders, wanted: string): string | undefined {

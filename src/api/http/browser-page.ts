@@ -1,35 +1,36 @@
 import type { FastifyReply } from "fastify";
 import { htmlText, pagePolicy, pageStyle } from "./page-style.ts";
 
-/** A page for a browser. */
+/** HTML page for a browser. */
 export interface Page {
   status: number;
   title: string;
   /** Sentences, shown as paragraphs. */
   lines: readonly string[];
-  /** Where the browser goes at once, with a status of the 300s; the rest of the page is then nobody's to read. */
+  /** Redirect target, together with a 3xx status; the browser then never shows the rest of the page. */
   location?: string;
-  /** An address of this server that a link leads back to. */
+  /** Address on this server for a "Go back" link. */
   back?: string;
-  /** Facts below them: name and value. */
+  /** Facts shown below the lines: name and value. */
   facts?: readonly (readonly [name: string, value: string])[];
-  /** A button that hands these fields to another server. */
+  /** Form with one button that posts these fields to another server. */
   form?: { action: string; fields: Record<string, string>; submit: string };
 }
 
 /**
- * Sends a page that runs nothing, loads nothing, is shown in nobody's frame, and whose address, which may have held a
- * code, is told to nobody (RFC 9700, section 4.2.4).
+ * Sends a page that runs no script, loads nothing and cannot be framed. It sends no referrer, because its own address
+ * may have contained a code (RFC 9700, section 4.2.4).
  */
 export function sendPage(reply: FastifyReply, page: Page): FastifyReply {
   const { form } = page;
-  // Where a form goes may send people to a sign-in elsewhere first, or straight back; browsers hold redirects to it too.
+  // The target of the form may redirect to a sign-in page elsewhere or straight back; browsers apply form-action to
+  // redirects too.
   const target = form === undefined ? "'none'" : `'self' ${new URL(form.action).origin} https:`;
   return reply
     .code(page.status)
     .headers({
       "content-security-policy": pagePolicy.replace("form-action 'none'", `form-action ${target}`),
-      // A form without any referrer would come from nowhere: the other server may see of which server it is, and no more.
+      // Without any referrer the form would have a null origin, so the other server may see our origin, but no path.
       "referrer-policy": form === undefined ? "no-referrer" : "strict-origin",
       "x-frame-options": "DENY",
       "cross-origin-opener-policy": "same-origin",
@@ -60,5 +61,5 @@ function formOf({ action, fields, submit }: NonNullable<Page["form"]>): string {
   return `<form method="post" action="${htmlText(action)}">${hidden.join("")}<button>${text(submit)}</button></form>`;
 }
 
-/** What people chose may hold marks that turn text around: they are left out as well as markup. */
+/** Values that people chose may contain bidirectional control characters: removes them and escapes markup. */
 const text = (value: string) => htmlText(value.replace(/[\p{Cc}\p{Cf}]/gu, ""));

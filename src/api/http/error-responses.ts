@@ -6,23 +6,23 @@ import { traceFields } from "../../telemetry/traces.ts";
 import { spanOf } from "./request-span.ts";
 
 /**
- * The one place where a thrown error becomes an HTTP answer; handlers only throw. What is no refusal of the catalogue is a
- * bug of ours: it answers 500 without details, and the log has the chain of causes.
+ * Turns every thrown error into an HTTP response; handlers only throw. An error that is not in the catalog is a bug of
+ * ours: it answers 500 without details, and the log has the chain of causes.
  */
 export function answerErrors(app: FastifyInstance, logger: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const refusal = refusalOf(error);
     if (refusal !== undefined) return answer(reply, refusal);
-    // The client left while it was still sending: nobody reads this answer, and nothing of ours failed.
+    // The client disconnected while it was sending: it cannot read this response, and nothing on our side failed.
     if (request.raw.errored !== null) return reply.code(400).send({ detail: "The request ended early." });
     const { operation } = request.routeOptions.config;
     const fields = { request_id: request.id, operation, ...traceFields(spanOf(request)), error: describeError(error) };
     if (isDiskFull(error)) {
-      logger.error(fields, "the disk is full");
+      logger.error(fields, "disk full");
       return answer(reply, errors.diskFull());
     }
     if (isDatabaseAway(error)) {
-      logger.warn(fields, "database cannot be reached");
+      logger.warn(fields, "database unreachable");
       return answer(reply, errors.unavailable("The database cannot be reached. Try again in a moment.", 2));
     }
     logger.error(fields, "request failed");
@@ -30,7 +30,7 @@ export function answerErrors(app: FastifyInstance, logger: Logger): void {
   });
 }
 
-/** For what fastify refuses before a request has a route. */
+/** Answers errors that fastify raises before a request has a route. */
 export function answerRefused(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   reply.header("x-request-id", request.id);
   answer(reply, refusalOf(error) ?? errors.routeNotFound());
@@ -52,14 +52,16 @@ function refusalOf(error: unknown): ApiError | undefined {
   if ("isRetryable" in error && error.isRetryable === true) {
     return errors.unavailable("The database is restarting. Try again in a moment.", 1);
   }
-  // Refusals of the transport, such as a body shorter than its Content-Length.
+  // Transport errors, such as a body shorter than its Content-Length.
   if (code?.startsWith("FST_ERR_CTP_") && statusCode !== undefined && statusCode < 500) {
     return new ApiError("transport", statusCode, error.message);
   }
   return undefined;
 }
 
-/** Of the data directory, or of the database: PostgreSQL's disk_full, and its words where it has another code. */
+/**
+ * Returns whether the disk of the data directory or of the database is full. PostgreSQL does not always use disk_full.
+ */
 function isDiskFull(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, cause } = error as Error & { code?: string };
@@ -69,8 +71,9 @@ function isDiskFull(error: unknown): boolean {
 const fullCodes: ReadonlySet<string> = new Set(["53100", "ENOSPC", "EDQUOT"]);
 
 /**
- * A lost or refused connection, a server that starts or stops, no free connection: what passes by itself. Without a
- * connection of ours that ends elsewhere, such codes can only come from the database here.
+ * Returns whether the database is temporarily unreachable: a lost or refused connection, a server that starts or stops,
+ * or no free connection. These codes can only come from the database, because errors of our other outgoing connections
+ * never reach this handler.
  */
 function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -80,7 +83,7 @@ function isDatabaseAway(error: unknown): boolean {
 
 const awayCodes: ReadonlySet<string> = new Set([
   ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND", "EAI_AGAIN"],
-  // Also statements that took too long, and a server that only reads: a standby, or a primary that became one.
+  // Also statement timeouts, and a read-only server: a standby, or a primary that became one.
   ...["57P01", "57P02", "57P03", "53300", "08006", "08001", "57014", "25006"],
 ]);
 const awayTexts = /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout)/;

@@ -2,21 +2,21 @@ import { hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { errors } from "../../contract/error.ts";
 
-/** A strong ETag: a digest of the answer, so it differs as soon as anything in the answer does (RFC 9110 8.8.3). */
+/** Returns a strong ETag: a digest of the response, so that any change of the response changes it (RFC 9110 8.8.3). */
 export function etagOf(text: string): string {
   return `"${hash("sha1", text, "base64url")}"`;
 }
 
-/** Whether the client has this answer already (`If-None-Match`, RFC 9110 13.1.2; proxies may have weakened the tag). */
+/** Returns whether `If-None-Match` names this ETag (RFC 9110 13.1.2). Proxies may have weakened the tag. */
 export function hasAnswer(request: FastifyRequest, etag: string): boolean {
   const header = request.headers["if-none-match"];
   return header !== undefined && tagsOf(header).some((tag) => tag === "*" || tag.replace(/^W\//, "") === etag);
 }
 
 /**
- * Holds a change back that was made for another state. Call it with the row locked that is changed.
- * @param readAnswer makes what a GET would answer to this client now.
- * @throws ApiError 412 `changedMeanwhile` when the request has an `If-Match` without this answer's ETag.
+ * Rejects a change that was made for an older state. Call it while the row that changes is locked.
+ * @param readAnswer Returns what a GET would answer to this client now.
+ * @throws ApiError 412 `changedMeanwhile` when the request has an `If-Match` that does not name the current ETag.
  */
 export function refuseIfChanged(request: FastifyRequest, readAnswer: () => unknown): void {
   const header = request.headers["if-match"];

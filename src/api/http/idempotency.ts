@@ -16,29 +16,30 @@ import {
 } from "../../store/tenants/idempotency-keys.ts";
 import { compileValidator } from "../validation/validate.ts";
 
-/** An answer as it goes out. */
+/** A response as it is sent. */
 export type EncodedResponse = Omit<SavedResponse, "requestDigest">;
 
-/** Makes the row that the answer is kept in. */
+/** Makes the row that saves a response. */
 export type MakeResponseRow = (answer: EncodedResponse) => SealedResponse;
 
-/** A request that its client may send again, to be answered again without being done again. */
+/** A request with an `Idempotency-Key`: a retry returns the saved response without running it again. */
 export interface IdempotentRequest extends IdempotencyKey {
-  /** Of the request as it was understood: blanks, the order of keys and unknown ones do not matter. */
+  /** Digest of the parsed request, so that whitespace, key order and unknown keys do not matter. */
   digest: string;
 }
 
 /**
- * Does what is asked unless it was done before under the same key, and answers as the first time, word for word: the
- * effect and its answer are one commit. Of requests at the same time, the others wait for the first. A refusal had no
- * effect and is not kept.
+ * Runs a request unless the same key ran before. A retry gets the first response, byte for byte. The effect and its
+ * saved response commit together. Of concurrent requests with one key, the later ones wait for the first. A refusal has
+ * no effect and is not saved.
  *
- * Nothing is looked up beforehand, as nearly every request is the first of its key: a key in use makes the statement
- * fail that keeps the answer, which undoes the rest.
+ * Nothing is looked up first, because nearly every request is the first with its key. A key that is already in use
+ * makes the statement fail that saves the response, which rolls back the effect.
  *
- * @param task.savesResponse `act` writes what `keep` makes in the statement that has the effect: a round trip instead of
- *   four. Otherwise `act` runs within a transaction.
- * @throws ApiError 409 `idempotencyKeyReused` for another request; what `act` throws when nothing is kept.
+ * @param task.savesResponse Whether `act` itself writes the row of `makeRow` in the statement that has the effect: one
+ *   round trip instead of four. Otherwise `act` runs inside a transaction.
+ * @throws ApiError 409 `idempotencyKeyReused` when the key belongs to a different request. Rethrows errors of `act`
+ *   when no response is saved.
  */
 export async function runOnce(
   { db, sealer }: { db: Db; sealer: Sealer },
@@ -59,7 +60,7 @@ export async function runOnce(
   try {
     return { answer: await (task.savesResponse ? act(makeRow) : db.atomically(actAndSave)), isReplayed: false };
   } catch (error) {
-    // Whatever failed: an equal request before this one may have taken the name, or moved what this one wanted to move.
+    // Any error may come from an equal request that ran first: it may have taken the name, or already moved the status.
     const saved = await findSavedResponse(db, sealer, request);
     if (saved === undefined) throw error;
     if (saved.requestDigest !== request.digest) throw errors.idempotencyKeyReused();
@@ -68,9 +69,9 @@ export async function runOnce(
 }
 
 /**
- * The key of a request, with what tells it from other requests; undefined when it has none.
- * @param target.parts Parameters, query and body as they were understood; the user too, where he counts.
- * @throws ApiError 422 for a key that cannot be used: whoever sends one relies on it.
+ * Returns the idempotency key of a request with the digest of what it asks for; undefined without a key.
+ * @param target.parts Parsed parameters, query and body, and the user where the result depends on the user.
+ * @throws ApiError 422 for an invalid key, because the client relies on the key it sends.
  */
 export function idempotentRequestOf(
   request: FastifyRequest,

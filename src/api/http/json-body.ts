@@ -1,8 +1,9 @@
 import type { ValidationItem } from "../../contract/error.ts";
 
 /**
- * Parses a request body. What is no JSON is told as the original does: the place in characters and the words of Python's
- * decoder. Duplicate keys: the last one wins. Empty bodies are undefined; whether that is a problem the operation knows.
+ * Parses a request body. Invalid JSON is reported as the original API does: the offset in characters and the messages
+ * of Python's decoder. Of duplicate keys the last one wins. An empty body is undefined; the operation decides whether
+ * that is a problem.
  */
 export function parseJsonBody(bytes: Buffer): { value: unknown } | { problem: ValidationItem } {
   if (bytes.length === 0) return { value: undefined };
@@ -17,7 +18,7 @@ export function parseJsonBody(bytes: Buffer): { value: unknown } | { problem: Va
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** A byte order mark is dropped; what is no UTF-8 is undefined. */
+/** Returns the text without its byte order mark; undefined for invalid UTF-8. */
 function decode(bytes: Buffer): string | undefined {
   try {
     return utf8.decode(bytes);
@@ -43,7 +44,9 @@ function jsonInvalid(fault: Fault, text: string): ValidationItem {
   };
 }
 
-/** Reads a broken text once more, as Python's scanner does, to the place where it gives up. Without recursion: depth is up to the sender. */
+/**
+ * Returns where Python's scanner rejects a broken text. Not recursive, because the sender controls the nesting depth.
+ */
 export function findFault(text: string): Fault {
   const scanner = new Scanner(text);
   const fault = scanner.document();
@@ -53,14 +56,14 @@ export function findFault(text: string): Fault {
 const blank = /[ \t\n\r]*/y;
 const number = /-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const constant = /null|true|false/y;
-/** Up to the quote, the backslash or the control character that ends it. */
+/** Text up to the closing quote, a backslash or a control character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters JSON refuses inside a string.
 const plain = /[^"\\\u0000-\u001f]*/y;
 
 type Container = "{" | "[";
 const closing = { "{": "}", "[": "]" } as const;
 
-/** A position in a text that moves forward until something is wrong. */
+/** A position in a text that moves forward until it finds an error. */
 class Scanner {
   readonly #text: string;
   #at = 0;
@@ -77,7 +80,7 @@ class Scanner {
     return this.#at < this.#text.length ? this.#fault("Extra data") : undefined;
   }
 
-  /** A value with everything in it; `open` holds the containers around the place we are at. */
+  /** Scans a value with everything in it; `open` holds the containers around the current position. */
   #value(): Fault | undefined {
     const open: Container[] = [];
     for (;;) {
@@ -91,7 +94,7 @@ class Scanner {
     return this.#text[this.#at] === "{" || this.#text[this.#at] === "[";
   }
 
-  /** Steps into a container, to its first value; an empty one has ended at once. */
+  /** Enters a container and moves to its first value; an empty container has ended already. */
   #enter(open: Container[]): Fault | "value" | "ended" {
     const container = this.#text[this.#at] as Container;
     this.#at += 1;
@@ -104,12 +107,12 @@ class Scanner {
     return this.#member(container);
   }
 
-  /** To the value of the next member: over its key, if it has one. */
+  /** Moves to the value of the next member, past its key if it has one. */
   #member(container: Container): Fault | "value" {
     return (container === "{" ? this.#key() : undefined) ?? "value";
   }
 
-  /** Closes what ends here and moves to the next value; undefined when the outermost one has ended. */
+  /** Closes the containers that end here and moves to the next value; undefined when the outermost one has ended. */
   #afterValue(open: Container[]): Fault | "value" | undefined {
     for (;;) {
       const container = open.at(-1);
@@ -169,7 +172,7 @@ class Scanner {
       return undefined;
     }
     const isHex = /^[0-9a-fA-F]{4}$/.test(this.#text.slice(this.#at + 2, this.#at + 6));
-    // Python wants a character behind the digits: the closing quote at least.
+    // Python requires a character after the digits: at least the closing quote.
     if (!isHex || this.#at + 6 >= this.#text.length) return { reason: "Invalid \\uXXXX escape", at: this.#at + 1 };
     this.#at += 6;
     return undefined;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** The one style sheet of the pages that the API itself serves. */
+/** Style sheet of the pages that the API itself serves. */
 export const pageStyle = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 62rem; padding: 1rem; }
@@ -20,10 +20,10 @@ h4 { margin: .8rem 0 .2rem; }
 
 const styleDigest = createHash("sha256").update(pageStyle).digest("base64");
 
-/** Such a page has no script and loads nothing; its style sheet is named by its digest. */
+/** Content security policy of those pages: no script, nothing loaded, and the style sheet allowed by its digest. */
 export const pagePolicy = `default-src 'none'; style-src 'sha256-${styleDigest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
-/** Text as it may stand anywhere in a page. */
+/** Escapes a text for any position in an HTML page. */
 export function htmlText(value: string): string {
   return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

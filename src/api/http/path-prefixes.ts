@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 
-/** Prefixes that a request's path had, taken off before routing; absolute addresses we give out carry them again. */
+/** Prefix that was removed from each request's path before routing; the absolute URLs we return include it again. */
 const prefixes = new WeakMap<IncomingMessage, string>();
 
 /**
- * Gives each request the path that routes know: without the prefix under which this API is mounted, without the aliases
- * some clients put before it, and without trailing slashes. Nobody is ever redirected: clients take a redirect for a
- * failure (contract 1.1, 1.2).
+ * Returns the function that rewrites a request's path to the one that routes use: without the prefix under which the
+ * API is mounted, without the aliases that some clients add, and without trailing slashes. The server never redirects,
+ * because clients treat a redirect as a failure (contract 1.1, 1.2).
  */
 export function createRewrite(mounts: readonly string[]): (request: IncomingMessage) => string {
   const longestFirst = [...mounts].filter((mount) => mount !== "").sort((a, b) => b.length - a.length);
@@ -20,14 +20,14 @@ export function createRewrite(mounts: readonly string[]): (request: IncomingMess
   };
 }
 
-/** `/api/v2/...` and `/api/v1/v2/...` are what clients make of an address that names the main API. */
+/** Removes `/api` and `/api/v1`, which clients add when they are configured with the address of the main API. */
 function routedPath(path: string): string {
-  // Looked for where slashes begin: else a path of nothing else is read anew from each.
+  // The look-behind anchors the match at the first slash; without it, a path of slashes only takes quadratic time.
   const bare = path.replace(/^\/api(?:\/v1)?(?=\/v[12]\/)/, "").replace(/(?<!\/)\/+$/, "");
   return bare === "" ? "/" : mendEscapes(bare);
 }
 
-/** A stray `%` is text, as other servers read it, not a reason to refuse the request. */
+/** Escapes a stray `%`: other servers read it as text and do not reject the request. */
 function mendEscapes(path: string): string {
   if (!path.includes("%")) return path;
   const mended = path.replace(/%(?![0-9a-fA-F]{2})/g, "%25");
@@ -39,12 +39,12 @@ function mendEscapes(path: string): string {
   }
 }
 
-/** The prefix a request came under: "" or such as `/api-host`. */
+/** Returns the prefix that the request came with, such as `/api-host`; "" for none. */
 export function mountOf(request: IncomingMessage): string {
   return prefixes.get(request) ?? "";
 }
 
-/** Scheme and host as the client addressed us, for absolute URLs when the operator names none. */
+/** Returns scheme and host as the client addressed this server, for absolute URLs when the operator configured none. */
 export function originOf(request: IncomingMessage): string {
   const forwarded = String(request.headers["x-forwarded-proto"] ?? "")
     .split(",", 1)[0]

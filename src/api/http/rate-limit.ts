@@ -4,18 +4,19 @@ import type { Credentials } from "../../auth/principal.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { credentialsOf } from "./authenticate.ts";
 
-/** How much one key may ask of this server. */
+/** Rate limit of one key. */
 export interface RateLimit {
-  /** Requests a second in the long run; 0: no limit. */
+  /** Requests per second on average; 0 for no limit. */
   perS: number;
-  /** Requests at once, after a rest. */
+  /** Requests at once, after a pause. */
   burst: number;
 }
 
 /**
- * A token bucket for each name, held as one number: the moment at which the bucket is full again. Taking a token moves it
- * on by the time in which one token comes; it may lie as far ahead as it takes to fill an empty bucket. So a name at
- * rest needs no entry, and taking one costs a look-up and a write (about 0.1 us).
+ * Limits the rate of each name with a token bucket. A bucket is stored as one number: the time at which it is full
+ * again. Taking a token moves that time forward by the refill time of one token, at most as far ahead as an empty
+ * bucket needs to fill. So an idle name needs no entry, and taking a token costs one lookup and one write (about 0.1
+ * us).
  */
 export class RateLimiter {
   readonly #tokenMs: number;
@@ -23,14 +24,14 @@ export class RateLimiter {
   readonly #namesMax: number;
   readonly #fullAtMs = new Map<string, number>();
 
-  /** @param namesMax Names remembered at once; beyond it those are forgotten that began first. */
+  /** @param namesMax Names to remember; above that, the oldest are forgotten. */
   constructor({ perS, burst }: RateLimit, namesMax = 10_000) {
     this.#tokenMs = perS === 0 ? 0 : 1_000 / perS;
     this.#burstMs = this.#tokenMs * burst;
     this.#namesMax = namesMax;
   }
 
-  /** Takes a token. @returns 0, or whole seconds until there is one: then none was taken. */
+  /** Takes a token. @returns 0, or the whole seconds to wait when there is none; then no token was taken. */
   take(name: string): number {
     const nowMs = performance.now();
     const fullAtMs = Math.max(this.#fullAtMs.get(name) ?? 0, nowMs) + this.#tokenMs;
@@ -41,14 +42,14 @@ export class RateLimiter {
     return 0;
   }
 
-  /** What `take` would return, without taking. */
+  /** Returns what `take` would return, without taking a token. */
   waitS(name: string): number {
     const fullAtMs = this.#fullAtMs.get(name);
     if (fullAtMs === undefined) return 0;
     return Math.max(0, Math.ceil((fullAtMs + this.#tokenMs - performance.now() - this.#burstMs) / 1_000));
   }
 
-  /** Those whose bucket is full again; if there are none, the first of all. */
+  /** Forgets the names whose bucket is full; if that is not enough, the oldest names. */
   #forget(nowMs: number): void {
     for (const [name, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(name);
     for (const name of this.#fullAtMs.keys()) {
@@ -58,13 +59,18 @@ export class RateLimiter {
   }
 }
 
-/** Wrong keys from one address: a program with an old key asks for it for long, a guesser gets nowhere at this rate. */
+/**
+ * Limit of wrong keys per address: a program with an old key keeps trying for long, and guessing is hopeless at this
+ * rate.
+ */
 const wrongKeys: RateLimit = { perS: 10, burst: 200 };
 
-/** Sign-ins that people of one address begin; each is a row for ten minutes. A whole company may have one address. */
+/**
+ * Limit of sign-ins started per address. Each one stores a row for ten minutes. A whole company may share one address.
+ */
 const signIns: RateLimit = { perS: 10, burst: 200 };
 
-/** The limits of one API; all of them are off when an operator sets the rate to 0. */
+/** The rate limits of one API; setting the rate to 0 turns all of them off. */
 export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
@@ -78,21 +84,21 @@ export class RequestLimits {
     this.#keyring = keyring;
   }
 
-  /** @throws ApiError 429 when this key has asked for too much. */
+  /** Counts a request of this key. @throws ApiError 429 when the key exceeds its limit. */
   count(keyId: string): void {
     const waitS = this.#byKey?.take(keyId) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
   }
 
-  /** @throws ApiError 429 when too many sign-ins were begun from this address. */
+  /** Counts a sign-in that is started. @throws ApiError 429 when too many were started from this address. */
   countSignIn(request: FastifyRequest): void {
     const waitS = this.#signIns?.take(networkOf(request.socket.remoteAddress ?? "")) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
   }
 
   /**
-   * Admits a request by its key or session, unless many wrong ones came from its address. A key that was in use here is let
-   * through all the same: behind a proxy all clients have one address.
+   * Authenticates a request, unless too many wrong keys came from its address. A key that was used here before is still
+   * accepted, because behind a proxy all clients share one address.
    * @throws ApiError 429, and what `find` throws.
    */
   async admit<P>(
@@ -115,7 +121,7 @@ export class RequestLimits {
   }
 }
 
-/** An address; of IPv6 the first 64 bits, of which whoever has one has all. */
+/** Returns the address; for IPv6 the first 64 bits, because one network owns all addresses below them. */
 function networkOf(address: string): string {
   const isMapped = /^::ffff:\d+\./i.test(address);
   if (!address.includes(":") || isMapped) return address;

@@ -13,8 +13,8 @@ export interface RequestParts {
 }
 
 /**
- * Makes the function that reads and checks the parts of an operation's request. All problems of a request are told
- * together, path before query before body; a body that is no JSON is told alone, as nothing can be said about its fields.
+ * Returns the function that parses and checks the parts of an operation's request. It reports all problems of a request
+ * together: path before query before body. A body that is not JSON is reported alone, because its fields are unknown.
  * @throws ApiError 422 `invalidRequest`
  */
 export function compileRequest(
@@ -61,12 +61,12 @@ function compileBody(operation: Operation, schema: TSchema, options: { uncappedR
   };
 }
 
-/** JSON is read whatever it is called: scripts forget the header, and `curl -d` says it sends a form. */
+/** A body is parsed as JSON whatever its media type: scripts forget the header, and `curl -d` claims to send a form. */
 function isJson(contentType: string | undefined): boolean {
   return contentType === undefined || /^\s*application\/(?:[^;]*\+)?json\s*(?:;|$)/i.test(contentType);
 }
 
-/** The text is not repeated: nobody knows where a secret stands in it. */
+/** The text is not echoed, because it may contain a secret anywhere. */
 const notAnObject: ValidationItem = {
   type: "model_attributes_type",
   loc: ["body"],
@@ -78,7 +78,7 @@ function asLists(params: Record<string, string>): Record<string, string[]> {
   return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, [value]]));
 }
 
-/** `a=1&a=2` -> `{a: ["1", "2"]}`, read as forms are: `+` is a blank. */
+/** Parses `a=1&a=2` to `{a: ["1", "2"]}`, as form data: `+` is a space. */
 export function parseQuery(text: string): Record<string, string[]> {
   const query: Record<string, string[]> = Object.create(null);
   if (text === "") return query;

@@ -3,12 +3,12 @@ import { type Span, type Traces, within } from "../../telemetry/traces.ts";
 
 const spans = new WeakMap<FastifyRequest, Span>();
 
-/** The span of a request; undefined: it is not traced. */
+/** Returns the span of a request; undefined when it is not traced. */
 export const spanOf = (request: FastifyRequest): Span | undefined => spans.get(request);
 
 /**
- * Begins the span of a request, in the trace that its `traceparent` names. What has no operation is not traced, nor what
- * a listener asks all the time, unless it does so within a trace.
+ * Begins the span of a request, in the trace that its `traceparent` names. Requests without an operation are not
+ * traced, nor are the frequent requests of listeners, unless they belong to a trace.
  */
 export function beginRequestSpan(traces: Traces, request: FastifyRequest, operation: string): void {
   const { traceparent } = request.headers;
@@ -19,7 +19,7 @@ export function beginRequestSpan(traces: Traces, request: FastifyRequest, operat
   spans.set(request, traces.begin("api.request", parent, attributes, "server"));
 }
 
-/** @param answer.code of the catalogue, when it was a refusal. */
+/** Ends the span of a request. @param answer.code Code of the error catalog, when the request was refused. */
 export function endRequestSpan(
   request: FastifyRequest,
   { status, tenant_id, key_id, code }: { status: number; tenant_id?: string; key_id?: string; code: unknown },
@@ -32,7 +32,7 @@ export function endRequestSpan(
   span.end();
 }
 
-/** The handler as a step of its request. Not the rest: the key is looked up, and the body read, outside. */
+/** Runs the handler inside the span of its request. Key lookup and reading the body happen outside. */
 export function inRequestSpan(traces: Traces | null, handle: Handle): Handle {
   return traces === null ? handle : (request, reply) => within(spans.get(request), () => handle(request, reply));
 }

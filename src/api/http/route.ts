@@ -23,22 +23,22 @@ import { inRequestSpan } from "./request-span.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Name of the operation in logs and metrics. */
+    /** Name of the operation, for logs and metrics. */
     operation?: string;
   }
   interface FastifyRequest {
-    /** Who was admitted, for the handler and for the log line at the end; null: nobody, or nobody is asked. */
+    /** Authenticated caller, for the handler and the log line; null before authentication or when none is required. */
     principal: Caller | null;
   }
 }
 
-/** What route files add their routes to. */
+/** What route files register their routes on. */
 export interface Api {
   server: FastifyInstance;
   deps: ApiDeps;
   keyring: Keyring;
   limits: RequestLimits;
-  /** Every operation that has a route; the OpenAPI document and the 405 answers are made of it. */
+  /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
 }
 
@@ -48,46 +48,46 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
   return { server, deps, keyring, limits: new RequestLimits(deps.settings.rateLimit, keyring), registered: [] };
 }
 
-/** One request of one operation, checked and normalised. */
+/** One request of one operation, validated and normalized. */
 export interface Call<O extends Operation, P> {
   principal: P;
   params: Part<O["params"]>;
   query: Part<O["query"]>;
   body: Part<O["body"]>;
   request: FastifyRequest;
-  /** Answers with the operation's other status: some of many things failed. */
+  /** Answers with the operation's partial-failure status. */
   answerPartly(): void;
-  /** Aborts when the client goes away. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
   setCookie(text: string): void;
-  /** Begins an answer that the handler writes by itself, and ends; what it returns is not sent. */
+  /** Starts a response that the handler writes and ends itself. The handler's return value is ignored. */
   takeOver(headers: Record<string, string>): ServerResponse;
   /**
-   * For an operation registered with `savesResponse`: the row that keeps this answer for when the request is sent again,
-   * to be written together with its effect; null when it has no `Idempotency-Key`.
+   * Returns the row that saves this response for retries, to be written together with the effect; null without an
+   * `Idempotency-Key`. Only for operations registered with `savesResponse`.
    */
   responseRow(body: Answer<O>): SealedResponse | null;
 }
 
 type Part<S extends TSchema | null> = S extends TSchema ? Static<S> : null;
 
-/** The answer's body, or nothing when the operation answers with an empty one. */
+/** Body of the response; nothing when the operation answers with an empty one. */
 type Answer<O extends Operation> = O["response"]["schema"] extends TSchema
   ? Static<O["response"]["schema"]>
   : O["response"]["schema"] extends null
     ? Nothing
     : unknown;
 
-/** What a function gives back that returns nothing. */
+/** Return type of a function that returns nothing. */
 type Nothing = ReturnType<() => void>;
 
 export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O>> | Answer<O>;
 
 /**
- * An operation on things of a workspace. One that changes something and comes with an `Idempotency-Key` is run within a
- * transaction (`Db.atomically`) that keeps its answer too, unless `savesResponse` says that the handler sees to that.
- * `userOf`: whose things it works on, where that is not said by parameters, query and body alone; one user's answer is none
- * to another's request.
+ * Registers an operation on resources of a workspace. A changing request with an `Idempotency-Key` runs inside a
+ * transaction (`Db.atomically`) that also saves its response, unless the handler does that itself (`savesResponse`).
+ * @param options.userOf Returns the user whose data the operation works on, when parameters, query and body do not name
+ *   the user. One user's response is never replayed to another.
  */
 export function route<O extends Operation>(
   api: Api,
@@ -104,16 +104,16 @@ export function route<O extends Operation>(
 
 type UserOf = (principal: Principal, request: FastifyRequest) => string;
 
-/** An operation that administers: on what the key reaches, without a workspace of its own. */
+/** Registers an administrative operation. It works on everything that the key reaches, not on one workspace. */
 export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findAdministrator(api.keyring, credentials, operation)),
-    // Two keys of one organization may see different things: what one was answered is not for the other.
+    // Two keys of one organization may see different data, so a response is replayed only to the key that got it.
     ...(keepsAnswer(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
   });
 }
 
-/** A key may ask so often and no more. */
+/** Authenticates and counts requests against the rate limit of their key. */
 function countedByKey<P extends { keyId: string }>(api: Api, find: (credentials: Credentials) => Promise<P>) {
   return async (request: FastifyRequest) => {
     const principal = await api.limits.admit(request, find);
@@ -122,7 +122,7 @@ function countedByKey<P extends { keyId: string }>(api: Api, find: (credentials:
   };
 }
 
-/** An operation of the listener protocol; a data plane may ask as often as it must. */
+/** Registers an operation of the listener protocol, which has no rate limit per key. */
 export function listenerRoute<O extends Operation>(
   api: Api,
   operation: O,
@@ -133,7 +133,7 @@ export function listenerRoute<O extends Operation>(
   });
 }
 
-/** The one operation that a token is for which is exchanged for a listener's key. */
+/** Registers the operation that exchanges an enrollment token for a listener's key: the only use of such a token. */
 export function enrollmentRoute<O extends Operation>(
   api: Api,
   operation: O,
@@ -143,12 +143,12 @@ export function enrollmentRoute<O extends Operation>(
   register(api, operation, handler, { admit: (request) => api.limits.admit(request, find) });
 }
 
-/** An operation that needs no key. */
+/** Registers an operation that needs no key. */
 export function openRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, null>): void {
   register(api, operation, handler, { admit: async () => null });
 }
 
-/** An operation that answers a browser with a page. */
+/** Registers an operation that answers with a page for a browser. */
 export function pageRoute<O extends Operation>(
   api: Api,
   operation: O,
@@ -159,7 +159,7 @@ export function pageRoute<O extends Operation>(
 
 type Caller = Principal | Administrator | ListenerPrincipal;
 
-/** Fields of the log line that say who asked. */
+/** Returns the log fields that identify the caller. */
 export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?: string } {
   const { principal } = request;
   if (!principal) return {};
@@ -170,7 +170,7 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
 
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
-  /** Present when the operation takes an `Idempotency-Key`: keys of different scopes know nothing of each other. */
+  /** Present when the operation accepts an `Idempotency-Key`. Keys of different scopes are independent. */
   idempotency?: {
     savesResponse: boolean;
     scopeOf(principal: P): string;
@@ -191,7 +191,7 @@ function register<O extends Operation, P extends Caller | null>(
     method: operation.verb,
     url: operation.path.replaceAll(/\{(\w+)\}/g, ":$1"),
     config: { operation: operation.id },
-    // Before the body is read: who may not ask is not listened to.
+    // Reject unauthorized callers before reading the body.
     onRequest: async (request) => {
       request.principal = await admit(request);
     },
@@ -249,7 +249,7 @@ function callOf<O extends Operation, P>(
   };
 }
 
-/** The answer as it goes out, and is kept: equal answers are equal bytes. */
+/** Encodes a response as it is sent and saved: equal responses are equal bytes. */
 function textOf({ response, hasEtag }: Operation, body: unknown, status: number): EncodedResponse {
   const text = response.schema === null ? "" : JSON.stringify(body);
   return { status, headers: hasEtag ? { etag: etagOf(text) } : {}, text };

@@ -9,10 +9,10 @@ import { listFiles } from "../../integrations/git-tree.ts";
 import { type Api, route } from "../http/route.ts";
 import { callCodeHost, findOpenIntegration } from "./call-code-host.ts";
 
-/** Clients wait for 30 s: each step has its share. */
+/** Timeout of each git command: clients wait for 30 s in total. */
 const gitTimeoutMs = 8_000;
 
-/** Agents that a repository holds, for a console or command line to offer. */
+/** Adds the route that finds the agents in a repository, for the console and the command line to offer. */
 export function addProjectRoutes(api: Api): void {
   const { github, settings } = api.deps;
 

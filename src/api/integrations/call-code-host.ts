@@ -7,14 +7,16 @@ import { HostFailure } from "../../integrations/host-failure.ts";
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import type { ApiDeps } from "../deps.ts";
 
-/** @throws ApiError 400 when this server has none. */
+/** Returns this server's GitHub App. @throws ApiError 400 when it has none. */
 export async function requireApp(apps: GithubApps): Promise<GithubApp> {
   const app = await apps.current();
   if (app === null) throw errors.githubAppMissing();
   return app;
 }
 
-/** What the workspace reads a repository with. @returns null without one; undefined for one that it does not have. */
+/**
+ * Returns the integration by which a workspace reads a repository; null without an id, undefined for an unknown one.
+ */
 export async function findOpenIntegration(
   { db, sealer }: Pick<ApiDeps, "db" | "sealer">,
   { tenantId }: Principal,
@@ -26,8 +28,8 @@ export async function findOpenIntegration(
 }
 
 /**
- * What a code host says to us, in our words.
- * @throws ApiError 502 `codeHostFailed` where it did not answer, or refused.
+ * Calls a code host and translates its failures.
+ * @throws ApiError 502 `codeHostFailed` when the host did not answer or refused.
  */
 export async function callCodeHost<T>(act: () => Promise<T>): Promise<T> {
   try {

@@ -10,20 +10,23 @@ import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
 import type { Page } from "../http/browser-page.ts";
 
-/** Page that hands the manifest to GitHub, by a button: only a form can, and it should be seen what is asked for. */
+/**
+ * Returns the page whose button posts the manifest to GitHub: only a form can, and the operator should see what it asks
+ * for.
+ */
 export async function showGithubAppForm(deps: ApiDeps, state: string): Promise<Page> {
   const link = await findGithubAppLink(deps.db, state);
   if (link === undefined) return refused(unusable);
   const serverUrl = deps.settings.ownUrl().replace(/\/+$/, "");
   const manifest = appManifest({ ...link, serverUrl });
   const pushes = isReachable(serverUrl)
-    ? "GitHub will tell it of pushes and pull requests."
-    : "GitHub cannot reach this address, so pushes are found within five minutes; set PIERHEAD_PUBLIC_URL first if there is a better one.";
+    ? "GitHub will notify the server of pushes and pull requests."
+    : "GitHub cannot reach this address, so the server polls for pushes every five minutes. If GitHub can reach another address of the server, set PIERHEAD_PUBLIC_URL first.";
   return {
     status: 200,
     title: "Create a GitHub App",
     lines: [
-      "GitHub makes an App for this server and hands its keys to the server, where they are kept sealed.",
+      "GitHub creates an App for this server and sends its keys to the server, which stores them encrypted.",
       pushes,
     ],
     form: {
@@ -40,14 +43,15 @@ export async function showGithubAppForm(deps: ApiDeps, state: string): Promise<P
   };
 }
 
-/** Where GitHub sends whoever has made the App: which link led there says the state, and only that. */
+/** Finishes the creation of an App when GitHub redirects back. Only the state identifies the link that started it. */
 export async function finishGithubApp(
   deps: ApiDeps,
   query: { state?: string; code?: string; isHead: boolean },
   signal: AbortSignal,
 ): Promise<Page> {
   const { state, code } = query;
-  if (state === undefined || code === undefined) return refused("GitHub sends people here when it has made an App.");
+  if (state === undefined || code === undefined)
+    return refused("GitHub redirects to this page after it has created an App.");
   const link = await (query.isHead ? findGithubAppLink : takeGithubAppLink)(deps.db, state);
   if (link === undefined) return refused(unusable);
   if (query.isHead) return { status: 200, title: "Created", lines: [] };
@@ -56,8 +60,8 @@ export async function finishGithubApp(
     return await saveApp(deps, { link, code }, signal);
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    deps.logger.warn({ error: describeError(error) }, "a github app could not be read");
-    return refused(`${error.message} Delete the App there, and make another link.`);
+    deps.logger.warn({ error: describeError(error) }, "github app creation failed");
+    return refused(`${error.message} Delete the App at GitHub and create another link.`);
   }
 }
 
@@ -72,19 +76,19 @@ async function saveApp(
   const secrets = { privateKey, webhookSecret, client: { id: clientId, secret: clientSecret } };
   const row = { app_id: made.appId, name: made.name, url: link.url, page_url: made.pageUrl, secrets };
   if (!(await createGithubApp(db, sealer, link, row))) return refused(taken);
-  logger.info({ app_id: made.appId, github_url: link.url, actor: link.actor }, "a github app was made");
+  logger.info({ app_id: made.appId, github_url: link.url, actor: link.actor }, "github app created");
   return {
     status: 200,
     title: "Created",
     lines: [
-      `This server has the GitHub App ${made.name} now.`,
-      "Next, an admin of a workspace installs it for repositories: pierhead integrations install, or the console's page of integrations.",
+      `This server now has the GitHub App ${made.name}.`,
+      "Next, an admin of a workspace installs it for repositories, with `pierhead integrations install` or on the console's Integrations page.",
     ],
-    facts: [["Its page", made.pageUrl]],
+    facts: [["App page", made.pageUrl]],
   };
 }
 
 const unusable =
-  "This link was used before, is older than an hour, or its maker's key is not good any more. Make another.";
-const taken = "This server has a GitHub App already. Delete the one that was just made at GitHub.";
+  "This link was already used, is older than an hour, or the key that created it is no longer valid. Create another link.";
+const taken = "This server already has a GitHub App. Delete the one that you just created at GitHub.";
 const refused = (line: string): Page => ({ status: 400, title: "Not created", lines: [line] });

@@ -8,7 +8,9 @@ import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
 import type { Page } from "../http/browser-page.ts";
 
-/** Where GitHub sends whoever has installed the App: whose workspace it is for says the state, and only that. */
+/**
+ * Finishes an installation of the App when GitHub redirects back. Only the state identifies the workspace it is for.
+ */
 export async function finishInstallation(
   deps: ApiDeps,
   query: { state: string; installation_id?: number; setup_action?: string; code?: string },
@@ -16,14 +18,14 @@ export async function finishInstallation(
 ): Promise<Page> {
   const { db, sealer, logger } = deps;
   if (query.setup_action === "request") {
-    return pageOf("Asked", [
-      "An owner of the organization has been asked to approve it. Use the link again afterwards.",
+    return pageOf("Approval requested", [
+      "GitHub asked an owner of the organization to approve the App. Use the link again after they have approved it.",
     ]);
   }
   const github = await deps.github.current();
   const isSignIn = query.installation_id === undefined && query.code !== undefined && query.setup_action === undefined;
   if (github === null || (query.installation_id === undefined && !isSignIn)) {
-    return refused("GitHub has not named an installation.");
+    return refused("GitHub did not name an installation.");
   }
   const link = await takeInstallationLink(db, query.state);
   if (link === undefined) return refused(unusable);
@@ -33,16 +35,16 @@ export async function finishInstallation(
     const problem = await ownershipProblem(deps, github, { installation, link, code: query.code ?? null }, signal);
     if (problem !== null) return refused(problem);
     const row = await createIntegration(db, sealer, link, appIntegration(github, installation));
-    const lines = [`The repositories of ${row.name} can be deployed now.`, done];
+    const lines = [`You can now deploy the repositories of ${row.name}.`, done];
     return { ...pageOf("Installed", lines), ...(link.returnTo !== null && { back: link.returnTo }) };
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    logger.warn({ error: describeError(error) }, "an installation could not be read");
+    logger.warn({ error: describeError(error) }, "github installation failed");
     return refused(error.message);
   }
 }
 
-/** Who has signed in at GitHub chooses among the installations that he can use, with a key of the link's workspace. */
+/** Lets a user who signed in at GitHub choose among their installations, with a key of the link's workspace. */
 async function openPicker(
   { db, settings }: ApiDeps,
   github: GithubApp,
@@ -56,16 +58,16 @@ async function openPicker(
     ...pageOf("Choose", ["Choose which of your accounts the workspace may deploy from."]),
     back: `${settings.ownUrl().replace(/\/+$/, "")}/host/integrations?${new URLSearchParams({ picker_session: id })}`,
     facts: [
-      ["Or by command", `pierhead integrations pick ${id}`],
+      ["Or with the command", `pierhead integrations pick ${id}`],
       ...usable.map((one) => ["Account", `${one.account}, installation ${one.id}`] as const),
     ],
   };
 }
 
 /**
- * The id in the address is only what a browser says: anybody could name somebody else's installation. The App's own
- * sign-in proves it where the operator has set it up. Elsewhere the installation must be new: younger than the link, and
- * nobody else's yet.
+ * Returns why the installation cannot be trusted; null when it can. The browser sends the installation id, so anybody
+ * could name an installation that is not theirs. The App's own sign-in proves ownership where the operator has
+ * configured it. Elsewhere the installation must be new: younger than the link, and not yet used by any workspace.
  */
 async function ownershipProblem(
   { db, settings }: ApiDeps,
@@ -79,16 +81,17 @@ async function ownershipProblem(
       ? null
       : "You have no access to this installation at GitHub.";
   }
-  if (settings.mode === "cloud") return "The operator has not set PIERHEAD_GITHUB_CLIENT_ID, which proves whose it is.";
+  if (settings.mode === "cloud")
+    return "This server cannot check who owns the installation, because its operator has not set PIERHEAD_GITHUB_CLIENT_ID.";
   const isNew = installation.createdAt.getTime() >= link.createdAt.getTime() - clockSkewMs;
   if (isNew && !(await isInstallationTaken(db, installation.id))) return null;
-  return "The App was installed there before. An operator attaches it: pierhead integrations attach.";
+  return "The App was already installed there. An operator can attach it with `pierhead integrations attach`.";
 }
 
-/** GitHub's clock counts whole seconds, and may not be ours. */
+/** GitHub's timestamps are whole seconds, and its clock may differ from ours. */
 const clockSkewMs = 60_000;
 
-/** An installation as an integration of a workspace. */
+/** Returns the settings of an integration for an installation. */
 export function appIntegration(github: GithubApp, installation: Installation) {
   return {
     host: "github",
@@ -101,7 +104,7 @@ export function appIntegration(github: GithubApp, installation: Installation) {
 }
 
 const unusable =
-  "This link was used before, is older than an hour, or its maker is no admin of the workspace any more. Make another one.";
+  "This link was already used, is older than an hour, or its creator is no longer an admin of the workspace. Create another link.";
 const done = "You can close this window and go back to where you came from.";
 const pageOf = (title: string, lines: string[]): Page => ({ status: 200, title, lines });
 const refused = (line: string): Page => ({ status: 400, title: "Not installed", lines: [line] });

@@ -10,7 +10,7 @@ import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, route } from "../http/route.ts";
 import { withoutNulls } from "../validation/without-nulls.ts";
 
-/** What a deployment does with pushes and pull requests. */
+/** Adds the routes that configure what a deployment does with pushes and pull requests. */
 export function addGitSettingsRoutes(api: Api): void {
   const { db, sealer } = api.deps;
 
@@ -47,7 +47,9 @@ export function addGitSettingsRoutes(api: Api): void {
     followed: await findFollowedBranch(db, id),
   });
 
-  /** Whoever may not read the integration of his deployment could not have named it. */
+  /**
+   * Checks no permission, because callers who may not read an integration could not have set it on their deployment.
+   */
   async function hasApp(tenantId: string, id: string | null): Promise<boolean> {
     const open = id === null ? undefined : await openIntegration(db, sealer, { tenantId, id });
     return open?.row.installation_id != null;

@@ -6,14 +6,14 @@ import { createGithubAppLink, deleteGithubApp, findGithubApp } from "../../store
 import { type Api, adminRoute, pageRoute } from "../http/route.ts";
 import { finishGithubApp, showGithubAppForm } from "./create-github-app.ts";
 
-/** The server's own GitHub App: made at GitHub by one click of an operator, shown, and forgotten. */
+/** Adds the routes that create the server's own GitHub App with one click of an operator, show it and delete it. */
 export function addGithubAppRoutes(api: Api): void {
   const { db, sealer, github, settings } = api.deps;
 
   adminRoute(api, operations.createGithubAppLink, async ({ principal, body }) => {
     await checkFree();
     const url = githubAddress(body.github_url ?? settings.githubUrl);
-    if (url === null) throw errors.invalidField("github_url", "must be such as https://github.example.org.");
+    if (url === null) throw errors.invalidField("github_url", "must be a URL such as https://github.example.org.");
     const serverUrl = settings.ownUrl().replace(/\/+$/, "");
     const { state, expiresAt } = await createGithubAppLink(db, {
       ...{ keyId: principal.keyId, organizationId: principal.organizationId, actor: principal.actor, url },
@@ -48,19 +48,19 @@ export function addGithubAppRoutes(api: Api): void {
 
   pageRoute(api, operations.showGithubAppForm, ({ query }) => showGithubAppForm(api.deps, query.state ?? ""));
   pageRoute(api, operations.finishGithubApp, ({ query, request, signal }) =>
-    // Whoever only asks whether the page is there spends no code.
+    // A HEAD request must not spend the code.
     finishGithubApp(api.deps, { ...query, isHead: request.method === "HEAD" }, signal),
   );
 
-  /** @throws ApiError 409 */
+  /** @throws ApiError 409 when this server already has an App. */
   async function checkFree(): Promise<void> {
     if (github.isConfigured && (await github.current()) !== null) throw errors.githubAppFixed(inConfiguration);
     const made = await findGithubApp(db, sealer);
-    if (made !== undefined) throw errors.githubAppFixed(`${made.name}: delete it before you make another one.`);
+    if (made !== undefined) throw errors.githubAppFixed(`It is ${made.name}. Delete it before you create another one.`);
   }
 }
 
-/** GitHub takes no longer ones. */
+/** GitHub's limit. */
 const nameLengthMax = 34;
 
-const inConfiguration = "It stands in the server's configuration, PIERHEAD_GITHUB_APP_ID.";
+const inConfiguration = "It is set in the server's configuration with PIERHEAD_GITHUB_APP_ID.";

@@ -18,7 +18,7 @@ import { type Api, adminRoute, route } from "../http/route.ts";
 import { callCodeHost, requireApp } from "./call-code-host.ts";
 import { appIntegration } from "./finish-installation.ts";
 
-/** The GitHub App as existing clients know it (contract 3.6). */
+/** Adds the routes of the GitHub App as existing clients know them (contract 3.6). */
 export function addGithubRoutes(api: Api): void {
   const { db, sealer, github } = api.deps;
   const cache = new RepositoryCache();
@@ -28,7 +28,8 @@ export function addGithubRoutes(api: Api): void {
 
   const repositories = async (principal: Principal, id: string): Promise<GithubRepository[]> => {
     const { installation_id: installationId } = await readIntegration(db, principal.tenantId, id);
-    if (installationId === null) throw errors.invalidField("integration_id", "is no installation of the GitHub App.");
+    if (installationId === null)
+      throw errors.invalidField("integration_id", "is not an installation of the GitHub App.");
     const found = await callCodeHost(async () => cache.list(await requireApp(github), installationId));
     return found.map(({ defaultBranch, ...one }) => ({
       host_integration_id: id,
@@ -86,7 +87,9 @@ const installOf = ({ id, installation_id, name }: IntegrationRow): GithubIntegra
   name,
 });
 
-/** What GitHub knows of an installation: nothing of one that was removed there, which the workspace still lists. */
+/**
+ * Returns what GitHub knows of an installation; nothing when it was removed at GitHub but the workspace still lists it.
+ */
 async function knownInstallation(app: GithubApp, id: number, signal: AbortSignal): Promise<Partial<Installation>> {
   return app.readInstallation(id, signal).catch((error: unknown) => {
     if (error instanceof HostFailure && error.reason === "missing") return {};
@@ -94,7 +97,10 @@ async function knownInstallation(app: GithubApp, id: number, signal: AbortSignal
   });
 }
 
-/** Pages of a list that is at hand as a whole. The cursor says how many went before; an empty one is none. */
+/**
+ * Returns a page of a complete list. The cursor is the number of items before the page; an empty one starts at the
+ * first.
+ */
 function pageOf<T>(all: readonly T[], { page_size: size, cursor }: { page_size: number; cursor?: string | undefined }) {
   const from = Number(cursor || 0);
   if (cursor && !/^\d{1,6}$/.test(cursor)) {
@@ -104,12 +110,12 @@ function pageOf<T>(all: readonly T[], { page_size: size, cursor }: { page_size: 
   return { items, next_cursor: from + size < all.length ? String(from + size) : null };
 }
 
-/** Only back to this server: anything else would send people wherever a link says. */
+/** Accepts only addresses of this server: any other would make it an open redirect. */
 function checkedReturn(text: string | null, ownUrl: string): string | null {
   if (text === null) return null;
   const base = new URL(ownUrl);
   const isPlain = !/[\p{Cc}\\]/u.test(text) && URL.canParse(text, base.href);
   const url = isPlain ? new URL(text, base) : null;
   if (url?.origin === base.origin) return url.href;
-  throw errors.invalidField("return_to", "must be an address of this server, or a path of it.");
+  throw errors.invalidField("return_to", "must be an address of this server, or a path on it.");
 }

@@ -11,8 +11,9 @@ import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { type Api, openRoute } from "../http/route.ts";
 
 /**
- * What code hosts tell. A message that proves where it comes from makes scheduled due, and that is all it does: what is
- * deployed is what the branch holds when it is looked at. So an answer takes two small statements, however much follows.
+ * Adds the routes that receive webhooks of code hosts. An authenticated message only schedules a poll of the branches
+ * that it names. What gets deployed is what the branch contains when it is polled. So a message costs two small
+ * statements, however much work follows.
  */
 export function addHostWebhookRoutes(api: Api): void {
   const { db, sealer, github } = api.deps;
@@ -41,7 +42,7 @@ export function addHostWebhookRoutes(api: Api): void {
       ...{ branch, commitSha },
     }));
     if (events.length === 0) return { status: "ignored" as const };
-    // Most hosts sign the content alone: the same content under another name is the same message.
+    // Most hosts sign only the content, so the same content with another delivery id is the same message.
     const id = deliveryIdOf(request.headers);
     const names = [`${scope}/content/${createHash("sha256").update(body).digest("hex")}`];
     if (id !== null) names.push(`${scope}/id/${id}`);

@@ -14,7 +14,7 @@ import {
 } from "../../store/code-hosts/integrations.ts";
 import { type Api, route } from "../http/route.ts";
 
-/** Integrations of all hosts: what is stored, and what the GitHub App brought. */
+/** Adds the routes of integrations of all hosts: those with stored credentials, and those of the GitHub App. */
 export function addIntegrationRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
   const shown = (row: IntegrationRow) => integrationOf(row, settings.ownUrl());
@@ -65,7 +65,7 @@ export function addIntegrationRoutes(api: Api): void {
     deleteIntegration(db, principal, params.integration_id),
   );
 
-  /** @throws ApiError 404; 400 for one of the App where `isStored` asks for another. */
+  /** Returns an integration. @throws ApiError 404; 400 for an installation of the App when `isStored` excludes it. */
   async function readStored(tenantId: string, id: string, isStored: boolean): Promise<IntegrationRow> {
     const row = await readIntegration(db, tenantId, id);
     if (isStored && row.installation_id !== null) {
@@ -80,14 +80,14 @@ export function addIntegrationRoutes(api: Api): void {
 
 const hasCredential = ({ token, ssh_key }: PatchIntegration) => token != null || ssh_key != null;
 
-/** The credential as a whole: an old half beside a new one would be a surprise. */
+/** Returns all parts of the credential, because mixing an old half with a new one would surprise. */
 function checkedSecrets(body: CreateIntegration | PatchIntegration): Omit<IntegrationSecrets, "webhookSecret"> {
   const { token = null, ssh_key: sshKey = null, ssh_known_hosts: sshKnownHosts = null } = body;
   checkCredential({ token, sshKey, sshKnownHosts });
   return { token, sshKey, sshKnownHosts };
 }
 
-/** Never with what is sealed. */
+/** Returns the wire shape of an integration, without its secrets. */
 function integrationOf(row: IntegrationRow, ownUrl: string): Integration {
   const { id, host, name, url, username, installation_id, has_token, has_ssh_key } = row;
   const receivesWebhooks = installation_id === null && host !== "git";

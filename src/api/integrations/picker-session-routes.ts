@@ -7,11 +7,11 @@ import { type Api, route } from "../http/route.ts";
 import { callCodeHost, requireApp } from "./call-code-host.ts";
 import { appIntegration } from "./finish-installation.ts";
 
-/** Which of the installations that somebody can use the workspace is to have (contract 3.6). */
+/** Adds the routes that choose which of a user's installations the workspace gets (contract 3.6). */
 export function addPickerRoutes(api: Api): void {
   const { db, sealer, github, settings } = api.deps;
 
-  /** @throws ApiError 404, for another workspace's as for an unknown one. */
+  /** @throws ApiError 404 with the same text for unknown ids and those of other workspaces. */
   const find = async (tenantId: string, id: string) => {
     const session = await findPickerSession(db, tenantId, id);
     if (session === undefined) throw errors.pickerSessionNotFound();

@@ -9,8 +9,8 @@ interface Waiter {
 }
 
 /**
- * Wakes the listeners for which something changed, and only those: whatever happens, one question to the database answers
- * for all who wait. A thousand that each looked for themselves would be a thousand questions for every change.
+ * Wakes only the listeners whose assignments changed. One database query per change serves all waiting listeners; if
+ * each of a thousand polled for itself, every change would cost a thousand queries.
  */
 export class AssignmentNotifier {
   readonly #db: Db;
@@ -23,7 +23,9 @@ export class AssignmentNotifier {
     this.#db = db;
   }
 
-  /** Ask for it before reading, so that a change in between is not missed. `came` settles at latest after `maxMs`. */
+  /**
+   * Waits for a change. Call it before reading, so that no change in between is missed. `came` settles within `maxMs`.
+   */
   wait(cursor: { listenerId: string; after: number }, signal: AbortSignal, maxMs: number) {
     const { promise: came, resolve } = Promise.withResolvers<void>();
     const notify = () => {
@@ -66,12 +68,12 @@ export class AssignmentNotifier {
       try {
         const ids = new Set(Array.from(this.#waiters, ({ listenerId }) => listenerId));
         const versions = await readListenerVersions(this.#db, [...ids]);
-        // One that is gone is told by the next read.
+        // A listener without a version was deleted; its next read reports that.
         for (const { listenerId, after, notify } of [...this.#waiters]) {
           if ((versions.get(listenerId) ?? Infinity) > after) notify();
         }
       } catch {
-        // The next check asks again.
+        // The next check retries.
       }
     }
     this.#isChecking = false;

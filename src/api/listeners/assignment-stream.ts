@@ -4,27 +4,27 @@ import { ApiError } from "../../contract/error.ts";
 import type { DesiredPage } from "../../contract/listeners/assignment.ts";
 
 export interface AssignmentSource {
-  /** @throws ApiError 401 when the key has ended that asks. */
+  /** Reads the next page. @throws ApiError 401 when the listener's key has expired or was revoked. */
   read(after: number): Promise<DesiredPage>;
-  /** Settles when there may be more after this cursor, at latest after `maxMs`. */
+  /** Settles when there may be more after this cursor, at the latest after `maxMs`. */
   wait(after: number, maxMs: number): { came: Promise<void>; cancel(): void };
-  /** Renews the session. @throws ApiError 409 `staleEpoch`; 410 when there is no such cursor any more; 401 as above. */
+  /** Renews the session. @throws ApiError 409 `staleEpoch`; 410 when the cursor no longer exists; 401 as in `read`. */
   renew(cursor: number): Promise<void>;
 }
 
-/** Well within the lease, which each one renews: a stream that is open needs no other sign of life. */
+/** Interval of pings, well below the lease. Each ping renews the lease, so an open stream needs no heartbeat. */
 export const pingMs = 10_000;
 
 /**
- * The first comes at any moment of that time: after a restart a thousand listeners come back within a second, and would ping
- * together for ever.
+ * Returns a random delay of the first ping. After a restart a thousand listeners reconnect within a second, and would
+ * otherwise ping in step from then on.
  */
 const firstPingMs = () => Math.random() * pingMs;
 
 /**
- * Assignments as server-sent events: the pages of a long poll one after the other, each with its `rv` as the event's id. Ends
- * when the reader goes, when a newer session was opened, with the key, or when the database is an older copy of what was
- * told: a poll says so then.
+ * Sends assignments as server-sent events: the pages of a long poll in sequence, each with its `rv` as the event id.
+ * The stream ends when the client disconnects, a newer session opens, the key ends, or the database turns out to be an
+ * older backup than what the listener has seen; the listener's next poll then gets that error.
  */
 export async function streamAssignments(
   response: ServerResponse,

@@ -28,10 +28,13 @@ import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts
 
 const protocolsSpoken = [1];
 
-/** One page of assignments: 500 of about 2 KiB are 1 MiB. */
+/** Assignments per page: 500 of about 2 KiB are 1 MiB. */
 const pageMax = 500;
 
-/** `/dp/v1`: what a data plane asks and reports (contract/assignment.ts). Each call but the first is fenced by its epoch. */
+/**
+ * Adds the `/dp/v1` routes of the listener protocol (contract/assignment.ts). The epoch fences every call but the
+ * first.
+ */
 export function addListenerProtocol(api: Api): void {
   addSessionRoutes(api);
   addDesiredRoutes(api);
@@ -87,10 +90,10 @@ function addDesiredRoutes(api: Api): void {
   listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal, takeOver }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    // A cursor from the future: this database was restored from a copy that is older than the listener's memory.
+    // A cursor from the future: this database was restored from a backup that is older than the listener's state.
     if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
     const { listenerId } = session;
-    // Who was let in waits for long: a key that has ended meanwhile is told nothing more, and keeps no session alive.
+    // A long poll outlives its authentication, so an expired or revoked key must not read more or renew the session.
     const checkKey = () => findListenerPrincipal(api.keyring, credentialsOf(request.headers));
     const read = async (after: number) => {
       const page = await readDesired(db, listenerId, { after, limit: pageMax });
@@ -152,7 +155,7 @@ function addReportRoutes(api: Api): void {
   });
 }
 
-/** A page at once when there is news, else when there is, else an empty one when the wait is over. */
+/** Returns a page as soon as it has items, or an empty one when the wait is over. */
 async function waitForDesired(
   source: Pick<AssignmentSource, "read" | "wait">,
   query: { after: number; wait: number },
@@ -177,7 +180,7 @@ function factsOf({ agents_url, capabilities, engine_version }: ListenerFacts): L
   return JSON.parse(JSON.stringify({ agents_url, capabilities, engine_version }));
 }
 
-/** A call without a readable epoch is as stale as one with an old one. */
+/** A call without a readable epoch is as stale as one with an old epoch. */
 function sessionOf(principal: { listenerId: string }, request: FastifyRequest): { listenerId: string; epoch: number } {
   const epoch = Number(request.headers[epochHeader]);
   if (!Number.isSafeInteger(epoch)) throw errors.staleEpoch();

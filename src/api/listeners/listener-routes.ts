@@ -18,7 +18,7 @@ import {
 } from "../../store/data-plane/workspace-listeners.ts";
 import { type Api, route } from "../http/route.ts";
 
-/** Data planes of a workspace: L1 to L5 (contract 3.5), and the keys their programs call with. */
+/** Adds the routes of a workspace's listeners: L1 to L5 (contract 3.5), and of the keys that their programs use. */
 export function addListenerRoutes(api: Api): void {
   const { db } = api.deps;
 

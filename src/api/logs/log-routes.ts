@@ -11,7 +11,7 @@ import { type Api, type Call, route } from "../http/route.ts";
 import { readRevision } from "../revisions/revision-routes.ts";
 import { logEntryOf } from "./present-log-entry.ts";
 
-/** Logs under every address that clients know: G1 to G5 (contract 3.4). */
+/** Adds the log routes under every address that clients know: G1 to G5 (contract 3.4). */
 export function addLogRoutes(api: Api): void {
   const { db } = api.deps;
 
@@ -47,12 +47,12 @@ export function addLogRoutes(api: Api): void {
 
 type Kind = LogFilter["kind"];
 
-/** What is read: the log of one revision, or of all of a deployment. */
+/** Log to read: of one revision, or of a whole deployment. */
 interface Log {
   deploymentId: string;
   revisionId: string | null;
   kind: Kind;
-  /** No line will be added any more. */
+  /** Whether the log is complete: no more lines will be added. */
   hasEnded: boolean;
 }
 
@@ -61,7 +61,7 @@ function revisionLog(db: Db, revision: RevisionRow, kind: Kind): Log {
   return { deploymentId, revisionId, kind, hasEnded: hasEnded(revision, kind, db.now()) };
 }
 
-/** The next revision may write into it at any time. */
+/** Never ended, because the next revision may add lines at any time. */
 const deploymentLog = (deploymentId: string, kind: Kind): Log => ({
   deploymentId,
   revisionId: null,
@@ -80,13 +80,13 @@ async function namedLog(
   return revisionLog(db, await readRevision(db, principal, { deployment_id, revision_id }), kind);
 }
 
-/** A build's lines are stored before the revision moves on; replicas write as long as they run, and a little longer. */
+/** Build lines are stored before the revision moves on. Replicas write while they run, and a little longer. */
 function hasEnded({ status, status_since: since }: RevisionRow, kind: Kind, now: Date): boolean {
   if (kind === "build") return isFinal(status) || status === "AWAITING_DEPLOY" || status === "DEPLOYING";
   return isFinal(status) && status !== "DEPLOYED" && now.getTime() - since.getTime() > lastLinesMs;
 }
 
-/** Lines of a failed replica arrive in batches after the report of its end. */
+/** Lines of a failed replica arrive in batches after the report that it ended. */
 const lastLinesMs = 60_000;
 
 interface LogQuery {
@@ -98,11 +98,11 @@ interface LogQuery {
   run_id?: string | undefined;
   start_time?: string | undefined;
   end_time?: string | undefined;
-  /** May be asked by who follows by time alone. */
+  /** Whether the client may follow the log by time alone. */
   mayFollowByTime?: boolean;
 }
 
-/** In a body null is as good as absent. */
+/** In a body, null counts as absent. */
 function logQueryOf(body: ReadLogsBody): LogQuery {
   return {
     order: body.order ?? "asc",
@@ -116,7 +116,7 @@ function logQueryOf(body: ReadLogsBody): LogQuery {
   };
 }
 
-/** @throws ApiError 400 `invalidLogCursor` */
+/** Returns a page of a log. @throws ApiError 400 `invalidLogCursor` */
 async function readPage(db: Db, log: Log, query: LogQuery): Promise<LogPage> {
   const filter: LogFilter = {
     deploymentId: log.deploymentId,
@@ -137,7 +137,7 @@ async function readPage(db: Db, log: Log, query: LogQuery): Promise<LogPage> {
 
 interface Entries {
   rows: LogEntryRow[];
-  /** Behind it there may be more; undefined: nothing was found. */
+  /** Last row of the page, where the next page starts; undefined when nothing was found. */
   last: LogEntryRow | undefined;
   isFull: boolean;
 }
@@ -151,13 +151,14 @@ async function readEntries(db: Db, filter: LogFilter, mayFollowByTime: boolean):
   return { rows, last: rows.at(-1), isFull };
 }
 
-/** Lines of one moment that are given beside a page's own at most. */
+/** Maximum lines with one timestamp that are returned in addition to the page itself. */
 const atOnceMax = 2_000;
 
 /**
- * Public command-line clients follow a log by the time of the last line that they were given, and know of no other place. What was
- * written at once has one time: where that is more than a page, they would be given the same page for ever. So a page does
- * not end among lines of one moment, and those of the moment it starts with, which they have mostly seen, take no place on it.
+ * Reads a page for public command-line clients, which follow a log by the time of the last line that they got and keep
+ * no cursor. Lines that were written at once share one timestamp. If there are more of those than fit a page, these
+ * clients would get the same page over and over. So a page never ends between lines of one timestamp, and the lines of
+ * its first timestamp, most of which the client has already seen, do not count towards the page size.
  */
 async function readSince(db: Db, filter: LogFilter, startAt: Date): Promise<Entries> {
   const nextMoment = new Date(startAt.getTime() + 1);
@@ -168,7 +169,7 @@ async function readSince(db: Db, filter: LogFilter, startAt: Date): Promise<Entr
   if (isFull) later.push(...(await restOfMoment(db, filter, later.at(-1) as LogEntryRow)));
   const all = [...first, ...later].sort((a, b) => a.id - b.id);
   const last = isFull ? later.at(-1) : all.at(-1);
-  // What is behind the last one comes with the page behind it.
+  // Lines after the last one belong to the next page.
   return { rows: all.filter(({ id }) => id <= (last?.id ?? 0)), last, isFull };
 }
 
@@ -179,8 +180,8 @@ async function restOfMoment(db: Db, filter: LogFilter, { id, logged_at: moment }
 }
 
 /**
- * Where to read on. Upwards in a log that still grows there is always a place, the one behind the last line read: clients
- * take null for "start again" and would print everything twice.
+ * Returns the cursor of the next page. A log that still grows, read in ascending order, always has one: the position
+ * after the last line read. Clients take null for "start again" and would print everything twice.
  */
 function nextOffset({ last, isFull }: Entries, log: Log, { order, cursor }: LogQuery): string | null {
   const mayHaveMore = isFull || (order === "asc" && !log.hasEnded);
@@ -190,7 +191,7 @@ function nextOffset({ last, isFull }: Entries, log: Log, { order, cursor }: LogQ
 
 function idOf(cursor: string | undefined): number | null {
   if (!cursor) return null;
-  // Ids stay far below 2^53; a longer number was never given out.
+  // Ids stay far below 2^53, so no response ever contained a longer number.
   if (!/^\d{1,15}$/.test(cursor)) throw errors.invalidLogCursor();
   return Number(cursor);
 }

@@ -18,7 +18,10 @@ export function addMetricsRoutes(api: Api): void {
     const points = (to.getTime() - from.getTime()) / 1_000 / stepS;
     if (points < 0) throw errors.invalidField("start_time", "must be before 'end_time'");
     if (points > metricPointsMax) {
-      throw errors.invalidField("step_s", `gives more than ${metricPointsMax} points for this time`);
+      throw errors.invalidField(
+        "step_s",
+        `is too small: it gives more than ${metricPointsMax} points for this time range.`,
+      );
     }
     const minutes = await readMetricMinutes(db, id, { from, to });
     return { deployment_id: id, step_s: stepS, points: metricPoints(minutes, { from, to, stepS }) };

@@ -8,8 +8,9 @@ import { type Api, openRoute, route } from "../http/route.ts";
 import { oauthCallerOf } from "./oauth.ts";
 
 /**
- * Questions of agent servers (contract 7.4). Each comes with the headers of whoever called the agent, so it is the
- * caller's key that is checked: one of another workspace is told apart by the `tenant_id` of the answer.
+ * Adds the routes that agent servers call to authenticate their callers (contract 7.4). Agent servers forward the
+ * headers of their caller, so these routes check the caller's key. The agent server compares `tenant_id` in the
+ * response with its own workspace.
  */
 export function addAgentAuthRoutes(api: Api): void {
   route(api, operations.identifyAgentCaller, ({ principal, request }) => callerOf(principal, request));
@@ -20,14 +21,14 @@ export function addAgentAuthRoutes(api: Api): void {
   openRoute(api, operations.submitAgentUsage, () => undefined);
 }
 
-/** Who may get the tokens of users may speak for them; any other key is nobody but itself, whatever it says. */
+/** A key that may read users' tokens may also act for a user; any other key only acts for itself. */
 function callerOf(principal: Principal, request: FastifyRequest): AgentCaller {
   const { organizationId, tenantId, namedUserId, actor } = oauthCallerOf(principal, request);
   const user_id = (mayCall(principal.role, "agent") ? namedUserId : null) ?? ownUserId({ actor });
   return { organization_id: organizationId, tenant_id: tenantId, user_id, user_email: null };
 }
 
-/** Everybody whose key is good may run agents here. */
+/** Every valid key may run agents here. */
 function entitlementOf({ organizationId, tenantId }: Principal) {
   return { org_config: { org_id: organizationId }, organization_id: organizationId, tenant_id: tenantId };
 }

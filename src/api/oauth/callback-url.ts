@@ -1,11 +1,11 @@
 import type { ApiSettings } from "../deps.ts";
 
 /**
- * This server's redirect URI of a provider. Always made of the configured address, never of what a request says it
- * called: it has to be the one that is registered, and no caller may choose where codes go.
+ * Returns this server's redirect URI of a provider. It is built from the configured address, never from the request: it
+ * must equal the registered one, and no caller may choose where codes are sent.
  *
- * A client that we registered ourselves gets one that no other authorization server has, so that one server cannot pass
- * off another's code as its own answer (RFC 9700, section 4.4.2.2). Others have the one that people register by hand.
+ * A client that Pierhead registered itself gets a URI of its own, so that one authorization server cannot pass off
+ * another server's code as its own (RFC 9700, section 4.4.2.2). Other clients use the URI that people register by hand.
  */
 export function callbackUrlOf(
   provider: { id: string; provider_id: string; is_dynamic_client: boolean },

@@ -14,7 +14,7 @@ import { findToken } from "../../store/oauth/oauth-tokens.ts";
 import { type Api, type Handler, route } from "../http/route.ts";
 import { userOf } from "./oauth.ts";
 
-/** Which tokens an agent may use, whoever asks it (contract 9.2). */
+/** Adds the routes that connect tokens to an agent, for all of its users (contract 9.2). */
 export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
   const { db } = oauth;
 
@@ -28,7 +28,7 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
     const { tenantId } = principal;
     const userId = userOf(principal, request);
     const token = await findToken(db, tenantId, body.oauth_token_id);
-    // Nobody hands out another's token.
+    // Users may only share their own tokens.
     if (token === undefined || token.user_id !== userId) throw errors.oauthTokenNotFound(body.oauth_token_id);
     return connectionOf(
       await db.transaction((trx) =>

@@ -13,7 +13,7 @@ import { type Api, pageRoute, route } from "../http/route.ts";
 import { finishInstallation } from "../integrations/finish-installation.ts";
 import { oauthCallerOf } from "./oauth.ts";
 
-/** How agents get tokens, and what users see of it (contract 9.3, 9.4, 9.7). */
+/** Adds the routes by which agents get tokens, and the pages that users see (contract 9.3, 9.4, 9.7). */
 export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
   route(api, operations.authenticate, ({ principal, body, request }) =>
     authenticate(oauth, oauthCallerOf(principal, request), body),
@@ -22,7 +22,7 @@ export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
   route(api, operations.waitForAuth, async ({ principal, params, query, request, signal }) => {
     const asked = { authId: params.auth_id, timeoutS: query.timeout, signal };
     const answer = await waitForRequest(oauth, oauthCallerOf(principal, request), asked);
-    // Ten minutes may have passed: a key that has ended meanwhile gets nobody's token.
+    // The wait may take ten minutes: a key that has expired or was revoked meanwhile must not get the token.
     if (answer.token !== null) {
       await checkStill(api.keyring, credentialsOf(request.headers), operations.waitForAuth.role, principal);
     }
@@ -37,7 +37,7 @@ export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
     if (end.kind === "failed") {
       throw end.request === undefined ? errors.authRequestUnusable() : errors.authRequestFailed(end.message);
     }
-    // The token itself is for who may ask for it, not for a page that hands in a code.
+    // The token itself is only for callers that may ask for it, not for a page that submits a code.
     const metadata = { scopes: end.scopes, token_id: end.tokenId };
     const { id, user_id } = end.request;
     return { status: "completed" as const, url: null, auth_id: id, token: null, user_id, metadata, expires_at: null };
@@ -54,17 +54,18 @@ export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
       return request.method === "HEAD" ? setUpPage("") : finishInstallation(api.deps, { ...query, state }, signal);
     }
     if (query.state !== undefined) return receiveAnswer(oauth, params.provider_id, request);
-    if (query.error !== undefined) return failedPage("GitHub has not set up the application.");
+    if (query.error !== undefined) return failedPage("GitHub did not set up the App.");
     if (query.setup_action === "request")
-      return setUpPage("An owner of the organization has been asked to approve it.");
-    if (query.setup_action === undefined) return failedPage("GitHub sends people to this address after a set-up.");
+      return setUpPage("GitHub asked an owner of the organization to approve the App.");
+    if (query.setup_action === undefined)
+      return failedPage("GitHub redirects to this address after it has set up the App.");
     return setUpPage("The GitHub App is set up.");
   });
 }
 
 async function receiveAnswer(oauth: OAuthDeps, provider: string, request: FastifyRequest): Promise<Page> {
   const parameters = new URLSearchParams(request.raw.url?.split("?").slice(1).join("?") ?? "");
-  // Whoever only asks whether the page is there, as programs do that show previews of links, spends no code.
+  // A HEAD request, as link previews send it, must not spend the code.
   if (request.method === "HEAD") return parameters.has("state") ? setUpPage("") : failedPage("");
   return pageOf(await finishRequest(oauth, { provider, parameters, by: "browser" }));
 }
@@ -81,13 +82,13 @@ function pageOf(end: RequestEnd): Page {
   return { status: 200, title: "Connected", lines, facts };
 }
 
-/** Whose sign-in it is, so that nobody who was sent here by another consents for him unawares. */
+/** Shows whose sign-in this is, so that nobody can trick another user into giving consent. */
 function factsOf({ provider, request }: RequestEnd): [string, string][] {
   if (provider === undefined || request === undefined) return [];
   const { agent_id: agent, user_id: user } = request;
   return [
     ["Provider", `${provider.name} (${new URL(provider.auth_url).host})`],
     ["Agent", agent ?? "any agent of the workspace"],
-    ["User", user === null ? "the agent itself" : user.startsWith("key:") ? "the API key that asked" : user],
+    ["User", user === null ? "the agent itself" : user.startsWith("key:") ? "the API key of the request" : user],
   ];
 }

@@ -7,7 +7,7 @@ import { errors } from "../../contract/error.ts";
 import type { Api } from "../http/route.ts";
 import { callbackUrlOf } from "./callback-url.ts";
 
-/** The OAuth service of one API. What it has begun with a provider ends before the API is closed. */
+/** Creates the OAuth service of one API. Work that it has started with a provider finishes before the API closes. */
 export function createOAuth({ server, deps }: Api): OAuthDeps {
   const { db, sealer, logger, settings } = deps;
   const underway = new Underway();
@@ -23,13 +23,13 @@ export function createOAuth({ server, deps }: Api): OAuthDeps {
   };
 }
 
-/** Longest id of a user. */
+/** Maximum length of a user id. */
 const userIdLengthMax = 256;
 
 /**
- * Who asks, and for which user: `X-User-Id` of services that speak for many (contract 1.2), or the one user of a service
- * key.
- * @throws ApiError 422 for a name that is too long; 403 for another user than that of the service key.
+ * Returns the caller and the user it acts for: `X-User-Id` of services with many users (contract 1.2), or the one user
+ * of a service key.
+ * @throws ApiError 422 for a user id that is too long; 403 when it differs from the user of the service key.
  */
 export function oauthCallerOf(principal: Principal, request: FastifyRequest): OAuthCaller {
   const { organizationId, tenantId, actor, userId } = principal;
@@ -46,7 +46,7 @@ export function oauthCallerOf(principal: Principal, request: FastifyRequest): OA
   return { organizationId, tenantId, actor, namedUserId: namedUserId ?? userId, onlyUserId: userId };
 }
 
-/** Whose tokens a request is about: those of the user that it names, else of the key itself. */
+/** Returns the user whose tokens a request is about: the user that it names, otherwise the key itself. */
 export function userOf(principal: Principal, request: FastifyRequest): string {
   const caller = oauthCallerOf(principal, request);
   return caller.namedUserId ?? ownUserId(caller);

@@ -25,7 +25,7 @@ import type { ApiDeps } from "../deps.ts";
 import { type Api, route } from "../http/route.ts";
 import { callbackUrlOf } from "./callback-url.ts";
 
-/** OAuth providers of an organization (contract 9.1, 9.2). */
+/** Adds the routes of an organization's OAuth providers (contract 9.1, 9.2). */
 export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   const { db, sealer, settings } = api.deps;
   const shown = (row: ProviderRow) => providerOf(row, callbackUrlOf(row, settings));
@@ -98,8 +98,9 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
 }
 
 /**
- * A provider is the organization's: a change of it says where the codes of every workspace are sent, its end takes the
- * tokens of all of them. Where there is one workspace, that is its own affair.
+ * Rejects changes of a provider by keys that reach less than the organization, because a change decides where the codes
+ * of every workspace are sent, and a deletion drops the tokens of all of them. An organization with one workspace is
+ * exempt.
  * @throws ApiError 403 `scopeMissing`
  */
 async function checkReach(db: Db, { organizationId, scope }: Principal): Promise<void> {
@@ -109,7 +110,9 @@ async function checkReach(db: Db, { organizationId, scope }: Principal): Promise
   if (workspaces.length > 1) throw errors.scopeMissing("organization");
 }
 
-/** Asks the MCP server and its authorization server, and registers there; nothing is written yet. */
+/**
+ * Queries the MCP server and its authorization server, and registers a client there. Writes nothing to the database.
+ */
 async function discoveredProvider(
   { db, sealer, settings }: ApiDeps,
   { fetch }: OAuthDeps,
@@ -118,7 +121,7 @@ async function discoveredProvider(
 ) {
   const { provider_id: providerId, name, mcp_server_url: mcpServerUrl } = body;
   checkProviderId(providerId);
-  // Before anything is registered there under this name.
+  // Check the name before registering a client there.
   if ((await findProvider(db, organizationId, providerId)) !== undefined) throw errors.oauthProviderTaken(providerId);
   const id = randomUUID();
   const redirectUri = callbackUrlOf({ id, provider_id: providerId, is_dynamic_client: true }, settings);

@@ -26,7 +26,7 @@ const ownerOf = ({ principal, request }: UserCall) => ({
   userId: userOf(principal, request),
 });
 
-/** The tokens that are kept for the calling user (contract 9.2). */
+/** Adds the routes of the calling user's stored tokens (contract 9.2). */
 export function addAuthTokenRoutes(api: Api, oauth: OAuthDeps): void {
   const { db } = oauth;
 
@@ -83,7 +83,7 @@ export function addAuthTokenRoutes(api: Api, oauth: OAuthDeps): void {
   addWorkspaceTokenRoutes(api, oauth);
 }
 
-/** Tokens of Slack bots, which are of the whole workspace. */
+/** Adds the routes for tokens of Slack bots, which belong to the whole workspace. */
 function addWorkspaceTokenRoutes(api: Api, oauth: OAuthDeps): void {
   route(api, operations.hasSlackWorkspaceToken, async ({ principal }) => {
     return { has_token: (await listWorkspaceTokens(oauth.db, principal.tenantId, "slack")).length > 0 };
@@ -102,7 +102,7 @@ function addWorkspaceTokenRoutes(api: Api, oauth: OAuthDeps): void {
   );
 }
 
-/** Of the caller's organization, or shared by the operator: tokens of both are listed by its name. */
+/** Returns whether the provider belongs to the caller's organization or is shared by the operator. */
 async function isKnownProvider(
   { db, sharedOrganizationId: shared }: OAuthDeps,
   { organizationId }: Principal,
@@ -114,7 +114,7 @@ async function isKnownProvider(
   return false;
 }
 
-/** @throws ApiError 404 for what is not the calling user's, as for what is not there. */
+/** Returns a token of the calling user. @throws ApiError 404 for unknown tokens and those of other users. */
 async function ownToken({ db }: OAuthDeps, call: UserCall, id: string): Promise<TokenRow> {
   const { tenantId, userId } = ownerOf(call);
   const row = await findToken(db, tenantId, id);

@@ -16,7 +16,7 @@ import { type Api, type Handler, route } from "../http/route.ts";
 import { deploymentsUrlOf } from "../http/urls.ts";
 import { revisionOf } from "./present-revision.ts";
 
-/** Revisions: R1 to R5 (contract 3.3). */
+/** Adds the revision routes: R1 to R5 (contract 3.3). */
 export function addRevisionRoutes(api: Api): void {
   const { db, sealer, settings, listenerId } = api.deps;
 
@@ -88,7 +88,7 @@ async function decideRedeploy(
   return { changed: redeploySettings({ id, status, source, sourceConfig, sourceRevisionConfig }, current), again };
 }
 
-/** @throws ApiError 404 that names what is unknown: the deployment or the revision. */
+/** Returns a revision. @throws ApiError 404 that names what is unknown: the deployment or the revision. */
 export async function readRevision(db: Db, principal: Principal, params: RevisionPath): Promise<RevisionRow> {
   const { deployment_id: deploymentId, revision_id: revisionId } = params;
   const row = await findRevision(db, principal.tenantId, { deploymentId, revisionId });

@@ -7,17 +7,20 @@ import { errors } from "../../contract/error.ts";
 export interface ReceivedFile {
   sha256: string;
   sizeBytes: number;
-  /** Gives the file its final name; durable when it resolves. @returns false when its directory was removed meanwhile. */
+  /**
+   * Renames the file to its final name; durable when it resolves. @returns false when its directory was removed
+   * meanwhile.
+   */
   commit(): Promise<boolean>;
   discard(): Promise<void>;
-  /** Takes back what was kept, and the directory if nothing else is in it. */
+  /** Removes the committed file, and its directory if nothing else is in it. */
   remove(): Promise<void>;
 }
 
 /**
- * Writes a stream beside its final place, readable by our own user alone. Nothing is left behind when it fails.
+ * Writes a stream to a temporary file beside `target` that only our own user can read. Removes the file on failure.
  *
- * @throws ApiError 413 over `bytesMax`; 400 when the stream breaks off or is no gzip.
+ * @throws ApiError 413 above `bytesMax`; 400 when the stream breaks off or is not gzip.
  */
 export async function receiveFile(
   stream: Readable,
@@ -42,7 +45,7 @@ async function write(stream: Readable, file: string, options: { bytesMax: number
   try {
     let sizeBytes = 0;
     for await (const chunk of chunksOf(stream, options.signal)) {
-      if (sizeBytes === 0 && !startsAsGzip(chunk)) throw errors.uploadBroken("it is no gzip archive.");
+      if (sizeBytes === 0 && !startsAsGzip(chunk)) throw errors.uploadBroken("it is not a gzip archive.");
       sizeBytes += chunk.length;
       if (sizeBytes > options.bytesMax) throw errors.uploadTooLarge(options.bytesMax);
       hash.update(chunk);
@@ -56,10 +59,10 @@ async function write(stream: Readable, file: string, options: { bytesMax: number
   }
 }
 
-/** The first chunk of any sender has more than the two bytes that tell a gzip. */
+/** The first chunk always contains the two bytes that identify gzip. */
 const startsAsGzip = (chunk: Buffer) => chunk[0] === 0x1f && (chunk.length < 2 || chunk[1] === 0x8b);
 
-/** The stream is not destroyed when the loop ends early: what is left of it is read away before we answer. */
+/** Keeps the stream open when the loop ends early, because the rest of the body is drained before the response. */
 async function* chunksOf(stream: Readable, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
   const chunks = stream.iterator({ destroyOnReturn: false });
   try {
@@ -68,9 +71,9 @@ async function* chunksOf(stream: Readable, signal: AbortSignal): AsyncGenerator<
       yield chunk as Buffer;
     }
   } catch {
-    throw errors.uploadBroken("the connection ended before the whole file had arrived.");
+    throw errors.uploadBroken("the connection closed before the whole file arrived.");
   }
-  if (signal.aborted) throw errors.uploadBroken("the connection ended before the whole file had arrived.");
+  if (signal.aborted) throw errors.uploadBroken("the connection closed before the whole file arrived.");
 }
 
 async function commit(temporary: string, target: string): Promise<boolean> {
@@ -87,13 +90,13 @@ async function commit(temporary: string, target: string): Promise<boolean> {
 
 async function remove(target: string): Promise<void> {
   await rm(target, { force: true });
-  // Others may be in it, or it may be gone.
+  // The directory may contain other files, or be gone.
   await rmdir(path.dirname(target)).catch(() => {});
 }
 
 /**
- * Deletes what uploads left that a crash of the server broke off. Younger files may belong to another server that is
- * still receiving: a request ends after 5 minutes.
+ * Deletes the partial files of uploads that a server crash interrupted. Younger files may belong to another server that
+ * is still receiving them: a request ends after 5 minutes.
  */
 export async function removeAbandoned(directory: string): Promise<void> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
@@ -107,8 +110,8 @@ export async function removeAbandoned(directory: string): Promise<void> {
 const abandonedAfterMs = 3_600_000;
 
 /**
- * Reads what is left of a body and throws it away: a client that is still sending sees a broken pipe instead of our
- * answer otherwise. Gives up on one that does not come to an end.
+ * Reads the rest of a body and discards it, up to `bytesMax`. Otherwise a client that is still sending sees a broken
+ * pipe instead of our response.
  */
 export async function drain(stream: Readable, bytesMax: number): Promise<void> {
   let bytes = 0;
@@ -118,6 +121,6 @@ export async function drain(stream: Readable, bytesMax: number): Promise<void> {
       if (bytes > bytesMax) return;
     }
   } catch {
-    // The sender is gone: nobody is waiting for the answer.
+    // The sender has disconnected, so the response has no reader.
   }
 }

@@ -14,7 +14,7 @@ import { apiUrlOf } from "../http/urls.ts";
 import { drain, type ReceivedFile, receiveFile, removeAbandoned } from "./receive-upload.ts";
 import { isSignedUpload, signUpload } from "./upload-signature.ts";
 
-/** Source archives: D11 and the PUT on the URL it hands out (contract 3.2). */
+/** Adds the routes for source archives: D11, and the PUT to the URL that it returns (contract 3.2). */
 export function addUploadRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
   api.server.addHook("onReady", () => removeAbandoned(path.join(settings.dataDir, "uploads")));
@@ -35,7 +35,7 @@ export function addUploadRoutes(api: Api): void {
     };
   });
 
-  // In a scope of its own, because here the body is not collected but read as it comes.
+  // A separate scope, because this route streams its body instead of buffering it.
   api.server.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
@@ -53,7 +53,7 @@ export function addUploadRoutes(api: Api): void {
   });
 }
 
-/** Where `revision_source` may be `internal_source`. */
+/** Sources for which `revision_source` may be `internal_source`. */
 const takesUploads: ReadonlySet<SourceKind> = new Set(["internal_source", "internal_docker", "github"]);
 
 async function takeUpload(
@@ -74,9 +74,9 @@ async function takeUpload(
 }
 
 /**
- * A second upload to one URL replaces the first, until a revision was made of it: revisions are immutable. Sending the
- * same archive again is always fine, as clients repeat an upload whose answer they did not get.
- * @throws ApiError 403 when a revision was made of another archive, or the deployment is being deleted.
+ * Commits an upload. A second upload to one URL replaces the first until a revision uses it, because revisions are
+ * immutable. The same archive is always accepted again, because clients retry an upload whose response they missed.
+ * @throws ApiError 403 when a revision uses a different archive, or the deployment is being deleted.
  */
 async function finish({ db }: ApiDeps, upload: UploadRow, file: ReceivedFile): Promise<void> {
   const isRepeated = upload.sha256 === file.sha256;

@@ -1,7 +1,7 @@
 import type { Sealer } from "../../store/secrets/seal.ts";
 import { isSignedText, signText } from "../../store/secrets/signature.ts";
 
-/** Signs what an upload URL says: this upload, until this moment, and nothing else. */
+/** Signs an upload URL for one upload until one moment. */
 export function signUpload(sealer: Sealer, upload: { id: string; expiresAt: Date }): string {
   return signText(sealer, boundTo(upload));
 }

@@ -1,8 +1,8 @@
 /**
- * What an answer may repeat of a request that it refuses: secrets are masked, and a large value is cut off, because one
+ * Returns what a response may repeat of a value that it rejects. Secrets are masked. Large values are cut, because one
  * body of 8 MiB can be the enclosing object of many missing fields.
  *
- * @param path Where the value stands, part first: `["body", "secrets", 0, "value"]`.
+ * @param path Path of the value, request part first: `["body", "secrets", 0, "value"]`.
  */
 export function echo(value: unknown, path: readonly (string | number)[]): unknown {
   const at = path.findIndex((key) => typeof key === "string" && secretLists.has(key));
@@ -18,11 +18,11 @@ export function echo(value: unknown, path: readonly (string | number)[]): unknow
 const mask = "**********";
 const cut = "...";
 
-/** Characters and members repeated of one value: enough to recognise it, and 100 problems stay below 1 MiB. */
+/** Characters and members repeated of one value: enough to recognize it, and 100 problems stay below 1 MiB. */
 const echoSizeMax = 8 * 1024;
 const echoDepthMax = 32;
 
-/** Lists of `{name, value}`: names may be repeated, nothing else. */
+/** Lists of `{name, value}`: only the names may be repeated. */
 const secretLists: ReadonlySet<string> = new Set(["secrets", "env"]);
 
 const secretFields: ReadonlySet<string> = new Set([
@@ -77,7 +77,7 @@ function copySecret(value: unknown, budget: Budget): unknown {
   );
 }
 
-/** A name that is no text is a mistake whose content we cannot judge. */
+/** A name that is not a text is a mistake with unknown content, so it is masked. */
 function copyName(value: unknown): unknown {
   return typeof value === "object" && value !== null ? mask : copyText(value, { left: echoSizeMax });
 }

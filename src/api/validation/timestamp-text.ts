@@ -1,6 +1,6 @@
 /**
- * Reads ISO 8601 (`T` or a blank between date and time; time and zone may be missing) or seconds or milliseconds since
- * 1970. Without a zone it is UTC. The reasons are those of the original API's parser (contract 1.5).
+ * Parses ISO 8601 (`T` or a space between date and time; time and zone are optional), or seconds or milliseconds since
+ * 1970. Without a zone it is UTC. The error texts are those of the original API's parser (contract 1.5).
  *
  * @returns UTC with six fractional digits, years 0001 to 9999.
  */
@@ -20,10 +20,13 @@ interface Moment {
   micros: number;
 }
 
-/** Digits stand before the point or behind it: where both could take them, a long text is tried at each. */
+/**
+ * Digits before or after the point. The alternatives exclude each other, because overlapping ones would backtrack on
+ * long texts.
+ */
 const epochText = /^[+-]?(\d+(\.\d*)?|\.\d+)$/;
 
-/** Numbers beyond this are milliseconds: as seconds they would lie after the year 2603. */
+/** Larger numbers are milliseconds: as seconds they would be after the year 2603. */
 const secondsMax = 20_000_000_000;
 const lastSecond = Date.UTC(9999, 11, 31, 23, 59, 59) / 1_000;
 const firstSecond = new Date("0000-01-01T00:00:00Z").getTime() / 1_000;
@@ -36,7 +39,7 @@ function readEpoch(number: number): Moment | string {
   return { seconds: Math.floor(seconds) + Math.floor(microsOfAll / 1_000_000), micros: microsOfAll % 1_000_000 };
 }
 
-/** A zone may be written with the typographic minus. */
+/** The sign of the zone may be a typographic minus. */
 const timeText = /^[Tt _](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?:([Zz])|([+\u2212-])(\d\d):?(\d\d))?$/;
 
 function readCalendar(text: string): Moment | string {
@@ -55,7 +58,7 @@ function readCalendar(text: string): Moment | string {
 
 const trailing = "unexpected extra characters at the end of the input";
 
-/** The first ten characters, looked at from left to right: the first thing wrong is the reason. */
+/** Parses the first ten characters from left to right, so that the first mistake is reported. */
 function readDay(text: string): Moment | string {
   if (text.length < 10) return "input is too short";
   if (!/^\d{4}/.test(text)) return "invalid character in year";

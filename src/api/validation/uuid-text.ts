@@ -1,6 +1,6 @@
 /**
- * Reads a UUID in any of its forms: hyphenated, 32 hex digits, in braces, or as a URN. The reasons are those of the
- * parser behind the original API; its clients print them (contract 1.5).
+ * Parses a UUID in any of its forms: hyphenated, 32 hex digits, in braces, or as a URN. The error texts are those of
+ * the parser behind the original API, because its clients print them (contract 1.5).
  */
 export function readUuid(text: string): { uuid: string } | { error: string } {
   const { inner, offset } = unwrap(text);
@@ -35,11 +35,11 @@ function reasonOf(text: string, inner: string, offset: number): string {
   }
   if (groups.length !== 5) return `invalid group count: expected 5, found ${groups.length}`;
 
-  // Where a group must start is fixed, so one of a wrong length is found by where the hyphen after it stands.
+  // Groups start at fixed positions, so the position of the next hyphen reveals a group of the wrong length.
   const hyphens = [...inner.matchAll(/-/g)].map((match) => match.index);
   const wrong = hyphens.findIndex((index, group) => index !== (groupStarts[group + 1] ?? 0) - 1);
   const group = wrong < 0 ? 4 : wrong;
-  // The parser counts the last group in the whole text, wrapping included; clients know its number.
+  // The original parser counts the last group within the whole text, including braces or the URN prefix.
   const end = wrong < 0 ? text.length : (hyphens[wrong] ?? 0);
   const found = end - (groupStarts[group] ?? 0);
   return `invalid group length in group ${group}: expected ${groupLengths[group]}, found ${found}`;

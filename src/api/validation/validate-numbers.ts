@@ -9,7 +9,7 @@ const whole = "Input should be a valid integer";
 const unparsable = `${whole}, unable to parse string as an integer`;
 const tooBig = "Unable to parse input string as an integer, exceeded maximum size";
 
-/** Whole numbers, also as text (`"7"`, `" +7 "`, `"1_000"`, `"1.0"`) and `true`. */
+/** Checks integers, also as text (`"7"`, `" +7 "`, `"1_000"`, `"1.0"`) and `true`. */
 export function compileInteger(bounds: Bounds): Check {
   return (value, walk) => {
     switch (typeof value) {
@@ -36,10 +36,10 @@ export function compileInteger(bounds: Bounds): Check {
 
 const integerText = /^\s*[+-]?\d+(_\d+)*(\.0+)?\s*$/;
 
-/** Python's own limit on the digits of a number read from text. */
+/** Python's limit on the digits of a number that it parses. */
 const integerDigitsMax = 4_300;
 
-/** Numbers, also as text, and booleans as 0 and 1. */
+/** Checks numbers, also as text, and booleans as 0 and 1. */
 export function compileNumber(bounds: Bounds): Check {
   return (value, walk) => {
     switch (typeof value) {
@@ -61,14 +61,17 @@ export function compileNumber(bounds: Bounds): Check {
   };
 }
 
-/** Underscores may stand between any two characters, as Python's parser for floats drops them all. */
+/** Underscores may appear between any two characters, because Python's float parser drops them all. */
 function parseNumber(text: string): number | undefined {
   if (/^_|__|_$/.test(text)) return undefined;
   const digits = text.replaceAll("_", "");
   return numberText.test(digits) ? Number(digits) : undefined;
 }
 
-/** Digits stand before the point or behind it: where both could take them, a long text is tried at each. */
+/**
+ * Digits before or after the point. The alternatives exclude each other, because overlapping ones would backtrack on
+ * long texts.
+ */
 const numberText = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 
 function within(bounds: Bounds, value: number, input: unknown, walk: Parameters<Check>[1]): number | undefined {
@@ -90,7 +93,7 @@ const truths: ReadonlyMap<string, boolean> = new Map([
   ...["false", "f", "no", "n", "off", "0"].map((word) => [word, false] as const),
 ]);
 
-/** Booleans, the usual words for them in any case, and the numbers 0 and 1. */
+/** Checks booleans, the usual words for them in any case, and the numbers 0 and 1. */
 export const checkBoolean: Check = (value, walk) => {
   if (typeof value === "boolean") return value;
   const isWord = typeof value === "string" || (typeof value === "number" && Number.isInteger(value));

@@ -9,7 +9,7 @@ interface TextRules {
   pattern?: string;
 }
 
-/** Strings are only strings; lengths count code points. Uuids and timestamps are texts with a form. */
+/** Checks strings, without coercion. Lengths count code points. UUIDs and timestamps are strings with a format. */
 export function compileString(rules: TextRules): Check {
   if (rules.format === "uuid") return checkUuid;
   if (rules.format === "date-time") return checkTimestamp;
@@ -39,7 +39,7 @@ export function compileString(rules: TextRules): Check {
 
 const noNul = "NUL characters are not allowed";
 
-/** PostgreSQL can hold it: no NUL and no half of a surrogate pair. */
+/** Returns whether PostgreSQL can store the text: no NUL and no lone surrogate. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed() && !text.includes("\u0000");
 }
@@ -71,7 +71,7 @@ const checkTimestamp: Check = (value, walk) => {
   return report(walk, "datetime_from_date_parsing", msg, value, { error: read.error });
 };
 
-/** One of a closed set; the text lists the set as Python would print it. */
+/** Checks a closed set of values. The error lists them as Python prints them. */
 export function compileLiteral(values: readonly unknown[]): Check {
   const allowed = new Set(values);
   const shown = values.map((value) => (typeof value === "string" ? `'${value}'` : String(value)));

@@ -1,22 +1,22 @@
 import type { ValidationItem } from "../../contract/error.ts";
 import { echo } from "./echo.ts";
 
-/** One walk over one part of a request. `path` grows and shrinks while it descends. */
+/** One walk through one part of a request. `path` grows and shrinks as it descends. */
 export interface Walk {
   path: (string | number)[];
   problems: ValidationItem[];
 }
 
-/** Gives back the normalised value; what is wrong goes to `walk.problems`. */
+/** Returns the normalized value and adds problems to `walk.problems`. */
 export type Check = (value: unknown, walk: Walk) => unknown;
 
-/** Problems told in one answer. A client mends a few at a time, and a body of 8 MiB must not answer a million. */
+/** Maximum problems in one response. Clients fix a few at a time, and a body of 8 MiB must not produce a million. */
 export const problemsMax = 100;
 
-/** Depth of a free object. Kubernetes objects stay below 20. */
+/** Maximum depth of a free-form object. Kubernetes objects stay below 20. */
 export const nestingMax = 64;
 
-/** Adds a problem at the place the walk has reached. */
+/** Adds a problem at the current path. */
 export function report(
   walk: Walk,
   type: string,
@@ -34,7 +34,7 @@ export function report(
   });
 }
 
-/** A field that is not there; what is repeated is the object it is missing in, null for parameters. */
+/** Adds a missing field. The problem repeats the enclosing object, or null for parameters. */
 export function reportMissing(walk: Walk, enclosing: unknown): undefined {
   if (walk.problems.length >= problemsMax) return;
   const input = echo(enclosing, walk.path.slice(0, -1));

@@ -7,12 +7,15 @@ import { type Check, nestingMax, report, reportMissing, type Walk } from "./vali
 export type RequestPart = "path" | "query" | "header" | "body";
 
 export interface Validated {
-  /** Normalised: only fields of the schema, defaults filled in, uuids lower-case, timestamps UTC. Unusable with problems. */
+  /**
+   * Normalized: only fields of the schema, with defaults, lower-case UUIDs and UTC timestamps. Unusable when there are
+   * problems.
+   */
   value: unknown;
   problems: ValidationItem[];
 }
 
-/** The JSON Schema forms that `contract/schema.ts` makes; anything else is refused when the program starts. */
+/** JSON Schema forms that `contract/schema.ts` makes. The program refuses to start with any other. */
 interface Schema {
   $id?: string;
   type?: string;
@@ -36,12 +39,13 @@ interface Schema {
 }
 
 /**
- * Turns a schema into a function that checks one part of a request as pydantic 2 would: the same coercions, and the same
- * problems in the same order with the same words (contract 1.5). All closures are made once, when routes are registered.
+ * Compiles a schema to a function that checks one part of a request as pydantic 2 would: the same coercions, and the
+ * same problems in the same order with the same texts (contract 1.5). All closures are created once, when routes are
+ * registered.
  *
- * `body` takes parsed JSON. The other parts take texts: a record of lists, one per name as sent; a single value is the
- * last of them, and a list is all of them, each split at commas.
- * @throws RangeError for a schema form it does not know.
+ * `body` takes parsed JSON. The other parts take a record with a list of texts per name, as sent. A single value is the
+ * last text of its list. A list is all of them, each split at commas.
+ * @throws RangeError for an unknown schema form.
  */
 export function compileValidator(schema: TSchema, part: RequestPart): (input: unknown) => Validated {
   const check = part === "body" ? compile(schema) : compileParameters(schema);
@@ -76,7 +80,7 @@ function compile(schema: Schema): Check {
   }
 }
 
-/** "X or null", or a closed set that is written as a union of constants. */
+/** Compiles "X or null", or a closed set that is written as a union of constants. */
 function compileUnion(members: readonly Schema[]): Check {
   const rest = members.filter((member) => member.type !== "null");
   const only = rest.length === 1 ? rest[0] : undefined;
@@ -101,7 +105,7 @@ interface Rules {
 
 interface Field extends Rules {
   name: string;
-  /** Rules that hold instead while the other field `when` is given. */
+  /** Rules that apply instead when the other field `when` is present. */
   relaxed?: Rules & { when: string };
 }
 
@@ -111,7 +115,7 @@ function compileFields(properties: Readonly<Record<string, Schema>>, required: r
     const check = compile(schema);
     if (when === undefined)
       return { name, check, isRequired: required.includes(name) && fallback === undefined, fallback };
-    // Null would be no name: while the field is required it must hold a value.
+    // While the field is required it must have a value, so null is not accepted then.
     const strict = compile(schema.anyOf?.find(isNotNull) ?? schema);
     return { name, check: strict, isRequired: true, relaxed: { when, check, isRequired: false } };
   });
@@ -138,7 +142,7 @@ function compileObject(properties: Readonly<Record<string, Schema>>, required?: 
 
 const notAnObject = "Input should be a valid dictionary or object to extract fields from";
 
-/** Parameters arrive as texts, and a missing one is reported with `input: null`: it has no enclosing object. */
+/** Parameters arrive as texts. A missing one is reported with `input: null`, because it has no enclosing object. */
 function compileParameters(schema: Schema): Check {
   if (schema.properties === undefined) throw unknownForm(schema);
   const lists = new Set(
@@ -201,7 +205,7 @@ function compileMap(schema: Schema): Check {
   };
 }
 
-/** Values we pass on without looking into them; only what the database cannot hold is refused. */
+/** Checks values that we pass on unread; rejects only what the database cannot store. */
 const checkAnything: Check = (value, walk) => {
   if (typeof value === "string") return isStorable(value) ? value : compileString({})(value, walk);
   if (typeof value !== "object" || value === null) return value;

@@ -24,7 +24,7 @@ import {
 import type { ApiSettings } from "../deps.ts";
 import { type Api, route } from "../http/route.ts";
 
-/** Addresses that are told of events (docs/guides/events.md). */
+/** Adds the routes of webhooks, which are notified of events (docs/guides/events.md). */
 export function addWebhookRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
@@ -89,7 +89,7 @@ export function addWebhookRoutes(api: Api): void {
   });
 }
 
-/** What a name resolves to is checked at every call; an address that can never be called is refused at once. */
+/** Rejects a URL that can never be called. The address that a host name resolves to is checked with every delivery. */
 function checkedUrl(text: string, { allowPrivateNetwork }: ApiSettings): string {
   const refuse = (because: string) => errors.invalidField("url", because);
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -97,7 +97,7 @@ function checkedUrl(text: string, { allowPrivateNetwork }: ApiSettings): string 
   if (url.username !== "" || url.password !== "") throw refuse("must not have a user name or password.");
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   if (!allowPrivateNetwork && isIP(host) !== 0 && !isPublicAddress(host)) {
-    throw refuse(`leads to ${host}, which is not a public address; an operator can allow private networks.`);
+    throw refuse(`leads to ${host}, which is not a public address. An operator can allow private networks.`);
   }
   url.hash = "";
   return url.href;
@@ -108,7 +108,7 @@ function seqIn(cursor: string): number {
   throw errors.invalidField("cursor", "must be the next_cursor of an earlier page.");
 }
 
-/** The path of an address may be a secret of its receiver, as with those of chat rooms. */
+/** Hides the path of the URL from readers: it may be a secret, as with webhooks of chat services. */
 function webhookOf(row: WebhookRow, { role }: Principal): Webhook {
   const { id, description, types, deployment_ids, enabled, disabled_reason } = row;
   const url = maySeeSecrets(role) ? row.url : `${new URL(row.url).origin}/`;

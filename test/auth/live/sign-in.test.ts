@@ -44,7 +44,7 @@ test("a member signs in at the provider, is back where a link led, may do what t
 test("who is no member, or has no verified address, is told so on a page of this server, and is nobody here", async () => {
   await world.client.createMember({ body: { email: "unverified-bob@example.org", role: "admin" } });
   for (const [user, words] of [
-    ["mallory", "mallory@example.org is not a member here"],
+    ["mallory", "mallory@example.org is not a member of this server"],
     ["unverified-bob", "has not verified your address unverified-bob@example.org"],
   ] as const) {
     await browser.visit(async (visitor) => {
@@ -69,11 +69,11 @@ test("what was begun elsewhere is not ended by a browser that somebody sends to 
     await visitor.click("button[type=submit]");
     await visitor.waitForURL(({ href }) => href.startsWith(world.url));
   });
-  assert.match(page.text, /was not begun in this browser/);
+  assert.match(page.text, /was not started in this browser/);
 });
 
 test("nothing of a sign-in stands in the log", () => {
   const secrets = identity.lines.flatMap((line) => line.secrets ?? []);
-  assert.ok(secrets.length > 0 && world.log().includes("a member could not sign in"));
+  assert.ok(secrets.length > 0 && world.log().includes("member sign-in failed"));
   for (const secret of secrets) assert.ok(!world.log().includes(secret));
 });
