@@ -8,8 +8,8 @@ export type { Logger };
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
 /**
- * The program's own log: one JSON line an event on stderr, a constant lower-case message, everything that varies in
- * fields with their unit (`duration_ms`), and the trace it was written in. Log ids, never objects that may hold a secret.
+ * Creates the program's log: one JSON line per event on stderr, with a constant lower-case message, all variable parts in
+ * fields with their unit (`duration_ms`), and the current trace. Log ids, never objects that may contain a secret.
  * @param destination default: stderr.
  */
 export function createLogger(level: LogLevel, destination: DestinationStream = standardError): Logger {
@@ -19,13 +19,13 @@ export function createLogger(level: LogLevel, destination: DestinationStream = s
       base: null,
       messageKey: "message",
       timestamp: createTimestamp(),
-      formatters: { level: (label) => ({ level: label }), log: (fields) => coverSecrets(inTrace(fields)) },
+      formatters: { level: (label) => ({ level: label }), log: (fields) => maskSecrets(inTrace(fields)) },
     },
     destination,
   );
 }
 
-/** The moment to the millisecond, as text; a busy server has several lines in each. */
+/** Formats the time to the millisecond and caches the text, because a busy server writes several lines per millisecond. */
 function createTimestamp(): () => string {
   let ofMs = 0;
   let text = "";
@@ -45,25 +45,25 @@ function inTrace(fields: Record<string, unknown>): Record<string, unknown> {
 const secretNames: ReadonlySet<string> = new Set(["token", "secret", "password", "api_key", "value"]);
 
 /**
- * No line should have an object within it. Should one come along, what may be a secret in it is covered. Lines have
- * none, so this costs them a look at each field; pino's own `redact` made 4 % of a request's processor time.
+ * Masks possible secrets in objects. Lines should contain no objects, so this usually costs one check per field; pino's own
+ * `redact` took 4 % of a request's processor time.
  */
-function coverSecrets(fields: Record<string, unknown>): Record<string, unknown> {
+function maskSecrets(fields: Record<string, unknown>): Record<string, unknown> {
   for (const name in fields) {
     const value = fields[name];
     if (typeof value === "object" && value !== null && !Array.isArray(value))
-      fields = { ...fields, [name]: cover(value) };
+      fields = { ...fields, [name]: mask(value) };
   }
   return fields;
 }
 
-function cover(held: object): Record<string, unknown> {
+function mask(held: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(held).map(([name, value]) => [name, secretNames.has(name) ? "**********" : value]),
   );
 }
 
-/** The whole chain of causes in one string, outermost first: "start replica: create container: no space left". */
+/** Returns the whole chain of causes in one string, outermost first: "start replica: create container: no space left". */
 export function describeError(error: unknown): string {
   const causes: string[] = [];
   for (let cause: unknown = error; cause !== undefined && causes.length < 10; ) {

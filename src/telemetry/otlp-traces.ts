@@ -21,31 +21,31 @@ import { describeError, type Logger } from "./log.ts";
 import { type Attributes, parseTraceparent, type Span, type Traces } from "./traces.ts";
 
 export interface OtlpSettings {
-  /** Address that spans are posted to, `/v1/traces` included. */
+  /** URL that spans are posted to, including `/v1/traces`. */
   url: string;
   headers: Record<string, string>;
-  /** How many of the traces that begin here are kept, 0 to 1. */
+  /** Share of the traces started here that is sampled, 0 to 1. */
   ratio: number;
   /** `service.name`, `service.version` and `service.instance.id` of this program. */
   service: { name: string; version: string; instanceId: string };
 }
 
-/** Spans that wait: some 1 KiB each, so 8 MiB while nobody takes them; what comes then is dropped. */
+/** Queued spans, about 1 KiB each, so 8 MiB while the collector is down; further spans are dropped. */
 const queueMax = 8_192;
 const batchMax = 512;
 const batchDelayMs = 1_000;
 
-/** One batch, with the attempts that are made of it. It is also what a process may outlive its end when nobody answers. */
+/** Time limit of one batch with its retries. A process exits at most this much later if the collector does not answer. */
 const exportTimeoutMs = 3_000;
 
 const closeTimeoutMs = 2_000;
 
-/** Our attributes are ids and words; nothing longer is of ours. */
+/** Attributes are ids and words, so a longer value is a mistake. */
 const valueLengthMax = 256;
 
-/** Spans to an OpenTelemetry collector by OTLP over HTTP, in the background. It alone loads OpenTelemetry. */
+/** Sends spans to an OpenTelemetry collector by OTLP over HTTP, in the background. Only this file loads OpenTelemetry. */
 export function openOtlpTraces(settings: OtlpSettings, logger: Logger): Traces {
-  const exporter = new NotedExporter(settings, logger);
+  const exporter = new LoggingExporter(settings, logger);
   const { name, version, instanceId } = settings.service;
   const provider = new TracerProvider({
     resource: resourceFromAttributes({
@@ -73,7 +73,7 @@ export function openOtlpTraces(settings: OtlpSettings, logger: Logger): Traces {
     },
     async close() {
       const flushed = provider.shutdown().catch(() => {});
-      // Where nobody took the last batch, nobody is waited for.
+      // If the collector did not accept the last batch, do not wait for it.
       if (!exporter.isFailing) await Promise.race([flushed, sleep(closeTimeoutMs, undefined, { ref: false })]);
     },
   };
@@ -139,8 +139,8 @@ function named(attributes: Attributes): Record<string, string | number | boolean
   );
 }
 
-/** Says once that nobody takes the spans, and once that somebody does again. */
-class NotedExporter implements SpanExporter {
+/** Logs once when the collector stops accepting spans, and once when it accepts them again. */
+class LoggingExporter implements SpanExporter {
   readonly #exporter: OTLPTraceExporter;
   readonly #logger: Logger;
   isFailing = false;
@@ -154,9 +154,9 @@ class NotedExporter implements SpanExporter {
     this.#exporter.export(spans, (result) => {
       const isFailing = result.error !== undefined;
       if (isFailing && !this.isFailing) {
-        this.#logger.warn({ error: describeError(result.error) }, "traces are not taken by the collector");
+        this.#logger.warn({ error: describeError(result.error) }, "collector rejected traces");
       }
-      if (!isFailing && this.isFailing) this.#logger.info("traces are taken by the collector again");
+      if (!isFailing && this.isFailing) this.#logger.info("collector accepts traces again");
       this.isFailing = isFailing;
       done(result);
     });

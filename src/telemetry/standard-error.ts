@@ -1,18 +1,18 @@
 import { type DestinationStream, pino } from "pino";
 
-/** pino's levels: from this one on a line is written at once, as it may be the last one. */
+/** pino's levels: lines from this level on are written at once, because each may be the last one. */
 const warn = 40;
 
-/** Lines that nobody takes wait for so much room; what comes then is lost. */
+/** Buffer for lines that stderr does not accept; further lines are lost. */
 const waitingLengthMax = 1024 * 1024;
 
 /**
- * stderr of this process, for the log: what is written in one turn of the event loop goes out at its end, together. A
- * busy server has some ten lines in a turn, and a write for each took 10 % of its processor time. At the end of the process
- * nothing is left; `kill -9` takes the lines of one turn.
+ * stderr of this process, for the log. The lines of one turn of the event loop are written together at its end: a busy
+ * server has about ten per turn, and a write for each took 10 % of its processor time. At exit nothing is left to write;
+ * `kill -9` loses the lines of one turn.
  */
 class StandardError {
-  /** Of the line that is written: pino sets it on who asks for it. */
+  /** Level of the line being written; pino sets it because of the metadata symbol below. */
   lastLevel = 0;
   #text = "";
   #sink: { write(text: string): unknown } | undefined;
@@ -34,13 +34,13 @@ class StandardError {
   #open() {
     process.on("exit", () => this.#flush());
     const sink = pino.destination({ dest: 2, sync: true, maxLength: waitingLengthMax });
-    // A full disk, or a terminal that was closed, takes no lines: no reason to stop serving.
+    // A full disk or a closed terminal accepts no lines, which is no reason to stop serving.
     sink.on("error", () => {});
     return sink;
   }
 }
 
-/** There is one stderr, whoever writes to it. */
+/** The single stderr of the process, shared by all loggers. */
 export const standardError: DestinationStream = Object.assign(new StandardError(), {
   [Symbol.for("pino.metadata")]: true,
 });

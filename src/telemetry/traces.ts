@@ -1,51 +1,52 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
 /**
- * What a span says. Ids, outcomes and words of ours: never a text that a tenant, another program or an exception wrote.
- * A name without a dot is ours and goes out with `pierhead.` before it.
+ * The attributes of a span: ids, outcomes and fixed words, never a text from a tenant, another program or an exception. A
+ * name without a dot gets the prefix `pierhead.`.
  */
 export type Attributes = Record<string, string | number | boolean | null | undefined>;
 
-/** One step of one trace, while it goes on. */
+/** A step of a trace that is in progress. */
 export interface Span {
   readonly traceId: string;
-  /** W3C `traceparent`: whoever is given it goes on under this span, in this process or in another one. */
+  /** W3C `traceparent`: its receiver continues the trace under this span, in this process or another one. */
   readonly traceparent: string;
   readonly hasEnded: boolean;
-  /** A step of this one. */
+  /** Starts a child span. */
   begin(name: string, attributes?: Attributes, startedAt?: Date): Span;
   set(attributes: Attributes): void;
-  /** It did not do what it was to do. @param cause a stable word. */
+  /** Marks the span as failed. @param cause a stable word. */
   fail(cause: string): void;
   end(endedAt?: Date): void;
 }
 
-/** Where spans go. There is one per server: tests run several in one process. */
+/** The destination of spans. There is one per server, because tests run several servers in one process. */
 export interface Traces {
   /**
-   * @param parent `traceparent` of what this belongs to; null, or one that is none: a trace begins here.
-   * @param kind `server`: somebody else asked for it.
+   * Starts a span.
+   * @param parent `traceparent` of the parent; null or an invalid one starts a new trace.
+   * @param kind `server` for requests from another program.
    */
   begin(name: string, parent: string | null, attributes?: Attributes, kind?: "internal" | "server"): Span;
-  /** Sends what is left, for two seconds at most. */
+  /** Sends the remaining spans, for two seconds at most. */
   close(): Promise<void>;
 }
 
 const active = new AsyncLocalStorage<Span | undefined>();
 
-/** The span that this is done in. One that has ended is none, though what it began goes on. */
+/** Returns the current span; undefined once it has ended, even for work that it started. */
 export function activeSpan(): Span | undefined {
   const span = active.getStore();
   return span?.hasEnded === false ? span : undefined;
 }
 
-/** Runs `act` as a step of what goes on here. Outside of any span it is simply run. */
+/** Runs `act` in a child of the current span. Outside of any span it just runs it. */
 export function withSpan<T>(name: string, attributes: Attributes, act: (span?: Span) => Promise<T>): Promise<T> {
   const parent = activeSpan();
   return parent === undefined ? act() : inSpan(parent.begin(name, attributes), act);
 }
 
-/** Runs `act` in a trace of its own; without `traces` it is simply run. */
+/** Runs `act` in a new trace; without `traces` it just runs it. */
 export function withTrace<T>(
   traces: Traces | null,
   name: string,
@@ -55,7 +56,7 @@ export function withTrace<T>(
   return traces === null ? act() : inSpan(traces.begin(name, null, attributes), act);
 }
 
-/** Runs `act` in a span and ends it; what is thrown marks it. */
+/** Runs `act` in a span and ends the span; an error marks it as failed. */
 export async function inSpan<T>(span: Span, act: (span: Span) => Promise<T>): Promise<T> {
   try {
     return await active.run(span, () => act(span));
@@ -68,37 +69,37 @@ export async function inSpan<T>(span: Span, act: (span: Span) => Promise<T>): Pr
   }
 }
 
-/** Runs `act` in a span that somebody else ends. */
+/** Runs `act` in a span that another function ends. */
 export function within<T>(span: Span | undefined, act: () => T): T {
   return span === undefined ? act() : active.run(span, act);
 }
 
-/** Runs what is no part of the step around it, such as waking somebody else. */
+/** Runs `act` outside of the current span, for example to wake subscribers. */
 export function outsideSpans<T>(act: () => T): T {
   return active.getStore() === undefined ? act() : active.run(undefined, act);
 }
 
-/** In which trace an error came up, for a log line that is written further out. */
+/** The trace in which an error occurred, for a log line that an outer function writes. */
 const origins = new WeakMap<Error, string>();
 
-/** Field of such a log line. */
+/** Returns the field for such a log line. */
 export function traceOfError(error: unknown): { trace_id?: string } {
   const traceId = error instanceof Error ? origins.get(error) : undefined;
   return traceId === undefined ? {} : { trace_id: traceId };
 }
 
-/** Field of a log line. */
+/** Returns the field for a log line. */
 export const traceFields = (span: Span | undefined): { trace_id?: string } =>
   span === undefined ? {} : { trace_id: span.traceId };
 
-/** A code or a name; the text of an error may hold anything, and stands in the log line with this trace's id. */
+/** Returns a code or a name. The text of an error may contain anything; it is in the log line with this trace's id. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return "Unknown";
   const { code } = error as { code?: unknown };
   return typeof code === "string" && /^[\w.-]{1,64}$/.test(code) ? code : error.name;
 }
 
-/** @returns undefined for what is none (W3C Trace Context, 3.2: ids of zeros and version ff are not valid). */
+/** Parses a traceparent. @returns undefined for an invalid one (W3C Trace Context, 3.2: no ids of zeros, no version ff). */
 export function parseTraceparent(text: unknown): { traceId: string; spanId: string; isSampled: boolean } | undefined {
   const found = typeof text === "string" ? traceparentPattern.exec(text) : null;
   if (found === null) return undefined;

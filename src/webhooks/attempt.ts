@@ -8,21 +8,21 @@ import { openWebhook } from "../store/webhooks/webhooks.ts";
 import { signedHeaders } from "./signature.ts";
 
 export interface Attempt extends AttemptResult {
-  /** What the receiver asked for; 0: nothing. */
+  /** Wait that the receiver asked for; 0: none. */
   retryAfterMs: number;
 }
 
 interface Sender {
   sealer: Sealer;
-  /** By the database's clock: a receiver refuses messages that are signed minutes away from its own time. */
+  /** By the database's clock, because receivers refuse messages signed minutes away from their own time. */
   now: Date;
   allowPrivateNetwork: boolean;
   version: string;
 }
 
 /**
- * Sends a message once. Whatever comes back, or does not, is a result.
- * @throws the signal's reason when it is aborted: then nobody knows whether the receiver got it.
+ * Sends a message once. Every response and every failure to get one is a result.
+ * @throws the signal's reason when it is aborted: it is then unknown whether the receiver got the message.
  */
 export async function attempt(
   { sealer, now, allowPrivateNetwork, version }: Sender,

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 
-/** What a receiver checks (Standard Webhooks specification 1.0): id and time go into the signature, so none can be replayed. */
+/** The signed content (Standard Webhooks specification 1.0): it includes id and time, so that a message cannot be replayed. */
 export interface SignedMessage {
   id: string;
   /** Seconds since 1970. */
@@ -9,8 +9,7 @@ export interface SignedMessage {
 }
 
 /**
- * The headers that go with a message. Of several secrets each signs, newest first: a receiver that knows one of them is
- * content.
+ * Returns the headers of a message. Each secret signs, newest first, so that a receiver needs only one of them.
  * @param secrets `whsec_` and base64.
  */
 export function signedHeaders(message: SignedMessage, secrets: readonly string[]): Record<string, string> {

@@ -31,34 +31,34 @@ export interface WebhookWorkerDeps {
   logger: Logger;
   metrics: Pick<Metrics, "webhookAttempts">;
   settings: {
-    /** Unique to this start of this server. */
+    /** Unique for each start of a server. */
     owner: string;
     allowPrivateNetwork: boolean;
     version: string;
   };
 }
 
-/** Messages in hand at the same time, of which each webhook is sent one at a time: mostly waiting. */
-const inHandMax = 64;
+/** Claimed messages at the same time, of which each webhook gets one at a time. They mostly wait for responses. */
+const inFlightMax = 64;
 
-/** Between two rounds, so that a stream of events is worked off in handfuls. */
-const restMs = 20;
+/** Pause between two rounds, so that a stream of events is processed in batches. */
+const pauseMs = 20;
 
-/** Without news one looks this often: another server may have got a webhook, or have died. */
-const lookMs = 10_000;
+/** Polling interval without a wake, because another server may have created a webhook, or died. */
+const pollMs = 10_000;
 
 const retryMs = 1_000;
 
 /**
- * Tells receivers of events. Makes deliveries of events, in the database, and sends those that are due; both may be done
- * by several servers, which share the work by claims. What one that died had under way is sent again, under the same id.
- * Without webhooks it asks every ten seconds whether there are any, and nothing else.
+ * Delivers events to webhooks. It creates deliveries for events, in the database, and sends those that are due. Several
+ * servers may do both; they share the work by claims. Deliveries of a dead server are sent again under the same id.
+ * Without webhooks it only checks every ten seconds whether there are any.
  */
 export class WebhookWorker {
   readonly #deps: WebhookWorkerDeps;
   readonly #stopping = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  #inHand = 0;
+  #inFlight = 0;
   #subscription: FeedSubscription | undefined;
   #ended = Promise.resolve();
   #wake = () => {};
@@ -71,7 +71,7 @@ export class WebhookWorker {
     this.#ended = this.#run();
   }
 
-  /** Ends what is under way; it is sent again by the next server, at once. */
+  /** Stops deliveries in progress; the next server sends them again at once. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the server is stopping"));
     this.#wake();
@@ -89,23 +89,23 @@ export class WebhookWorker {
         this.#wake = resolve;
       });
       try {
-        await this.#rest(await this.#round(), woken);
+        await this.#pause(await this.#round(), woken);
       } catch (error) {
-        if (!signal.aborted) logger.warn({ error: describeError(error) }, "telling webhooks failed");
-        await this.#rest({ leastMs: retryMs, mostMs: retryMs }, woken);
+        if (!signal.aborted) logger.warn({ error: describeError(error) }, "webhook delivery round failed");
+        await this.#pause({ leastMs: retryMs, mostMs: retryMs }, woken);
       }
     }
     stopListening();
     this.#subscription?.end();
   }
 
-  /** @returns how long it may rest, woken and not. */
-  async #round(): Promise<Rest> {
+  /** Runs one round. @returns how long to pause, woken and not. */
+  async #round(): Promise<Pause> {
     const { db, feed, settings } = this.#deps;
     if (!(await hasWebhooks(db))) {
       this.#subscription?.end();
       this.#subscription = undefined;
-      return { leastMs: retryMs, mostMs: lookMs };
+      return { leastMs: retryMs, mostMs: pollMs };
     }
     const onEvents = () => this.#wake();
     const onClosed = () => {
@@ -114,60 +114,60 @@ export class WebhookWorker {
     };
     this.#subscription ??= await feed.subscribe(null, { onEvents, onClosed });
     while (await makeDeliveries(db, feed.position)) this.#stopping.signal.throwIfAborted();
-    const limit = inHandMax - this.#inHand;
+    const limit = inFlightMax - this.#inFlight;
     const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs };
     const claimed = limit > 0 ? await claimDeliveries(db, worker) : [];
-    for (const row of Map.groupBy(claimed, ({ webhookId }) => webhookId).values()) this.#begin(row);
+    for (const batch of Map.groupBy(claimed, ({ webhookId }) => webhookId).values()) this.#begin(batch);
     const dueAt = claimed.length < limit ? await nextDeliveryAt(db) : null;
     return {
-      leastMs: restMs,
-      mostMs: dueAt === null ? lookMs : Math.min(lookMs, dueAt.getTime() - db.now().getTime()),
+      leastMs: pauseMs,
+      mostMs: dueAt === null ? pollMs : Math.min(pollMs, dueAt.getTime() - db.now().getTime()),
     };
   }
 
-  async #rest({ leastMs, mostMs }: Rest, woken: Promise<void>): Promise<void> {
+  async #pause({ leastMs, mostMs }: Pause, woken: Promise<void>): Promise<void> {
     const ending = new AbortController();
     const signal = AbortSignal.any([ending.signal, this.#stopping.signal]);
-    const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
-    await pause(leastMs);
-    if (mostMs > leastMs) await Promise.race([woken, pause(mostMs - leastMs)]);
+    const wait = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
+    await wait(leastMs);
+    if (mostMs > leastMs) await Promise.race([woken, wait(mostMs - leastMs)]);
     ending.abort();
   }
 
-  #begin(row: ClaimedDelivery[]): void {
-    this.#inHand += row.length;
-    const running = this.#sendRow(row).finally(() => {
-      this.#inHand -= row.length;
+  #begin(batch: ClaimedDelivery[]): void {
+    this.#inFlight += batch.length;
+    const running = this.#sendBatch(batch).finally(() => {
+      this.#inFlight -= batch.length;
       this.#running.delete(running);
       this.#wake();
     });
     this.#running.add(running);
   }
 
-  /** Sends messages of one webhook one after the other, until one fails; the rest is given back. */
-  async #sendRow(row: ClaimedDelivery[]): Promise<void> {
+  /** Sends messages of one webhook one after the other, until one fails, and releases the rest. */
+  async #sendBatch(batch: ClaimedDelivery[]): Promise<void> {
     const { db, sealer, logger, settings } = this.#deps;
     const signal = this.#stopping.signal;
     const endAt = performance.now() + batchSendWindowMs;
     let sent = 0;
     try {
-      for (const delivery of row) {
+      for (const delivery of batch) {
         if (performance.now() > endAt) break;
         sent += 1;
         const sender = { sealer, now: db.now(), ...settings };
         const isDelivered = await this.#settle(delivery, await attempt(sender, delivery, signal));
         if (!isDelivered && delivery.attempts < orderedAttemptsMax) break;
       }
-      const rest = row.slice(sent).map(({ id }) => id);
+      const rest = batch.slice(sent).map(({ id }) => id);
       if (rest.length > 0) await releaseDeliveries(db, settings.owner, rest);
     } catch (error) {
-      // The claims run out, and they are sent again.
-      const fields = { webhook_id: row[0]?.webhookId, error: describeError(error) };
-      if (!signal.aborted) logger.warn(fields, "deliveries are in doubt");
+      // The claims expire, and the messages are sent again.
+      const fields = { webhook_id: batch[0]?.webhookId, error: describeError(error) };
+      if (!signal.aborted) logger.warn(fields, "delivery result unknown");
     }
   }
 
-  /** Writes down how an attempt went. @returns whether the message got through. */
+  /** Records the result of an attempt. @returns whether the message was delivered. */
   async #settle({ id, attempts, webhookId }: ClaimedDelivery, result: Attempt): Promise<boolean> {
     const { db, logger, metrics, settings } = this.#deps;
     const claim = { id, attempts, owner: settings.owner };
@@ -187,16 +187,16 @@ export class WebhookWorker {
     const last = result.error ?? `The receiver answered ${status}.`;
     const reason = isGone
       ? last
-      : `Nothing got through for more than ${webhookFailingMaxMs / 3_600_000} hours. ${last}`;
+      : `No delivery succeeded for more than ${webhookFailingMaxMs / 3_600_000} hours. ${last}`;
     if (await settleGivenUp(db, claim, result, { isGone, reason })) {
-      logger.warn({ webhook_id: webhookId, reason }, "webhook switched off");
+      logger.warn({ webhook_id: webhookId, reason }, "webhook disabled");
     }
     return false;
   }
 }
 
-interface Rest {
-  /** Even when it is woken. */
+interface Pause {
+  /** The minimum pause, even after a wake. */
   leastMs: number;
   mostMs: number;
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changesBetween, secretChangesBetween } from "../../src/domain/audit.ts";
 
-test("a change names each field that differs with its value before and after, and no other", () => {
+test("lists only the changed fields, each with its value before and after", () => {
   const before = { name: "a", spec: { cpu: 1, labels: { team: "x" } }, kept: [1], gone: 1 };
   const after = { name: "b", spec: { cpu: 2, labels: { team: "x" } }, kept: [1], added: null };
   assert.deepEqual(changesBetween(before, after), {
@@ -12,19 +12,19 @@ test("a change names each field that differs with its value before and after, an
   });
 });
 
-test("values of environment variables in containers are masked, however deep they stand", () => {
+test("masks values of container environment variables at any depth", () => {
   const after = { spec: { sidecars: [{ name: "proxy", env: [{ name: "TOKEN", value: "sk-hidden" }] }] } };
   const changes = changesBetween({ spec: null }, after);
   assert.ok(!JSON.stringify(changes).includes("sk-hidden"));
   assert.match(JSON.stringify(changes), /TOKEN/);
 });
 
-test("of secrets the names alone are said", () => {
+test("lists secrets by name only", () => {
   const changes = secretChangesBetween({ A: "1", B: "2", C: "3" }, { D: "4", B: "2", C: "5" });
   assert.deepEqual(changes, { added: ["D"], removed: ["A"], changed: ["C"] });
 });
 
-test("a name that is a part of every object is a name like others", () => {
+test("handles names that equal built-in object properties", () => {
   assert.deepEqual(secretChangesBetween({}, { constructor: "a" }), {
     added: ["constructor"],
     removed: [],

@@ -12,7 +12,7 @@ import { context, minimal, refusal, sources } from "./fixtures.ts";
 
 const create = (body: CreateDeployment, changes = {}) => normaliseCreate(body, { ...context, ...changes });
 
-test("the least request of every source is accepted", () => {
+test("accepts the minimal request of every source", () => {
   for (const source of sources)
     assert.equal(
       refusal(() => create(minimal[source])),
@@ -21,7 +21,7 @@ test("the least request of every source is accepted", () => {
     );
 });
 
-/** A good value of every field, to be put where it does not belong. */
+/** A valid value of every field, to be sent for sources that do not have the field. */
 const values = {
   deployment_type: "dev",
   integration_id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11",
@@ -51,14 +51,14 @@ const rows = [
   })),
 ].flatMap(({ part, field, row }) => sources.map((source) => ({ part, field, source, rule: row[source] as FieldRule })));
 
-/** The least request of a source with one field set; a namespace needs its listener beside it. */
+/** The minimal request of a source with one field set; a namespace also needs a listener. */
 function withField({ part, field, source }: (typeof rows)[number], value: unknown): CreateDeployment {
   const base = minimal[source];
   const beside = field === "listener_config" && source === "external_docker" ? { listener_id: values.listener_id } : {};
   return { ...base, [part]: { ...base[part], ...beside, [field]: value } };
 }
 
-test("a field that a source has no use for is refused by name, any other good value is taken", () => {
+test("refuses a field that does not apply to the source, by name, and accepts any other valid value", () => {
   for (const row of rows) {
     const outcome = refusal(() => create(withField(row, values[row.field as keyof typeof values]), { listeners }));
     const isRefused = row.rule === "none" || row.rule === "off";
@@ -68,7 +68,7 @@ test("a field that a source has no use for is refused by name, any other good va
   }
 });
 
-test("a field that a source requires is missed by name, any other may be null", () => {
+test("reports a missing required field by name, and accepts null for any other", () => {
   for (const row of rows) {
     const outcome = refusal(() => create(withField(row, null), { listeners }));
     const isRequired =
@@ -79,14 +79,14 @@ test("a field that a source requires is missed by name, any other may be null", 
   }
 });
 
-test("a create without image or archive makes no revision, every other one does", () => {
+test("creates a revision unless the image or archive is missing", () => {
   const bare = (source: SourceKind) => create({ ...minimal[source], source_revision_config: {} }).createsRevision;
   assert.equal(bare("internal_docker"), false);
   assert.equal(bare("internal_source"), false);
   for (const source of sources) assert.equal(create(minimal[source]).createsRevision, true, source);
 });
 
-test("an archive comes with its config path, and only from a finished upload of this deployment", () => {
+test("accepts an archive only with a config path and from a finished upload of this deployment", () => {
   const body = (config: SourceRevisionConfigInput) => ({ ...minimal.internal_source, source_revision_config: config });
   assert.match(
     refusal(() => create(body({ source_tarball_path: "uploads/d/1.tar.gz" }))),
@@ -99,7 +99,7 @@ test("an archive comes with its config path, and only from a finished upload of 
   );
 });
 
-test("null everywhere equals absent, and false build_on_push is fine for any source", () => {
+test("treats null like absent everywhere, and accepts build_on_push false for any source", () => {
   for (const source of sources) {
     const nulls = Object.fromEntries(Object.keys(values).map((field) => [field, null]));
     const body = {
@@ -114,7 +114,7 @@ test("null everywhere equals absent, and false build_on_push is fine for any sou
   }
 });
 
-test("defaults: prod where there is a type, none for images from outside, no push builds, everything else null", () => {
+test("fills in defaults: type prod, none for external images, no push builds, everything else null", () => {
   assert.deepEqual(create(minimal.internal_template).sourceConfig, {
     integration_id: null,
     repo_url: null,
@@ -134,7 +134,7 @@ test("defaults: prod where there is a type, none for images from outside, no pus
   assert.deepEqual([secrets, shareable, routeThroughGateway, secretReferences], [{}, false, false, null]);
 });
 
-test("both spellings of the config path mean one setting and may not contradict each other", () => {
+test("treats both names of the config path as one setting and refuses different values", () => {
   const config = (sent: SourceRevisionConfigInput) =>
     create({ ...minimal.github, source_revision_config: { repo_ref: "main", ...sent } }).sourceRevisionConfig;
   for (const sent of [
@@ -151,7 +151,7 @@ test("both spellings of the config path mean one setting and may not contradict 
   );
 });
 
-test("a mode offers its sources and names them when it refuses another", () => {
+test("refuses a source that the mode does not offer, and lists the available ones", () => {
   const outcome = (source: SourceKind, mode: string) => refusal(() => create(minimal[source], { mode }));
   assert.equal(
     outcome("external_docker", "cloud"),
@@ -164,7 +164,7 @@ test("a mode offers its sources and names them when it refuses another", () => {
   assert.equal(outcome("external_docker", "self_hosted"), "accepted");
 });
 
-test("push builds of a tag are refused with the text clients know", () => {
+test("refuses push builds of a tag with the text that clients expect", () => {
   const body = {
     ...minimal.github,
     source_revision_config: { repo_ref: "refs/tags/v1", langgraph_config_path: "langgraph.json" },
@@ -179,7 +179,7 @@ test("push builds of a tag are refused with the text clients know", () => {
   );
 });
 
-test("refs/heads/x is stored as x and tracked", () => {
+test("stores refs/heads/x as x and tracks it", () => {
   const made = create({
     ...minimal.github,
     source_revision_config: { repo_ref: "refs/heads/dev", langgraph_config_path: "a.json" },
@@ -187,7 +187,7 @@ test("refs/heads/x is stored as x and tracked", () => {
   assert.deepEqual([made.sourceRevisionConfig.repo_ref, made.trackedRef], ["dev", "dev"]);
 });
 
-test("where an image from outside runs: built in, or a listener and one of its namespaces", () => {
+test("places an external image on the built-in data plane or on a listener and one of its namespaces", () => {
   const [one, two] = ["0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22", "1f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22"];
   const listeners = [
     { id: one, k8sNamespaces: ["agents"] },
@@ -217,7 +217,7 @@ test("where an image from outside runs: built in, or a listener and one of its n
   );
 });
 
-test("agent mode needs no name; otherwise a missing one is a 422 at its place", () => {
+test("agent mode needs no name; otherwise a missing name is a 422 with its location", () => {
   const { name: _name, ...nameless } = minimal.internal_docker;
   const agent = { agent_id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11", environment: "staging" } as const;
   assert.equal(create({ ...nameless, agent }).name, "agent-6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11-staging");
@@ -227,7 +227,7 @@ test("agent mode needs no name; otherwise a missing one is a 422 at its place", 
   );
 });
 
-test("an unknown template is refused with the names of the known ones", () => {
+test("refuses an unknown template and lists the known ones", () => {
   const body = { ...minimal.internal_template, source_config: { template_id: "nope" } };
   assert.match(
     refusal(() => create(body)),
@@ -235,7 +235,7 @@ test("an unknown template is refused with the names of the known ones", () => {
   );
 });
 
-test("no two origins for one variable, and references only for images from outside", () => {
+test("refuses two origins for one variable, and references for other sources than external images", () => {
   const reference = { name: "A", secret_name: "keys", secret_key: "a" };
   const both = { ...minimal.external_docker, secrets: [{ name: "A", value: "1" }], secret_references: [reference] };
   assert.match(
@@ -252,7 +252,7 @@ test("no two origins for one variable, and references only for images from outsi
   );
 });
 
-test("each value is checked where it is used: a bad one is refused by field", () => {
+test("refuses an invalid value, naming its field", () => {
   const bad: [SourceKind, "source_config" | "source_revision_config", string, string][] = [
     ["github", "source_config", "repo_url", "ext::sh -c id"],
     ["github", "source_config", "build_command", "a | b"],

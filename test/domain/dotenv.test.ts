@@ -5,7 +5,7 @@ import { parseDotenv } from "../../src/domain/dotenv.ts";
 
 const read = (file: string) => Object.fromEntries(parseDotenv(file).map(({ name, value }) => [name, value]));
 
-test("a .env file is read as Node reads it: keys of several lines, quotes, comments", () => {
+test("reads a .env file as Node does: multi-line values, quotes, comments", () => {
   const file = [
     "# names and values",
     'KEY="-----BEGIN PRIVATE KEY-----\nQUJD==\n-----END PRIVATE KEY-----" # of several lines',
@@ -23,7 +23,7 @@ test("a .env file is read as Node reads it: keys of several lines, quotes, comme
   assert.equal(parseDotenv(file).length, 11);
 });
 
-test("blanks behind an equals sign do not make the next line the value", () => {
+test("blanks after an equals sign do not make the next line the value", () => {
   assert.deepEqual(read("EMPTY= \nTOKEN=hunter2\nTAB=\t\r\nLAST=1"), {
     EMPTY: "",
     TOKEN: "hunter2",
@@ -32,7 +32,7 @@ test("blanks behind an equals sign do not make the next line the value", () => {
   });
 });
 
-test("a quote behind a backslash does not end a value, where one that does follows", () => {
+test("an escaped quote does not end a value if a closing quote follows", () => {
   const file = [
     'JSON="{\\"a\\": \\"b # c\\"}" # said',
     'LINES="{\n  \\"a\\": 1\n}"',

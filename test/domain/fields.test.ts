@@ -10,7 +10,7 @@ import { checkDeploymentName, slugOf } from "../../src/domain/names.ts";
 import { isTag, isValidRef, looksLikeCommit, normaliseRef } from "../../src/domain/refs.ts";
 import { refusal } from "./fixtures.ts";
 
-test("commands: joined by &&, with quotes and parentheses, and nothing a shell would make more of", () => {
+test("commands: accepts programs joined by &&, quotes and parentheses, and refuses other shell syntax", () => {
   for (const good of [
     "npm ci",
     "npm ci && npm run build",
@@ -44,7 +44,7 @@ test("commands: joined by &&, with quotes and parentheses, and nothing a shell w
   }
 });
 
-test("commands: accepted exactly when no forbidden character and no lonely & is in them", () => {
+test("commands: accepts exactly those without a forbidden character or a single &", () => {
   const piece = fc.constantFrom(
     "a",
     " ",
@@ -95,7 +95,7 @@ test("config paths: relative, inside, .json, blanks allowed", () => {
   }
 });
 
-test("repository URLs: the usual forms are taken", () => {
+test("repository URLs: accepts the usual forms", () => {
   for (const good of [
     "https://github.com/acme/bot",
     "http://127.0.0.1:3000/a.git",
@@ -106,7 +106,7 @@ test("repository URLs: the usual forms are taken", () => {
   }
 });
 
-test("repository URLs: nothing that runs a program, reads an option, leaks a credential or leaves the form", () => {
+test("repository URLs: refuses those that run a program, pass an option, contain a credential or are malformed", () => {
   const bad = [
     ...[
       "",
@@ -140,7 +140,7 @@ test("repository URLs: nothing that runs a program, reads an option, leaks a cre
   assert.match(repoUrlProblem("https://user:secret@host/a", false) ?? "", /integration/);
 });
 
-test("repository URLs: paths of this host only where the operator allows them", () => {
+test("repository URLs: accepts paths of this host only if the operator allows them", () => {
   for (const local of ["/srv/git/a.git", "file:///srv/git/a.git"]) {
     assert.match(repoUrlProblem(local, false) ?? "", /operator/);
     assert.equal(repoUrlProblem(local, true), null);
@@ -150,7 +150,7 @@ test("repository URLs: paths of this host only where the operator allows them", 
   }
 });
 
-test("refs: branches, tags and commits by their spelling", () => {
+test("refs: distinguishes branches, tags and commits by their form", () => {
   assert.equal(normaliseRef("refs/heads/feature/a"), "feature/a");
   assert.equal(normaliseRef("refs/tags/v1"), "refs/tags/v1");
   assert.deepEqual([isTag("refs/tags/v1"), isTag("v1")], [true, false]);
@@ -192,7 +192,7 @@ test("refs: branches, tags and commits by their spelling", () => {
   }
 });
 
-test("image references: registry, repository, tag and digest by the docker grammar", () => {
+test("image references: parses registry, repository, tag and digest by the docker grammar", () => {
   const digest = `sha256:${"a".repeat(64)}`;
   const cases: [string, ReturnType<typeof parseImageReference>][] = [
     ["agent", { registry: null, repository: "agent", tag: null, digest: null }],
@@ -241,7 +241,7 @@ test("a custom URL is http or https and carries no credential", () => {
   }
 });
 
-test("names: what existing clients send is taken, edges and strange characters are not", () => {
+test("names: accepts what existing clients send, and refuses invalid first, last and other characters", () => {
   for (const good of ["a", "app", "my_deployment", "My Bot 2.0", "a-b", "x".repeat(128)]) {
     assert.equal(
       refusal(() => checkDeploymentName(good)),
@@ -258,7 +258,7 @@ test("names: what existing clients send is taken, edges and strange characters a
   }
 });
 
-test("a slug of any name is a Kubernetes name that leaves room for what is derived from it", () => {
+test("makes a slug that is a Kubernetes name and leaves room for suffixes", () => {
   const id = "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11";
   assert.equal(slugOf("support-bot", id), "support-bot-6b1f0f64");
   assert.equal(slugOf("My Bot 2.0", id), "my-bot-2-0-6b1f0f64");

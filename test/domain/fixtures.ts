@@ -14,7 +14,7 @@ export const context: RuleContext = {
   templateIds: ["hello"],
 };
 
-/** The least each source asks for; internal_docker and internal_source with their code. */
+/** The minimal request of each source; internal_docker and internal_source include their code. */
 export const minimal: Record<SourceKind, CreateDeployment> = {
   github: {
     name: "bot",
@@ -50,7 +50,7 @@ export const minimal: Record<SourceKind, CreateDeployment> = {
 
 export const sources = Object.keys(minimal) as SourceKind[];
 
-/** A deployment as it stands after its first revision. */
+/** A deployment after its first revision. */
 export function current(source: SourceKind, changes: Partial<CurrentDeployment> = {}): CurrentDeployment {
   const made = normaliseCreate(minimal[source], context);
   return {
@@ -70,7 +70,7 @@ export function current(source: SourceKind, changes: Partial<CurrentDeployment> 
   };
 }
 
-/** The refusal a call ends in, as `status code: text`; "accepted" when it does not throw. */
+/** Returns the error of a call as `status code: text`; "accepted" when it does not throw. */
 export function refusal(call: () => unknown): string {
   try {
     call();

@@ -19,7 +19,7 @@ const minute = (at: string, changed: Partial<MetricMinute> = {}): MetricMinute =
   ...changed,
 });
 
-test("a quantile lies within the bucket that holds it, and grows with its share", () => {
+test("a quantile lies within its bucket and grows with its share", () => {
   assert.equal(quantileMs(histogram({}), 0.5), null);
   assert.equal(quantileMs(histogram({ 0: 10 }), 0.5), 2.5);
   assert.equal(quantileMs(histogram({ 0: 50, 4: 50 }), 0.5), 5);
@@ -33,7 +33,7 @@ test("a quantile lies within the bucket that holds it, and grows with its share"
   );
 });
 
-test("every step has a point: counts are added, levels are averaged or the greatest, silence is null", () => {
+test("returns a point per step: sums of counts, averages or maxima of levels, null without data", () => {
   const points = metricPoints(
     [
       minute("2026-01-01T00:00:00Z", { cpuCores: 0.2, memoryMib: 100 }),

@@ -8,7 +8,7 @@ import { context, current, refusal, sources, uploadedPath } from "./fixtures.ts"
 
 const reference = { name: "A", secret_name: "keys", secret_key: "a" };
 
-/** Contract 4.4, left column: each of these makes a revision even when it says what is so already. */
+/** Contract 4.4, left column: each of these creates a revision even with the current value. */
 const making: [SourceKind, PatchDeployment][] = [
   ["github", { source_revision_config: { repo_ref: "main" } }],
   ["github", { source_revision_config: { langgraph_config_path: "langgraph.json" } }],
@@ -44,7 +44,7 @@ const quiet: [SourceKind, PatchDeployment][] = [
   ["internal_docker", { revision_source: "internal_docker" }],
 ];
 
-test("the fields that make a revision make one, even with equal values", () => {
+test("creates a revision for each field that requests one, even with an equal value", () => {
   for (const [source, patch] of making) {
     const { revision } = applyPatch(current(source), patch, context);
     assert.notEqual(revision, null, `${source} ${JSON.stringify(patch)}`);
@@ -52,13 +52,13 @@ test("the fields that make a revision make one, even with equal values", () => {
   }
 });
 
-test("the fields that make no revision make none", () => {
+test("creates no revision for the other fields", () => {
   for (const [source, patch] of quiet) {
     assert.equal(applyPatch(current(source), patch, context).revision, null, `${source} ${JSON.stringify(patch)}`);
   }
 });
 
-test("commands mean nothing to an image from outside and are dropped", () => {
+test("drops commands for an external image", () => {
   const { sourceConfig } = applyPatch(
     current("external_docker"),
     { source_config: { build_command: "echo $(id)" } },
@@ -67,7 +67,7 @@ test("commands mean nothing to an image from outside and are dropped", () => {
   assert.equal(sourceConfig.build_command, null);
 });
 
-test("clearing references makes a revision only when there were some", () => {
+test("clearing references creates a revision only if there were some", () => {
   const cleared = applyPatch(
     current("external_docker", { secretReferences: [reference] }),
     { secret_references: [] },
@@ -77,7 +77,7 @@ test("clearing references makes a revision only when there were some", () => {
   assert.notEqual(cleared.revision, null);
 });
 
-test("writing back what was read changes no setting and is never refused", () => {
+test("writing back what was read is accepted and changes no setting", () => {
   for (const source of sources) {
     const deployment = current(source);
     const { repo_branch: _branch, ...shown } = { ...deployment.sourceConfig, custom_url: deployment.url };
@@ -94,7 +94,7 @@ test("writing back what was read changes no setting and is never refused", () =>
   }
 });
 
-test("an empty address takes the own one of an image away; nothing else does, and other sources have none", () => {
+test("only an empty custom_url removes that of an external image, and other sources refuse it", () => {
   const own = "https://agent.example.org";
   const { sourceConfig } = current("external_docker");
   const named = current("external_docker", { sourceConfig: { ...sourceConfig, custom_url: own }, url: own });
@@ -105,7 +105,7 @@ test("an empty address takes the own one of an image away; nothing else does, an
   assert.throws(() => applyPatch(current("github"), { source_config: { custom_url: "" } }, context), /not applicable/);
 });
 
-test("what is fixed at creation cannot change", () => {
+test("refuses changes of fields that are fixed at creation", () => {
   const other = "2f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22";
   const patches: [string, SourceKind, PatchDeployment][] = [
     ["name", "github", { name: "other" }],
@@ -131,14 +131,14 @@ test("what is fixed at creation cannot change", () => {
   }
 });
 
-test("secrets: an empty list leaves them, a full one replaces them", () => {
+test("secrets: an empty list changes nothing, a non-empty one replaces all", () => {
   assert.equal(applyPatch(current("github"), { secrets: [] }, context).secrets, null);
   assert.deepEqual(applyPatch(current("github"), { secrets: [{ name: "A", value: "1" }] }, context).secrets, {
     A: "1",
   });
 });
 
-test("a reference may not name a variable that a stored secret sets", () => {
+test("refuses a reference for a variable that a stored secret sets", () => {
   const stored = current("external_docker", { secretNames: ["A"] });
   assert.match(
     refusal(() => applyPatch(stored, { secret_references: [reference] }, context)),
@@ -151,7 +151,7 @@ test("a reference may not name a variable that a stored secret sets", () => {
   );
 });
 
-test("the rules hold for the merged result: a tag and push builds exclude each other from either side", () => {
+test("checks the merged result: refuses push builds with a tag, whichever of the two changes", () => {
   const tag = { source_revision_config: { repo_ref: "refs/tags/v1" } };
   assert.match(
     refusal(() => applyPatch(current("github"), tag, context)),
@@ -174,7 +174,7 @@ test("the rules hold for the merged result: a tag and push builds exclude each o
   );
 });
 
-test("a deployed ref becomes the tracked one; tracked_repo_ref moves it alone", () => {
+test("a deployed ref becomes the tracked one; tracked_repo_ref changes only the tracked one", () => {
   assert.equal(
     applyPatch(current("github"), { source_revision_config: { repo_ref: "dev" } }, context).trackedRef,
     "dev",
@@ -187,7 +187,7 @@ test("a deployed ref becomes the tracked one; tracked_repo_ref moves it alone", 
   );
 });
 
-test("revision_source: an image or an archive on a deployment that is built otherwise", () => {
+test("revision_source: accepts an image or archive on a deployment of another source", () => {
   const github = current("github");
   const image = { source_revision_config: { image_uri: "registry.example/r/bot:2" } };
   assert.match(
@@ -219,7 +219,7 @@ test("revision_source: an image or an archive on a deployment that is built othe
   assert.deepEqual([back.revision?.source, back.sourceRevisionConfig.image_uri], ["github", null]);
 });
 
-test("revision_source is refused where it cannot be, also when nothing else asks for a revision", () => {
+test("revision_source: refuses an impossible source, even if nothing else requests a revision", () => {
   const refused = (source: SourceKind, patch: PatchDeployment) =>
     refusal(() => applyPatch(current(source), patch, context));
   const secrets = [{ name: "A", value: "1" }];
@@ -232,7 +232,7 @@ test("revision_source is refused where it cannot be, also when nothing else asks
   );
 });
 
-test("settings sent before the first image are kept for it, and a plain new revision says what is missing", () => {
+test("stores settings sent before the first image, and a new revision reports what is missing", () => {
   const waiting = current("internal_docker", {
     latestRevisionSource: null,
     sourceRevisionConfig: { ...current("internal_docker").sourceRevisionConfig, image_uri: null },
@@ -250,7 +250,7 @@ test("settings sent before the first image are kept for it, and a plain new revi
   assert.equal(applyPatch(waiting, archive, context).revision?.source, "internal_source");
 });
 
-test("an archive that no upload of this deployment left is refused, the one it has stays good", () => {
+test("refuses an archive that this deployment did not upload, and still accepts its current one", () => {
   const deployment = current("internal_source");
   const none = { ...context, uploadedPaths: [] };
   assert.equal(
@@ -260,7 +260,7 @@ test("an archive that no upload of this deployment left is refused, the one it h
   assert.equal(applyNewRevision(deployment, {}, none).revision.sourceRevisionConfig.source_tarball_path, uploadedPath);
 });
 
-test("a deployment that is being deleted takes no change", () => {
+test("refuses changes of a deployment that is being deleted", () => {
   const dying = current("github", { status: "AWAITING_DELETE" });
   const text = `400 beingDeleted: Deployment ID ${dying.id} is being deleted.`;
   assert.equal(
@@ -280,13 +280,13 @@ test("a new revision resolves its branch again and forgets the old commit", () =
   assert.equal(applyPatch(built, { display_name: "x" }, context).sourceRevisionConfig.repo_commit_sha, "a".repeat(40));
 });
 
-test("a push makes a revision of the tracked branch", () => {
+test("a push creates a revision of the tracked branch", () => {
   const moved = current("github", { trackedRef: "dev" });
   const { revision, trackedRef } = applyPush(moved, context);
   assert.deepEqual([revision?.source, revision?.sourceRevisionConfig.repo_ref, trackedRef], ["github", "dev", "dev"]);
 });
 
-test("a redeploy takes code from the named revision, and commands and resources from today", () => {
+test("a redeploy uses the named revision's code with today's commands and resources", () => {
   const before = current("github");
   const named = {
     id: "r1",
@@ -310,7 +310,7 @@ test("a redeploy takes code from the named revision, and commands and resources 
   );
 });
 
-test("a patch applied twice leaves what it left the first time", () => {
+test("applying a patch twice gives the same result as once", () => {
   const text = fc.option(
     fc.constantFrom("main", "dev", "refs/tags/v1", "a/b.json", "x.json", "npm ci", "npm i && npm t"),
     { nil: null },
@@ -341,7 +341,7 @@ test("a patch applied twice leaves what it left the first time", () => {
   );
 });
 
-test("an empty patch of any source changes nothing at all", () => {
+test("an empty patch of any source changes nothing", () => {
   for (const source of sources) {
     const deployment = current(source);
     const { sourceConfig, sourceRevisionConfig, trackedRef, secretReferences, tiers } = deployment;

@@ -19,21 +19,21 @@ const plan = (pulls: OpenPull[], known: KnownPreview[], settings: Partial<typeof
     return `${step.kind} ${step.pull.number}`;
   });
 
-test("a pull request gets a preview, each commit a revision, and when it closes the preview goes", () => {
+test("creates a preview per pull request, updates it per commit and removes it on close", () => {
   assert.deepEqual(plan([pull(1)], []), ["create 1"]);
   assert.deepEqual(plan([pull(1)], [preview(1)]), []);
   assert.deepEqual(plan([pull(1, { headSha: "newer" })], [preview(1)]), ["update 1"]);
   assert.deepEqual(plan([], [preview(1)]), ["remove 1"]);
 });
 
-test("there are never more previews than the limit, and the oldest pull requests have theirs", () => {
+test("never exceeds the limit of previews, and prefers the oldest pull requests", () => {
   const pulls = [1, 2, 3, 4].map((number) => pull(number));
   assert.deepEqual(plan(pulls, [], { max_previews: 2 }), ["create 1", "create 2"]);
   assert.deepEqual(plan(pulls, [preview(1), preview(2)], { max_previews: 2 }), []);
   assert.deepEqual(plan(pulls.slice(1), [preview(1), preview(2)], { max_previews: 2 }), ["remove 1", "create 3"]);
 });
 
-test("an idle preview goes, and comes back with the next commit", () => {
+test("removes an idle preview, and creates it again with the next commit", () => {
   const old = new Date(now.getTime() - 72 * 3_600_000);
   assert.deepEqual(plan([pull(1)], [preview(1, { activeAt: old })]), ["remove 1 for now"]);
   assert.deepEqual(plan([pull(1)], [preview(1, { activeAt: new Date(old.getTime() + 1) })]), []);
@@ -42,14 +42,14 @@ test("an idle preview goes, and comes back with the next commit", () => {
   assert.deepEqual(plan([], [preview(1, { deploymentId: null })]), ["remove 1"]);
 });
 
-test("pull requests of forks never get the secrets of a deployment, and those without the label none where one is asked for", () => {
+test("creates no preview for forks, nor for pull requests without the required label", () => {
   assert.deepEqual(plan([pull(1, { isOwn: false })], []), []);
   assert.deepEqual(plan([pull(1), pull(2, { labels: ["preview"] })], [], { trigger: "label" }), ["create 2"]);
   assert.deepEqual(plan([pull(1)], [preview(1)], { trigger: "label" }), ["remove 1"]);
   assert.deepEqual(plan([pull(1)], [preview(1)], null), ["remove 1"]);
 });
 
-test("a host hears of what goes on and how it ended, and nothing of a commit that was superseded unheard", () => {
+test("reports progress and result to the host, but not a commit superseded before its first report", () => {
   assert.equal(nextCommitState("QUEUED", null), null);
   assert.equal(nextCommitState("BUILDING", null), "in_progress");
   assert.equal(nextCommitState("DEPLOYING", "in_progress"), null);
@@ -59,7 +59,7 @@ test("a host hears of what goes on and how it ended, and nothing of a commit tha
   assert.equal(nextCommitState("SKIPPED", "in_progress"), "skipped");
 });
 
-test("a repository has one name, however its address is written", () => {
+test("returns one key for all spellings of a repository's address", () => {
   for (const url of [
     ...["https://GitHub.com/Acme/Bot", "https://github.com/acme/bot.git", "https://github.com/acme/bot/"],
     ...["ssh://git@github.com/acme/bot.git", "ssh://git@github.com:2222/acme/bot", "git@github.com:acme/bot.git"],
@@ -70,10 +70,10 @@ test("a repository has one name, however its address is written", () => {
   assert.equal(repositoryKey("what is this"), null);
   const began = performance.now();
   assert.ok(repositoryKey(`https://example.com/a${"/".repeat(200_000)}b`)?.endsWith("//b"));
-  assert.ok(performance.now() - began < 1_000, "whoever sends messages of a host decides how long it is");
+  assert.ok(performance.now() - began < 1_000, "the sender of a message decides how long the address is");
 });
 
-test("paths count by patterns as in .gitignore, and an unknown set of files always does", () => {
+test("matches paths by .gitignore patterns, and always counts an unknown set of files", () => {
   const filter = { include: ["agents/support/**", "*.toml"], exclude: ["*.md", "agents/support/docs/"] };
   for (const [paths, isRelevant] of [
     [["agents/support/graph.ts"], true],
@@ -91,7 +91,7 @@ test("paths count by patterns as in .gitignore, and an unknown set of files alwa
   assert.equal(isRelevantChange([], { include: null, exclude: null }), true);
 });
 
-test("a pattern that would take long to compare is refused, and no path makes the others hold up the server", () => {
+test("refuses patterns that are expensive to compare, and no path makes accepted ones slow", () => {
   for (const pattern of ["**/**/**/x", "a*b*c*d*e", "#note", " ", "a\nb"]) {
     assert.throws(() => checkPatterns("include_paths", [pattern]), /include_paths/, pattern);
   }
@@ -109,7 +109,7 @@ test("a pattern that would take long to compare is refused, and no path makes th
   assert.ok(performance.now() - began < 2_000);
 });
 
-test("a push of more files than can be compared in time counts", () => {
+test("counts a push with too many files to compare", () => {
   const paths = Array.from({ length: 10_000 }, (_, index) => `${"directory/".repeat(10)}${index}.ts`);
   const began = performance.now();
   assert.equal(isRelevantChange(paths.slice(0, 1_000), { include: ["docs/**"], exclude: ["*.md"] }), false);

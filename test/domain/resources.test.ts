@@ -7,7 +7,7 @@ import { normaliseResourceSpec, roundToTenth } from "../../src/domain/resource-r
 import { effectiveSizes, scalesToZero, shownDeploymentType } from "../../src/domain/sizes.ts";
 import { refusal } from "./fixtures.ts";
 
-test("CPU is rounded to tenths with halves to the even one, as existing clients expect", () => {
+test("rounds CPU to tenths with halves to even, as existing clients expect", () => {
   const cases: [number, number][] = [
     [0.25, 0.2],
     [0.75, 0.8],
@@ -25,7 +25,7 @@ test("CPU is rounded to tenths with halves to the even one, as existing clients 
   assert.deepEqual([cpu, queue_cpu_limit], [0.2, 1.3]);
 });
 
-test("rounding moves a value by at most half a tenth and is done once", () => {
+test("rounding changes a value by at most half a tenth, and rounding again changes nothing", () => {
   fc.assert(
     fc.property(fc.double({ min: 0.1, max: 16, noNaN: true }), (value) => {
       const rounded = roundToTenth(value);
@@ -52,7 +52,7 @@ const refused: [ResourceSpec, RegExp][] = [
   [{ core_memory_mb: 2, core_memory_limit_mb: 1 }, /core_memory_limit_mb'/],
 ];
 
-test("a spec that contradicts itself is refused by field", () => {
+test("refuses a contradictory spec, naming the field", () => {
   for (const [spec, text] of refused)
     assert.match(
       refusal(() => normaliseResourceSpec(spec)),
@@ -61,12 +61,12 @@ test("a spec that contradicts itself is refused by field", () => {
     );
 });
 
-test("a spec of nulls is as good as an empty one", () => {
+test("treats a spec of nulls like an empty one", () => {
   const nulls: ResourceSpec = { min_scale: null, cpu: null, memory_limit_mb: null, labels: null };
   assert.deepEqual(effectiveSizes(null, normaliseResourceSpec(nulls)), effectiveSizes(null, {}));
 });
 
-test("defaults of an image from outside: one replica, one core, 2 GiB, limits twice that, Redis not doubled", () => {
+test("defaults of an external image: one replica, one core, 2 GiB, limits twice that, Redis not doubled", () => {
   const { queue, redis, database, ...server } = effectiveSizes(null, null);
   const workload = {
     minReplicas: 1,
@@ -82,7 +82,7 @@ test("defaults of an image from outside: one replica, one core, 2 GiB, limits tw
   assert.deepEqual([database.storageGib, database.connectionsMax], [10, 100]);
 });
 
-test("the queue takes the server's numbers unless it has its own", () => {
+test("the queue uses the server's sizes unless it has its own", () => {
   const { queue } = effectiveSizes(null, { cpu: 3, memory_mb: 512, min_scale: 2, max_scale: 5, queue_cpu: 1 });
   assert.deepEqual(queue, {
     minReplicas: 2,
@@ -94,7 +94,7 @@ test("the queue takes the server's numbers unless it has its own", () => {
   });
 });
 
-test("a deployment type fixes the size, whatever a spec says", () => {
+test("a deployment type determines the size and ignores the spec", () => {
   const sizes = (type: DeploymentType) => {
     const { minReplicas, maxReplicas, cpuCores, memoryMib } = effectiveSizes(type, { cpu: 8 });
     return [minReplicas, maxReplicas, cpuCores, memoryMib];
@@ -111,7 +111,7 @@ test("a deployment type fixes the size, whatever a spec says", () => {
   assert.equal(shownDeploymentType(null), "prod");
 });
 
-test("a size says how much a replica may use at most, and the larger ones promise half of it", () => {
+test("a size sets a replica's limits, and larger sizes guarantee half of them", () => {
   const sizes = (type: DeploymentType, size: Size) => {
     const of = effectiveSizes(type, null, { compute: size, database: size });
     const { cpuCores, cpuLimitCores, memoryMib, memoryLimitMib } = of;
@@ -134,7 +134,7 @@ test("a size says how much a replica may use at most, and the larger ones promis
   assert.deepEqual(sizes("dev", "L"), [1, 1, 1, 1, 4]);
 });
 
-test("of any accepted spec every limit covers its request and every range has a replica", () => {
+test("in any accepted spec every limit covers its request and every range allows a replica", () => {
   const count = fc.option(fc.integer({ min: -1, max: 120 }), { nil: null });
   const cores = fc.option(fc.double({ min: 0.1, max: 16, noNaN: true }), { nil: null });
   const spec = fc.record({

@@ -5,7 +5,7 @@ import { type Load, neededReplicas, nextScale, type Scale } from "../../src/doma
 const idle: Load = { replicas: 1, cpu: 0, memory: 0.2, pending: 0 };
 const minute = 60_000;
 
-test("CPU and memory are brought to 75 % of their limits, requests to ten a replica; the one that asks for most counts", () => {
+test("scales to 75 % of CPU and memory limits and ten requests per replica, whichever needs most", () => {
   const table: [Partial<Load>, number][] = [
     [{}, 1],
     [{ cpu: 0.75 }, 1],
@@ -29,7 +29,7 @@ test("CPU and memory are brought to 75 % of their limits, requests to ten a repl
   }
 });
 
-test("up at once; down only after fewer were enough for the whole hold time, to the most that were needed in it", () => {
+test("scales up at once, and down after the hold time to the most replicas needed in it", () => {
   const bounds = { min: 1, max: 10, holdMs: 30 * minute };
   let scale: Scale = { replicas: 1, lower: null };
   // minute, needed, replicas after it
@@ -57,7 +57,7 @@ test("up at once; down only after fewer were enough for the whole hold time, to 
   }
 });
 
-test("bounds hold whatever is needed, and a changed bound counts at once upwards", () => {
+test("respects the bounds, and applies a raised minimum at once", () => {
   const at = (scale: Scale, needed: number, min: number, max: number) =>
     nextScale(scale, needed, { min, max, holdMs: minute }, 0).replicas;
   assert.equal(at({ replicas: 2, lower: null }, 0, 3, 5), 3);

@@ -10,19 +10,19 @@ import { refusal } from "./fixtures.ts";
 
 const check = (name: string, value = "v") => refusal(() => checkSecrets([{ name, value }], "github"));
 
-test("secrets become a map, with empty values and odd names kept", () => {
+test("returns secrets as a map, including empty values and unusual names", () => {
   const secrets = ["A", "_b", "constructor", "__proto__"].map((name) => ({ name, value: "" }));
   assert.deepEqual(Object.keys(checkSecrets(secrets, "github")), ["A", "_b", "constructor", "__proto__"]);
 });
 
-test("a secret's name is a variable name of at most 256 characters", () => {
+test("accepts only variable names of at most 256 characters", () => {
   assert.equal(check("A".repeat(256)), "accepted");
   for (const bad of ["", "1A", "A-B", "A B", "A=B", "É", "A\n", "A".repeat(257)]) {
     assert.match(check(bad), /^400 invalidSecret/, JSON.stringify(bad));
   }
 });
 
-test("a name twice, a NUL or more than 1 MiB is refused without showing a value", () => {
+test("refuses a repeated name, a NUL or more than 1 MiB without showing a value", () => {
   const twice = [
     { name: "A", value: "hush" },
     { name: "A", value: "hush" },
@@ -37,7 +37,7 @@ test("a name twice, a NUL or more than 1 MiB is refused without showing a value"
   assert.match(check("A", "x".repeat(1024 * 1024)), /^400 invalidSecret/);
 });
 
-test("every reserved name is refused, and all of them are named at once", () => {
+test("refuses every reserved name, and lists all of them at once", () => {
   for (const name of reservedSecretNames)
     assert.match(check(name), new RegExp(`^400 secretNameReserved: .*${name}\\.$`));
   const two = [
@@ -51,7 +51,7 @@ test("every reserved name is refused, and all of them are named at once", () => 
   );
 });
 
-test("what users set for their own backends is allowed, and the licence key for images from outside", () => {
+test("accepts variables for users' own back ends, and the licence key for external images", () => {
   for (const name of [
     "LANGSMITH_API_KEY",
     "LANGSMITH_ENDPOINT",
@@ -71,7 +71,7 @@ test("what users set for their own backends is allowed, and the licence key for 
   }
 });
 
-test("a reference names a Kubernetes Secret and a key in it", () => {
+test("accepts references with valid names of a Kubernetes Secret and its key", () => {
   const reference = (secret_name: string, secret_key: string) =>
     refusal(() => checkSecretReferences([{ name: "A", secret_name, secret_key }], "external_docker"));
   assert.equal(reference("my-keys.v1", "a_KEY.x"), "accepted");
@@ -86,7 +86,7 @@ test("a reference names a Kubernetes Secret and a key in it", () => {
   }
 });
 
-test("a variable has one origin, which is found out at once of as many as a request has", () => {
+test("refuses a variable with two origins, and checks the largest request quickly", () => {
   const reference = (name: string) => ({ name, secret_name: "a", secret_key: "b" });
   const names = Array.from({ length: 80_000 }, (_, index) => `A${index}`);
   const began = performance.now();

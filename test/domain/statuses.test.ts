@@ -14,7 +14,7 @@ function reachable<S>(start: S, all: readonly S[], canMove: (from: S, to: S) => 
   return found;
 }
 
-test("a final revision never moves again, and every other one can still be interrupted", () => {
+test("a final revision never changes status, and every other one can be interrupted", () => {
   const final: RevisionStatus[] = [
     "DEPLOYED",
     "CREATE_FAILED",
@@ -30,7 +30,7 @@ test("a final revision never moves again, and every other one can still be inter
   }
 });
 
-test("every revision status is reached from CREATING, and from every open one an end is reached", () => {
+test("every revision status is reachable from CREATING, and a final one from every open status", () => {
   assert.deepEqual(
     [...reachable("CREATING", revisionStatuses, canMoveRevision)].toSorted(),
     revisionStatuses.toSorted(),
@@ -42,7 +42,7 @@ test("every revision status is reached from CREATING, and from every open one an
   }
 });
 
-test("without an UNKNOWN between, a revision's status never goes back", () => {
+test("a revision's status never goes back, except by way of UNKNOWN", () => {
   const order: RevisionStatus[] = [
     "CREATING",
     "QUEUED",
@@ -58,13 +58,13 @@ test("without an UNKNOWN between, a revision's status never goes back", () => {
   }
 });
 
-test("failed statuses are final, and only open ones past the queue hold the slot", () => {
+test("failed statuses are final, and only open statuses past the queue hold the slot", () => {
   assert.deepEqual(revisionStatuses.filter(isFailed), ["CREATE_FAILED", "BUILD_FAILED", "DEPLOY_FAILED"]);
   assert.deepEqual(revisionStatuses.filter(holdsSlot), ["AWAITING_BUILD", "BUILDING", "AWAITING_DEPLOY", "DEPLOYING"]);
   for (const status of revisionStatuses) if (isFailed(status)) assert.ok(isFinal(status));
 });
 
-test("a deployment reaches every status, and a delete is never taken back", () => {
+test("a deployment can reach every status, and a delete is never undone", () => {
   const all = reachable("AWAITING_DATABASE", deploymentStatuses, canMoveDeployment);
   assert.deepEqual([...all].toSorted(), deploymentStatuses.toSorted());
   for (const from of deploymentStatuses.filter(isBeingDeleted)) {

@@ -4,7 +4,7 @@ import type { DeploymentTier, Size } from "../../src/contract/deployments/deploy
 import { applyPatch, applyResourceTiers } from "../../src/domain/patch.ts";
 import { context, current, refusal } from "./fixtures.ts";
 
-test("a tier fits its type, and only a change of the size makes a revision, of the same code", () => {
+test("a tier must fit its type, and only a change of size creates a revision, with the same code", () => {
   const sized = (deployment: DeploymentTier | null, compute: Size | null = null) => {
     const { sourceRevisionConfig } = current("github");
     const resolved = { ...sourceRevisionConfig, repo_commit_sha: "a".repeat(40) };
@@ -31,7 +31,7 @@ test("a tier fits its type, and only a change of the size makes a revision, of t
   );
 });
 
-test("runtime and database have sizes of their own; a serverless deployment has no database of its own", () => {
+test("runtime and database have separate sizes, but a serverless deployment has no database size", () => {
   const both = applyResourceTiers(current("github"), { compute_tier: "L", database_tier: "DEDICATED_M" }, context);
   assert.deepEqual(both.revision?.sizes, { compute: "L", database: "M" });
   assert.deepEqual(both.tiers, { deployment: null, compute: "L", database: "M" });
@@ -55,7 +55,7 @@ test("runtime and database have sizes of their own; a serverless deployment has 
   assert.deepEqual(serverlessSizes, { compute: "M", database: "S" });
 });
 
-test("before there is code to run a size is only kept", () => {
+test("before there is code to run a size is only stored", () => {
   const made = current("internal_source");
   const empty = { ...made.sourceRevisionConfig, source_tarball_path: null, langgraph_config_path: null };
   const waiting = current("internal_source", { sourceRevisionConfig: empty, latestRevisionSource: null });
@@ -63,7 +63,7 @@ test("before there is code to run a size is only kept", () => {
   assert.deepEqual([revision, tiers.deployment], [null, "DEDICATED_L"]);
 });
 
-test("development types and images from outside have no tier", () => {
+test("development types and external images have no tier", () => {
   for (const source of ["external_docker", "internal_template"] as const) {
     const { sourceConfig } = current(source);
     const type = source === "external_docker" ? null : ("dev" as const);

@@ -18,7 +18,7 @@ const otlp: TracingBackend = {
 };
 const variables = (backend: TracingBackend, ...own: string[]) => tracingVariables(backend, "bot", new Set(own));
 
-test("the id of a project is a UUID that depends on workspace and name alone", () => {
+test("a project's id is a UUID that depends only on workspace and name", () => {
   const id = tracingProjectId("0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22", "bot");
   assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   assert.equal(tracingProjectId("0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22", "bot"), id);
@@ -26,7 +26,7 @@ test("the id of a project is a UUID that depends on workspace and name alone", (
   assert.notEqual(tracingProjectId("0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22", "bot2"), id);
 });
 
-test("an agent is told where a LangSmith-compatible server is, under both names of everything", () => {
+test("an agent gets a LangSmith-compatible server's address under both variable names", () => {
   assert.deepEqual(variables({ ...langsmith, workspaceId: "w" }), {
     LANGSMITH_TRACING: "true",
     LANGCHAIN_TRACING_V2: "true",
@@ -38,19 +38,19 @@ test("an agent is told where a LangSmith-compatible server is, under both names 
   });
 });
 
-test("a deployment that traces to a place of its own gets nothing of ours, least of all the key", () => {
+test("a deployment with its own tracing back end gets none of the operator's variables, least of all the key", () => {
   assert.deepEqual(variables(langsmith, "LANGSMITH_API_KEY"), {});
   assert.deepEqual(variables(langsmith, "LANGSMITH_ENDPOINT"), {});
   assert.deepEqual(variables(otlp, "LANGSMITH_API_KEY", "OTEL_EXPORTER_OTLP_ENDPOINT"), {});
 });
 
-test("a deployment can switch tracing off", () => {
+test("a deployment can disable tracing", () => {
   const given = variables(langsmith, "LANGSMITH_TRACING");
   assert.ok(!("LANGSMITH_TRACING" in given) && !("LANGCHAIN_TRACING_V2" in given));
   assert.equal(given["LANGSMITH_ENDPOINT"], langsmith.url);
 });
 
-test("an agent is told where a collector is, and under which name its traces stand there", () => {
+test("an agent gets the collector's address and its service name", () => {
   assert.deepEqual(variables(otlp), {
     LANGSMITH_TRACING: "true",
     LANGCHAIN_TRACING_V2: "true",

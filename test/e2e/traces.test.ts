@@ -281,7 +281,7 @@ test("a collector that is not there changes nothing, and is spoken of once", asy
   await using pierhead = await startTestServer(environment, { logger });
   const { revision } = await create(pierhead, "untraced", repository.url, null);
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
-  const said = () => lines.filter((line) => line.includes("traces are not taken by the collector"));
+  const said = () => lines.filter((line) => line.includes("collector rejected traces"));
   await eventually(said, ({ length }) => length > 0);
   await pierhead.client.listDeployments();
   await pierhead.restart();

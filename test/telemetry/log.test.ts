@@ -6,14 +6,14 @@ import { createLogger } from "../../src/telemetry/log.ts";
 
 const logModule = new URL("../../src/telemetry/log.ts", import.meta.url).href;
 
-/** A program that does this with a logger. */
+/** A program that runs this code with a logger. */
 function run(act: string, stderr: "pipe" | number = "pipe") {
   const program = `import { createLogger } from ${JSON.stringify(logModule)}; const logger = createLogger("info"); ${act}`;
   const args = ["--input-type=module", "--eval", program];
   return spawnSync(process.execPath, args, { encoding: "utf8", stdio: ["ignore", "pipe", stderr] });
 }
 
-/** Messages on stderr of such a program. */
+/** Messages that such a program writes to stderr. */
 function messagesOf(act: string): string[] {
   return run(act)
     .stderr.split("\n")
@@ -21,12 +21,14 @@ function messagesOf(act: string): string[] {
     .map((line) => JSON.parse(line).message);
 }
 
-test("no line is lost when the process ends in the turn in which it was written", () => {
+test("no line is lost when the process ends in the same turn of the event loop", () => {
   assert.deepEqual(messagesOf(`logger.info("one"); logger.info("two"); process.exit(1)`), ["one", "two"]);
   assert.deepEqual(messagesOf(`logger.info("one"); throw new Error("unexpected")`), ["one"]);
 });
 
-test("a program whose log is on a full disk goes on", { skip: !existsSync("/dev/full") && "no /dev/full" }, () => {
+test("a program keeps running when the disk of its log is full", {
+  skip: !existsSync("/dev/full") && "no /dev/full",
+}, () => {
   const act = `
     logger.warn("nobody takes it");
     logger.info("nor that");
@@ -38,18 +40,18 @@ test("a program whose log is on a full disk goes on", { skip: !existsSync("/dev/
   try {
     const { status, stdout } = run(act, full);
     assert.equal(status, 0);
-    assert.ok(Number(stdout) < 200 * 1024 * 1024, `what could not be written is kept: ${stdout}`);
+    assert.ok(Number(stdout) < 200 * 1024 * 1024, `unwritten lines stay in memory: ${stdout}`);
   } finally {
     closeSync(full);
   }
 });
 
-test("a warning is out before anything else happens, with all before it", () => {
+test("a warning is written at once, with all lines before it", () => {
   const kill = `process.kill(process.pid, "SIGKILL")`;
   assert.deepEqual(messagesOf(`logger.info("one"); logger.warn("two"); ${kill}`), ["one", "two"]);
 });
 
-test("a line is one JSON object with its level, its time and its fields, and covers secrets within objects", () => {
+test("a line is one JSON object with level, time and fields, and masks secrets in objects", () => {
   const lines: string[] = [];
   const logger = createLogger("info", { write: (line) => void lines.push(line) });
   const before = new Date().toISOString();

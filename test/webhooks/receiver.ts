@@ -13,7 +13,7 @@ export interface Received {
 
 type Answer = { status: number; body?: string; headers?: Record<string, string> } | "hang up" | "silence";
 
-/** A receiver on this machine that answers as told, and remembers what it got and how much of it at the same time. */
+/** A local receiver with configurable responses that records its messages and how many arrive at the same time. */
 export async function startReceiver(answer: (received: Received, count: number) => Answer | Promise<Answer>) {
   const received: Received[] = [];
   const underWay = new Map<string, number>();

@@ -8,7 +8,7 @@ import { signedHeaders } from "../../src/webhooks/signature.ts";
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-test("the signature is that of the Standard Webhooks specification", () => {
+test("signs as the Standard Webhooks specification requires", () => {
   const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330, body: '{"test": 2432232314}' };
   assert.deepEqual(signedHeaders(message, [secret]), {
     "webhook-id": message.id,
@@ -17,7 +17,7 @@ test("the signature is that of the Standard Webhooks specification", () => {
   });
 });
 
-test("the receiver in docs/guides/events.md takes what we sign, and nothing that was changed, is old or has another secret", async () => {
+test("the receiver in docs/guides/events.md accepts signed messages, and refuses changed or old ones and other secrets", async () => {
   const code = /```ts\n(import \{ createHmac[\s\S]*?)```/.exec(await readFile("docs/guides/events.md", "utf8"))?.[1];
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-verify-"));
   try {
@@ -39,7 +39,7 @@ test("the receiver in docs/guides/events.md takes what we sign, and nothing that
   }
 });
 
-test("attempts are 13 in about a day, each wait longer than the one before or as long, spread by a quarter", () => {
+test("makes 13 attempts in about a day, with waits that never shrink, spread by a quarter", () => {
   const waits = (random: number) =>
     Array.from({ length: deliveryAttemptsMax - 1 }, (_, index) => nextAttemptInMs(index + 1, random) ?? Number.NaN);
   const total = waits(0.5).reduce((sum, wait) => sum + wait, 0);

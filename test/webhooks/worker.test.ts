@@ -75,8 +75,8 @@ async function write(
 
 const log = ({ db }: World, id: string) => listDeliveries(db, id, { status: null, before: null, limit: 1_000 });
 
-/** Lets the time until the next attempt be over. */
-async function hurry({ db }: World): Promise<void> {
+/** Makes the next attempt due now. */
+async function makeDue({ db }: World): Promise<void> {
   await sql`update webhook_deliveries set next_attempt_at = now() where status = 'pending' and lease_owner is null`.execute(
     db.kysely,
   );
@@ -84,7 +84,7 @@ async function hurry({ db }: World): Promise<void> {
 }
 
 eachDatabase(
-  "every event goes out once, in order, signed, to those who want it and to no other workspace",
+  "delivers every event once, in order and signed, to the webhooks of its workspace that want it",
   async (db) => {
     const world = await makeWorld(db);
     await using receiver = await startReceiver(() => ({ status: 204 }));
@@ -138,7 +138,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("what fails is tried again, later and later, before anything behind it, and then goes on", async (db) => {
+eachDatabase("retries a failed message with growing waits before later ones, and then continues", async (db) => {
   const world = await makeWorld(db);
   let fails = true;
   await using receiver = await startReceiver(() =>
@@ -159,7 +159,7 @@ eachDatabase("what fails is tried again, later and later, before anything behind
     assert.equal(first?.response_text, "busy".repeat(256));
     waits.push((first?.next_attempt_at?.getTime() ?? 0) - (first?.last_attempt_at?.getTime() ?? 0));
     if (attempts === 4) fails = false;
-    await hurry(world);
+    await makeDue(world);
   }
   await eventually(
     () => log(world, webhook.id),
@@ -177,7 +177,7 @@ eachDatabase("what fails is tried again, later and later, before anything behind
   assert.equal((await readWebhook(db, world.sealer, world.owner.tenantId, webhook.id)).failing_since, null);
 });
 
-eachDatabase("one message that its receiver dislikes is overtaken after a while", async (db) => {
+eachDatabase("later messages overtake one that its receiver keeps rejecting", async (db) => {
   const world = await makeWorld(db);
   await using receiver = await startReceiver(({ message }) => ({ status: message.data.data.i === 0 ? 500 : 200 }));
   const webhook = await world.make({ url: receiver.url });
@@ -185,7 +185,7 @@ eachDatabase("one message that its receiver dislikes is overtaken after a while"
   for (let i = 0; i < 3; i += 1) await write(world, { data: { i } });
   await eventually(
     async () => {
-      await hurry(world);
+      await makeDue(world);
       return (await log(world, webhook.id)).map(({ status }) => status);
     },
     (statuses) => statuses.filter((status) => status === "delivered").length === 2,
@@ -196,7 +196,7 @@ eachDatabase("one message that its receiver dislikes is overtaken after a while"
 });
 
 eachDatabase(
-  "when the last attempt failed and nothing got through for long, the webhook is switched off and an event says so",
+  "disables a webhook and writes an event when the last attempt fails and nothing was delivered for long",
   async (db) => {
     const world = await makeWorld(db);
     await using receiver = await startReceiver(({ path }) => (path === "/watching" ? { status: 200 } : "hang up"));
@@ -214,7 +214,7 @@ eachDatabase(
     await sql`update webhook_deliveries set attempts = ${deliveryAttemptsMax - 1} where webhook_id = ${webhook.id}`.execute(
       db.kysely,
     );
-    await hurry(world);
+    await makeDue(world);
     const off = await eventually(
       () => readWebhook(db, world.sealer, world.owner.tenantId, webhook.id),
       ({ enabled }) => !enabled,
@@ -242,7 +242,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("a receiver that says it is gone is not asked again; one that asks for time gets it", async (db) => {
+eachDatabase("does not retry after 410 Gone, and respects Retry-After", async (db) => {
   const world = await makeWorld(db);
   const inAnHour = { "/busy": "3600", "/busy-until": new Date(Date.now() + 3_600_000).toUTCString() };
   await using receiver = await startReceiver(({ path }) =>
@@ -266,11 +266,11 @@ eachDatabase("a receiver that says it is gone is not asked again; one that asks 
       ([row]) => row?.response_status === 429,
     );
     const waitMs = (waiting?.next_attempt_at?.getTime() ?? 0) - (waiting?.last_attempt_at?.getTime() ?? 0);
-    assert.ok(waitMs > 3_500_000, String(waitMs)); // a date is of whole seconds, and made before the first attempt
+    assert.ok(waitMs > 3_500_000, String(waitMs)); // the date has whole seconds, and is set before the first attempt
   }
 });
 
-eachDatabase("no address of this machine is called unless the operator allows it", async (db) => {
+eachDatabase("calls no local address unless the operator allows it", async (db) => {
   const world = await makeWorld(db);
   await using trap = await startReceiver(() => ({ status: 200 }));
   const port = new URL(trap.url).port;
@@ -290,7 +290,7 @@ eachDatabase("no address of this machine is called unless the operator allows it
   assert.equal(trap.connections(), 0);
 });
 
-eachDatabase("a replaced secret signs beside its successor for a day", async (db) => {
+eachDatabase("a replaced secret also signs for a day", async (db) => {
   const world = await makeWorld(db);
   await using receiver = await startReceiver(() => ({ status: 200 }));
   const webhook = await world.make({ url: receiver.url });
@@ -307,7 +307,7 @@ eachDatabase("a replaced secret signs beside its successor for a day", async (db
   assert.equal(String(got?.headers["webhook-signature"]).split(" ").length, 2);
 });
 
-eachDatabase("a worker that stops gives back what it had under way, and the next one sends it", async (db) => {
+eachDatabase("a stopping worker releases its deliveries, and the next one sends them", async (db) => {
   const world = await makeWorld(db);
   let isSilent = true;
   await using receiver = await startReceiver(() => (isSilent ? "silence" : { status: 200 }));
@@ -331,7 +331,7 @@ eachDatabase("a worker that stops gives back what it had under way, and the next
 });
 
 eachDatabase(
-  "events of a database that became an earlier copy of itself go out, though their numbers come again",
+  "delivers the events of a database that became an earlier copy, although their numbers repeat",
   async (db) => {
     const world = await makeWorld(db);
     await using receiver = await startReceiver(() => ({ status: 204 }));
@@ -351,7 +351,7 @@ eachDatabase(
       await sql`update webhook_position set event_id = 2`.execute(kysely);
       await sql`select setval('events_id_seq', 2)`.execute(kysely);
     });
-    // As a worker does that has not heard of it yet.
+    // As a worker would that has not noticed yet.
     await makeDeliveries(db, 5);
     await write(world, { data: { i: "again" } });
     assert.deepEqual((await told(6)).slice(5), ["again"]);
@@ -359,7 +359,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "two servers share the work: each message goes out once, never twice at the same time, in order",
+  "two servers share the work: each message is sent once and in order",
   async (db, { databaseUrl }) => {
     const world = await makeWorld(db);
     await using receiver = await startReceiver(() => ({ status: 200 }));
