@@ -31,7 +31,7 @@ export interface TrafficCounts {
 }
 
 /** Counts for one deployment, cheap enough for every chunk. */
-export class Tally {
+export class TrafficCounter {
   requests = 0;
   bytesIn = 0;
   bytesOut = 0;
@@ -45,22 +45,22 @@ export class Tally {
   #latencySumMs = 0;
   readonly #coldStarts = { count: 0, sumMs: 0, lastMs: null as number | null, maxMs: 0 };
 
-  answered(status: number): void {
+  countAnswer(status: number): void {
     this.#answers[`${Math.min(5, Math.max(1, Math.floor(status / 100)))}xx` as StatusClass] += 1;
   }
 
-  failed(kind: FailureKind): void {
+  countFailure(kind: FailureKind): void {
     this.#failures[kind] += 1;
   }
 
-  tookMs(ms: number): void {
+  recordLatency(ms: number): void {
     const slot = latencyBoundsMs.findIndex((bound) => ms <= bound);
     const at = slot === -1 ? latencyBoundsMs.length : slot;
     this.#latencies[at] = (this.#latencies[at] ?? 0) + 1;
     this.#latencySumMs += ms;
   }
 
-  startedCold(ms: number): void {
+  countColdStart(ms: number): void {
     this.#coldStarts.count += 1;
     this.#coldStarts.sumMs += ms;
     this.#coldStarts.lastMs = ms;

@@ -1,18 +1,18 @@
-import { Tally, type TrafficCounts } from "./counts.ts";
+import { TrafficCounter, type TrafficCounts } from "./counts.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Refusal, refusals } from "./refusal.ts";
 import { chooseReplica, type Replica } from "./replica.ts";
 import type { Route } from "./route.ts";
-import { WaitingLine } from "./waiting-queue.ts";
+import { WaitingQueue } from "./waiting-queue.ts";
 
 /** Most of ten thousand deployments are asked nothing: what counts their requests is 0.6 kB, made for the first. */
-const noRequests = new Tally().read();
+const noRequests = new TrafficCounter().read();
 
 /** What the gateway knows of one deployment: its route, who waits for it, and what was counted. */
 export class Deployment {
-  #tally: Tally | undefined;
+  #counter: TrafficCounter | undefined;
   /** Made for the first that waits. */
-  #line: WaitingLine | undefined;
+  #queue: WaitingQueue | undefined;
   readonly #limits: { waitMs: number; waitingMax: number };
   #route: Route;
   #replicas: Replica[] = [];
@@ -26,21 +26,21 @@ export class Deployment {
     this.#limits = limits;
   }
 
-  get tally(): Tally {
-    this.#tally ??= new Tally();
-    return this.#tally;
+  get counter(): TrafficCounter {
+    this.#counter ??= new TrafficCounter();
+    return this.#counter;
   }
 
   get lastRequestAtMs(): number | null {
-    return this.#tally?.lastRequestAtMs ?? null;
+    return this.#counter?.lastRequestAtMs ?? null;
   }
 
   get inFlight(): number {
-    return this.#tally?.inFlight ?? 0;
+    return this.#counter?.inFlight ?? 0;
   }
 
   get waiting(): number {
-    return this.#line?.length ?? 0;
+    return this.#queue?.length ?? 0;
   }
 
   get route(): Route {
@@ -48,7 +48,7 @@ export class Deployment {
   }
 
   /** Takes the route over; what waits goes on, is refused, or calls `wake`, as the new state says. */
-  follow(route: Route, replicas: Replica[], wake: () => void): void {
+  setRoute(route: Route, replicas: Replica[], wake: () => void): void {
     const wasAsleep = this.#route.state === "asleep";
     const leaving = this.#replicas.filter((replica) => !replicas.includes(replica));
     this.#route = route;
@@ -73,7 +73,7 @@ export class Deployment {
 
   refuseWaiting(refusal: Refusal): void {
     this.#wokenAtMs = null;
-    this.#line?.dismiss((waiter) => waiter.refuse(refusal));
+    this.#queue?.removeAll((waiter) => waiter.refuse(refusal));
   }
 
   /**
@@ -89,23 +89,23 @@ export class Deployment {
   }
 
   #wait(exchange: Exchange, { go, wake }: { go: () => void; wake: () => void }): boolean {
-    this.#line ??= new WaitingLine(this.#limits);
-    const line = this.#line;
-    const over = exchange.onOver;
+    this.#queue ??= new WaitingQueue(this.#limits);
+    const queue = this.#queue;
+    const onEnd = exchange.onEnd;
     const waiter = {
       go: () => {
-        exchange.onOver = over;
+        exchange.onEnd = onEnd;
         go();
       },
       refuse: (refusal: Refusal) => exchange.refuse(refusal),
       giveUp: () => exchange.refuse(refusals.waitedTooLong(this.#limits.waitMs)),
     };
-    if (!line.join(waiter)) return false;
-    exchange.onOver = () => {
-      line.leave(waiter);
-      over();
+    if (!queue.join(waiter)) return false;
+    exchange.onEnd = () => {
+      queue.leave(waiter);
+      onEnd();
     };
-    if (this.#route.state === "asleep" && line.length === 1) this.#wake(wake);
+    if (this.#route.state === "asleep" && queue.length === 1) this.#wake(wake);
     return true;
   }
 
@@ -122,13 +122,13 @@ export class Deployment {
 
   counts(): TrafficCounts {
     const { slug, deploymentId, revisionId } = this.#route;
-    return { slug, deploymentId, revisionId, waiting: this.waiting, ...(this.#tally?.read() ?? noRequests) };
+    return { slug, deploymentId, revisionId, waiting: this.waiting, ...(this.#counter?.read() ?? noRequests) };
   }
 
   #open(): void {
-    if (this.#wokenAtMs !== null) this.tally.startedCold(performance.now() - this.#wokenAtMs);
+    if (this.#wokenAtMs !== null) this.counter.countColdStart(performance.now() - this.#wokenAtMs);
     this.#wokenAtMs = null;
-    this.#line?.release(() => this.#route.state === "open");
+    this.#queue?.release(() => this.#route.state === "open");
   }
 
   #wake(wake: () => void): void {

@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 import type { Address } from "./address.ts";
-import type { FailureKind, Tally } from "./counts.ts";
+import type { FailureKind, TrafficCounter } from "./counts.ts";
 import { ownHeaders } from "./headers.ts";
 import { answerRefusal, type Refusal } from "./refusal.ts";
 import type { Replica } from "./replica.ts";
@@ -30,40 +30,42 @@ export class Exchange {
   /** Replicas that accepted no connection. */
   readonly tried: Replica[] = [];
   /** Called once, when it is over. */
-  onOver: () => void = () => {};
-  readonly #tally: Tally;
+  onEnd: () => void = () => {};
+  readonly #counter: TrafficCounter;
   #replica: Replica | null = null;
   #upstream: ClientRequest | null = null;
   #deadline: NodeJS.Timeout | null = null;
   #failure: FailureKind | null = null;
-  #isOver = false;
+  #hasEnded = false;
   #isAdmitted = false;
   #isTunnel = false;
 
-  constructor(parts: Pick<Exchange, "request" | "response" | "address" | "requestId" | "upgrade"> & { tally: Tally }) {
+  constructor(
+    parts: Pick<Exchange, "request" | "response" | "address" | "requestId" | "upgrade"> & { counter: TrafficCounter },
+  ) {
     this.request = parts.request;
     this.response = parts.response;
     this.address = parts.address;
     this.requestId = parts.requestId;
     this.upgrade = parts.upgrade;
-    this.#tally = parts.tally;
-    this.#tally.requests += 1;
+    this.#counter = parts.counter;
+    this.#counter.requests += 1;
     (this.upgrade?.socket ?? this.response).once("close", () => this.#end());
   }
 
   /** Nothing that an agent server does can change its answer any more. */
   get isSettled(): boolean {
-    return this.#isOver || this.#failure !== null;
+    return this.#hasEnded || this.#failure !== null;
   }
 
-  get tally(): Tally {
-    return this.#tally;
+  get counter(): TrafficCounter {
+    return this.#counter;
   }
 
   /** It was let in, and keeps its deployment awake from here on. Who may not call does not: guesses at keys never end. */
   admit(): void {
     this.#isAdmitted = true;
-    this.#noteTime();
+    this.#recordTime();
   }
 
   /** Counts it on a replica; `upstream` is destroyed when the client leaves. */
@@ -72,16 +74,16 @@ export class Exchange {
     this.#replica = replica;
     this.#upstream = upstream;
     replica.begin();
-    this.#tally.inFlight += 1;
+    this.#counter.inFlight += 1;
   }
 
   /** The attempt came to nothing: it is no longer under way to its replica. */
-  giveBack(): void {
+  releaseReplica(): void {
     const replica = this.#replica;
     if (replica === null) return;
     this.#replica = null;
     this.#upstream = null;
-    this.#tally.inFlight -= 1;
+    this.#counter.inFlight -= 1;
     replica.end();
   }
 
@@ -103,7 +105,7 @@ export class Exchange {
   fail(kind: FailureKind): void {
     if (this.isSettled) return;
     this.#failure = kind;
-    this.#tally.failed(kind);
+    this.#counter.countFailure(kind);
   }
 
   /** Ends the connection in the middle of the answer: the client must not take it for whole. */
@@ -115,29 +117,29 @@ export class Exchange {
   becomeTunnel(): void {
     this.#isTunnel = true;
     clearTimeout(this.#deadline ?? undefined);
-    this.#tally.answered(101);
+    this.#counter.countAnswer(101);
   }
 
-  #noteTime(): void {
-    this.#tally.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
+  #recordTime(): void {
+    this.#counter.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
   }
 
   #end(): void {
     const isWhole = this.#isTunnel || this.response.writableFinished;
     if (!isWhole) this.fail("aborted");
-    this.#isOver = true;
+    this.#hasEnded = true;
     clearTimeout(this.#deadline ?? undefined);
-    if (!this.#isTunnel && this.response.headersSent) this.#tally.answered(this.response.statusCode);
-    if (this.#isAdmitted) this.#noteTime();
+    if (!this.#isTunnel && this.response.headersSent) this.#counter.countAnswer(this.response.statusCode);
+    if (this.#isAdmitted) this.#recordTime();
     this.#upstream?.destroy();
-    this.giveBack();
-    if (this.upgrade === null) readOff(this.request);
-    this.onOver();
+    this.releaseReplica();
+    if (this.upgrade === null) discardBody(this.request);
+    this.onEnd();
   }
 }
 
 /** Reads what is left of an answered request's body, so that its connection can be used again, for a bounded time. */
-function readOff(request: IncomingMessage): void {
+function discardBody(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
   request.resume();
   const timer = setTimeout(() => {

@@ -33,17 +33,17 @@ export function forward(exchange: Exchange, replica: Replica, options: ForwardOp
 
 export type OnFailure = (failure: Failure) => void;
 
-interface Opening {
+interface UpstreamOptions {
   headers: RawHeaders;
   options: ForwardOptions;
   /** Called once the connection stands. */
   connected: (upstream: ClientRequest) => void;
   /** Called when the agent server agrees to a WebSocket; null: none was asked for. */
-  upgraded: ((agreed: Agreed) => void) | null;
+  upgraded: ((connection: UpgradedConnection) => void) | null;
   onFailure: OnFailure;
 }
 
-export interface Agreed {
+export interface UpgradedConnection {
   answer: IncomingMessage;
   peer: Socket;
   /** What the agent server has already sent on the WebSocket. */
@@ -51,9 +51,9 @@ export interface Agreed {
 }
 
 /** Opens the request, counts it on the replica and relays the answer; failures before that go to `onFailure`. */
-export function openRequest(exchange: Exchange, replica: Replica, opening: Opening): ClientRequest {
+export function openRequest(exchange: Exchange, replica: Replica, upstreamOptions: UpstreamOptions): ClientRequest {
   const { request, address } = exchange;
-  const { headers, options, connected, upgraded, onFailure } = opening;
+  const { headers, options, connected, upgraded, onFailure } = upstreamOptions;
   // After a kept connection turned out dead its siblings are doubtful too: a second attempt takes a new one.
   const agent = exchange.upgrade === null && exchange.attempts === 0 ? replica.agent : false;
   const { host, port } = replica;
@@ -140,12 +140,12 @@ export const hasBody = ({ headers }: IncomingMessage) =>
   headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 
 function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: number): void {
-  const { request, tally } = exchange;
+  const { request, counter } = exchange;
   let bytes = 0;
   request.on("data", (chunk: Buffer) => {
     if (exchange.isSettled) return;
     bytes += chunk.length;
-    tally.bytesIn += chunk.length;
+    counter.bytesIn += chunk.length;
     if (bytes > bodyBytesMax) exchange.refuse(refusals.oversize(bodyBytesMax));
     else if (!upstream.write(chunk)) request.pause();
   });
@@ -156,18 +156,18 @@ function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: num
 
 /** Copies the answer to the client; each piece leaves in the turn of the event loop in which it came. */
 function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
-  const { response, tally } = exchange;
+  const { response, counter } = exchange;
   answer.on("error", () => breakOff(exchange));
   answer.on("close", () => {
     if (!answer.complete) breakOff(exchange);
   });
   if (exchange.isSettled) return;
-  tally.tookMs(performance.now() - exchange.arrivedAtMs);
+  counter.recordLatency(performance.now() - exchange.arrivedAtMs);
   if (!writeHead(exchange, answer)) return;
   let isSent = false;
   answer.on("data", (chunk: Buffer) => {
     isSent = true;
-    tally.bytesOut += chunk.length;
+    counter.bytesOut += chunk.length;
     if (response.write(chunk)) return;
     answer.pause();
     response.once("drain", () => answer.resume());

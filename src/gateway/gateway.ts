@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
-import { Callers, type Identify } from "./caller-authorizer.ts";
+import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
 import type { TrafficCounts } from "./counts.ts";
 import { Deployment } from "./deployment.ts";
 import { Exchange } from "./exchange.ts";
@@ -92,7 +92,7 @@ export interface Gateway extends Traffic {
   counts(): TrafficCounts[];
   health(): GatewayHealth;
   /** The first step of an end: what comes and what waits is refused, and told to come again; what is under way goes on. */
-  refuse(): void;
+  stopAccepting(): void;
   /** Refuses, gives what is under way `graceMs` to end, then breaks it off. */
   close(options?: { graceMs: number }): Promise<void>;
 }
@@ -105,10 +105,10 @@ export function createGateway(options: GatewayOptions): Gateway {
 const attemptsMax = 3;
 
 /** The exit of a replica is noticed within a second; half as much again for the route to follow. */
-const routePatienceMs = 1_500;
+const routeUpdateMs = 1_500;
 
 /** At the end, for refusals to reach their clients. */
-const farewellMs = 1_000;
+const closeFlushMs = 1_000;
 
 class HttpGateway implements Gateway {
   readonly #site: Site;
@@ -120,7 +120,7 @@ class HttpGateway implements Gateway {
   readonly #exchanges = new Set<Exchange>();
   /** One for all: a closure for each of ten thousand replicas is 0.7 MB. */
   readonly #forgetReplica = ({ id }: Replica) => void this.#replicas.delete(id);
-  readonly #callers: Callers;
+  readonly #authorizer: CallerAuthorizer;
   #wake: (deploymentId: string) => void = () => {};
   #unknown = 0;
   #isClosing = false;
@@ -132,7 +132,7 @@ class HttpGateway implements Gateway {
     this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null };
     this.#limits = { ...defaultLimits, ...limits };
     this.#logger = logger;
-    this.#callers = new Callers(options.identify);
+    this.#authorizer = new CallerAuthorizer(options.identify);
     this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustsForwarded };
   }
 
@@ -144,7 +144,7 @@ class HttpGateway implements Gateway {
       this.#deployments.set(route.slug, deployment);
     }
     const replicas = route.targets.map((target) => this.#replicaFor(target));
-    deployment.follow(route, replicas, () => this.#wake(route.deploymentId));
+    deployment.setRoute(route, replicas, () => this.#wake(route.deploymentId));
   }
 
   removeRoute(slug: string): void {
@@ -159,7 +159,7 @@ class HttpGateway implements Gateway {
 
   async drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     options.signal.throwIfAborted();
-    return (await this.#replicas.get(replicaId)?.idle(options)) ?? true;
+    return (await this.#replicas.get(replicaId)?.untilIdle(options)) ?? true;
   }
 
   lastRequestAt(slug: string): Date | null {
@@ -206,18 +206,18 @@ class HttpGateway implements Gateway {
     return health;
   }
 
-  refuse(): void {
+  stopAccepting(): void {
     this.#isClosing = true;
     for (const deployment of this.#deployments.values()) deployment.refuseWaiting(refusals.stopping());
   }
 
   async close({ graceMs } = { graceMs: 0 }): Promise<void> {
-    this.refuse();
+    this.stopAccepting();
     if (this.#exchanges.size > 0 && graceMs > 0) await this.#idle(graceMs);
     for (const exchange of this.#exchanges) {
       if (!exchange.isSettled) exchange.breakOff();
     }
-    if (this.#exchanges.size > 0) await this.#idle(farewellMs);
+    if (this.#exchanges.size > 0) await this.#idle(closeFlushMs);
     for (const slug of [...this.#deployments.keys()]) this.removeRoute(slug);
   }
 
@@ -253,11 +253,11 @@ class HttpGateway implements Gateway {
       answerRefusal(response, refusals.unknown(), ownHeaders({ requestId, revisionId: null }));
       return;
     }
-    const exchange = new Exchange({ request, response, address, requestId, upgrade, tally: deployment.tally });
+    const exchange = new Exchange({ request, response, address, requestId, upgrade, counter: deployment.counter });
     exchange.revisionId = deployment.route.revisionId;
     this.#exchanges.add(exchange);
-    exchange.onOver = () => this.#forget(exchange);
-    const refusal = this.#isClosing ? refusals.stopping() : this.#refusalOfShape(exchange);
+    exchange.onEnd = () => this.#forget(exchange);
+    const refusal = this.#isClosing ? refusals.stopping() : this.#malformedRefusal(exchange);
     if (refusal !== null) exchange.refuse(refusal);
     else if (deployment.route.admission === undefined) this.#admit(deployment, exchange);
     else void this.#admitCaller(deployment, exchange, deployment.route.admission);
@@ -265,7 +265,7 @@ class HttpGateway implements Gateway {
 
   /** Who may not call is told so before anything of his request is read, or a sleeping deployment is woken. */
   async #admitCaller(deployment: Deployment, exchange: Exchange, admission: Admission): Promise<void> {
-    const refusal = await this.#callers.refusalOf(exchange, admission);
+    const refusal = await this.#authorizer.authorize(exchange, admission);
     if (exchange.isSettled) return;
     if (refusal === null) this.#admit(deployment, exchange);
     else exchange.refuse(refusal);
@@ -276,7 +276,7 @@ class HttpGateway implements Gateway {
     if (this.#exchanges.size === 0) this.#onIdle();
   }
 
-  #refusalOfShape({ request, upgrade }: Exchange) {
+  #malformedRefusal({ request, upgrade }: Exchange) {
     const { headers } = request;
     if (request.httpVersionMajor !== 1) return refusals.badRequest("Only HTTP/1.0 and HTTP/1.1 are spoken here.");
     const coding = headers["transfer-encoding"];
@@ -292,11 +292,11 @@ class HttpGateway implements Gateway {
   #admit(deployment: Deployment, exchange: Exchange): void {
     exchange.revisionId = deployment.route.revisionId;
     exchange.admit();
-    const hasPlace = deployment.admit(exchange, {
+    const hasRoom = deployment.admit(exchange, {
       go: () => this.#dispatch(deployment, exchange),
       wake: () => this.#wake(deployment.route.deploymentId),
     });
-    if (!hasPlace) exchange.refuse(refusals.lineFull(this.#limits.waitingMax));
+    if (!hasRoom) exchange.refuse(refusals.queueFull(this.#limits.waitingMax));
   }
 
   #dispatch(deployment: Deployment, exchange: Exchange): void {
@@ -316,24 +316,24 @@ class HttpGateway implements Gateway {
 
   /** Another attempt when no replica saw the request, or a kept connection had died under a repeatable one. */
   #retry(deployment: Deployment, exchange: Exchange, replica: Replica, failure: Failure): void {
-    exchange.giveBack();
+    exchange.releaseReplica();
     if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.push(replica);
     const canRepeat = failure.kind !== "broken" && exchange.attempts < attemptsMax && !this.#isClosing;
     if (canRepeat && deployment.hasAnother(exchange)) this.#admit(deployment, exchange);
     else if (canRepeat && failure.kind === "neverSent") {
-      this.#awaitAnother(deployment, exchange, performance.now() + routePatienceMs, () =>
+      this.#awaitReplica(deployment, exchange, performance.now() + routeUpdateMs, () =>
         this.#giveUp(exchange, replica, failure),
       );
     } else this.#giveUp(exchange, replica, failure);
   }
 
   /** A replica that refuses connections has just ended: whoever writes the routes is about to say what comes instead. */
-  #awaitAnother(deployment: Deployment, exchange: Exchange, untilMs: number, giveUp: () => void): void {
+  #awaitReplica(deployment: Deployment, exchange: Exchange, untilMs: number, giveUp: () => void): void {
     const timer = setTimeout(() => {
       if (exchange.isSettled) return;
       if (deployment.hasAnother(exchange)) this.#admit(deployment, exchange);
       else if (performance.now() > untilMs || this.#isClosing) giveUp();
-      else this.#awaitAnother(deployment, exchange, untilMs, giveUp);
+      else this.#awaitReplica(deployment, exchange, untilMs, giveUp);
     }, 50);
     timer.unref();
   }

@@ -4,7 +4,7 @@ import type { TLSSocket } from "node:tls";
 import { sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
 
-/** Headers as node keeps them on the wire: name, value, name, value, in order, repeats kept. */
+/** Headers as node keeps them on the wire: name, value, name, value, in order, repeats forwarded. */
 export type RawHeaders = string[];
 
 /** Sent with every answer of a deployment, ours included. */
@@ -27,7 +27,7 @@ const hopByHop = new Set([
 ]);
 
 /** Written anew for the agent server. `expect` has been answered by node's server before we see the request. */
-const requestRewritten = new Set(["host", "expect", "forwarded", "x-real-ip", requestIdHeader]);
+const rewritten = new Set(["host", "expect", "forwarded", "x-real-ip", requestIdHeader]);
 
 export interface ForwardedOptions {
   /** Scheme of the public URL; null: that of the connection. */
@@ -46,12 +46,12 @@ export function requestHeaders(
   options: ForwardedOptions,
 ): RawHeaders {
   const headers: RawHeaders = ["host", address.authority];
-  const nominated = nominatedBy(request.headers.connection);
+  const perHop = connectionOptions(request.headers.connection);
   forEachHeader(request.rawHeaders, (name, value, lower) => {
-    if (hopByHop.has(lower) || requestRewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
-    if (nominated?.has(lower)) return;
-    const kept = lower === "cookie" ? withoutSession(value) : value;
-    if (kept !== "") headers.push(name, kept);
+    if (hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
+    if (perHop?.has(lower)) return;
+    const forwarded = lower === "cookie" ? withoutConsoleCookies(value) : value;
+    if (forwarded !== "") headers.push(name, forwarded);
   });
   const earlier = (name: string) => (options.trustsForwarded ? request.headers[name]?.toString() : undefined);
   const peer = request.socket.remoteAddress ?? "unknown";
@@ -81,11 +81,11 @@ export interface AnswerOptions {
 export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): RawHeaders {
   const headers: RawHeaders = ownHeaders(options);
   if (options.address.prefix !== "" && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
-  const nominated = nominatedBy(answer.headers.connection);
+  const perHop = connectionOptions(answer.headers.connection);
   forEachHeader(answer.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || lower === revisionHeader || lower === requestIdHeader) return;
-    if (nominated?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
-    if (lower === "set-cookie" && isOurs(value)) return;
+    if (perHop?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
+    if (lower === "set-cookie" && isConsoleCookie(value)) return;
     headers.push(name, lower === "location" ? publicLocation(value, options.address) : value);
   });
   return headers;
@@ -124,9 +124,9 @@ function publicLocation(location: string, { prefix, authority }: Address): strin
 const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
 /** Browsers send cookies to every port of a host: an agent must never see who is signed in to the console. */
-function withoutSession(cookies: string): string {
+function withoutConsoleCookies(cookies: string): string {
   if (!cookies.includes(sessionCookie) && !cookies.includes(signInCookie)) return cookies;
-  const others = cookies.split(";").filter((pair) => !isOurs(pair));
+  const others = cookies.split(";").filter((pair) => !isConsoleCookie(pair));
   return others.join(";").trim();
 }
 
@@ -134,13 +134,13 @@ function withoutSession(cookies: string): string {
  * Is that pair of name and value the console's? A browser takes `=name=value` for a cookie without a name, and sends it as
  * `name=value` (RFC 6265bis 5.7).
  */
-const isOurs = (pair: string) => {
+const isConsoleCookie = (pair: string) => {
   const [name = ""] = pair.replace(/^[=\s]+/, "").split("=", 1);
   return [sessionCookie, signInCookie].includes(name.trim());
 };
 
 /** Names a `Connection` header adds to the hop-by-hop ones; framing and routing are not the sender's to take away. */
-function nominatedBy(connection: string | undefined): Set<string> | null {
+function connectionOptions(connection: string | undefined): Set<string> | null {
   if (connection === undefined || /^(keep-alive|close|upgrade)$/i.test(connection)) return null;
   const names = connection.split(",").map((name) => name.trim().toLowerCase());
   return new Set(names.filter((name) => name !== "content-length" && name !== "host"));

@@ -24,7 +24,7 @@ export const refusals = {
   unknown: (): Refusal => ({ status: 404, detail: "No deployment answers at this address.", kind: null }),
   closed: (because: string | null) => unavailable(because ?? "This deployment takes no requests at the moment."),
   waitedTooLong: (waitMs: number) => unavailable(`The deployment was not ready to answer within ${seconds(waitMs)}.`),
-  lineFull: (waitingMax: number) =>
+  queueFull: (waitingMax: number) =>
     unavailable(`The deployment is not ready and ${waitingMax} requests are already waiting for it.`),
   noReplica: (revisionId: string | null) => unavailable(`${revision(revisionId)} has no replica that takes requests.`),
   stopping: () => unavailable("The gateway is shutting down."),

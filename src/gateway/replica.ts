@@ -40,7 +40,7 @@ export class Replica {
 
   setRouted(isRouted: boolean): void {
     this.#isRouted = isRouted;
-    this.#leaveWhenGone();
+    this.#disposeWhenUnused();
   }
 
   begin(): void {
@@ -51,17 +51,17 @@ export class Replica {
     this.#inFlight -= 1;
     if (this.#inFlight > 0) return;
     for (const call of [...(this.#idleCalls ?? [])]) call();
-    this.#leaveWhenGone();
+    this.#disposeWhenUnused();
   }
 
-  #leaveWhenGone(): void {
+  #disposeWhenUnused(): void {
     if (this.#isRouted || this.#inFlight > 0) return;
     this.#agent?.destroy();
     this.#onGone(this);
   }
 
   /** True once nothing is under way, false when `timeoutMs` passed first. @throws the reason of `signal`. */
-  idle({ timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
+  untilIdle({ timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     signal.throwIfAborted();
     if (this.#inFlight === 0) return Promise.resolve(true);
     return new Promise((resolve, reject) => {

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Exchange } from "./exchange.ts";
-import { type Agreed, type ForwardOptions, type OnFailure, openRequest } from "./forward.ts";
+import { type ForwardOptions, type OnFailure, openRequest, type UpgradedConnection } from "./forward.ts";
 import { answerHeaders, requestHeaders } from "./headers.ts";
 import type { Replica } from "./replica.ts";
 import type { UpgradeSocket } from "./upgrade-socket.ts";
 
 /** After one side has said its last word, the other one has this long to finish. */
-const farewellMs = 10_000;
+const halfOpenMs = 10_000;
 
 const upgradeHeaders = ["connection", "Upgrade", "upgrade", "websocket"];
 
@@ -17,20 +17,20 @@ const upgradeHeaders = ["connection", "Upgrade", "upgrade", "websocket"];
  */
 export function tunnel(exchange: Exchange, replica: Replica, options: ForwardOptions, onFailure: OnFailure): void {
   const headers = [...requestHeaders(exchange.request, exchange, options), ...upgradeHeaders];
-  const upgraded = (agreed: Agreed) => {
-    agreed.peer.on("error", () => agreed.peer.destroy());
-    if (exchange.upgrade === null || exchange.isSettled) agreed.peer.destroy();
-    else joinSockets(exchange, exchange.upgrade, agreed);
+  const upgraded = (connection: UpgradedConnection) => {
+    connection.peer.on("error", () => connection.peer.destroy());
+    if (exchange.upgrade === null || exchange.isSettled) connection.peer.destroy();
+    else joinSockets(exchange, exchange.upgrade, connection);
   };
   openRequest(exchange, replica, { headers, options, connected: () => {}, upgraded, onFailure }).end();
 }
 
-function joinSockets(exchange: Exchange, upgrade: UpgradeSocket, { answer, peer, peerHead }: Agreed): void {
-  const { response, tally } = exchange;
+function joinSockets(exchange: Exchange, upgrade: UpgradeSocket, { answer, peer, peerHead }: UpgradedConnection): void {
+  const { response, counter } = exchange;
   const { socket } = upgrade;
   response.detachSocket(socket);
   exchange.becomeTunnel();
-  tally.tookMs(performance.now() - exchange.arrivedAtMs);
+  counter.recordLatency(performance.now() - exchange.arrivedAtMs);
   const head = upgrade.take();
   socket.write(switchingHead(answer, exchange), "latin1");
   if (peerHead.length > 0) socket.write(peerHead);
@@ -44,7 +44,7 @@ function joinSockets(exchange: Exchange, upgrade: UpgradeSocket, { answer, peer,
     socket.destroy();
     peer.destroy();
   };
-  const endSoon = () => setTimeout(end, farewellMs).unref();
+  const endSoon = () => setTimeout(end, halfOpenMs).unref();
   for (const side of [socket, peer]) side.once("end", endSoon).once("close", end);
 }
 
@@ -55,11 +55,11 @@ function switchingHead(answer: IncomingMessage, exchange: Exchange): string {
   return `${lines.join("\r\n")}\r\n\r\n`;
 }
 
-function countBytes({ tally }: Exchange, socket: Socket, peer: Socket): void {
+function countBytes({ counter }: Exchange, socket: Socket, peer: Socket): void {
   socket.on("data", (chunk: Buffer) => {
-    tally.bytesIn += chunk.length;
+    counter.bytesIn += chunk.length;
   });
   peer.on("data", (chunk: Buffer) => {
-    tally.bytesOut += chunk.length;
+    counter.bytesOut += chunk.length;
   });
 }

@@ -12,30 +12,30 @@ export class UpgradeSocket {
   readonly socket: Socket;
   readonly #early: Buffer[];
   #earlyBytes: number;
-  readonly #keep: (chunk: Buffer) => void;
-  readonly #leave: () => void;
+  readonly #buffer: (chunk: Buffer) => void;
+  readonly #destroy: () => void;
 
   constructor(socket: Socket, head: Buffer) {
     this.socket = socket;
     this.#early = [head];
     this.#earlyBytes = head.length;
-    this.#leave = () => socket.destroy();
-    this.#keep = (chunk) => {
+    this.#destroy = () => socket.destroy();
+    this.#buffer = (chunk) => {
       this.#early.push(chunk);
       this.#earlyBytes += chunk.length;
       if (this.#earlyBytes > earlyBytesMax) socket.pause();
     };
     socket.setTimeout(0);
     socket.setNoDelay(true);
-    socket.on("error", this.#leave);
-    socket.on("end", this.#leave);
-    socket.on("data", this.#keep);
+    socket.on("error", this.#destroy);
+    socket.on("end", this.#destroy);
+    socket.on("data", this.#buffer);
   }
 
   /** Hands the connection over, paused, with everything that has come in so far. */
   take(): Buffer {
-    this.socket.off("data", this.#keep);
-    this.socket.off("end", this.#leave);
+    this.socket.off("data", this.#buffer);
+    this.socket.off("end", this.#destroy);
     this.socket.pause();
     return Buffer.concat(this.#early);
   }

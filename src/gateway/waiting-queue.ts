@@ -17,7 +17,7 @@ export interface Waiter {
 const releaseBatch = 100;
 
 /** Requests of one deployment that wait for its route to open: first come, first served. */
-export class WaitingLine {
+export class WaitingQueue {
   readonly #waiters = new Map<Waiter, NodeJS.Timeout>();
   readonly #waitMs: number;
   readonly #waitingMax: number;
@@ -53,10 +53,10 @@ export class WaitingLine {
     if (this.#isReleasing) return;
     this.#isReleasing = true;
     const turn = () => {
-      let places = releaseBatch;
+      let slots = releaseBatch;
       for (const waiter of this.#waiters.keys()) {
-        if (places === 0 || !isOpen()) break;
-        places -= 1;
+        if (slots === 0 || !isOpen()) break;
+        slots -= 1;
         if (this.leave(waiter)) waiter.go();
       }
       this.#isReleasing = isOpen() && this.#waiters.size > 0;
@@ -66,9 +66,9 @@ export class WaitingLine {
   }
 
   /** Empties the line; `dismiss` is called for each waiter in its order. */
-  dismiss(dismiss: (waiter: Waiter) => void): void {
+  removeAll(onRemoved: (waiter: Waiter) => void): void {
     for (const waiter of [...this.#waiters.keys()]) {
-      if (this.leave(waiter)) dismiss(waiter);
+      if (this.leave(waiter)) onRemoved(waiter);
     }
   }
 }

@@ -11,7 +11,7 @@ export interface Clock {
 }
 
 /** Cancels nothing. Kept in place of what cancels a timer that is over: that would keep the timer. */
-export const nothingDue = (): void => {};
+export const nothingToCancel = (): void => {};
 
 export const systemClock: Clock = {
   now: Date.now,
@@ -29,9 +29,9 @@ export const systemClock: Clock = {
  * is counted by it.
  */
 export function steadyClock(clock: Clock): Clock {
-  const aheadMs = clock.now() - clock.monotonicMs();
+  const wallOffsetMs = clock.now() - clock.monotonicMs();
   return {
-    now: () => Math.round(clock.monotonicMs() + aheadMs),
+    now: () => Math.round(clock.monotonicMs() + wallOffsetMs),
     monotonicMs: () => clock.monotonicMs(),
     setTimeout: (run, delayMs) => clock.setTimeout(run, delayMs),
     random: () => clock.random(),
@@ -58,11 +58,11 @@ export function sleep(clock: Clock, delayMs: number, signal: AbortSignal): Promi
  * Full jitter: anything between 0 and the doubling bound, so that a thousand listeners that lost the same control plane
  * do not come back in step. `attempt` counts from 1.
  */
-export function jitteredMs(clock: Clock, attempt: number, bounds: { firstMs: number; maxMs: number }): number {
-  return clock.random() * doubledMs(attempt + 1, bounds);
+export function jitteredBackoffMs(clock: Clock, attempt: number, bounds: { firstMs: number; maxMs: number }): number {
+  return clock.random() * backoffMs(attempt + 1, bounds);
 }
 
 /** Doubling without jitter: `firstMs` before the first repetition, never more than `maxMs`. `attempt` counts from 1. */
-export function doubledMs(attempt: number, { firstMs, maxMs }: { firstMs: number; maxMs: number }): number {
+export function backoffMs(attempt: number, { firstMs, maxMs }: { firstMs: number; maxMs: number }): number {
   return Math.min(maxMs, firstMs * 2 ** Math.min(attempt - 1, 30));
 }

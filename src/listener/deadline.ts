@@ -1,7 +1,7 @@
 import type { Clock } from "./clock.ts";
 
 /** Something did not end within its time; whether it happened is unknown. */
-export class DeadlinePassed extends Error {
+export class DeadlineExceeded extends Error {
   override name = "DeadlinePassed";
 }
 
@@ -14,19 +14,22 @@ export async function withDeadline<T>(
   run: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   signal.throwIfAborted();
-  const ending = new AbortController();
-  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const controller = new AbortController();
+  const { promise: expired, reject } = Promise.withResolvers<never>();
   // One that comes after `run` has ended is nobody's.
-  ended.catch(() => {});
+  expired.catch(() => {});
   const end = (reason: unknown) => {
-    ending.abort(reason);
+    controller.abort(reason);
     reject(reason);
   };
   const abort = () => end(signal.reason);
-  const cancel = clock.setTimeout(() => end(new DeadlinePassed(`no answer within ${timeoutMs / 1_000} s`)), timeoutMs);
+  const cancel = clock.setTimeout(
+    () => end(new DeadlineExceeded(`no answer within ${timeoutMs / 1_000} s`)),
+    timeoutMs,
+  );
   signal.addEventListener("abort", abort, { once: true });
   try {
-    return await Promise.race([run(ending.signal), ended]);
+    return await Promise.race([run(controller.signal), expired]);
   } finally {
     cancel();
     signal.removeEventListener("abort", abort);
@@ -34,7 +37,7 @@ export async function withDeadline<T>(
 }
 
 /** Waits until `work` has ended, well or not, but no longer than this. @throws only the reason of `signal`. */
-export async function endedWithin(
+export async function settledWithin(
   options: { clock: Clock; timeoutMs: number; signal: AbortSignal },
   work: Promise<unknown>,
 ): Promise<void> {

@@ -95,7 +95,7 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
   const wallClock = options.clock ?? systemClock;
   const clock = steadyClock(wallClock);
   const requiresLease = options.isComputeShared === true;
-  const common = { clock, logger, onStale: (error: Error) => leadership.lose(error) };
+  const common = { clock, logger, onStale: (error: Error) => leadership.endSession(error) };
   const secrets = new Secrets({ session: () => leadership.session, clock });
   const cursors = new LogCursors({ clock, logger, path: options.logCursorsPath ?? null });
   const rollouts = new RolloutSpans(options.traces);
@@ -110,7 +110,7 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
     cursors,
     logShipper,
     session: () => leadership.session,
-    mayAct: () => !requiresLease || leadership.isSure,
+    mayAct: () => !requiresLease || leadership.isLeaseValid,
     report: (snapshot) => reporter.put(snapshot),
     forget: (deploymentId) => reporter.forget(deploymentId),
   });
@@ -136,8 +136,8 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
     onListed: (deploymentIds) => fleet.completeList(deploymentIds),
     held: () => fleet.held(),
     onUnknown: (deploymentIds) => fleet.disown(deploymentIds),
-    onSure: () => fleet.recheck(),
-    needsProof: requiresLease,
+    onLeaseRegained: () => fleet.recheck(),
+    requiresLease: requiresLease,
   });
   return { leadership, fleet, cursors, reporter, logShipper, metrics };
 }

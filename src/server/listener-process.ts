@@ -80,7 +80,7 @@ export async function startListenerProcess(
       closing.add("listener", () => listener.stop());
       isReady = () => listener.health().isListed || listener.health().isDrained;
     }
-    closing.add("waiting requests", async () => gateway.refuse());
+    closing.add("waiting requests", async () => gateway.stopAccepting());
     const memory = new SpareMemory();
     closing.add("memory", async () => memory.stop());
     logger.info({ url, control_plane: config.url, compute: config.compute, version }, "listener started");

@@ -88,7 +88,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     const listening = await listen({ api, gateway, door, metrics }, config);
     closing.add("sockets", () => listening.close());
     // Sooner than their connections are cut: nobody comes any more for whom they could wait.
-    closing.add("waiting requests", async () => gateway.refuse());
+    closing.add("waiting requests", async () => gateway.stopAccepting());
     closing.add("event streams", () => ground.events.close());
     ground.address.own = listening.url;
 

@@ -247,7 +247,7 @@ test("closing refuses who waits, lets answers under way end within the grace tim
     (waiting) => waiting === 1,
   );
 
-  site.gateway.refuse();
+  site.gateway.stopAccepting();
   await waits.until(/^HTTP\/1\.1 503 [\s\S]*retry-after: 5[\s\S]*"The gateway is shutting down."/i);
   assert.equal((await fetch(`${site.url}/d/demo/ends`)).status, 503);
   assert.equal(site.gateway.health().inFlight, 2);

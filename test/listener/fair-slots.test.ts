@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FairLimit } from "../../src/listener/replicas/fair-slots.ts";
+import { FairSlots } from "../../src/listener/replicas/fair-slots.ts";
 
 const { signal } = new AbortController();
 
 test("keys take turns, and none holds more than half of the places", async () => {
-  const limit = new FairLimit(4);
+  const limit = new FairSlots(4);
   const order: string[] = [];
   const gives: (() => void)[] = [];
   const ask = (key: string) =>
@@ -27,7 +27,7 @@ test("keys take turns, and none holds more than half of the places", async () =>
 });
 
 test("what is urgent goes first, even when all places are taken", async () => {
-  const limit = new FairLimit(2);
+  const limit = new FairSlots(2);
   const held = await Promise.all(["a", "b"].map((key) => limit.acquire({ key, isUrgent: false, signal })));
   await limit.acquire({ key: "a", isUrgent: true, signal });
   let isGranted = false;
@@ -41,7 +41,7 @@ test("what is urgent goes first, even when all places are taken", async () => {
 });
 
 test("who no longer waits takes no place", async () => {
-  const limit = new FairLimit(1);
+  const limit = new FairSlots(1);
   const give = await limit.acquire({ key: "a", isUrgent: false, signal });
   const leaving = new AbortController();
   const left = limit.acquire({ key: "b", isUrgent: false, signal: leaving.signal });

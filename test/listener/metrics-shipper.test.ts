@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { createListenerClient, type ListenerSession } from "../../src/client/listener-client.ts";
 import type { ReplicaLoad, ReplicaUsage } from "../../src/compute/compute.ts";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
-import { Tally, type TrafficCounts } from "../../src/gateway/counts.ts";
+import { TrafficCounter, type TrafficCounts } from "../../src/gateway/counts.ts";
 import type { RunningDeployment } from "../../src/listener/fleet.ts";
 import { MetricsShipper } from "../../src/listener/shipping/metrics-shipper.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -23,10 +23,10 @@ test("a sample is what happened since the last look; a control plane that was aw
   assert.ok(site.controlPlane.samples.every(({ requests, restarts }) => requests === 0 && restarts === 0));
 
   site.traffic.requests += 3;
-  site.traffic.answered(200);
-  site.traffic.answered(502);
-  site.traffic.tookMs(3);
-  site.traffic.tookMs(40);
+  site.traffic.countAnswer(200);
+  site.traffic.countAnswer(502);
+  site.traffic.recordLatency(3);
+  site.traffic.recordLatency(40);
   site.deployment.restarts = 2;
   site.cpuSeconds += 30;
   site.controlPlane.goAway();
@@ -77,8 +77,8 @@ test("a deployment that is down is told of as long as somebody asks it, and its 
 
   site.deployment.replicaIds = [];
   site.traffic.requests += 2;
-  site.traffic.answered(503);
-  site.traffic.answered(503);
+  site.traffic.countAnswer(503);
+  site.traffic.countAnswer(503);
   await site.clock.pass(roundMs);
   assert.deepEqual([total("requests"), total("errors")], [2, 2], "what clients were told by the gateway");
   const count = site.controlPlane.samples.length;
@@ -97,7 +97,7 @@ test("a deployment without any replica has the answers of the gateway alone", as
   site.isListed = false;
   await site.clock.pass(roundMs);
   site.traffic.requests += 1;
-  site.traffic.answered(503);
+  site.traffic.countAnswer(503);
   await site.clock.pass(roundMs);
   const told = site.controlPlane.samples.map(({ replicas, requests, errors }) => [replicas, requests, errors]);
   assert.deepEqual(told, [[0, 1, 1]]);
@@ -107,13 +107,13 @@ test("a deployment without any replica has the answers of the gateway alone", as
 test("counters that began anew and have as many requests as before already are told whole", async () => {
   const site = await startShipping();
   site.traffic.requests += 2;
-  for (const status of [502, 502]) site.traffic.answered(status);
+  for (const status of [502, 502]) site.traffic.countAnswer(status);
   await site.clock.pass(roundMs);
   const first = site.controlPlane.samples.length;
-  site.traffic = new Tally();
+  site.traffic = new TrafficCounter();
   site.traffic.requests += 3;
-  site.traffic.answered(200);
-  site.traffic.tookMs(3);
+  site.traffic.countAnswer(200);
+  site.traffic.recordLatency(3);
   await site.clock.pass(roundMs);
   const [told] = site.controlPlane.samples.slice(first).filter(({ requests }) => requests > 0);
   assert.deepEqual([told?.requests, told?.errors, told?.latency_counts[0]], [3, 0, 1]);
@@ -159,7 +159,7 @@ async function startShipping() {
     new AbortController().signal,
   );
   const deployment: RunningDeployment = { deploymentId: randomUUID(), replicaIds: ["a"], restarts: 0 };
-  const traffic = new Tally();
+  const traffic = new TrafficCounter();
   const used = (): (ReplicaUsage | ReplicaLoad)[] | null => [
     { replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 },
   ];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReplicaState } from "../../src/compute/compute.ts";
-import { Sightings } from "../../src/listener/replicas/observations.ts";
+import { Observations } from "../../src/listener/replicas/observations.ts";
 
 const replica = (phase: ReplicaState["phase"], parts: Partial<ReplicaState> = {}): ReplicaState => ({
   replicaId: "r-1",
@@ -13,21 +13,21 @@ const replica = (phase: ReplicaState["phase"], parts: Partial<ReplicaState> = {}
   ...parts,
 });
 
-const phases = (sightings: Sightings) => sightings.of("d-1").map(({ phase, exit }) => exit?.reason ?? phase);
+const phases = (sightings: Observations) => sightings.of("d-1").map(({ phase, exit }) => exit?.reason ?? phase);
 
 test("an observation that began before a start does not count the replica as lost", () => {
-  const sightings = new Sightings();
+  const sightings = new Observations();
   sightings.expect(replica("starting"), 5, null);
-  sightings.see([], 5);
+  sightings.update([], 5);
   assert.deepEqual(phases(sightings), ["starting"]);
 });
 
 test("one observation that misses a replica is doubted, two are believed", () => {
-  const sightings = new Sightings();
-  sightings.see([replica("ready")], 1);
-  assert.deepEqual(sightings.see([], 2), { changed: new Set(), isUncertain: true });
+  const sightings = new Observations();
+  sightings.update([replica("ready")], 1);
+  assert.deepEqual(sightings.update([], 2), { changed: new Set(), isUncertain: true });
   assert.deepEqual(phases(sightings), ["ready"]);
-  assert.deepEqual(sightings.see([], 3).changed, new Set(["d-1"]));
+  assert.deepEqual(sightings.update([], 3).changed, new Set(["d-1"]));
   assert.deepEqual(phases(sightings), ["Lost"]);
 });
 
@@ -36,36 +36,36 @@ test("a start the engine refused is refused once a later observation does not sh
     [[], ["EngineRefused"]],
     [[replica("ready")], ["ready"]],
   ] as const) {
-    const sightings = new Sightings();
+    const sightings = new Observations();
     sightings.expect(replica("starting"), 1, "no space left");
-    sightings.see([], 1);
+    sightings.update([], 1);
     assert.deepEqual(phases(sightings), ["starting"]);
-    sightings.see([...seen], 2);
+    sightings.update([...seen], 2);
     assert.deepEqual(phases(sightings), expected);
   }
 });
 
 test("an observation that began before a removal does not bring the replica back, a later one does", () => {
-  const sightings = new Sightings();
-  sightings.see([replica("ready")], 1);
+  const sightings = new Observations();
+  sightings.update([replica("ready")], 1);
   sightings.forget("d-1", "r-1", 2);
-  sightings.see([replica("ready")], 2);
+  sightings.update([replica("ready")], 2);
   assert.deepEqual(phases(sightings), []);
-  sightings.see([replica("ready")], 3);
+  sightings.update([replica("ready")], 3);
   assert.deepEqual(phases(sightings), ["ready"]);
 });
 
 test("only what differs is called changed", () => {
-  const sightings = new Sightings();
+  const sightings = new Observations();
   const seen = [replica("ready"), replica("ready", { replicaId: "r-2", deploymentId: "d-2" })];
-  assert.deepEqual(sightings.see(seen, 1).changed, new Set(["d-1", "d-2"]));
+  assert.deepEqual(sightings.update(seen, 1).changed, new Set(["d-1", "d-2"]));
   assert.deepEqual(
-    sightings.see(
+    sightings.update(
       seen.map((state) => ({ ...state })),
       2,
     ).changed,
     new Set(),
   );
   const crashed = replica("exited", { replicaId: "r-2", deploymentId: "d-2" });
-  assert.deepEqual(sightings.see([replica("ready"), crashed], 3).changed, new Set(["d-2"]));
+  assert.deepEqual(sightings.update([replica("ready"), crashed], 3).changed, new Set(["d-2"]));
 });

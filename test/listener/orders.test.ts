@@ -85,10 +85,10 @@ function startLeadership(clock: VirtualClock, controlPlane: ControlPlane) {
   const logger = pino({ messageKey: "message", level: "warn" }, { write });
   const nothing = () => {};
   const leadership = new Leadership({
-    ...{ client: createListenerClient(controlPlane.send), clock, logger, held: () => [], needsProof: false },
+    ...{ client: createListenerClient(controlPlane.send), clock, logger, held: () => [], requiresLease: false },
     request: { instance_id: "one", version: "1", protocols: [1], compute_type: "simulated" },
     onGained: (_: ListenerSession) => {},
-    ...{ onLost: nothing, onAssignments: nothing, onListed: nothing, onUnknown: nothing, onSure: nothing },
+    ...{ onLost: nothing, onAssignments: nothing, onListed: nothing, onUnknown: nothing, onLeaseRegained: nothing },
   });
   leadership.start();
   return { leadership, logger, said: () => lines.map(({ message }) => message) };

@@ -52,7 +52,7 @@ export class PlanWorld {
   replicas: WorldReplica[] = [];
   route: Route | null = null;
   preparation: Preparation | null = null;
-  state: Facts["state"] = "kept";
+  state: Facts["state"] = "present";
   report: Omit<DeploymentReport, "seq"> | null = null;
   plan: Plan | null = null;
   lastRequestAtMs: number | null = null;

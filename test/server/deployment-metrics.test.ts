@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { Tally } from "../../src/gateway/counts.ts";
+import { TrafficCounter } from "../../src/gateway/counts.ts";
 import { deploymentMetrics, maySeeDeployments } from "../../src/server/deployment-metrics.ts";
 
 test("deployments are shown in the text format, with cumulative buckets", () => {
-  const tally = new Tally();
+  const tally = new TrafficCounter();
   tally.requests = 2;
-  tally.answered(200);
-  tally.tookMs(4);
-  tally.tookMs(400_000);
+  tally.countAnswer(200);
+  tally.recordLatency(4);
+  tally.recordLatency(400_000);
   const one = { deploymentId: "6b1f0f64", slug: "support-bot", revisionId: null, waiting: 0, ...tally.read() };
   const level = { deploymentId: "6b1f0f64", slug: "support-bot", replicas: 2, cpuCores: 0.5, memoryMib: null };
   const text = deploymentMetrics([one], [level]);

@@ -1,14 +1,14 @@
 import type { ClusterCompute, RolloutProblem } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
-import { doubledMs } from "../clock.ts";
+import { backoffMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { LogShipper } from "../shipping/log-shipper.ts";
 import { causeOf, notForClusters, refusalOf, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
 import { Drift } from "./drift.ts";
-import { SeenReplicas } from "./observed-replicas.ts";
+import { ObservedReplicas } from "./observed-replicas.ts";
 import { TrackedReplicas } from "./tracked-replicas.ts";
 
 /** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
@@ -29,7 +29,7 @@ interface Member {
   isBroken: boolean;
   failures: number;
   readonly drift: Drift;
-  readonly replicas: SeenReplicas;
+  readonly replicas: ObservedReplicas;
   isRunning: boolean;
   isMarked: boolean;
   cancelWake: () => void;
@@ -67,14 +67,14 @@ export function clusterFleet(options: ClusterFleetOptions): FleetFactory {
 const defaultGraceMs = 120_000;
 
 /** While something is on its way it is looked at this often, whatever the watch says; and when all is quiet. */
-const busyLookMs = 2_000;
-const quietLookMs = 600_000;
+const busyPollMs = 2_000;
+const quietPollMs = 600_000;
 
 /** What serves and cannot start any more is applied again this often: a Secret that is gone is seen by nothing else. */
 const repairMs = 60_000;
 
 /** What waits for a person. */
-const heldLookMs = 15_000;
+const retainedPollMs = 15_000;
 
 /** Each pass is some 20 calls; this many at once keep an API server busy and not flooded. */
 const passesMax = 8;
@@ -95,13 +95,13 @@ export class ClusterFleet implements Fleet {
   readonly #members = new Map<string, Member>();
   readonly #waiting = new Set<Member>();
   #running = 0;
-  #life: AbortController | null = null;
+  #leading: AbortController | null = null;
 
   constructor(options: ClusterFleetOptions, context: ClusterFleetContext) {
     this.#options = options;
     this.#context = context;
     this.#tracked = new TrackedReplicas(context.logShipper);
-    options.cluster.onChange((deploymentId, isDrift) => this.#noteChange(deploymentId, isDrift));
+    options.cluster.onChange((deploymentId, isDrift) => this.#handleChange(deploymentId, isDrift));
   }
 
   get size(): number {
@@ -121,12 +121,12 @@ export class ClusterFleet implements Fleet {
   close(): void {}
 
   lead(): void {
-    this.#life = new AbortController();
+    this.#leading = new AbortController();
   }
 
   stepDown(reason: Error): void {
-    this.#life?.abort(reason);
-    this.#life = null;
+    this.#leading?.abort(reason);
+    this.#leading = null;
     for (const member of this.#members.values()) member.cancelWake();
     this.#members.clear();
     this.#waiting.clear();
@@ -139,7 +139,7 @@ export class ClusterFleet implements Fleet {
       if (before !== null && assignment.generation < before.generation) continue;
       member.assignment = assignment;
       if (before?.target?.revision_id !== assignment.target?.revision_id) this.#beginTarget(member);
-      this.#mark(member);
+      this.#enqueue(member);
     }
   }
 
@@ -163,12 +163,12 @@ export class ClusterFleet implements Fleet {
       const member = this.#members.get(deploymentId);
       if (member === undefined) continue;
       member.assignment = null;
-      this.#mark(member);
+      this.#enqueue(member);
     }
   }
 
   recheck(): void {
-    for (const member of this.#members.values()) this.#mark(member);
+    for (const member of this.#members.values()) this.#enqueue(member);
   }
 
   reportStored({ deployment_id: deploymentId, deleted }: Snapshot): void {
@@ -176,15 +176,15 @@ export class ClusterFleet implements Fleet {
   }
 
   async #adoptOrphans(): Promise<void> {
-    const signal = this.#life?.signal;
+    const signal = this.#leading?.signal;
     if (signal === undefined) return;
     try {
       for (const { deploymentId, listenerId } of await this.#options.cluster.list(signal)) {
-        if (this.#members.has(deploymentId) || this.#life?.signal !== signal) continue;
+        if (this.#members.has(deploymentId) || this.#leading?.signal !== signal) continue;
         // Of another listener, perhaps of another control plane, in the same namespace: with it would go its databases.
         if (listenerId !== this.#context.session()?.listener_id) continue;
         this.#context.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
-        this.#mark(this.#member(deploymentId));
+        this.#enqueue(this.#member(deploymentId));
       }
     } catch (error) {
       if (!signal.aborted) this.#context.logger.warn({ error: describeError(error) }, "objects cannot be listed");
@@ -203,7 +203,7 @@ export class ClusterFleet implements Fleet {
         isBroken: false,
         failures: 0,
         drift: new Drift(this.#context.logger, deploymentId),
-        replicas: new SeenReplicas(),
+        replicas: new ObservedReplicas(),
       },
       ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
     };
@@ -222,27 +222,27 @@ export class ClusterFleet implements Fleet {
   #drop(deploymentId: string): void {
     this.#members.get(deploymentId)?.cancelWake();
     this.#members.delete(deploymentId);
-    this.#tracked.see(deploymentId, []);
+    this.#tracked.update(deploymentId, []);
     this.#context.forget(deploymentId);
   }
 
-  #noteChange(deploymentId: string, isDrift: boolean): void {
+  #handleChange(deploymentId: string, isDrift: boolean): void {
     const member = this.#members.get(deploymentId);
     if (member === undefined) return;
     // Of one change of somebody's there are several events until it is put right.
     const isNew = isDrift && member.applied !== null;
-    if (isNew && member.drift.note(this.#context.clock.monotonicMs())) member.applied = null;
-    this.#mark(member);
+    if (isNew && member.drift.record(this.#context.clock.monotonicMs())) member.applied = null;
+    this.#enqueue(member);
   }
 
-  #mark(member: Member): void {
+  #enqueue(member: Member): void {
     member.isMarked = true;
     this.#waiting.add(member);
     this.#next();
   }
 
   #next(): void {
-    const signal = this.#life?.signal;
+    const signal = this.#leading?.signal;
     if (signal === undefined) return;
     for (const member of this.#waiting) {
       if (this.#running >= passesMax) return;
@@ -257,24 +257,24 @@ export class ClusterFleet implements Fleet {
     member.isMarked = false;
     member.cancelWake();
     this.#running += 1;
-    let againMs = quietLookMs;
+    let nextPassMs = quietPollMs;
     try {
       const options = { clock: this.#context.clock, timeoutMs: passTimeoutMs, signal };
-      againMs = this.#context.mayAct()
+      nextPassMs = this.#context.mayAct()
         ? await withDeadline(options, (ending) => this.#pass(member, ending))
-        : busyLookMs;
+        : busyPollMs;
       member.failures = 0;
     } catch (error) {
       member.failures += 1;
-      againMs = doubledMs(member.failures, retryBounds);
-      if (!signal.aborted) this.#noteFailure(member, error);
+      nextPassMs = backoffMs(member.failures, retryBounds);
+      if (!signal.aborted) this.#handleFailure(member, error);
     }
     member.isRunning = false;
     this.#running -= 1;
     if (signal.aborted) return;
-    if (member.isMarked) this.#mark(member);
+    if (member.isMarked) this.#enqueue(member);
     else if (this.#members.get(member.deploymentId) === member) {
-      member.cancelWake = this.#context.clock.setTimeout(() => this.#mark(member), againMs);
+      member.cancelWake = this.#context.clock.setTimeout(() => this.#enqueue(member), nextPassMs);
     }
     this.#next();
   }
@@ -284,43 +284,43 @@ export class ClusterFleet implements Fleet {
     const { assignment } = member;
     if (assignment === null || assignment.op === "delete") return this.#remove(member, signal);
     const goal = goalOf(member, assignment);
-    if (goal === null) return quietLookMs;
+    if (goal === null) return quietPollMs;
     if (goal.cluster == null) {
-      this.#judge(member, assignment, goal, [notForClusters]);
-      return quietLookMs;
+      this.#decideFailure(member, assignment, goal, [notForClusters]);
+      return quietPollMs;
     }
-    const isReady = await this.#bring(member, assignment, goal, signal);
-    return isReady ? quietLookMs : busyLookMs;
+    const isReady = await this.#rollOut(member, assignment, goal, signal);
+    return isReady ? quietPollMs : busyPollMs;
   }
 
   async #remove(member: Member, signal: AbortSignal): Promise<number> {
     const { assignment, deploymentId } = member;
     const key = { deploymentId, namespace: assignment?.namespace ?? null };
     const { isGone, because } = await this.#options.cluster.remove(key, signal);
-    if (because !== null) this.#noteKept(member, because);
-    if (!isGone) return because === null ? busyLookMs : heldLookMs;
+    if (because !== null) this.#reportRetained(member, because);
+    if (!isGone) return because === null ? busyPollMs : retainedPollMs;
     if (assignment === null) this.#drop(deploymentId);
     else this.#context.report({ ...snapshotOf(assignment), deleted: true });
-    return quietLookMs;
+    return quietPollMs;
   }
 
-  #noteKept({ assignment, deploymentId }: Member, because: string): void {
+  #reportRetained({ assignment, deploymentId }: Member, because: string): void {
     this.#context.logger.warn({ deployment_id: deploymentId, because }, "data keeps a deletion from its end");
     if (assignment === null) return;
     this.#context.report({ ...snapshotOf(assignment), cause: causeOf("Storage", because) });
   }
 
-  async #bring(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
+  async #rollOut(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
     const { cluster } = this.#options;
-    const wanted = `${goal.revision_id}/${assignment.generation}`;
-    if (member.drift.isFought && member.drift.judge(this.#context.clock.monotonicMs())) member.applied = null;
+    const desired = `${goal.revision_id}/${assignment.generation}`;
+    if (member.drift.isContested && member.drift.mayRepair(this.#context.clock.monotonicMs())) member.applied = null;
     const nowMs = this.#context.clock.monotonicMs();
     if (member.isBroken && nowMs - member.appliedAtMs >= repairMs) member.applied = null;
     let waitingFor: string | null = null;
-    if (member.applied !== wanted) {
+    if (member.applied !== desired) {
       member.appliedAtMs = nowMs;
       // Before, so that drift which is noticed meanwhile is not forgotten.
-      member.applied = wanted;
+      member.applied = desired;
       const applied = await this.#apply(assignment, goal, signal).catch((error) => {
         member.applied = null;
         throw error;
@@ -331,7 +331,7 @@ export class ClusterFleet implements Fleet {
         return false;
       }
       waitingFor = applied.waitingFor;
-      member.drift.hold(applied.held);
+      member.drift.setHeld(applied.held);
       if (waitingFor !== null || applied.held !== null) member.applied = null;
     }
     const key = {
@@ -339,15 +339,15 @@ export class ClusterFleet implements Fleet {
       slug: assignment.slug,
       namespace: goal.cluster?.namespace ?? null,
     };
-    const sight = await cluster.inspect(key, signal);
-    member.replicas.see(sight.replicas);
-    this.#tracked.see(member.deploymentId, sight.replicas);
-    member.isReady = waitingFor === null && sight.isReady && sight.revisionId === goal.revision_id;
+    const state = await cluster.inspect(key, signal);
+    member.replicas.update(state.replicas);
+    this.#tracked.update(member.deploymentId, state.replicas);
+    member.isReady = waitingFor === null && state.isReady && state.revisionId === goal.revision_id;
     const isServing = goal.revision_id === assignment.serving?.revision_id;
-    member.isBroken = isServing && !member.isReady && sight.problems.some(({ weight }) => weight === "now");
-    if (!member.isReady) this.#judge(member, assignment, goal, sight.problems);
+    member.isBroken = isServing && !member.isReady && state.problems.some(({ weight }) => weight === "now");
+    if (!member.isReady) this.#decideFailure(member, assignment, goal, state.problems);
     else member.troubles.clear();
-    this.#context.report(reportOf(member, assignment, goal, sight));
+    this.#context.report(reportOf(member, assignment, goal, state));
     return member.isReady;
   }
 
@@ -367,7 +367,7 @@ export class ClusterFleet implements Fleet {
   }
 
   /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
-  #judge(member: Member, assignment: Assignment, goal: RevisionRun, troubles: RolloutProblem[]): void {
+  #decideFailure(member: Member, assignment: Assignment, goal: RevisionRun, troubles: RolloutProblem[]): void {
     // Another one has come while this was looked at: its own pass is due, and what is seen here says nothing of it.
     if (member.assignment !== assignment) return;
     const { target, serving } = assignment;
@@ -376,13 +376,13 @@ export class ClusterFleet implements Fleet {
     const present = new Set(troubles.map(({ cause }) => cause.reason));
     for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
     for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
-    const isTrying = goal.revision_id === target?.revision_id && target.revision_id !== serving?.revision_id;
+    const isRollingOut = goal.revision_id === target?.revision_id && target.revision_id !== serving?.revision_id;
     // Given up once is enough: each time asks for a pass at once, which fails again where the cluster does not answer.
-    if (!isTrying || member.failed?.revisionId === goal.revision_id) return;
-    const isOver = nowMs - member.sinceMs > goal.start_timeout_ms + overdueGraceMs;
+    if (!isRollingOut || member.failed?.revisionId === goal.revision_id) return;
+    const isOverdue = nowMs - member.sinceMs > goal.start_timeout_ms + overdueGraceMs;
     const decisive = troubles.find(({ weight, cause }) => {
       const lastedMs = nowMs - (member.troubles.get(cause.reason) ?? nowMs);
-      return weight === "now" || isOver || (weight === "grace" && lastedMs >= graceMs);
+      return weight === "now" || isOverdue || (weight === "grace" && lastedMs >= graceMs);
     });
     if (decisive === undefined) return;
     this.#context.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
@@ -393,13 +393,13 @@ export class ClusterFleet implements Fleet {
 
   /** What may pass is told while it is waited for. */
   #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: RolloutProblem): void {
-    this.#judge(member, assignment, goal, [trouble]);
+    this.#decideFailure(member, assignment, goal, [trouble]);
     if (member.failed === null) {
       this.#context.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
     }
   }
 
-  #noteFailure(member: Member, error: unknown): void {
+  #handleFailure(member: Member, error: unknown): void {
     const { logger } = this.#context;
     const { deploymentId, assignment } = member;
     logger.warn({ deployment_id: deploymentId, error: describeError(error) }, "deployment could not be applied");

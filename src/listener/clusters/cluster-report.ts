@@ -27,10 +27,10 @@ export function refusalOf(error: unknown): RolloutProblem | null {
 }
 
 /** How far a deployment is, as its listener knows it. */
-interface Standing {
+interface Progress {
   failed: { revisionId: string; cause: Cause } | null;
   isReady: boolean;
-  drift: Pick<Drift, "held" | "isFought">;
+  drift: Pick<Drift, "held" | "isContested">;
 }
 
 export function workloadOf(
@@ -59,15 +59,16 @@ export function snapshotOf({ deployment_id, generation, target, serving, op }: A
   };
 }
 
-function driftOf({ drift: { held, isFought } }: Standing): Cause | null {
-  if (isFought) return causeOf("Drifted", "Somebody else keeps changing the objects, so they are left alone for now.");
+function driftOf({ drift: { held, isContested } }: Progress): Cause | null {
+  if (isContested)
+    return causeOf("Drifted", "Somebody else keeps changing the objects, so they are left alone for now.");
   if (held === null) return null;
   const words = held.length === 0 ? "The deployment is paused in the cluster." : `Changed by hand: ${held.join("; ")}.`;
   return causeOf("Drifted", words);
 }
 
 /** What is said of a deployment whose objects were looked at. */
-export function reportOf(member: Standing, assignment: Assignment, goal: RevisionRun, sight: ClusterStatus): Snapshot {
+export function reportOf(member: Progress, assignment: Assignment, goal: RevisionRun, state: ClusterStatus): Snapshot {
   const { target, serving } = assignment;
   const { failed, isReady } = member;
   const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
@@ -77,7 +78,7 @@ export function reportOf(member: Standing, assignment: Assignment, goal: Revisio
     ...snapshotOf(assignment),
     target_phase: target === null ? "none" : phase,
     serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
-    cause: hasFailed ? failed.cause : (sight.problems[0]?.cause ?? driftOf(member)),
-    replicas: sight.replicas.map(({ deployment_id: _, ...replica }) => replica),
+    cause: hasFailed ? failed.cause : (state.problems[0]?.cause ?? driftOf(member)),
+    replicas: state.replicas.map(({ deployment_id: _, ...replica }) => replica),
   };
 }

@@ -1,7 +1,7 @@
 import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
 
 /** Replicas of one deployment in a cluster as they were last looked at, and how often they were restarted since the first look. */
-export class SeenReplicas {
+export class ObservedReplicas {
   /** Restarts by replica; null: none was looked at yet. */
   #counts: Map<string, number> | null = null;
   #ids: string[] = [];
@@ -16,7 +16,7 @@ export class SeenReplicas {
     return this.#restarts;
   }
 
-  see(replicas: Pick<ReplicaReport, "replica_id" | "phase" | "restarts">[]): void {
+  update(replicas: Pick<ReplicaReport, "replica_id" | "phase" | "restarts">[]): void {
     const before = this.#counts;
     this.#counts = new Map(replicas.map(({ replica_id, restarts }) => [replica_id, restarts]));
     this.#ids = replicas.filter(({ phase }) => phase !== "exited").map(({ replica_id }) => replica_id);

@@ -11,7 +11,7 @@ export class TrackedReplicas {
   }
 
   /** These are all that a deployment has now. */
-  see(deploymentId: string, replicas: Pick<ReplicaReport, "replica_id" | "revision_id">[]): void {
+  update(deploymentId: string, replicas: Pick<ReplicaReport, "replica_id" | "revision_id">[]): void {
     const tracked = this.#byDeployment.get(deploymentId) ?? new Set();
     const there = new Set(replicas.map(({ replica_id }) => replica_id));
     for (const replicaId of tracked) {
@@ -30,6 +30,6 @@ export class TrackedReplicas {
   /** Any other deployment is gone. */
   keepOnly(deploymentIds: { has(deploymentId: string): boolean }): void {
     for (const deploymentId of this.#byDeployment.keys())
-      if (!deploymentIds.has(deploymentId)) this.see(deploymentId, []);
+      if (!deploymentIds.has(deploymentId)) this.update(deploymentId, []);
   }
 }

@@ -7,7 +7,7 @@ interface Waiting {
  * Bounds how much goes on at once, fairly: keys (tenants) take turns, and none holds more than half of the places. What
  * is urgent (somebody waits for an answer) goes first, knows no half, and may use half as many places again.
  */
-export class FairLimit {
+export class FairSlots {
   readonly #max: number;
   readonly #held = new Map<string, number>();
   readonly #urgent: Waiting[] = [];
@@ -38,20 +38,20 @@ export class FairLimit {
         },
       };
       const abort = () => {
-        this.#leave(waiting);
+        this.#removeWaiting(waiting);
         reject(signal.reason);
       };
       signal.addEventListener("abort", abort, { once: true });
       if (isUrgent) this.#urgent.push(waiting);
-      else this.#queue(waiting);
+      else this.#enqueue(waiting);
       this.#grantNext();
     });
   }
 
-  #queue(waiting: Waiting): void {
-    const line = this.#ordinary.get(waiting.key);
-    if (line === undefined) this.#ordinary.set(waiting.key, [waiting]);
-    else line.push(waiting);
+  #enqueue(waiting: Waiting): void {
+    const queue = this.#ordinary.get(waiting.key);
+    if (queue === undefined) this.#ordinary.set(waiting.key, [waiting]);
+    else queue.push(waiting);
   }
 
   #hold(key: string): () => void {
@@ -60,9 +60,9 @@ export class FairLimit {
       if (!isHeld) return;
       isHeld = false;
       this.#heldCount -= 1;
-      const left = (this.#held.get(key) ?? 1) - 1;
-      if (left === 0) this.#held.delete(key);
-      else this.#held.set(key, left);
+      const remaining = (this.#held.get(key) ?? 1) - 1;
+      if (remaining === 0) this.#held.delete(key);
+      else this.#held.set(key, remaining);
       this.#grantNext();
     };
   }
@@ -79,22 +79,22 @@ export class FairLimit {
     if (this.#urgent.length > 0 && this.#heldCount < this.#max * 1.5) return this.#urgent.shift();
     if (this.#heldCount >= this.#max) return undefined;
     const shareMax = Math.max(1, Math.floor(this.#max / 2));
-    for (const [key, line] of this.#ordinary) {
+    for (const [key, queue] of this.#ordinary) {
       if ((this.#held.get(key) ?? 0) >= shareMax) continue;
-      const next = line.shift();
+      const next = queue.shift();
       this.#ordinary.delete(key);
       // To the back: the other keys come first now.
-      if (line.length > 0) this.#ordinary.set(key, line);
+      if (queue.length > 0) this.#ordinary.set(key, queue);
       return next;
     }
     return undefined;
   }
 
-  #leave(waiting: Waiting): void {
-    const urgentAt = this.#urgent.indexOf(waiting);
-    if (urgentAt >= 0) this.#urgent.splice(urgentAt, 1);
-    const line = this.#ordinary.get(waiting.key)?.filter((other) => other !== waiting) ?? [];
-    if (line.length === 0) this.#ordinary.delete(waiting.key);
-    else this.#ordinary.set(waiting.key, line);
+  #removeWaiting(waiting: Waiting): void {
+    const urgentIndex = this.#urgent.indexOf(waiting);
+    if (urgentIndex >= 0) this.#urgent.splice(urgentIndex, 1);
+    const queue = this.#ordinary.get(waiting.key)?.filter((other) => other !== waiting) ?? [];
+    if (queue.length === 0) this.#ordinary.delete(waiting.key);
+    else this.#ordinary.set(waiting.key, queue);
   }
 }

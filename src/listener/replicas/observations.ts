@@ -1,11 +1,11 @@
 import type { ReplicaExit, ReplicaState } from "../../compute/compute.ts";
 
-interface Sighting {
+interface Observation {
   state: ReplicaState;
   /** When it began, by the even clock that deadlines are counted by; settled at the first sight. */
   startedAtMs: number;
   /** Number of the observation that showed it last. */
-  seenIn: number;
+  lastShownIn: number;
   /** Observations in a row that should have shown it and did not. */
   missed: number;
   /** Only observations with a later number can show or miss it: they began after it was started or last changed by us. */
@@ -21,19 +21,19 @@ const missedMax = 2;
  * What is known of all replicas: observations joined with what was done since they began. An observation is a list from
  * a moment in the past; a replica that was started or removed after that moment must not be misjudged by it.
  */
-export class Sightings {
-  readonly #deployments = new Map<string, Sighting[]>();
+export class Observations {
+  readonly #deployments = new Map<string, Observation[]>();
   /** The same by replica alone. */
-  readonly #replicas = new Map<string, Sighting>();
+  readonly #replicas = new Map<string, Observation>();
   /** Removed replicas, and the number of the observation that was under way then: it may still show them. */
   readonly #removed = new Map<string, number>();
   #lastStates: ReplicaState[] | null = null;
   #isUncertain = false;
-  readonly #aheadMs: () => number;
+  readonly #wallOffsetMs: () => number;
 
-  /** @param aheadMs how far the machine's clock, which drivers go by, is ahead of the even one. */
-  constructor(aheadMs: () => number = () => 0) {
-    this.#aheadMs = aheadMs;
+  /** @param wallOffsetMs how far the machine's clock, which drivers go by, is ahead of the even one. */
+  constructor(wallOffsetMs: () => number = () => 0) {
+    this.#wallOffsetMs = wallOffsetMs;
   }
 
   startedAtMs(replicaId: string): number | null {
@@ -52,7 +52,7 @@ export class Sightings {
   expect(state: ReplicaState, number: number, refusal: string | null): void {
     if (!this.#replicas.has(state.replicaId)) {
       const startedAtMs = state.startedAt.getTime();
-      this.#add({ state, startedAtMs, seenIn: 0, missed: 0, sinceNumber: number, refusal });
+      this.#add({ state, startedAtMs, lastShownIn: 0, missed: 0, sinceNumber: number, refusal });
     }
     this.#isUncertain = true;
   }
@@ -68,20 +68,20 @@ export class Sightings {
    * Takes over an observation.
    * @returns the deployments of which something changed, and whether another look is needed to be sure of a loss.
    */
-  see(states: ReplicaState[], number: number): { changed: Set<string>; isUncertain: boolean } {
+  update(states: ReplicaState[], number: number): { changed: Set<string>; isUncertain: boolean } {
     const changed = new Set<string>();
     if (states === this.#lastStates && !this.#isUncertain) return { changed, isUncertain: false };
     this.#lastStates = states;
     let shown = 0;
     for (const state of states) {
-      const sighting = this.#takeOver(state, number, changed);
-      if (sighting === undefined || sighting.seenIn === number) continue;
-      sighting.seenIn = number;
+      const known = this.#apply(state, number, changed);
+      if (known === undefined || known.lastShownIn === number) continue;
+      known.lastShownIn = number;
       shown += 1;
     }
     this.#isUncertain = false;
     // Nearly always everything known was shown, and nothing need be compared.
-    if (shown < this.#replicas.size) this.#missOthers(number, changed);
+    if (shown < this.#replicas.size) this.#countMisses(number, changed);
     for (const [replicaId, removedDuring] of this.#removed) {
       if (number > removedDuring) this.#removed.delete(replicaId);
     }
@@ -90,14 +90,14 @@ export class Sightings {
   }
 
   /** @returns what is known of it now; undefined: it was removed meanwhile. */
-  #takeOver(state: ReplicaState, number: number, changed: Set<string>): Sighting | undefined {
+  #apply(state: ReplicaState, number: number, changed: Set<string>): Observation | undefined {
     const known = this.#replicas.get(state.replicaId);
     if (known === undefined) {
       const removedDuring = this.#removed.get(state.replicaId);
       if (removedDuring !== undefined && number <= removedDuring) return undefined;
       changed.add(state.deploymentId);
-      const startedAtMs = state.startedAt.getTime() - this.#aheadMs();
-      return this.#add({ state, startedAtMs, seenIn: 0, missed: 0, sinceNumber: 0, refusal: null });
+      const startedAtMs = state.startedAt.getTime() - this.#wallOffsetMs();
+      return this.#add({ state, startedAtMs, lastShownIn: 0, missed: 0, sinceNumber: 0, refusal: null });
     }
     known.missed = 0;
     known.refusal = null;
@@ -108,38 +108,42 @@ export class Sightings {
     return known;
   }
 
-  #missOthers(number: number, changed: Set<string>): void {
-    for (const sighting of this.#replicas.values()) {
-      if (sighting.seenIn !== number && this.#miss(sighting, number)) changed.add(sighting.state.deploymentId);
+  #countMisses(number: number, changed: Set<string>): void {
+    for (const known of this.#replicas.values()) {
+      if (known.lastShownIn !== number && this.#miss(known, number)) changed.add(known.state.deploymentId);
     }
   }
 
   /** @returns whether the replica counts as lost now. */
-  #miss(sighting: Sighting, number: number): boolean {
-    const { state, refusal, sinceNumber } = sighting;
+  #miss(known: Observation, number: number): boolean {
+    const { state, refusal, sinceNumber } = known;
     if (number <= sinceNumber) {
       this.#isUncertain = true;
       return false;
     }
-    if (state.phase === "exited" && sighting.missed > 0) return false;
-    sighting.missed += 1;
-    const isLost = refusal !== null || sighting.missed >= missedMax;
+    if (state.phase === "exited" && known.missed > 0) return false;
+    known.missed += 1;
+    const isLost = refusal !== null || known.missed >= missedMax;
     if (!isLost) {
       this.#isUncertain = true;
       return false;
     }
     const { address: _, ...rest } = state;
-    sighting.state = { ...rest, phase: "exited", exit: state.exit ?? (refusal === null ? lost : refused(refusal)) };
+    known.state = {
+      ...rest,
+      phase: "exited",
+      exit: state.exit ?? (refusal === null ? lostExit : refusedExit(refusal)),
+    };
     return true;
   }
 
-  #add(sighting: Sighting): Sighting {
-    const { deploymentId, replicaId } = sighting.state;
+  #add(known: Observation): Observation {
+    const { deploymentId, replicaId } = known.state;
     const others = this.#deployments.get(deploymentId) ?? [];
     // A literal of them would have room for 16 more, 130 bytes of each deployment.
-    this.#deployments.set(deploymentId, others.concat(sighting));
-    this.#replicas.set(replicaId, sighting);
-    return sighting;
+    this.#deployments.set(deploymentId, others.concat(known));
+    this.#replicas.set(replicaId, known);
+    return known;
   }
 
   #delete(deploymentId: string, replicaId: string): void {
@@ -150,7 +154,7 @@ export class Sightings {
   }
 }
 
-const lost: ReplicaExit = {
+const lostExit: ReplicaExit = {
   reason: "Lost",
   message: "The replica is gone and nobody here removed it.",
   exitCode: null,
@@ -159,7 +163,7 @@ const lost: ReplicaExit = {
 };
 
 /** Unlike `StartError`, which a driver gives to what can never start, this may pass: a registry that is down, a full disk. */
-const refused = (message: string): ReplicaExit => ({ ...lost, reason: "EngineRefused", message });
+const refusedExit = (message: string): ReplicaExit => ({ ...lostExit, reason: "EngineRefused", message });
 
 function isSame(a: ReplicaState, b: ReplicaState): boolean {
   return (

@@ -1,10 +1,10 @@
 import type { Compute, ReplicaState } from "../../compute/compute.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, doubledMs } from "../clock.ts";
+import { backoffMs, type Clock } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 
 /** Even if no driver ever called back: a change is seen after this long. */
-export const regularLookMs = 15_000;
+export const observeIntervalMs = 15_000;
 
 /** Listing 10,000 replicas takes well under a second; an engine that needs longer than this is not answering. */
 const observeTimeoutMs = 30_000;
@@ -12,7 +12,7 @@ const observeTimeoutMs = 30_000;
 /** Between two looks, so that a thousand changes of one moment cost a few looks and not a thousand. */
 const pauseMsMin = 5;
 
-const failureBounds = { firstMs: 250, maxMs: regularLookMs };
+const failureBounds = { firstMs: 250, maxMs: observeIntervalMs };
 
 /**
  * One look at everything the driver runs, for all deployments together, whenever somebody asks and at regular times.
@@ -22,12 +22,12 @@ export class Observer {
   readonly #compute: Compute;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #onSeen: (states: ReplicaState[], number: number) => void;
+  readonly #onObserved: (states: ReplicaState[], number: number) => void;
   readonly #closing = new AbortController();
   #number = 0;
   #failures = 0;
-  #isLooking = false;
-  #isWanted = false;
+  #isObserving = false;
+  #isRequested = false;
   #cancelNext = () => {};
 
   constructor(options: {
@@ -35,12 +35,12 @@ export class Observer {
     clock: Clock;
     logger: Logger;
     /** Observations have growing numbers. */
-    onSeen: (states: ReplicaState[], number: number) => void;
+    onObserved: (states: ReplicaState[], number: number) => void;
   }) {
     this.#compute = options.compute;
     this.#clock = options.clock;
     this.#logger = options.logger;
-    this.#onSeen = options.onSeen;
+    this.#onObserved = options.onObserved;
   }
 
   /** Of the observation that was begun last. */
@@ -49,12 +49,12 @@ export class Observer {
   }
 
   /** Looks as soon as may be: an observation begins after this call. */
-  look(): void {
-    this.#isWanted = true;
-    if (this.#isLooking || this.#closing.signal.aborted) return;
-    this.#isLooking = true;
+  observe(): void {
+    this.#isRequested = true;
+    if (this.#isObserving || this.#closing.signal.aborted) return;
+    this.#isObserving = true;
     this.#cancelNext();
-    void this.#lookNow();
+    void this.#run();
   }
 
   close(): void {
@@ -62,29 +62,29 @@ export class Observer {
     this.#cancelNext();
   }
 
-  async #lookNow(): Promise<void> {
+  async #run(): Promise<void> {
     // Several askers of one moment are one look.
     await null;
-    this.#isWanted = false;
+    this.#isRequested = false;
     this.#number += 1;
     const number = this.#number;
-    const beganAtMs = this.#clock.now();
-    const states = await this.#observe();
+    const startedAtMs = this.#clock.now();
+    const states = await this.#readStates();
     if (this.#closing.signal.aborted) return;
-    if (states !== null) this.#onSeen(states, number);
+    if (states !== null) this.#onObserved(states, number);
     this.#failures = states === null ? this.#failures + 1 : 0;
-    const pauseMs = Math.max(pauseMsMin, this.#clock.now() - beganAtMs);
-    const delayMs = this.#failures === 0 ? pauseMs : doubledMs(this.#failures, failureBounds);
+    const pauseMs = Math.max(pauseMsMin, this.#clock.now() - startedAtMs);
+    const delayMs = this.#failures === 0 ? pauseMs : backoffMs(this.#failures, failureBounds);
     this.#cancelNext = this.#clock.setTimeout(() => this.#afterPause(), delayMs);
   }
 
   #afterPause(): void {
-    this.#isLooking = false;
-    if (this.#isWanted || this.#failures > 0) this.look();
-    else this.#cancelNext = this.#clock.setTimeout(() => this.look(), regularLookMs);
+    this.#isObserving = false;
+    if (this.#isRequested || this.#failures > 0) this.observe();
+    else this.#cancelNext = this.#clock.setTimeout(() => this.observe(), observeIntervalMs);
   }
 
-  async #observe(): Promise<ReplicaState[] | null> {
+  async #readStates(): Promise<ReplicaState[] | null> {
     const options = { clock: this.#clock, timeoutMs: observeTimeoutMs, signal: this.#closing.signal };
     try {
       return await withDeadline(options, (signal) => this.#compute.observe(signal));

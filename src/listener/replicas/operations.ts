@@ -2,12 +2,12 @@ import { type Compute, offersPreparation, type ReplicaSpec, type ReplicaState } 
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Span } from "../../telemetry/traces.ts";
-import { type Clock, doubledMs, sleep } from "../clock.ts";
-import { endedWithin, withDeadline } from "../deadline.ts";
+import { backoffMs, type Clock, sleep } from "../clock.ts";
+import { settledWithin, withDeadline } from "../deadline.ts";
 import type { RolloutSpans } from "../session/rollout-spans.ts";
 import { replicaEnvironment, type Secrets } from "../session/secrets.ts";
-import { FairLimit } from "./fair-slots.ts";
-import type { Sightings } from "./observations.ts";
+import { FairSlots } from "./fair-slots.ts";
+import type { Observations } from "./observations.ts";
 
 /** What is being done to one replica. At most one at a time. */
 export interface Operation {
@@ -15,19 +15,19 @@ export interface Operation {
   replicaId: string;
   deploymentId: string;
   revisionId: string;
-  /** When the driver was asked to start it; null: not yet. */
+  /** When the driver was driverCall to start it; null: not yet. */
   startedAtMs: number | null;
 }
 
 interface Running extends Operation {
   readonly abort: AbortController;
-  /** What the driver was asked, which may go on after this operation was given up. */
-  asked: Promise<unknown>;
+  /** What the driver was driverCall, which may go on after this operation was given up. */
+  driverCall: Promise<unknown>;
   ended: Promise<void>;
 }
 
-/** How a start is asked for. */
-interface Asked {
+/** How a start is driverCall for. */
+interface StartRequest {
   operation: Running;
   isUrgent: boolean;
   signal: AbortSignal;
@@ -45,7 +45,7 @@ export interface OperationLimits {
  * A start keeps its place until the replica is ready or this long, so that a thousand deployments that start at once do
  * so one handful after the other, and a handful that hangs does not stop the rest: at 16 places, at least 3 a second.
  */
-const startPlaceMsMax = 5_000;
+const startSlotMsMax = 5_000;
 
 /** Beyond the grace a driver was given, to kill, reap and forget. */
 const removeSlackMs = 30_000;
@@ -53,7 +53,7 @@ const removeSlackMs = 30_000;
 /** A cancelled start that does not listen. */
 const cancelTimeoutMs = 5_000;
 
-/** The last lines of a replica are read before it is forgotten; a driver that cannot give them must not keep it. */
+/** The last lines of a replica are read before it is forgotten; a driver that cannot release them must not keep it. */
 const lastLinesTimeoutMs = 2_000;
 
 const prepareTimeoutMs = 600_000;
@@ -67,13 +67,13 @@ export class Operations {
   readonly #logger: Logger;
   readonly #secrets: Secrets;
   readonly #rollouts: RolloutSpans;
-  readonly #sightings: Sightings;
+  readonly #observations: Observations;
   readonly #observationNumber: () => number;
   readonly #onEnd: (operation: Operation) => void;
   readonly #readLastLines: (replicaId: string) => Promise<void>;
-  readonly #starts: FairLimit;
-  readonly #removals: FairLimit;
-  readonly #places = new Map<string, () => void>();
+  readonly #starts: FairSlots;
+  readonly #removals: FairSlots;
+  readonly #slots = new Map<string, () => void>();
   readonly #running = new Map<string, Map<string, Running>>();
   #life = new AbortController();
 
@@ -84,7 +84,7 @@ export class Operations {
     limits: OperationLimits;
     secrets: Secrets;
     rollouts: RolloutSpans;
-    sightings: Sightings;
+    observations: Observations;
     observationNumber: () => number;
     onEnd: (operation: Operation) => void;
     readLastLines: (replicaId: string) => Promise<void>;
@@ -94,12 +94,12 @@ export class Operations {
     this.#logger = options.logger;
     this.#secrets = options.secrets;
     this.#rollouts = options.rollouts;
-    this.#sightings = options.sightings;
+    this.#observations = options.observations;
     this.#observationNumber = options.observationNumber;
     this.#onEnd = options.onEnd;
     this.#readLastLines = options.readLastLines;
-    this.#starts = new FairLimit(options.limits.startsMax);
-    this.#removals = new FairLimit(options.limits.removalsMax);
+    this.#starts = new FairSlots(options.limits.startsMax);
+    this.#removals = new FairSlots(options.limits.removalsMax);
   }
 
   of(deploymentId: string): Iterable<Operation> {
@@ -107,12 +107,12 @@ export class Operations {
   }
 
   /** Stops acting: what has not reached the driver will not, what has is no longer waited for. */
-  abandon(reason: Error): void {
+  cancelAll(reason: Error): void {
     this.#life.abort(reason);
     this.#life = new AbortController();
     this.#running.clear();
-    for (const give of this.#places.values()) give();
-    this.#places.clear();
+    for (const release of this.#slots.values()) release();
+    this.#slots.clear();
   }
 
   start(
@@ -124,34 +124,34 @@ export class Operations {
     const subject = { kind: "start", replicaId, deploymentId, revisionId: run.revision_id } as const;
     this.#run(subject, async (operation, signal) => {
       const refusal = await this.#rollouts.step("listener.start", subject, (span) =>
-        this.#ask(assignment, run, { operation, isUrgent, signal, span }),
+        this.#ensure(assignment, run, { operation, isUrgent, signal, span }),
       );
-      this.#sightings.expect(startingState(operation, this.#clock.now()), this.#observationNumber(), refusal);
+      this.#observations.expect(startingState(operation, this.#clock.now()), this.#observationNumber(), refusal);
     });
   }
 
   /** @returns why the driver would not start it, in words for the user; null: it does. */
-  async #ask(
+  async #ensure(
     assignment: Assignment,
     run: RevisionRun,
-    { operation, isUrgent, signal, span }: Asked,
+    { operation, isUrgent, signal, span }: StartRequest,
   ): Promise<string | null> {
     const { replicaId, deploymentId } = operation;
     try {
       const spec = await this.#spec(assignment, run, replicaId, signal);
-      const give = await this.#starts.acquire({ key: assignment.tenant_id, isUrgent, signal });
-      this.#keepPlace(replicaId, give);
+      const release = await this.#starts.acquire({ key: assignment.tenant_id, isUrgent, signal });
+      this.#holdSlot(replicaId, release);
       operation.startedAtMs = this.#clock.now();
       const options = { clock: this.#clock, timeoutMs: run.start_timeout_ms, signal };
       await withDeadline(options, (ending) => {
-        const asked = this.#compute.ensure(spec, ending);
-        operation.asked = asked;
-        return asked;
+        const driverCall = this.#compute.ensure(spec, ending);
+        operation.driverCall = driverCall;
+        return driverCall;
       });
       return null;
     } catch (error) {
       signal.throwIfAborted();
-      this.givePlaceBack(replicaId);
+      this.releaseSlot(replicaId);
       const fields = { deployment_id: deploymentId, replica_id: replicaId, error: describeError(error) };
       this.#logger.warn(fields, "replica could not be started");
       span?.fail("StartRefused");
@@ -167,24 +167,24 @@ export class Operations {
     const before = this.#running.get(subject.deploymentId)?.get(subject.replicaId);
     before?.abort.abort(new Error("the replica is no longer wanted"));
     this.#run({ kind: "remove", ...subject }, async (_, signal) => {
-      // A driver is not asked two things about one replica at once.
-      const cancelled = Promise.allSettled([before?.ended, before?.asked]);
-      await endedWithin({ clock: this.#clock, timeoutMs: cancelTimeoutMs, signal }, cancelled);
-      this.givePlaceBack(subject.replicaId);
-      const give = await this.#removals.acquire({ key: tenantId, isUrgent, signal });
+      // A driver is not driverCall two things about one replica at once.
+      const cancelled = Promise.allSettled([before?.ended, before?.driverCall]);
+      await settledWithin({ clock: this.#clock, timeoutMs: cancelTimeoutMs, signal }, cancelled);
+      this.releaseSlot(subject.replicaId);
+      const release = await this.#removals.acquire({ key: tenantId, isUrgent, signal });
       try {
-        await this.#removeAtLast(subject.replicaId, graceMs, signal);
+        await this.#removeWithRetry(subject.replicaId, graceMs, signal);
       } finally {
-        give();
+        release();
       }
-      this.#sightings.forget(subject.deploymentId, subject.replicaId, this.#observationNumber());
+      this.#observations.forget(subject.deploymentId, subject.replicaId, this.#observationNumber());
     });
   }
 
   /** The replica is ready or has ended: the next one may start. */
-  givePlaceBack(replicaId: string): void {
-    this.#places.get(replicaId)?.();
-    this.#places.delete(replicaId);
+  releaseSlot(replicaId: string): void {
+    this.#slots.get(replicaId)?.();
+    this.#slots.delete(replicaId);
   }
 
   /** Gets ready for a start without starting. @throws Error in words for the user. */
@@ -204,7 +204,7 @@ export class Operations {
   async removeState(deploymentId: string): Promise<void> {
     const { signal } = this.#life;
     const options = { clock: this.#clock, timeoutMs: stateTimeoutMs, signal };
-    await this.#untilDone("local state could not be removed", { deployment_id: deploymentId }, signal, () =>
+    await this.#retryUntilDone("local state could not be removed", { deployment_id: deploymentId }, signal, () =>
       withDeadline(options, () => this.#compute.removeState(deploymentId)),
     );
   }
@@ -225,16 +225,16 @@ export class Operations {
     };
   }
 
-  async #removeAtLast(replicaId: string, graceMs: number, signal: AbortSignal): Promise<void> {
+  async #removeWithRetry(replicaId: string, graceMs: number, signal: AbortSignal): Promise<void> {
     const lastLines = this.#readLastLines(replicaId);
-    await endedWithin({ clock: this.#clock, timeoutMs: lastLinesTimeoutMs, signal }, lastLines);
+    await settledWithin({ clock: this.#clock, timeoutMs: lastLinesTimeoutMs, signal }, lastLines);
     const options = { clock: this.#clock, timeoutMs: graceMs + removeSlackMs, signal };
-    await this.#untilDone("replica could not be removed", { replica_id: replicaId }, signal, () =>
+    await this.#retryUntilDone("replica could not be removed", { replica_id: replicaId }, signal, () =>
       withDeadline(options, (ending) => this.#compute.remove(replicaId, { graceMs, signal: ending })),
     );
   }
 
-  async #untilDone(
+  async #retryUntilDone(
     failure: string,
     fields: Record<string, string>,
     signal: AbortSignal,
@@ -246,16 +246,16 @@ export class Operations {
       } catch (error) {
         signal.throwIfAborted();
         this.#logger.warn({ ...fields, attempt, error: describeError(error) }, failure);
-        await sleep(this.#clock, doubledMs(attempt, retryBounds), signal);
+        await sleep(this.#clock, backoffMs(attempt, retryBounds), signal);
       }
     }
   }
 
-  #keepPlace(replicaId: string, give: () => void): void {
-    const cancel = this.#clock.setTimeout(() => this.givePlaceBack(replicaId), startPlaceMsMax);
-    this.#places.set(replicaId, () => {
+  #holdSlot(replicaId: string, release: () => void): void {
+    const cancel = this.#clock.setTimeout(() => this.releaseSlot(replicaId), startSlotMsMax);
+    this.#slots.set(replicaId, () => {
       cancel();
-      give();
+      release();
     });
   }
 
@@ -266,7 +266,7 @@ export class Operations {
       ...subject,
       startedAtMs: null,
       abort,
-      asked: Promise.resolve(),
+      driverCall: Promise.resolve(),
       ended: Promise.resolve(),
     };
     const { deploymentId, replicaId } = subject;

@@ -12,7 +12,7 @@ export type Action =
   | { kind: "remove"; replicaId: string; graceMs: number; because: string; isUrgent: boolean }
   | { kind: "removeState" }
   /** A log line: constant message, fields that vary. */
-  | { kind: "note"; message: string; fields: Record<string, string | number | boolean | null> };
+  | { kind: "log"; message: string; fields: Record<string, string | number | boolean | null> };
 
 /** One pass over one deployment while it is being thought through. `memory` is its own copy. */
 export interface Pass {
@@ -61,7 +61,7 @@ export function replicaBounds({ artifact, min_replicas, max_replicas }: Revision
 }
 
 /** The scale is the deployment's: the next revision begins with as many replicas as the one before has. */
-export function wantedReplicas({ memory }: Pass, run: RevisionRun): number {
+export function desiredReplicas({ memory }: Pass, run: RevisionRun): number {
   const { min, max } = replicaBounds(run);
   return Math.max(min, Math.min(max, memory.scale?.replicas ?? 0));
 }
@@ -70,7 +70,7 @@ export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
   run.min_replicas === 0 && assignment?.idle_after_ms != null;
 
 /** The target has yet to show that it can serve: its first failure counts against it, not as a crash. */
-export function isProving({ assignment, memory }: Pass, revisionId: string): boolean {
+export function isUnproven({ assignment, memory }: Pass, revisionId: string): boolean {
   const isTarget = assignment?.target?.revision_id === revisionId;
   const isSettled = assignment?.serving?.revision_id === revisionId || memory.currentRevisionId === revisionId;
   return isTarget && !isSettled && memory.failed?.revisionId !== revisionId;
@@ -99,8 +99,8 @@ export function wakeAt(pass: Pass, atMs: number): void {
   pass.wakeAtMs = Math.min(pass.wakeAtMs ?? atMs, atMs);
 }
 
-export function note(pass: Pass, message: string, fields: (Action & { kind: "note" })["fields"]): void {
-  pass.actions.push({ kind: "note", message, fields });
+export function log(pass: Pass, message: string, fields: (Action & { kind: "log" })["fields"]): void {
+  pass.actions.push({ kind: "log", message, fields });
 }
 
 /** Starts one more replica of a revision. Its number is the time, so that no id is ever used twice. */
@@ -108,7 +108,7 @@ export function start(pass: Pass, run: RevisionRun): void {
   const { memory, nowMs, actions } = pass;
   memory.lastNumber = Math.max(nowMs, memory.lastNumber + 1);
   const revisionId = run.revision_id;
-  if (isProving(pass, revisionId) && memory.bringUp?.revisionId !== revisionId) {
+  if (isUnproven(pass, revisionId) && memory.bringUp?.revisionId !== revisionId) {
     memory.bringUp = { revisionId, sinceMs: nowMs, attempts: 0, retryAtMs: 0, cause: null };
   }
   const isUrgent = memory.currentRevisionId === revisionId || memory.heldSinceMs !== null;

@@ -1,6 +1,6 @@
 import type { DeploymentReport, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
-import { drainTimeoutMsOf, note, type Pass, readyOf, retryAtMsOf, runOf, wakeAt } from "./pass.ts";
+import { drainTimeoutMsOf, log, type Pass, readyOf, retryAtMsOf, runOf, wakeAt } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
 /** Requests wait this long for a replica that is being restarted; then they are told. */
@@ -15,12 +15,12 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   const to = (state: Route["state"], because: string | null, targets: Route["targets"] = []): Route => {
     return { slug, deploymentId, revisionId, targets, state, because, ...admissionOf(pass, revisionId) };
   };
-  if (revisionId === null) return to("closed", whyNever(pass, goal));
+  if (revisionId === null) return to("closed", reasonNeverServed(pass, goal));
   if (memory.isAsleep) return to("asleep", null);
   const targets = readyOf(pass, revisionId).flatMap(targetOf).toSorted(byReplicaId);
   if (memory.heldSinceMs !== null && isHeldInTime(pass, goal, memory.heldSinceMs)) return to("held", null);
   if (targets.length > 0) {
-    noteUp(pass, revisionId);
+    recordUp(pass, revisionId);
     return to("open", null, targets);
   }
   memory.downSinceMs ??= pass.nowMs;
@@ -40,7 +40,7 @@ function admissionOf(pass: Pass, revisionId: string | null): Pick<Route, "admiss
   return { admission: { workspaceId: isForAll ? null : assignment.tenant_id } };
 }
 
-function whyNever({ memory }: Pass, goal: RevisionRun | null): string {
+function reasonNeverServed({ memory }: Pass, goal: RevisionRun | null): string {
   if (goal !== null) return "The first revision is being started.";
   return memory.failed === null
     ? "No revision of this deployment is running."
@@ -69,10 +69,10 @@ function downHeldUntilMs({ memory }: Pass, goal: RevisionRun | null, downSinceMs
   return downSinceMs + (isBeingReplaced ? startMs : downHeldMsMax);
 }
 
-function noteUp(pass: Pass, revisionId: string): void {
+function recordUp(pass: Pass, revisionId: string): void {
   const { memory, nowMs } = pass;
   if (memory.wakingSinceMs !== null) {
-    note(pass, "deployment woken", { revision_id: revisionId, cold_start_ms: nowMs - memory.wakingSinceMs });
+    log(pass, "deployment woken", { revision_id: revisionId, cold_start_ms: nowMs - memory.wakingSinceMs });
   }
   memory.wakingSinceMs = null;
   memory.downSinceMs = null;

@@ -1,12 +1,13 @@
 import type { RevisionRun } from "../../contract/listeners/assignment.ts";
 import {
   awaitDrain,
+  desiredReplicas,
   drain,
   drainTimeoutMsOf,
-  isProving,
   isStaying,
+  isUnproven,
   liveOf,
-  note,
+  log,
   type Pass,
   readyOf,
   remove,
@@ -14,21 +15,20 @@ import {
   runOf,
   start,
   wakeAt,
-  wantedReplicas,
 } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
 /** `rolling`: new replicas beside the old ones, traffic moves once all are ready, then the old ones drain. */
-export function rollOver(pass: Pass, goal: RevisionRun): void {
+export function rollingUpdate(pass: Pass, goal: RevisionRun): void {
   const { memory, facts } = pass;
   const goalId = goal.revision_id;
   const currentId = memory.currentRevisionId;
   const isSleeping = memory.isAsleep && currentId === goalId;
-  keepRunning(pass, goal, isSleeping ? 0 : wantedReplicas(pass, goal));
+  keepRunning(pass, goal, isSleeping ? 0 : desiredReplicas(pass, goal));
   const current = currentId === goalId ? null : runOf(pass, currentId);
   // The serving revision answers until the target is ready, so it is repaired like any other.
-  if (current !== null && !memory.isAsleep) keepRunning(pass, current, wantedReplicas(pass, current));
-  if (currentId !== goalId && readyOf(pass, goalId).length >= wantedReplicas(pass, goal)) moveTraffic(pass, goalId);
+  if (current !== null && !memory.isAsleep) keepRunning(pass, current, desiredReplicas(pass, current));
+  if (currentId !== goalId && readyOf(pass, goalId).length >= desiredReplicas(pass, goal)) moveTraffic(pass, goalId);
   for (const replica of facts.replicas) {
     const isWanted = replica.revisionId === goalId || replica.revisionId === memory.currentRevisionId;
     if (!isWanted || replica.replicaId in memory.draining) drain(pass, replica);
@@ -51,21 +51,21 @@ export function handOver(pass: Pass, goal: RevisionRun): void {
     return;
   }
   if (own.length === 0 && others.length > 0) {
-    makeRoom(pass, goal, others);
+    stopOthers(pass, goal, others);
     return;
   }
   // Never to be met, and if it is, the one that serves is right and the newcomer waits its turn.
   const isIntruding = others.some(({ phase }) => phase === "ready") && !own.some(({ phase }) => phase === "ready");
   for (const replica of isIntruding ? own : others) drain(pass, replica);
   if (others.length > 0) return;
-  keepRunning(pass, goal, wantedReplicas(pass, goal));
-  if (readyOf(pass, goalId).length < wantedReplicas(pass, goal)) return;
+  keepRunning(pass, goal, desiredReplicas(pass, goal));
+  if (readyOf(pass, goalId).length < desiredReplicas(pass, goal)) return;
   if (memory.currentRevisionId !== goalId) moveTraffic(pass, goalId);
   memory.heldSinceMs = null;
 }
 
 /** Nothing of the goal runs yet and something else does: hold, wait, end it. */
-function makeRoom(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
+function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
   const { memory, nowMs } = pass;
   const serving = others.filter((replica) => replica.phase === "ready" && isStaying(pass, replica));
   if (serving.length === 0) {
@@ -78,16 +78,16 @@ function makeRoom(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
     wakeAt(pass, retryAtMs);
     return;
   }
-  if (isProving(pass, goal.revision_id) && !isPrepared(pass, goal)) {
+  if (isUnproven(pass, goal.revision_id) && !isPrepared(pass, goal)) {
     // Held for a target that another one has replaced meanwhile: what serves is still there, and answers until this one is.
     memory.heldSinceMs = null;
     return;
   }
-  const isFirstLook = memory.heldSinceMs === null;
+  const isFirstPass = memory.heldSinceMs === null;
   memory.heldSinceMs ??= nowMs;
   const untilMs = memory.heldSinceMs + Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));
-  const busy = serving.filter((replica) => isFirstLook || replica.inFlight > 0);
-  if (isFirstLook || (busy.length > 0 && nowMs < untilMs)) {
+  const busy = serving.filter((replica) => isFirstPass || replica.inFlight > 0);
+  if (isFirstPass || (busy.length > 0 && nowMs < untilMs)) {
     for (const replica of busy) awaitDrain(pass, replica, untilMs);
     return;
   }
@@ -104,13 +104,13 @@ function isPrepared({ facts, actions }: Pass, goal: RevisionRun): boolean {
 }
 
 /** Starts what is missing of a revision, as soon as its back-off allows, and drains what is too much. */
-function keepRunning(pass: Pass, run: RevisionRun, wanted: number): void {
+function keepRunning(pass: Pass, run: RevisionRun, desired: number): void {
   const live = liveOf(pass, run.revision_id).toSorted(byReadyThenAge);
-  for (const replica of live.slice(wanted)) drain(pass, replica);
-  if (live.length >= wanted) return;
+  for (const replica of live.slice(desired)) drain(pass, replica);
+  if (live.length >= desired) return;
   const retryAtMs = retryAtMsOf(pass, run.revision_id);
   if (pass.nowMs < retryAtMs) wakeAt(pass, retryAtMs);
-  else startMore(pass, run, wanted - live.length);
+  else startMore(pass, run, desired - live.length);
 }
 
 function startMore(pass: Pass, run: RevisionRun, missing: number): void {
@@ -119,7 +119,7 @@ function startMore(pass: Pass, run: RevisionRun, missing: number): void {
 
 function moveTraffic(pass: Pass, goalId: string): void {
   const { memory, nowMs } = pass;
-  note(pass, "traffic moved", {
+  log(pass, "traffic moved", {
     revision_id: goalId,
     from_revision_id: memory.currentRevisionId ?? null,
     start_ms: memory.bringUp === null ? null : nowMs - memory.bringUp.sinceMs,

@@ -22,7 +22,7 @@ export interface Facts {
   /** What must be there before a handover may interrupt the serving revision; null: not asked for yet. */
   preparation: Preparation | null;
   /** Local state of a deleted deployment. */
-  state: "kept" | "beingRemoved" | "removed";
+  state: "present" | "beingRemoved" | "removed";
 }
 
 export interface Preparation {

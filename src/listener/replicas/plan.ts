@@ -1,16 +1,16 @@
 import type { ReplicaExit } from "../../compute/compute.ts";
 import type { Assignment, Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
-import { doubledMs } from "../clock.ts";
+import { backoffMs } from "../clock.ts";
 import {
   type Action,
   beginPass,
   canSleep,
   drain,
   drainTimeoutMsOf,
-  isProving,
+  isUnproven,
   liveOf,
-  note,
+  log,
   type Pass,
   remove,
   runOf,
@@ -18,7 +18,7 @@ import {
   wakeAt,
 } from "./pass.ts";
 import { planReport, planRoute } from "./plan-outcome.ts";
-import { handOver, rollOver } from "./plan-rollout.ts";
+import { handOver, rollingUpdate } from "./plan-rollout.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
 export interface Plan {
@@ -43,7 +43,7 @@ export const restartBounds = { firstMs: 1_000, maxMs: 300_000 };
 const refusedStartBounds = { firstMs: 1_000, maxMs: 10_000 };
 
 /** Starts of a target that ended for a reason of ours, not of its code (another process took the port, it vanished). */
-const unluckyStartsMax = 2;
+const externalFailuresMax = 2;
 
 /** On top of the start deadline, which is the driver's to keep: one that forgot must not keep a rollout for ever. */
 export const overdueGraceMs = 5_000;
@@ -60,8 +60,8 @@ export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan 
   if (pass.assignment === null || pass.assignment.op === "delete") return planRemoval(pass);
   findCurrent(pass);
   findScale(pass);
-  noteExits(pass);
-  settleVerdicts(pass);
+  recordExits(pass);
+  settleFailures(pass);
   const goal = goalOf(pass);
   if (goal === null) {
     pass.memory.currentRevisionId = null;
@@ -69,8 +69,8 @@ export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan 
     for (const replica of facts.replicas) drain(pass, replica);
   } else {
     sleepWhenIdle(pass, goal.revision_id);
-    const bring = isExclusive(pass, goal.revision_id) ? handOver : rollOver;
-    bring(pass, goal);
+    const rollOut = isExclusive(pass, goal.revision_id) ? handOver : rollingUpdate;
+    rollOut(pass, goal);
   }
   const route = planRoute(pass, goal);
   const report = planReport(pass);
@@ -91,7 +91,7 @@ function planRemoval(pass: Pass): Plan {
     remove(pass, replica, Math.min(drainTimeoutMsOf(pass, replica.revisionId), deleteGraceMsMax), "deleted");
   }
   const isGone = facts.replicas.length === 0;
-  if (assignment !== null && isGone && facts.state === "kept") pass.actions.push({ kind: "removeState" });
+  if (assignment !== null && isGone && facts.state === "present") pass.actions.push({ kind: "removeState" });
   const report = assignment === null ? null : planReport(pass);
   return { actions: pass.actions, route: null, report, memory, wakeAtMs: null };
 }
@@ -129,7 +129,7 @@ function findScale(pass: Pass): void {
 }
 
 /** Removes what has exited, and remembers why: each exit is counted by the pass that begins its removal. */
-function noteExits(pass: Pass): void {
+function recordExits(pass: Pass): void {
   for (const replica of pass.facts.replicas) {
     if (replica.isBeingRemoved) continue;
     const exit = exitOf(pass, replica);
@@ -142,10 +142,10 @@ function noteExits(pass: Pass): void {
     const { revisionId, replicaId } = replica;
     const isDraining = replicaId in pass.memory.draining;
     const fields = { revision_id: revisionId, replica_id: replicaId, reason: exit.reason, exit_code: exit.exitCode };
-    note(pass, isDraining ? "draining replica exited" : "replica exited", fields);
+    log(pass, isDraining ? "draining replica exited" : "replica exited", fields);
     const isGivenUp = pass.memory.failed?.revisionId === revisionId;
-    if (!isDraining && isProving(pass, revisionId)) noteFailedStart(pass, revisionId, exit);
-    else if (!isDraining && !isGivenUp && runOf(pass, revisionId) !== null) noteCrash(pass, replica, exit);
+    if (!isDraining && isUnproven(pass, revisionId)) recordFailedStart(pass, revisionId, exit);
+    else if (!isDraining && !isGivenUp && runOf(pass, revisionId) !== null) recordCrash(pass, replica, exit);
     remove(pass, replica, 0, "exited");
   }
 }
@@ -172,17 +172,17 @@ const unexplained: ReplicaExit = {
   lastLines: [],
 };
 
-function noteFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): void {
+function recordFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): void {
   const { memory, nowMs } = pass;
   const before = memory.bringUp?.revisionId === revisionId ? memory.bringUp : null;
   const sinceMs = before?.sinceMs ?? nowMs;
   const attempts = (before?.attempts ?? 0) + 1;
   const cause = causeOf(exit);
   const isRefused = exit.reason === "EngineRefused";
-  const isUnlucky = exit.reason === "PortTaken" || exit.reason === "Lost";
-  const delayMs = isRefused ? doubledMs(attempts, refusedStartBounds) : 0;
+  const isExternal = exit.reason === "PortTaken" || exit.reason === "Lost";
+  const delayMs = isRefused ? backoffMs(attempts, refusedStartBounds) : 0;
   const isInTime = nowMs + delayMs < sinceMs + (startTimeoutMsOf(pass, revisionId) ?? 0);
-  if ((isRefused && isInTime) || (isUnlucky && attempts < unluckyStartsMax)) {
+  if ((isRefused && isInTime) || (isExternal && attempts < externalFailuresMax)) {
     memory.bringUp = { revisionId, sinceMs, attempts, retryAtMs: nowMs + delayMs, cause };
   } else {
     giveUp(pass, revisionId, cause);
@@ -192,10 +192,10 @@ function noteFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): voi
 function giveUp(pass: Pass, revisionId: string, cause: Cause): void {
   pass.memory.failed = { revisionId, cause };
   pass.memory.bringUp = null;
-  note(pass, "target failed", { revision_id: revisionId, reason: cause.reason, exit_code: cause.exit_code });
+  log(pass, "target failed", { revision_id: revisionId, reason: cause.reason, exit_code: cause.exit_code });
 }
 
-function noteCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void {
+function recordCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void {
   const { memory, nowMs } = pass;
   const before = memory.crashes[replica.revisionId];
   const ranMs = replica.startedAtMs === null ? 0 : nowMs - replica.startedAtMs;
@@ -203,7 +203,7 @@ function noteCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void {
   // Replicas that die in one moment are one misfortune.
   const streak = before?.lastAtMs === nowMs ? before.streak : streakBefore + 1;
   const isFirstLoss = streak === 1 && exit.reason === "Lost";
-  const retryAtMs = nowMs + (isFirstLoss ? 0 : doubledMs(streak, restartBounds));
+  const retryAtMs = nowMs + (isFirstLoss ? 0 : backoffMs(streak, restartBounds));
   const count = (before?.count ?? 0) + 1;
   memory.crashes = {
     ...memory.crashes,
@@ -212,7 +212,7 @@ function noteCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void {
 }
 
 /** Forgets verdicts that no longer matter, and takes over that of a preparation. */
-function settleVerdicts(pass: Pass): void {
+function settleFailures(pass: Pass): void {
   const { memory, nowMs, facts } = pass;
   const { target, serving } = pass.assignment as Assignment;
   const isTrying = target !== null && target.revision_id !== serving?.revision_id;
@@ -230,7 +230,7 @@ function settleVerdicts(pass: Pass): void {
     }
   }
   const { preparation } = facts;
-  if (preparation?.phase === "failed" && isProving(pass, preparation.revisionId)) {
+  if (preparation?.phase === "failed" && isUnproven(pass, preparation.revisionId)) {
     const { revisionId, message } = preparation;
     giveUp(pass, revisionId, { reason: "StartError", message, exit_code: null, signal: null, last_lines: [] });
   }
@@ -263,7 +263,7 @@ function sleepWhenIdle(pass: Pass, goalId: string): void {
     memory.isAsleep = true;
     memory.wakingSinceMs = null;
     memory.scale = null;
-    note(pass, "deployment put to sleep", { revision_id: goalId, idle_after_ms: idleAfterMs });
+    log(pass, "deployment put to sleep", { revision_id: goalId, idle_after_ms: idleAfterMs });
   }
 }
 

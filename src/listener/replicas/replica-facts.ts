@@ -1,26 +1,26 @@
 import type { ReplicaState } from "../../compute/compute.ts";
 import type { Traffic } from "../../gateway/route.ts";
-import type { Sightings } from "./observations.ts";
+import type { Observations } from "./observations.ts";
 import type { Operations } from "./operations.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
 const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
 
-/** Replicas of a deployment: what was seen, and what is being started and was not seen yet. */
+/** Replicas of a deployment: what was observed, and what is being started and was not observed yet. */
 export function replicaFacts(
   deploymentId: string,
-  known: { sightings: Sightings; operations: Operations; traffic: Pick<Traffic, "inFlight"> },
+  known: { observations: Observations; operations: Operations; traffic: Pick<Traffic, "inFlight"> },
 ): ReplicaFacts[] {
-  const { sightings, operations, traffic } = known;
+  const { observations, operations, traffic } = known;
   const facts = new Map<string, ReplicaFacts>();
-  for (const state of sightings.of(deploymentId)) {
-    const startedAtMs = sightings.startedAtMs(state.replicaId);
+  for (const state of observations.of(deploymentId)) {
+    const startedAtMs = observations.startedAtMs(state.replicaId);
     facts.set(state.replicaId, factsOf(state, startedAtMs, traffic));
   }
   for (const { replicaId, revisionId, kind, startedAtMs } of operations.of(deploymentId)) {
     const isBeingRemoved = kind === "remove";
-    const seen = facts.get(replicaId);
-    if (seen !== undefined) seen.isBeingRemoved = isBeingRemoved;
+    const observed = facts.get(replicaId);
+    if (observed !== undefined) observed.isBeingRemoved = isBeingRemoved;
     else
       facts.set(replicaId, {
         replicaId,

@@ -4,10 +4,10 @@ import { scaleDownAfterMs as defaultScaleDownAfterMs } from "../../domain/limits
 import type { Scale } from "../../domain/scaling.ts";
 import type { Route, Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, nothingDue } from "../clock.ts";
+import { type Clock, nothingToCancel } from "../clock.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
-import { Sightings } from "./observations.ts";
+import { Observations } from "./observations.ts";
 import { Observer } from "./observer.ts";
 import { type Operation, type OperationLimits, Operations } from "./operations.ts";
 import { type Action, replicaBounds } from "./pass.ts";
@@ -16,7 +16,7 @@ import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFac
 import { replicaFacts } from "./replica-facts.ts";
 import { Routes } from "./routes.ts";
 import { type Scalable, Scaler } from "./scaler.ts";
-import { PassQueue } from "./work-queue.ts";
+import { WorkQueue } from "./work-queue.ts";
 
 /** One deployment as this listener holds it. */
 interface Member {
@@ -32,7 +32,7 @@ interface Member {
 }
 
 /** A pass that throws is our bug; the deployment is tried again, the others are not held up. */
-const brokenPassRetryMs = 30_000;
+const failedPassRetryMs = 30_000;
 
 /** Every deployment is looked at this often even if nothing happened, a slice at a time. */
 export const resyncMs = 300_000;
@@ -76,15 +76,15 @@ class ReplicaFleet implements Fleet {
   readonly #traffic: Traffic;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #sightings: Sightings;
+  readonly #observations: Observations;
   readonly #operations: Operations;
   readonly #members = new Map<string, Member>();
-  readonly #queue: PassQueue;
+  readonly #queue: WorkQueue;
   readonly #routes: Routes;
   /** Whether the replicas were seen at all, and whether the control plane has named all deployments it knows. */
-  #hasSeen = false;
+  #hasObserved = false;
   #isListComplete = false;
-  #isActing = false;
+  #isLeading = false;
   #cancelResync = () => {};
 
   constructor(options: ReplicaFleetOptions, context: FleetContext) {
@@ -95,8 +95,13 @@ class ReplicaFleet implements Fleet {
     this.#traffic = traffic;
     this.#clock = clock;
     this.#logger = logger;
-    this.#sightings = new Sightings(() => wallClock.now() - clock.now());
-    this.#observer = new Observer({ clock, logger, compute, onSeen: (states, number) => this.#seen(states, number) });
+    this.#observations = new Observations(() => wallClock.now() - clock.now());
+    this.#observer = new Observer({
+      clock,
+      logger,
+      compute,
+      onObserved: (states, number) => this.#observed(states, number),
+    });
     this.#operations = new Operations({
       clock,
       logger,
@@ -104,7 +109,7 @@ class ReplicaFleet implements Fleet {
       limits: { ...defaultLimits, ...options.limits },
       secrets: context.secrets,
       rollouts: context.rollouts,
-      sightings: this.#sightings,
+      observations: this.#observations,
       observationNumber: () => this.#observer.number,
       readLastLines: async (replicaId) => context.logShipper?.finish(replicaId),
       onEnd: (operation) => this.#ended(operation),
@@ -112,13 +117,13 @@ class ReplicaFleet implements Fleet {
     const holdMs = options.scaleDownAfterMs ?? defaultScaleDownAfterMs;
     this.#scaler = new Scaler({ clock, logger, compute, fleet: this, holdMs });
     this.#routes = new Routes(traffic);
-    this.#queue = new PassQueue({ clock, pass: (deploymentId) => this.#pass(deploymentId) });
+    this.#queue = new WorkQueue({ clock, process: (deploymentId) => this.#pass(deploymentId) });
     traffic.onWake((deploymentId) => this.#wake(deploymentId));
   }
 
   start(): void {
-    this.#compute.onChange(() => this.#observer.look());
-    this.#observer.look();
+    this.#compute.onChange(() => this.#observer.observe());
+    this.#observer.observe();
   }
 
   close(): void {
@@ -133,7 +138,7 @@ class ReplicaFleet implements Fleet {
   /** What has replicas right now, or had some that ended by themselves. */
   running(): RunningDeployment[] {
     return Array.from(this.#members.values(), ({ deploymentId, memory }) => {
-      const replicas = this.#sightings.of(deploymentId).filter(({ phase }) => phase !== "exited");
+      const replicas = this.#observations.of(deploymentId).filter(({ phase }) => phase !== "exited");
       const restarts = Object.values(memory.crashes).reduce((sum, { count }) => sum + count, 0);
       return { deploymentId, replicaIds: replicas.map(({ replicaId }) => replicaId), restarts };
     }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
@@ -157,29 +162,29 @@ class ReplicaFleet implements Fleet {
   scale(deploymentId: string, scale: Scale): void {
     const member = this.#members.get(deploymentId);
     if (member === undefined || member.memory.scale === null) return;
-    const isOther = member.memory.scale.replicas !== scale.replicas;
+    const hasChanged = member.memory.scale.replicas !== scale.replicas;
     member.memory = { ...member.memory, scale };
-    if (isOther) this.#mark(deploymentId);
+    if (hasChanged) this.#enqueue(deploymentId);
   }
 
   /** This instance acts for its listener from now on. */
   lead(): void {
-    this.#isActing = true;
-    if (this.#hasSeen) this.#queue.open();
+    this.#isLeading = true;
+    if (this.#hasObserved) this.#queue.open();
     this.#resyncLater();
     this.#scaler.start();
-    this.#observer.look();
+    this.#observer.observe();
   }
 
   /** Another instance does: nothing is touched any more, and everything that was believed is forgotten. */
   stepDown(reason: Error): void {
-    this.#isActing = false;
+    this.#isLeading = false;
     this.#isListComplete = false;
     this.#queue.close();
     this.#cancelResync();
-    for (const member of this.#members.values()) this.#letGo(member);
+    for (const member of this.#members.values()) this.#cancelTimers(member);
     this.#members.clear();
-    this.#operations.abandon(reason);
+    this.#operations.cancelAll(reason);
     this.#scaler.stop();
   }
 
@@ -190,8 +195,8 @@ class ReplicaFleet implements Fleet {
       if (member.assignment === null) member.memory = emptyMemory;
       member.assignment = assignment;
       if (member.preparation?.revisionId !== assignment.target?.revision_id) member.preparation = null;
-      if (assignment.op === "apply") member.state = "kept";
-      this.#mark(member.deploymentId);
+      if (assignment.op === "apply") member.state = "present";
+      this.#enqueue(member.deploymentId);
     }
   }
 
@@ -201,11 +206,11 @@ class ReplicaFleet implements Fleet {
     for (const member of this.#members.values()) {
       if (deploymentIds.has(member.deploymentId) || member.assignment === null) continue;
       member.assignment = null;
-      this.#mark(member.deploymentId);
+      this.#enqueue(member.deploymentId);
     }
-    this.#adoptOrphans(this.#sightings.deploymentIds());
-    const wanted = new Set(Array.from(this.#members.values(), ({ assignment }) => assignment?.slug));
-    this.#routes.keepOnly(wanted);
+    this.#adoptOrphans(this.#observations.deploymentIds());
+    const slugs = new Set(Array.from(this.#members.values(), ({ assignment }) => assignment?.slug));
+    this.#routes.keepOnly(slugs);
   }
 
   /** What it believes it should run. */
@@ -222,33 +227,33 @@ class ReplicaFleet implements Fleet {
       if (member === undefined) continue;
       this.#logger.warn({ deployment_id: deploymentId }, "deployment is no longer this listener's");
       member.assignment = null;
-      this.#mark(deploymentId);
+      this.#enqueue(deploymentId);
     }
   }
 
-  #seen(states: ReplicaState[], number: number): void {
+  #observed(states: ReplicaState[], number: number): void {
     const { cursors, logShipper } = this.#context;
     if (number === 1) cursors.keepOnly(new Set(states.map(({ replicaId }) => replicaId)));
-    const { changed, isUncertain } = this.#sightings.see(states, number);
+    const { changed, isUncertain } = this.#observations.update(states, number);
     for (const deploymentId of changed) {
-      for (const state of this.#sightings.of(deploymentId)) logShipper?.track(state);
+      for (const state of this.#observations.of(deploymentId)) logShipper?.track(state);
     }
-    this.#hasSeen = true;
-    if (this.#isActing) this.#queue.open();
+    this.#hasObserved = true;
+    if (this.#isLeading) this.#queue.open();
     for (const deploymentId of changed) {
-      for (const { phase, replicaId } of this.#sightings.of(deploymentId)) {
-        if (phase !== "starting") this.#operations.givePlaceBack(replicaId);
+      for (const { phase, replicaId } of this.#observations.of(deploymentId)) {
+        if (phase !== "starting") this.#operations.releaseSlot(replicaId);
       }
-      this.#mark(deploymentId);
+      this.#enqueue(deploymentId);
     }
     if (this.#isListComplete) this.#adoptOrphans(changed);
-    if (isUncertain) this.#observer.look();
+    if (isUncertain) this.#observer.observe();
   }
 
   #ended({ kind, replicaId, deploymentId }: Operation): void {
     if (kind === "remove") this.#context.logShipper?.forget(replicaId);
-    this.#mark(deploymentId);
-    this.#observer.look();
+    this.#enqueue(deploymentId);
+    this.#observer.observe();
   }
 
   /** The control plane has a snapshot: that of a deleted deployment was the last word about it. */
@@ -259,12 +264,12 @@ class ReplicaFleet implements Fleet {
   }
 
   #adoptOrphans(deploymentIds: Iterable<string>): void {
-    if (!this.#isActing || !this.#context.mayAct()) return;
+    if (!this.#isLeading || !this.#context.mayAct()) return;
     for (const deploymentId of deploymentIds) {
       if (this.#members.has(deploymentId)) continue;
       this.#logger.warn({ deployment_id: deploymentId }, "replicas of an unknown deployment found");
       this.#member(deploymentId);
-      this.#mark(deploymentId);
+      this.#enqueue(deploymentId);
     }
   }
 
@@ -277,21 +282,21 @@ class ReplicaFleet implements Fleet {
       memory: emptyMemory,
       route: null,
       preparation: null,
-      state: "kept",
+      state: "present",
       drains: null,
-      cancelWake: nothingDue,
+      cancelWake: nothingToCancel,
     };
     this.#members.set(deploymentId, member);
     return member;
   }
 
-  #letGo(member: Member): void {
+  #cancelTimers(member: Member): void {
     member.cancelWake();
     for (const drain of member.drains?.values() ?? []) drain.abort();
   }
 
   #drop(member: Member): void {
-    this.#letGo(member);
+    this.#cancelTimers(member);
     this.#members.delete(member.deploymentId);
     this.#context.forget(member.deploymentId);
   }
@@ -300,21 +305,21 @@ class ReplicaFleet implements Fleet {
     const member = this.#members.get(deploymentId);
     if (member === undefined) return;
     member.memory = wake(member.memory, this.#clock.now());
-    this.#mark(deploymentId);
+    this.#enqueue(deploymentId);
   }
 
   /** What was left alone meanwhile is looked at now. */
   recheck(): void {
-    this.#adoptOrphans(this.#isListComplete ? this.#sightings.deploymentIds() : []);
-    this.#markAll();
+    this.#adoptOrphans(this.#isListComplete ? this.#observations.deploymentIds() : []);
+    this.#enqueueAll();
   }
 
-  #markAll(): void {
-    for (const deploymentId of this.#members.keys()) this.#mark(deploymentId);
+  #enqueueAll(): void {
+    for (const deploymentId of this.#members.keys()) this.#enqueue(deploymentId);
   }
 
-  #mark(deploymentId: string): void {
-    if (this.#isActing) this.#queue.mark(deploymentId);
+  #enqueue(deploymentId: string): void {
+    if (this.#isLeading) this.#queue.add(deploymentId);
   }
 
   #pass(deploymentId: string): void {
@@ -324,7 +329,7 @@ class ReplicaFleet implements Fleet {
       this.#converge(member);
     } catch (error) {
       this.#logger.error({ deployment_id: deploymentId, error: describeError(error) }, "pass failed");
-      this.#wakeAt(member, this.#clock.now() + brokenPassRetryMs);
+      this.#wakeAt(member, this.#clock.now() + failedPassRetryMs);
     }
   }
 
@@ -354,7 +359,7 @@ class ReplicaFleet implements Fleet {
 
   #replicasOf(deploymentId: string): ReplicaFacts[] {
     return replicaFacts(deploymentId, {
-      sightings: this.#sightings,
+      observations: this.#observations,
       operations: this.#operations,
       traffic: this.#traffic,
     });
@@ -363,7 +368,7 @@ class ReplicaFleet implements Fleet {
   #act(member: Member, action: Action): void {
     const { assignment, deploymentId } = member;
     switch (action.kind) {
-      case "note":
+      case "log":
         this.#logger.info({ deployment_id: deploymentId, ...action.fields }, action.message);
         break;
       case "start":
@@ -406,7 +411,7 @@ class ReplicaFleet implements Fleet {
       preparation.phase = "failed";
       preparation.message = describeError(error);
     }
-    if (member.preparation === preparation) this.#mark(member.deploymentId);
+    if (member.preparation === preparation) this.#enqueue(member.deploymentId);
   }
 
   async #awaitDrain(member: Member, action: Action & { kind: "awaitDrain" }): Promise<void> {
@@ -419,7 +424,7 @@ class ReplicaFleet implements Fleet {
     // Aborted: whoever did it no longer waits.
     await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
     if (drains.get(replicaId) === drain) drains.delete(replicaId);
-    if (!drain.signal.aborted) this.#mark(member.deploymentId);
+    if (!drain.signal.aborted) this.#enqueue(member.deploymentId);
   }
 
   async #removeState(member: Member): Promise<void> {
@@ -431,22 +436,22 @@ class ReplicaFleet implements Fleet {
     }
     if (member.assignment?.op !== "delete") return;
     member.state = "removed";
-    this.#mark(member.deploymentId);
+    this.#enqueue(member.deploymentId);
   }
 
   #wakeAt(member: Member, wakeAtMs: number | null): void {
     member.cancelWake();
-    member.cancelWake = nothingDue;
+    member.cancelWake = nothingToCancel;
     if (wakeAtMs === null) return;
     const delayMs = Math.max(0, wakeAtMs - this.#clock.now());
-    member.cancelWake = this.#clock.setTimeout(() => this.#mark(member.deploymentId), delayMs);
+    member.cancelWake = this.#clock.setTimeout(() => this.#enqueue(member.deploymentId), delayMs);
   }
 
   #resyncLater(): void {
     this.#cancelResync();
     this.#cancelResync = this.#clock.setTimeout(() => {
-      this.#observer.look();
-      this.#markAll();
+      this.#observer.observe();
+      this.#enqueueAll();
       this.#resyncLater();
     }, resyncMs);
   }

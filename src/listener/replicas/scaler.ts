@@ -19,10 +19,10 @@ export interface Scalable {
 /** As often as the autoscaler of Kubernetes looks. A look costs a few files, or one call of the engine, per replica. */
 export const scaleIntervalMs = 15_000;
 
-const lookTimeoutMs = 10_000;
+const usageTimeoutMs = 10_000;
 
 /** Replicas of one deployment that are asked for runs. All of them count the same; one may be too busy to answer. */
-const askedMax = 3;
+const replicasAskedMax = 3;
 
 export interface ScalerOptions {
   compute: Compute;
@@ -34,7 +34,7 @@ export interface ScalerOptions {
 }
 
 /** What replicas had used when they were last looked at. */
-interface Before {
+interface PreviousUsage {
   atMs: number;
   cpuSeconds: Map<string, number>;
 }
@@ -44,9 +44,9 @@ export class Scaler {
   readonly #options: ScalerOptions;
   #life: AbortController | null = null;
   #cancel = () => {};
-  #before: Before | null = null;
+  #previous: PreviousUsage | null = null;
   /** Replicas that say nothing of runs. */
-  #silent = new Set<string>();
+  #withoutRuns = new Set<string>();
 
   constructor(options: ScalerOptions) {
     this.#options = options;
@@ -63,12 +63,12 @@ export class Scaler {
     this.#cancel();
     this.#life?.abort();
     this.#life = null;
-    this.#before = null;
+    this.#previous = null;
   }
 
   async #round(signal: AbortSignal): Promise<void> {
     try {
-      await this.#look(signal);
+      await this.#scaleAll(signal);
     } catch (error) {
       if (!signal.aborted) this.#options.logger.debug({ error: describeError(error) }, "load could not be looked at");
     }
@@ -76,15 +76,15 @@ export class Scaler {
     this.#cancel = this.#options.clock.setTimeout(() => void this.#round(signal), scaleIntervalMs);
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
+  async #scaleAll(signal: AbortSignal): Promise<void> {
     const { clock, holdMs, logger, fleet } = this.#options;
     const scalable = fleet.scalable().filter(({ ready }) => ready.length > 0);
     const [usage, runs] =
       scalable.length === 0 ? [null, null] : await Promise.all([this.#readUsage(signal), this.#readRuns(scalable)]);
     signal.throwIfAborted();
     const nowMs = clock.now();
-    const before = this.#before;
-    this.#before = usage && {
+    const before = this.#previous;
+    this.#previous = usage && {
       atMs: nowMs,
       cpuSeconds: new Map(usage.map(({ replicaId, cpuSeconds }) => [replicaId, cpuSeconds])),
     };
@@ -105,17 +105,17 @@ export class Scaler {
   async #readRuns(scalable: Scalable[]): Promise<Map<string, number> | null> {
     const { compute } = this.#options;
     if (!offersRuns(compute)) return null;
-    const there = new Set(scalable.flatMap(({ ready }) => ready.map(({ replicaId }) => replicaId)));
-    this.#silent = new Set([...this.#silent].filter((replicaId) => there.has(replicaId)));
+    const current = new Set(scalable.flatMap(({ ready }) => ready.map(({ replicaId }) => replicaId)));
+    this.#withoutRuns = new Set([...this.#withoutRuns].filter((replicaId) => current.has(replicaId)));
     const ask = async ({ replicaId }: Scalable["ready"][number]) => {
-      if (this.#silent.has(replicaId)) return 0;
+      if (this.#withoutRuns.has(replicaId)) return 0;
       const count = await compute.readRuns(replicaId);
-      if (count === null) this.#silent.add(replicaId);
+      if (count === null) this.#withoutRuns.add(replicaId);
       return count ?? 0;
     };
     const counts = scalable.map(
       async ({ deploymentId, ready }) =>
-        [deploymentId, Math.max(0, ...(await Promise.all(ready.slice(0, askedMax).map(ask))))] as const,
+        [deploymentId, Math.max(0, ...(await Promise.all(ready.slice(0, replicasAskedMax).map(ask))))] as const,
     );
     return new Map(await Promise.all(counts));
   }
@@ -123,34 +123,34 @@ export class Scaler {
   async #readUsage(signal: AbortSignal): Promise<ReplicaUsage[] | null> {
     const { compute, clock } = this.#options;
     if (!offersMetrics(compute)) return null;
-    return withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, (ending) => compute.readUsage(ending));
+    return withDeadline({ clock, timeoutMs: usageTimeoutMs, signal }, (ending) => compute.readUsage(ending));
   }
 }
 
 function loadOf(
   run: RevisionRun,
   ready: Scalable["ready"],
-  seen: { usage: ReplicaUsage[] | null; runs: number; before: Before | null; nowMs: number },
+  measured: { usage: ReplicaUsage[] | null; runs: number; before: PreviousUsage | null; nowMs: number },
 ): Load {
   const ids = new Set(ready.map(({ replicaId }) => replicaId));
-  const used = seen.usage?.filter(({ replicaId }) => ids.has(replicaId)) ?? [];
+  const used = measured.usage?.filter(({ replicaId }) => ids.has(replicaId)) ?? [];
   return {
     replicas: ready.length,
-    cpu: cpuOf(run, used, seen),
+    cpu: cpuLoadOf(run, used, measured),
     memory: used.length === 0 ? null : mean(used.map(({ memoryMib }) => memoryMib)) / run.memory_limit_mib,
     // Who waits for a run, or watches it, is a request under way: the two are not added.
     pending: Math.max(
-      seen.runs,
+      measured.runs,
       ready.reduce((sum, { inFlight }) => sum + inFlight, 0),
     ),
   };
 }
 
 /** Between two looks; replicas that were not there at the first one say nothing yet. */
-function cpuOf(
+function cpuLoadOf(
   run: RevisionRun,
   used: ReplicaUsage[],
-  { before, nowMs }: { before: Before | null; nowMs: number },
+  { before, nowMs }: { before: PreviousUsage | null; nowMs: number },
 ): number | null {
   if (before === null || nowMs <= before.atMs) return null;
   const seconds = used.flatMap(({ replicaId, cpuSeconds }) => {

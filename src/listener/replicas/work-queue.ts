@@ -1,27 +1,27 @@
 import type { Clock } from "../clock.ts";
 
 /** Passes in one go, about 30 us each: requests of the same process wait no longer than 6 ms for them. */
-const passesAtOnceMax = 200;
+const batchMax = 200;
 
 /**
  * Which deployments are to be looked at. One that is marked again before its turn is looked at once, and a storm of
  * marks is worked off in slices between which everything else of the process has its turn.
  */
-export class PassQueue {
+export class WorkQueue {
   readonly #clock: Clock;
-  readonly #pass: (deploymentId: string) => void;
-  readonly #marked = new Set<string>();
+  readonly #process: (deploymentId: string) => void;
+  readonly #pending = new Set<string>();
   #isOpen = false;
   #isScheduled = false;
   #cancelNext = () => {};
 
-  constructor({ clock, pass }: { clock: Clock; pass: (deploymentId: string) => void }) {
+  constructor({ clock, process }: { clock: Clock; process: (deploymentId: string) => void }) {
     this.#clock = clock;
-    this.#pass = pass;
+    this.#process = process;
   }
 
-  mark(deploymentId: string): void {
-    this.#marked.add(deploymentId);
+  add(deploymentId: string): void {
+    this.#pending.add(deploymentId);
     this.#schedule();
   }
 
@@ -35,28 +35,28 @@ export class PassQueue {
   close(): void {
     this.#isOpen = false;
     this.#isScheduled = false;
-    this.#marked.clear();
+    this.#pending.clear();
     this.#cancelNext();
   }
 
   #schedule(): void {
-    if (!this.#isOpen || this.#isScheduled || this.#marked.size === 0) return;
+    if (!this.#isOpen || this.#isScheduled || this.#pending.size === 0) return;
     this.#isScheduled = true;
     // Whatever else happens in this moment belongs to the same passes.
-    queueMicrotask(() => this.#workOff());
+    queueMicrotask(() => this.#processBatch());
   }
 
-  #workOff(): void {
-    let left = passesAtOnceMax;
-    for (const deploymentId of this.#marked) {
+  #processBatch(): void {
+    let remaining = batchMax;
+    for (const deploymentId of this.#pending) {
       if (!this.#isOpen) return;
-      left -= 1;
-      if (left < 0) {
-        this.#cancelNext = this.#clock.setTimeout(() => this.#workOff(), 0);
+      remaining -= 1;
+      if (remaining < 0) {
+        this.#cancelNext = this.#clock.setTimeout(() => this.#processBatch(), 0);
         return;
       }
-      this.#marked.delete(deploymentId);
-      this.#pass(deploymentId);
+      this.#pending.delete(deploymentId);
+      this.#process(deploymentId);
     }
     this.#isScheduled = false;
   }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 
 /**
- * A page of assignments as they are kept for long, each text in memory once: ids, names and addresses stand in the
+ * A page of assignments as they are compacted for long, each text in memory once: ids, names and addresses stand in the
  * environment of each again. What a settled deployment is to run is said twice as well, as target and as what serves.
  * Takes the assignments over: their texts are replaced in place.
  */
@@ -10,9 +10,9 @@ export function compact(assignments: readonly Assignment[]): Assignment[] {
   const texts = new Map<string, string>();
   return assignments.map((assignment) => {
     const { target, serving } = assignment;
-    const kept = isDeepStrictEqual(target, serving) ? { ...assignment, serving: target } : assignment;
-    shareTexts(kept as unknown as Record<string, unknown>, texts);
-    return kept;
+    const compacted = isDeepStrictEqual(target, serving) ? { ...assignment, serving: target } : assignment;
+    shareTexts(compacted as unknown as Record<string, unknown>, texts);
+    return compacted;
   });
 }
 

@@ -8,7 +8,7 @@ import {
 } from "../../client/listener-client.ts";
 import type { Assignment, Inventory, SessionRequest } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, jitteredMs, sleep } from "../clock.ts";
+import { type Clock, jitteredBackoffMs, sleep } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { compact } from "./compact-assignments.ts";
 
@@ -24,10 +24,10 @@ const emptyPageMs = 1_000;
 const callTimeoutMs = 30_000;
 
 /** A stream shows by itself that it is alive: beside one, every third heartbeat is enough to find one that is stuck. */
-const beatsBesideStream = 3;
+const heartbeatsPerProbe = 3;
 
 /** After so many streams in a row that brought nothing, something on the way holds them back; polls get through. */
-const vainStreamsMax = 2;
+const emptyStreamsMax = 2;
 
 /** What is held is compared this often: whatever both sides missed is found within this. */
 const inventoryMs = 600_000;
@@ -38,9 +38,9 @@ class Draining extends Error {
 }
 
 /** At the end nobody waits for a control plane that does not answer. */
-const farewellMs = 2_000;
+const closeTimeoutMs = 2_000;
 
-interface Moment {
+interface Timestamp {
   nowMs: number;
   monotonicMs: number;
 }
@@ -61,25 +61,25 @@ export class Leadership {
   readonly #onListed: (deploymentIds: ReadonlySet<string>) => void;
   readonly #held: () => Inventory["items"];
   readonly #onUnknown: (deploymentIds: ReadonlySet<string>) => void;
-  readonly #onSure: () => void;
-  readonly #needsProof: boolean;
+  readonly #onLeaseRegained: () => void;
+  readonly #requiresLease: boolean;
   readonly #stopping = new AbortController();
   #session: ListenerSession | null = null;
   #lost = new AbortController();
   /** Ends the present long poll, to ask again. */
   #poll = new AbortController();
   #rv = 0;
-  #mustList = false;
+  #mustRelist = false;
   #isListed = false;
   #answeredAtMs: number | null = null;
   /** When the newest call began that opened or renewed the session. */
-  #heardAt: Moment | null = null;
+  #renewedAt: Timestamp | null = null;
   #isAnswered = true;
   #keyEndsAt: string | null = null;
   #isDrained = false;
   readonly #ownLogLevel: string;
   #isStreaming = false;
-  #vainStreams = 0;
+  #emptyStreams = 0;
   #ended: Promise<void> = Promise.resolve();
 
   constructor(options: {
@@ -97,9 +97,9 @@ export class Leadership {
     /** The control plane knows nothing of these, though they were named once. */
     onUnknown: (deploymentIds: ReadonlySet<string>) => void;
     /** `isSure` again. */
-    onSure: () => void;
+    onLeaseRegained: () => void;
     /** `isSure` matters. A sign of life from a stream does not do for it: it may have waited in a buffer for long. */
-    needsProof: boolean;
+    requiresLease: boolean;
   }) {
     this.#client = options.client;
     this.#clock = options.clock;
@@ -112,8 +112,8 @@ export class Leadership {
     this.#onListed = options.onListed;
     this.#held = options.held;
     this.#onUnknown = options.onUnknown;
-    this.#onSure = options.onSure;
-    this.#needsProof = options.needsProof;
+    this.#onLeaseRegained = options.onLeaseRegained;
+    this.#requiresLease = options.requiresLease;
   }
 
   get session(): ListenerSession | null {
@@ -137,12 +137,12 @@ export class Leadership {
    * Whether no other instance can have been let in: the control plane has heard of this one within the lease. Else what
    * is not known here may be that one's work.
    */
-  get isSure(): boolean {
-    if (this.#session === null || this.#heardAt === null) return false;
+  get isLeaseValid(): boolean {
+    if (this.#session === null || this.#renewedAt === null) return false;
     // One of the two goes back when somebody sets the clock, the other one stands still while a machine sleeps.
-    const byWallMs = this.#clock.now() - this.#heardAt.nowMs;
-    const evenlyMs = this.#clock.monotonicMs() - this.#heardAt.monotonicMs;
-    return Math.max(byWallMs, evenlyMs) < this.#session.lease_ttl_s * 1_000;
+    const wallMs = this.#clock.now() - this.#renewedAt.nowMs;
+    const steadyMs = this.#clock.monotonicMs() - this.#renewedAt.monotonicMs;
+    return Math.max(wallMs, steadyMs) < this.#session.lease_ttl_s * 1_000;
   }
 
   start(): void {
@@ -151,7 +151,7 @@ export class Leadership {
   }
 
   /** Another instance leads: stops acting in this very moment. */
-  lose(reason: Error): void {
+  endSession(reason: Error): void {
     if (this.#session === null) return;
     this.#session = null;
     this.#isListed = false;
@@ -163,34 +163,34 @@ export class Leadership {
     const session = this.#session;
     const reason = new Error("the listener stops");
     this.#stopping.abort(reason);
-    this.lose(reason);
+    this.endSession(reason);
     await this.#ended;
-    if (session !== null) await this.#sayGoodbye(session);
+    if (session !== null) await this.#closeSession(session);
   }
 
   /** Without it the next instance waits for the lease to end. */
-  async #sayGoodbye(session: ListenerSession): Promise<void> {
-    const options = { clock: this.#clock, timeoutMs: farewellMs, signal: new AbortController().signal };
+  async #closeSession(session: ListenerSession): Promise<void> {
+    const options = { clock: this.#clock, timeoutMs: closeTimeoutMs, signal: new AbortController().signal };
     await withDeadline(options, (signal) => session.close(signal)).catch(() => {});
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      const session = await this.#untilAnswered(signal, (ending) => {
-        this.#heardAt = this.#moment();
+      const session = await this.#callUntilAnswered(signal, (ending) => {
+        this.#renewedAt = this.#timestamp();
         return this.#client.openSession(this.#request, ending);
       });
       this.#logger.info({ listener_id: session.listener_id, epoch: session.epoch }, "listener session opened");
-      this.#noteDrain(false);
+      this.#setDrained(false);
       this.#lost = new AbortController();
       this.#session = session;
       this.#onGained(session);
-      await this.#keep(session);
+      await this.#runSession(session);
       this.#logger.level = this.#ownLogLevel;
       signal.throwIfAborted();
       if (this.#lost.signal.reason instanceof Draining) {
-        await this.#sayGoodbye(session);
+        await this.#closeSession(session);
         continue;
       }
       if (this.#lost.signal.reason instanceof Gone) {
@@ -204,33 +204,37 @@ export class Leadership {
   }
 
   /** Resolves once the session is lost. */
-  async #keep(session: ListenerSession): Promise<void> {
+  async #runSession(session: ListenerSession): Promise<void> {
     const { signal } = this.#lost;
     const end = (error: unknown) => {
       if (signal.aborted) return;
-      if (error instanceof Draining) this.#noteDrain(true);
-      // What is believed here, and what was told there, is of another history: a new session begins from nothing.
+      if (error instanceof Draining) this.#setDrained(true);
+      // What is believed here, and what was answer there, is of another history: a new session begins from nothing.
       else if (error instanceof Gone)
         this.#logger.warn("the control plane knows less than before: all is listed again");
       else if (!(error instanceof StaleEpoch))
         this.#logger.error({ error: describeError(error) }, "listener session broke");
-      this.lose(error as Error);
+      this.endSession(error as Error);
     };
-    const tasks = [this.#follow(session, signal), this.#beat(session, signal), this.#compare(session, signal)];
+    const tasks = [
+      this.#follow(session, signal),
+      this.#sendHeartbeats(session, signal),
+      this.#compareInventory(session, signal),
+    ];
     await Promise.all(tasks.map((task) => task.catch(end)));
   }
 
   async #follow(session: ListenerSession, signal: AbortSignal): Promise<never> {
     let listed: Set<string> | null = new Set();
     this.#rv = 0;
-    this.#vainStreams = 0;
+    this.#emptyStreams = 0;
     for (;;) {
       const beganAtMs = this.#clock.monotonicMs();
       if (listed === null) await this.#stream(session, signal);
       const waitMs = listed === null && !this.#mayStream(session) ? waitMsMax : 0;
-      const page = await this.#ask(session, waitMs, signal);
-      if (this.#mustList) {
-        this.#mustList = false;
+      const page = await this.#readAssignments(session, waitMs, signal);
+      if (this.#mustRelist) {
+        this.#mustRelist = false;
         this.#rv = 0;
         listed = new Set();
         continue;
@@ -250,19 +254,19 @@ export class Leadership {
   }
 
   #mayStream({ stream }: ListenerSession): boolean {
-    return stream !== undefined && this.#vainStreams < vainStreamsMax;
+    return stream !== undefined && this.#emptyStreams < emptyStreamsMax;
   }
 
-  /** Follows what is told as it happens, until that ends. Why it did, the next question is answered with. */
+  /** Follows what is answer as it happens, until that ends. Why it did, the next question is answered with. */
   async #stream(session: ListenerSession, signal: AbortSignal): Promise<void> {
     if (session.stream === undefined || !this.#mayStream(session)) return;
     this.#poll = new AbortController();
     try {
       for await (const page of session.stream(this.#rv, AbortSignal.any([signal, this.#poll.signal]))) {
         signal.throwIfAborted();
-        if (this.#mustList) return;
+        if (this.#mustRelist) return;
         this.#isStreaming = true;
-        this.#noteAnswer();
+        this.#recordAnswer();
         if (page === null) continue;
         this.#rv = page.rv;
         if (page.items.length > 0) this.#onAssignments(page.items);
@@ -271,35 +275,35 @@ export class Leadership {
       signal.throwIfAborted();
       if (error instanceof StaleEpoch) throw error;
     } finally {
-      this.#vainStreams = this.#isStreaming ? 0 : this.#vainStreams + 1;
+      this.#emptyStreams = this.#isStreaming ? 0 : this.#emptyStreams + 1;
       this.#isStreaming = false;
     }
   }
 
-  #ask(session: ListenerSession, waitMs: number, signal: AbortSignal) {
-    return this.#untilAnswered(signal, (ending) => {
+  #readAssignments(session: ListenerSession, waitMs: number, signal: AbortSignal) {
+    return this.#callUntilAnswered(signal, (ending) => {
       this.#poll = new AbortController();
       return session.desired(this.#rv, waitMs, AbortSignal.any([ending, this.#poll.signal]));
     });
   }
 
-  async #beat(session: ListenerSession, signal: AbortSignal): Promise<never> {
+  async #sendHeartbeats(session: ListenerSession, signal: AbortSignal): Promise<never> {
     for (let beat = 1; ; beat++) {
       await sleep(this.#clock, session.heartbeat_s * 1_000, signal);
-      if (this.#isStreaming && !this.#needsProof && beat % beatsBesideStream !== 0) continue;
-      const beganAtRv = this.#rv;
-      const beganAt = this.#moment();
+      if (this.#isStreaming && !this.#requiresLease && beat % heartbeatsPerProbe !== 0) continue;
+      const rvBefore = this.#rv;
+      const beganAt = this.#timestamp();
       const options = { clock: this.#clock, timeoutMs: callTimeoutMs, signal };
       try {
-        const told = await withDeadline(options, (ending) => session.heartbeat(ending));
-        const { rv, key_ends_at: keyEndsAt = null, log_level: logLevel } = told;
-        this.#noteKey(keyEndsAt);
+        const answer = await withDeadline(options, (ending) => session.heartbeat(ending));
+        const { rv, key_ends_at: keyEndsAt = null, log_level: logLevel } = answer;
+        this.#logKey(keyEndsAt);
         this.#logger.level = logLevel ?? this.#ownLogLevel;
-        if (told.drain === true) throw new Draining("the control plane wants nothing changed");
-        this.#noteAnswer();
-        this.#noteHeard(beganAt);
+        if (answer.drain === true) throw new Draining("the control plane wants nothing changed");
+        this.#recordAnswer();
+        this.#recordRenewal(beganAt);
         // The long poll hangs on a dead connection: it would have been answered otherwise.
-        if (rv > beganAtRv && this.#rv === beganAtRv && this.#isListed) this.#poll.abort(new Error("there is news"));
+        if (rv > rvBefore && this.#rv === rvBefore && this.#isListed) this.#poll.abort(new Error("there is news"));
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof StaleEpoch || error instanceof Draining) throw error;
@@ -308,30 +312,30 @@ export class Leadership {
   }
 
   /** Finds what a lost change, a restored database or a deletion by force left behind. */
-  async #compare(session: ListenerSession, signal: AbortSignal): Promise<never> {
+  async #compareInventory(session: ListenerSession, signal: AbortSignal): Promise<never> {
     for (;;) {
-      await sleep(this.#clock, jitteredMs(this.#clock, 1, { firstMs: inventoryMs, maxMs: inventoryMs }), signal);
+      await sleep(this.#clock, jitteredBackoffMs(this.#clock, 1, { firstMs: inventoryMs, maxMs: inventoryMs }), signal);
       if (!this.#isListed) continue;
       const items = this.#held();
-      const { unknown, is_behind: isBehind } = await this.#untilAnswered(signal, (ending) =>
+      const { unknown, is_behind: isBehind } = await this.#callUntilAnswered(signal, (ending) =>
         session.compare({ items }, ending),
       );
       if (unknown.length > 0) this.#onUnknown(new Set(unknown));
       if (!isBehind) continue;
       this.#logger.warn({ held: items.length }, "assignments are behind and listed again");
-      this.#mustList = true;
+      this.#mustRelist = true;
       this.#rv = 0;
       this.#poll.abort(new Error("everything is listed again"));
     }
   }
 
   /** Repeats a call until it is answered or refused for good. @throws StaleEpoch, Gone, the reason of `signal`. */
-  async #untilAnswered<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #callUntilAnswered<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const timeoutMs = callTimeoutMs + waitMsMax;
     for (let attempt = 1; ; attempt++) {
       try {
         const answer = await withDeadline({ clock: this.#clock, timeoutMs, signal }, call);
-        this.#noteAnswer();
+        this.#recordAnswer();
         return answer;
       } catch (error) {
         signal.throwIfAborted();
@@ -340,51 +344,51 @@ export class Leadership {
           this.#poll = new AbortController();
           continue;
         }
-        await sleep(this.#clock, jitteredMs(this.#clock, attempt, this.#noteRefusal(error)), signal);
+        await sleep(this.#clock, jitteredBackoffMs(this.#clock, attempt, this.#retryBoundsAfter(error)), signal);
       }
     }
   }
 
   /** Said once: whoever made a newer key has to put it where this one is read from. */
-  #noteKey(endsAt: string | null): void {
+  #logKey(endsAt: string | null): void {
     if (endsAt === this.#keyEndsAt) return;
     this.#keyEndsAt = endsAt;
     if (endsAt === null) this.#logger.info("the newer key is in use");
     else this.#logger.warn({ ends_at: endsAt }, "the key of this listener ends, for there is a newer one");
   }
 
-  #noteDrain(isDrained: boolean): void {
+  #setDrained(isDrained: boolean): void {
     if (isDrained === this.#isDrained) return;
     this.#isDrained = isDrained;
     this.#logger.warn(isDrained ? "nothing is changed until the control plane says so" : "changes are made again");
   }
 
-  #noteAnswer(): void {
+  #recordAnswer(): void {
     this.#answeredAtMs = this.#clock.now();
     if (!this.#isAnswered) this.#logger.info("control plane answers again");
     this.#isAnswered = true;
   }
 
-  #moment(): Moment {
+  #timestamp(): Timestamp {
     return { nowMs: this.#clock.now(), monotonicMs: this.#clock.monotonicMs() };
   }
 
-  #noteHeard(at: Moment): void {
-    const wasSure = this.isSure;
-    this.#heardAt = at;
-    if (!wasSure && this.isSure) this.#onSure();
+  #recordRenewal(at: Timestamp): void {
+    const wasValid = this.isLeaseValid;
+    this.#renewedAt = at;
+    if (!wasValid && this.isLeaseValid) this.#onLeaseRegained();
   }
 
   /** @returns how long to wait before the call is repeated. */
-  #noteRefusal(error: unknown): typeof retryBounds {
+  #retryBoundsAfter(error: unknown): typeof retryBounds {
     const refusal = error instanceof CallRefused ? error.error : null;
     const isDrained = refusal === "listener_draining";
-    if (isDrained) this.#noteDrain(true);
-    else this.#noteSilence(error);
+    if (isDrained) this.#setDrained(true);
+    else this.#logUnanswered(error);
     return isDrained || refusal === "listener_busy" ? busyBounds : retryBounds;
   }
 
-  #noteSilence(error: unknown): void {
+  #logUnanswered(error: unknown): void {
     const status = error instanceof CallRefused ? error.status : null;
     if (this.#isAnswered) this.#logger.warn({ status, error: describeError(error) }, "control plane does not answer");
     this.#isAnswered = false;

@@ -3,18 +3,18 @@ import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/list
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, jitteredMs } from "../clock.ts";
+import { type Clock, jitteredBackoffMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { RolloutSpans } from "./rollout-spans.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 interface Pending {
   snapshot: Snapshot;
-  told: Told;
+  digests: Digests;
 }
 
 /** What a snapshot says, as digests: its text is some 500 bytes, and one is kept for each of ten thousand. */
-interface Told {
+interface Digests {
   all: string;
   /** Of the part that somebody waits for. */
   urgent: string;
@@ -24,7 +24,7 @@ interface Told {
 const urgentDelayMs = 15;
 
 /** Enough to join what is put in one turn. */
-const sameMomentMs = 1;
+const batchDelayMs = 1;
 
 /** Everything else: a replica more or less, a restart counted. */
 const ordinaryDelayMs = 1_000;
@@ -53,7 +53,7 @@ export class Reporter {
   /** Those of the pending ones that somebody waits for. */
   readonly #urgent = new Set<string>();
   /** As the control plane has them, in this session. */
-  readonly #stored = new Map<string, Told>();
+  readonly #stored = new Map<string, Digests>();
   #session: ListenerSession | null = null;
   #signal = new AbortController();
   #seq = 0;
@@ -84,7 +84,7 @@ export class Reporter {
     return this.#pending.size;
   }
 
-  /** `seq` begins again, and so does what the control plane is known to have. Null: nobody may be told anything. */
+  /** `seq` begins again, and so does what the control plane is known to have. Null: nobody may be digests anything. */
   follow(session: ListenerSession | null): void {
     this.#session = session;
     this.#seq = 0;
@@ -99,19 +99,19 @@ export class Reporter {
     if (this.#pending.size > 0) this.#sendWithin(this.#urgentDelayMs());
   }
 
-  put(seen: Snapshot): void {
-    const snapshot = soundSnapshot(seen);
+  put(observed: Snapshot): void {
+    const snapshot = sanitizeSnapshot(observed);
     const { deployment_id: deploymentId } = snapshot;
-    const told = toldBy(snapshot);
-    const known = this.#pending.get(deploymentId)?.told ?? this.#stored.get(deploymentId);
-    if (told.all === known?.all) return;
-    this.#pending.set(deploymentId, { snapshot, told });
-    const isUrgent = told.urgent !== known?.urgent;
+    const digests = digestsOf(snapshot);
+    const known = this.#pending.get(deploymentId)?.digests ?? this.#stored.get(deploymentId);
+    if (digests.all === known?.all) return;
+    this.#pending.set(deploymentId, { snapshot, digests });
+    const isUrgent = digests.urgent !== known?.urgent;
     if (isUrgent) this.#urgent.add(deploymentId);
     this.#sendWithin(isUrgent ? this.#urgentDelayMs() : ordinaryDelayMs);
   }
 
-  /** Nothing is to be said about a deployment any more. */
+  /** Nothing is to be value about a deployment any more. */
   forget(deploymentId: string): void {
     this.#pending.delete(deploymentId);
     this.#urgent.delete(deploymentId);
@@ -152,9 +152,9 @@ export class Reporter {
       await this.#rollouts.reporting(reports, () =>
         withDeadline(options, (ending) => session.report({ reports }, ending)),
       );
-      if (!signal.aborted) this.#noteStored(batch);
+      if (!signal.aborted) this.#recordStored(batch);
     } catch (error) {
-      if (!signal.aborted) this.#noteFailure(error, batch);
+      if (!signal.aborted) this.#handleFailure(error, batch);
     }
     this.#isSending = false;
     this.#sentAtMs = this.#clock.now();
@@ -169,23 +169,23 @@ export class Reporter {
   }
 
   #urgentDelayMs(): number {
-    return Math.max(sameMomentMs, this.#sentAtMs + urgentDelayMs - this.#clock.now());
+    return Math.max(batchDelayMs, this.#sentAtMs + urgentDelayMs - this.#clock.now());
   }
 
   #nextDelayMs(): number {
-    if (this.#failures > 0) return jitteredMs(this.#clock, this.#failures, retryBounds);
+    if (this.#failures > 0) return jitteredBackoffMs(this.#clock, this.#failures, retryBounds);
     if (this.#pending.size >= batchMax) return 0;
     return this.#urgent.size > 0 ? this.#urgentDelayMs() : ordinaryDelayMs;
   }
 
-  #noteStored(batch: Pending[]): void {
+  #recordStored(batch: Pending[]): void {
     if (this.#failures > 0) this.#logger.info({ failures: this.#failures }, "reports are accepted again");
     this.#failures = 0;
     this.#batchSize = batchMax;
-    for (const { snapshot, told } of batch) {
+    for (const { snapshot, digests } of batch) {
       const deploymentId = snapshot.deployment_id;
-      this.#stored.set(deploymentId, told);
-      if (this.#pending.get(deploymentId)?.told.all === told.all) {
+      this.#stored.set(deploymentId, digests);
+      if (this.#pending.get(deploymentId)?.digests.all === digests.all) {
         this.#pending.delete(deploymentId);
         this.#urgent.delete(deploymentId);
       }
@@ -194,19 +194,19 @@ export class Reporter {
     }
   }
 
-  #noteFailure(error: unknown, batch: Pending[]): void {
+  #handleFailure(error: unknown, batch: Pending[]): void {
     if (error instanceof StaleEpoch) {
       this.#onStale(error);
       return;
     }
     const status = error instanceof CallRefused ? error.status : null;
-    if (status === 400 || status === 413 || status === 422) this.#narrowDown(batch, error);
+    if (status === 400 || status === 413 || status === 422) this.#splitBatch(batch, error);
     else this.#failures += 1;
     if (this.#failures === 1) this.#logger.warn({ status, error: describeError(error) }, "reports are not accepted");
   }
 
   /** One report that is refused must not hold back the others: halves of the batch find it, and it is dropped. */
-  #narrowDown(batch: Pending[], error: unknown): void {
+  #splitBatch(batch: Pending[], error: unknown): void {
     const [only] = batch;
     if (batch.length > 1 || only === undefined) {
       this.#batchSize = Math.ceil(batch.length / 2);
@@ -214,29 +214,29 @@ export class Reporter {
     }
     const deploymentId = only.snapshot.deployment_id;
     this.#logger.error({ deployment_id: deploymentId, error: describeError(error) }, "report refused and dropped");
-    this.#stored.set(deploymentId, only.told);
+    this.#stored.set(deploymentId, only.digests);
     if (this.#pending.get(deploymentId) === only) this.#pending.delete(deploymentId);
     this.#urgent.delete(deploymentId);
     this.#batchSize = batchMax;
   }
 }
 
-/** With what an agent said as the control plane takes it: a report that it refuses would never tell of a failure. */
-function soundSnapshot(snapshot: Snapshot): Snapshot {
+/** With what an agent value as the control plane takes it: a report that it refuses would never tell of a failure. */
+function sanitizeSnapshot(snapshot: Snapshot): Snapshot {
   const { cause, server_version: version } = snapshot;
   if (cause === null && version === null) return snapshot;
-  const told = cause && {
+  const digests = cause && {
     ...cause,
     message: sanitizeText(cause.message),
     last_lines: cause.last_lines.map((line) => sanitizeText(line.slice(0, lineLengthMax))),
   };
-  return { ...snapshot, cause: told, server_version: version && sanitizeText(version) };
+  return { ...snapshot, cause: digests, server_version: version && sanitizeText(version) };
 }
 
-function toldBy(snapshot: Snapshot): Told {
+function digestsOf(snapshot: Snapshot): Digests {
   const { generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted } = snapshot;
   const awaited = [generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted];
   return { all: digestOf(snapshot), urgent: digestOf(awaited) };
 }
 
-const digestOf = (said: unknown) => hash("sha256", JSON.stringify(said), "base64url");
+const digestOf = (value: unknown) => hash("sha256", JSON.stringify(value), "base64url");

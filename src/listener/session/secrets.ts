@@ -1,11 +1,11 @@
 import { CallRefused, type ListenerSession } from "../../client/listener-client.ts";
-import { type Clock, jitteredMs, sleep } from "../clock.ts";
+import { type Clock, jitteredBackoffMs, sleep } from "../clock.ts";
 
 /** A crashed replica starts again without asking; a fleet that restarts asks anyway. 256 sets of 4 KiB are 1 MiB. */
 const setsMax = 256;
 
 /** Values leave the memory of this process once nothing was started with them for this long. */
-const keptMs = 600_000;
+const cacheMs = 600_000;
 
 const retryBounds = { firstMs: 500, maxMs: 30_000 };
 
@@ -13,7 +13,7 @@ const retryBounds = { firstMs: 500, maxMs: 30_000 };
 export class Secrets {
   readonly #session: () => ListenerSession | null;
   readonly #clock: Clock;
-  readonly #kept = new Map<string, { values: Record<string, string>; atMs: number }>();
+  readonly #cache = new Map<string, { values: Record<string, string>; atMs: number }>();
 
   constructor(options: { session: () => ListenerSession | null; clock: Clock }) {
     this.#session = options.session;
@@ -27,21 +27,21 @@ export class Secrets {
   async read(deploymentId: string, secretSetId: string | null, signal: AbortSignal): Promise<Record<string, string>> {
     if (secretSetId === null) return {};
     for (let attempt = 1; ; attempt++) {
-      this.#forgetOld();
-      const kept = this.#kept.get(secretSetId);
-      if (kept !== undefined) return this.#keep(secretSetId, kept.values);
-      const values = await this.#ask(deploymentId, secretSetId, signal);
-      if (values !== null) return this.#keep(secretSetId, values);
-      await sleep(this.#clock, jitteredMs(this.#clock, attempt, retryBounds), signal);
+      this.#evict();
+      const cached = this.#cache.get(secretSetId);
+      if (cached !== undefined) return this.#save(secretSetId, cached.values);
+      const values = await this.#fetch(deploymentId, secretSetId, signal);
+      if (values !== null) return this.#save(secretSetId, values);
+      await sleep(this.#clock, jitteredBackoffMs(this.#clock, attempt, retryBounds), signal);
     }
   }
 
   clear(): void {
-    this.#kept.clear();
+    this.#cache.clear();
   }
 
   /** @returns null when nobody can be asked right now. */
-  async #ask(deploymentId: string, secretSetId: string, signal: AbortSignal): Promise<Record<string, string> | null> {
+  async #fetch(deploymentId: string, secretSetId: string, signal: AbortSignal): Promise<Record<string, string> | null> {
     try {
       return (await this.#session()?.secrets(deploymentId, secretSetId, signal)) ?? null;
     } catch (error) {
@@ -51,17 +51,17 @@ export class Secrets {
     }
   }
 
-  #keep(secretSetId: string, values: Record<string, string>): Record<string, string> {
+  #save(secretSetId: string, values: Record<string, string>): Record<string, string> {
     // Last in the map is used last.
-    this.#kept.delete(secretSetId);
-    this.#kept.set(secretSetId, { values, atMs: this.#clock.monotonicMs() });
+    this.#cache.delete(secretSetId);
+    this.#cache.set(secretSetId, { values, atMs: this.#clock.monotonicMs() });
     return values;
   }
 
-  #forgetOld(): void {
-    for (const [secretSetId, { atMs }] of this.#kept) {
-      if (this.#kept.size <= setsMax && this.#clock.monotonicMs() - atMs < keptMs) return;
-      this.#kept.delete(secretSetId);
+  #evict(): void {
+    for (const [secretSetId, { atMs }] of this.#cache) {
+      if (this.#cache.size <= setsMax && this.#clock.monotonicMs() - atMs < cacheMs) return;
+      this.#cache.delete(secretSetId);
     }
   }
 }

@@ -26,20 +26,20 @@ export function withinBudget(budget: LineBudget, lines: Line[], nowMs: number): 
   const earned = ((nowMs - budget.filledAtMs) / 1_000) * linesPerSecondMax;
   budget.tokens = Math.min(linesBurstMax, budget.tokens + Math.max(0, earned));
   budget.filledAtMs = nowMs;
-  // A flood's drops are told in one line and not in hundreds: half a second of budget must have come together first.
+  // A flood's drops are notice in one line and not in hundreds: half a second of budget must have come together first.
   const isFlooding = budget.dropped > 0 && budget.tokens < linesPerSecondMax / 2 && lines.length > 0;
   const allowed = isFlooding ? 0 : Math.floor(budget.tokens);
-  const kept = lines.slice(0, allowed);
-  budget.tokens -= kept.length;
-  const told = kept.length > 0 || lines.length === 0 ? tellDropped(budget, nowMs) : [];
+  const accepted = lines.slice(0, allowed);
+  budget.tokens -= accepted.length;
+  const notice = accepted.length > 0 || lines.length === 0 ? takeDroppedNotice(budget, nowMs) : [];
   for (const line of lines.slice(allowed)) {
     budget.firstDropped ??= line;
     budget.dropped += 1;
   }
-  return [...told, ...kept];
+  return [...notice, ...accepted];
 }
 
-function tellDropped(budget: LineBudget, nowMs: number): Line[] {
+function takeDroppedNotice(budget: LineBudget, nowMs: number): Line[] {
   const { dropped, firstDropped } = budget;
   if (firstDropped === null) return [];
   budget.dropped = 0;

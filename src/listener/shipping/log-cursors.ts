@@ -11,7 +11,7 @@ export class LogCursors {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #cursors = new Map<string, string>();
-  #isDue = false;
+  #isSaveScheduled = false;
   #cancelSave = () => {};
   #saving: Promise<void> = Promise.resolve();
 
@@ -39,11 +39,11 @@ export class LogCursors {
   set(replicaId: string, cursor: string): void {
     if (this.#cursors.get(replicaId) === cursor) return;
     this.#cursors.set(replicaId, cursor);
-    this.#saveLater();
+    this.#scheduleSave();
   }
 
   delete(replicaId: string): void {
-    if (this.#cursors.delete(replicaId)) this.#saveLater();
+    if (this.#cursors.delete(replicaId)) this.#scheduleSave();
   }
 
   /** Forgets replicas that were removed while nobody looked. */
@@ -53,18 +53,18 @@ export class LogCursors {
 
   async close(): Promise<void> {
     this.#cancelSave();
-    if (this.#isDue) this.#save();
+    if (this.#isSaveScheduled) this.#save();
     await this.#saving;
   }
 
-  #saveLater(): void {
-    if (this.#isDue || this.#path === null) return;
-    this.#isDue = true;
+  #scheduleSave(): void {
+    if (this.#isSaveScheduled || this.#path === null) return;
+    this.#isSaveScheduled = true;
     this.#cancelSave = this.#clock.setTimeout(() => this.#save(), saveDelayMs);
   }
 
   #save(): void {
-    this.#isDue = false;
+    this.#isSaveScheduled = false;
     const path = this.#path;
     if (path === null) return;
     this.#saving = this.#saving.then(async () => {

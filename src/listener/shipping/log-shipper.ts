@@ -3,7 +3,7 @@ import type { ReplicaLogs } from "../../compute/compute.ts";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, jitteredMs } from "../clock.ts";
+import { type Clock, jitteredBackoffMs } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { type LineBudget, newLineBudget, withinBudget } from "./log-budget.ts";
 import type { LogCursors } from "./log-cursors.ts";
@@ -45,7 +45,7 @@ const batchBytesMax = 1024 * 1024;
 const messageLengthMax = 65_536;
 
 /** At the end of a replica: 40 reads are 10 MiB, more than its last words. */
-const lastReadsMax = 40;
+const finalReadsMax = 40;
 
 const sendTimeoutMs = 30_000;
 const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
@@ -59,7 +59,7 @@ export class LogShipper {
   readonly #onStale: (error: StaleEpoch) => void;
   readonly #sources = new Map<string, Source>();
   /** Replicas that had something to say when they were last asked, and the others, each in the order of their turn. */
-  readonly #talking = new Set<Source>();
+  readonly #active = new Set<Source>();
   readonly #quiet = new Set<Source>();
   #unsentBytes = 0;
   #unsent: { line: ReplicaLogLine; source: Source }[] = [];
@@ -70,7 +70,7 @@ export class LogShipper {
   #isSending = false;
   #isBackingOff = false;
   #isClosed = false;
-  #quietTurns = 0;
+  #quietCredit = 0;
   #cancelRound = () => {};
   #cancelRetry = () => {};
 
@@ -107,14 +107,14 @@ export class LogShipper {
     const reading = Promise.resolve(false);
     const source: Source = { replicaId, deploymentId, revisionId, cursor, budget, unsent: 0, reading };
     this.#sources.set(replicaId, source);
-    this.#talking.add(source);
+    this.#active.add(source);
   }
 
   /** Reads what a replica has still to say, before it is removed. */
   async finish(replicaId: string): Promise<void> {
     const source = this.#sources.get(replicaId);
     if (source === undefined) return;
-    for (let reads = 0; reads < lastReadsMax && !this.#isFull(unsentAtExitFactor); reads++) {
+    for (let reads = 0; reads < finalReadsMax && !this.#isFull(unsentAtExitFactor); reads++) {
       if (!(await this.#read(source))) break;
     }
     void this.#send();
@@ -125,7 +125,7 @@ export class LogShipper {
     const source = this.#sources.get(replicaId);
     if (source === undefined) return;
     this.#sources.delete(replicaId);
-    this.#talking.delete(source);
+    this.#active.delete(source);
     this.#quiet.delete(source);
     this.#cursors.delete(replicaId);
   }
@@ -142,16 +142,16 @@ export class LogShipper {
   }
 
   async #round(): Promise<void> {
-    for (const source of this.#dueSources()) {
+    for (const source of this.#sourcesOfRound()) {
       if (this.#isClosed || this.#isFull(1)) break;
       // Forgotten since the round began.
       if (!this.#sources.has(source.replicaId)) continue;
       const hasMore = await this.#read(source);
       if (!this.#sources.has(source.replicaId)) continue;
       // To the back of its line: who was not reached in this round comes first in the next.
-      this.#talking.delete(source);
+      this.#active.delete(source);
       this.#quiet.delete(source);
-      (hasMore ? this.#talking : this.#quiet).add(source);
+      (hasMore ? this.#active : this.#quiet).add(source);
     }
     void this.#send();
     if (!this.#isClosed) this.#nextRound();
@@ -161,13 +161,13 @@ export class LogShipper {
     return this.#unsent.length >= unsentLinesMax * factor || this.#unsentBytes >= unsentBytesMax * factor;
   }
 
-  #dueSources(): Source[] {
+  #sourcesOfRound(): Source[] {
     const { min, max, perReplica } = quietMs;
     const intervalMs = Math.min(max, Math.max(min, this.#quiet.size * perReplica));
-    this.#quietTurns = Math.min(this.#quiet.size, this.#quietTurns + (this.#quiet.size * roundMs) / intervalMs);
-    const turns = Math.floor(this.#quietTurns);
-    this.#quietTurns -= turns;
-    return [...this.#talking, ...[...this.#quiet].slice(0, turns)];
+    this.#quietCredit = Math.min(this.#quiet.size, this.#quietCredit + (this.#quiet.size * roundMs) / intervalMs);
+    const turns = Math.floor(this.#quietCredit);
+    this.#quietCredit -= turns;
+    return [...this.#active, ...[...this.#quiet].slice(0, turns)];
   }
 
   /** @returns whether there was something. Reads of one replica follow each other. */
@@ -210,12 +210,12 @@ export class LogShipper {
       this.#isSending = true;
       try {
         await withDeadline(options, (ending) => session.sendLogs({ lines }, ending));
-        this.#noteSent(batch.length);
+        this.#recordSent(batch.length);
         this.#failures = 0;
         this.#batchLines = batchLinesMax;
       } catch (error) {
         this.#isSending = false;
-        if (!signal.aborted) this.#noteFailure(error, batch.length);
+        if (!signal.aborted) this.#handleFailure(error, batch.length);
         return;
       }
       this.#isSending = false;
@@ -235,7 +235,7 @@ export class LogShipper {
     return this.#unsent.slice(0, end < 0 ? this.#batchLines : end);
   }
 
-  #noteSent(count: number): void {
+  #recordSent(count: number): void {
     for (const { line, source } of this.#unsent.splice(0, count)) {
       this.#unsentBytes -= sizeOf(line);
       source.unsent -= 1;
@@ -244,7 +244,7 @@ export class LogShipper {
     }
   }
 
-  #noteFailure(error: unknown, count: number): void {
+  #handleFailure(error: unknown, count: number): void {
     if (error instanceof StaleEpoch) {
       this.#onStale(error);
       return;
@@ -252,7 +252,7 @@ export class LogShipper {
     const status = error instanceof CallRefused ? error.status : null;
     if (status === 400 || status === 413 || status === 422) {
       // One line that is refused must not hold back the others: halves find it.
-      if (count === 1) this.#noteSent(1);
+      if (count === 1) this.#recordSent(1);
       this.#batchLines = count === 1 ? batchLinesMax : Math.ceil(count / 2);
       this.#logger.warn({ status, lines: count, error: describeError(error) }, "log lines refused");
     } else {
@@ -260,7 +260,7 @@ export class LogShipper {
       if (this.#failures === 1)
         this.#logger.warn({ status, error: describeError(error) }, "log lines are not accepted");
     }
-    const delayMs = this.#failures === 0 ? 0 : jitteredMs(this.#clock, this.#failures, retryBounds);
+    const delayMs = this.#failures === 0 ? 0 : jitteredBackoffMs(this.#clock, this.#failures, retryBounds);
     this.#isBackingOff = true;
     this.#cancelRetry = this.#clock.setTimeout(() => {
       this.#isBackingOff = false;

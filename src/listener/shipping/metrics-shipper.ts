@@ -13,7 +13,7 @@ const defaultIntervalMs = 60_000;
 /** Thousands of listeners must not speak in the same second. */
 const jitterMaxMs = 20_000;
 
-const lookTimeoutMs = 10_000;
+const usageTimeoutMs = 10_000;
 const sendTimeoutMs = 30_000;
 
 /** The protocol's limit of one call; and an hour of 100 deployments that is kept while the control plane is away, or one look. */
@@ -35,18 +35,18 @@ export interface MetricsOptions {
 }
 
 /** The part of its counters that a sample is made of: the rest of ten thousand would be held for a minute to no end. */
-interface Shipped {
+interface TrafficTotals {
   requests: number;
   errors: number;
   latencies: readonly number[];
 }
 
 /** What counters showed when they were last looked at. */
-interface Before {
+interface Counters {
   atMs: number;
   cpuSeconds: Map<string, number>;
   /** Of those that ever had a request. */
-  traffic: Map<string, Shipped>;
+  traffic: Map<string, TrafficTotals>;
   restarts: Map<string, number>;
 }
 
@@ -56,7 +56,7 @@ export class MetricsShipper {
   #session: ListenerSession | null = null;
   #signal = new AbortController();
   #cancel = () => {};
-  #before: Before | null = null;
+  #previous: Counters | null = null;
   #unsent: MetricSample[] = [];
 
   constructor(options: MetricsOptions) {
@@ -69,7 +69,7 @@ export class MetricsShipper {
     this.#signal.abort();
     this.#signal = new AbortController();
     this.#session = session;
-    this.#before = null;
+    this.#previous = null;
     if (session !== null) void this.#round();
   }
 
@@ -81,7 +81,7 @@ export class MetricsShipper {
     const { signal } = this.#signal;
     const { clock, logger, intervalMs = defaultIntervalMs } = this.#options;
     try {
-      await this.#look(signal);
+      await this.#sample(signal);
       await this.#send(signal);
     } catch (error) {
       if (error instanceof StaleEpoch) return this.#options.onStale(error);
@@ -94,25 +94,25 @@ export class MetricsShipper {
   }
 
   /** The first look only learns where counters stand. */
-  async #look(signal: AbortSignal): Promise<void> {
+  async #sample(signal: AbortSignal): Promise<void> {
     const { readUsage, clock, traffic } = this.#options;
     const running = this.#options.running();
-    const usage = readUsage && (await withDeadline({ clock, timeoutMs: lookTimeoutMs, signal }, readUsage));
-    const now: Before = {
+    const usage = readUsage && (await withDeadline({ clock, timeoutMs: usageTimeoutMs, signal }, readUsage));
+    const now: Counters = {
       atMs: clock.now(),
       cpuSeconds: new Map(
         usage?.flatMap((one) => ("cpuSeconds" in one ? [[one.replicaId, one.cpuSeconds] as const] : [])),
       ),
-      traffic: shippedOf(traffic.counts()),
+      traffic: trafficOf(traffic.counts()),
       restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
     };
-    const before = this.#before;
-    this.#before = now;
+    const before = this.#previous;
+    this.#previous = now;
     if (before === null || now.atMs <= before.atMs) return;
     const usageOf = usage && new Map(usage.map((one) => [one.replicaId, one]));
-    const samples = [...running, ...unreached(running, now)]
+    const samples = [...running, ...withoutReplicas(running, now)]
       .map((deployment) => sampleOf(deployment, { before, now, usageOf }))
-      .filter(saysSomething);
+      .filter(isNonZero);
     this.#unsent = [...this.#unsent, ...samples].slice(-Math.max(unsentMin, samples.length));
   }
 
@@ -128,20 +128,20 @@ export class MetricsShipper {
 }
 
 /** What is down or asleep has answers all the same: those of the gateway. */
-function unreached(running: RunningDeployment[], { traffic }: Before): RunningDeployment[] {
+function withoutReplicas(running: RunningDeployment[], { traffic }: Counters): RunningDeployment[] {
   const known = new Set(running.map(({ deploymentId }) => deploymentId));
   const others = [...traffic.keys()].filter((deploymentId) => !known.has(deploymentId));
   return others.map((deploymentId) => ({ deploymentId, replicaIds: [], restarts: 0 }));
 }
 
-const saysSomething = ({ replicas, restarts, requests, errors }: MetricSample) =>
+const isNonZero = ({ replicas, restarts, requests, errors }: MetricSample) =>
   replicas + restarts + requests + errors > 0;
 
 function sampleOf(
   { deploymentId, replicaIds, restarts }: RunningDeployment,
-  seen: { before: Before; now: Before; usageOf: Map<string, Used> | null },
+  counters: { before: Counters; now: Counters; usageOf: Map<string, Used> | null },
 ): MetricSample {
-  const { before, now, usageOf } = seen;
+  const { before, now, usageOf } = counters;
   const intervalMs = now.atMs - before.atMs;
   const used = usageOf && replicaIds.map((replicaId) => usageOf.get(replicaId)).filter((one) => one !== undefined);
   const isMeasured = used != null && used.length > 0;
@@ -163,8 +163,8 @@ function sampleOf(
 }
 
 /** Errors are what clients saw as a failure of the agent or of its deployment: statuses, and answers that broke off. */
-function shippedOf(all: TrafficCounts[]): Map<string, Shipped> {
-  const shipped = new Map<string, Shipped>();
+function trafficOf(all: TrafficCounts[]): Map<string, TrafficTotals> {
+  const shipped = new Map<string, TrafficTotals>();
   for (const { deploymentId, requests, answers, failures, latency } of all) {
     if (requests === 0) continue;
     shipped.set(deploymentId, { requests, errors: answers["5xx"] + failures.cut, latencies: latency.counts });
@@ -174,8 +174,8 @@ function shippedOf(all: TrafficCounts[]): Map<string, Shipped> {
 
 /** Counters of a route that was taken away and set again begin anew. */
 function trafficBetween(
-  earlier: Shipped | undefined,
-  later: Shipped = noTraffic,
+  earlier: TrafficTotals | undefined,
+  later: TrafficTotals = noTraffic,
 ): Pick<MetricSample, "requests" | "errors" | "latency_counts"> {
   const base = earlier !== undefined && hasGrown(earlier, later) ? earlier : noTraffic;
   return {
@@ -186,10 +186,10 @@ function trafficBetween(
 }
 
 /** One that has begun anew may have as many requests as before already. */
-function hasGrown(earlier: Shipped, later: Shipped): boolean {
+function hasGrown(earlier: TrafficTotals, later: TrafficTotals): boolean {
   const pairs = later.latencies.map((count, bucket) => [earlier.latencies[bucket] ?? 0, count] as const);
   pairs.push([earlier.requests, later.requests], [earlier.errors, later.errors]);
   return pairs.every(([before, after]) => before <= after);
 }
 
-const noTraffic: Shipped = { requests: 0, errors: 0, latencies: new Array(latencyBoundsMs.length + 1).fill(0) };
+const noTraffic: TrafficTotals = { requests: 0, errors: 0, latencies: new Array(latencyBoundsMs.length + 1).fill(0) };
