@@ -1,29 +1,29 @@
 import type { IncomingMessage } from "node:http";
 
-/** What a request asks for: which deployment, and the path as its agent server shall see it. */
+/** The deployment that a request addresses, and the path for its agent server. */
 export interface Address {
   slug: string;
-  /** Origin form, query included, without the prefix of path routing; never with a fragment. */
+  /** Origin form with the query, without the prefix of path routing and without a fragment. */
   path: string;
   /** `/d/<slug>` when routed by path, empty when routed by host name. */
   prefix: string;
-  /** Host and port the client spoke to. */
+  /** Host and port that the client used. */
   authority: string;
 }
 
-/** Under which names deployments are served. */
+/** The names under which deployments are served. */
 export interface Site {
   /** Deployments answer at `<slug>.<rootDomain>`. */
   rootDomain: string;
   /** Deployments answer at `<pathPrefix><slug>/...`; starts and ends with a slash. */
   pathPrefix: string;
-  /** Host name of Pierhead itself: never taken for a deployment although it may lie under the root domain. */
+  /** Host name of Pierhead itself. It is never a deployment, although it may lie under the root domain. */
   ownHost: string | null;
 }
 
 /**
- * Reads the address off a request; null: not meant for a deployment. The host name wins over the path, because a
- * deployment with its own name may have any path. In absolute form the target's authority counts and `Host` is
+ * Returns the address of a request, or null if it is not for a deployment. The host name wins over the path, because a
+ * deployment with its own host name may use any path. In absolute form the target's authority counts and `Host` is
  * ignored (RFC 9112 3.2.2).
  */
 export function findAddress(request: IncomingMessage, site: Site): Address | null {
@@ -40,7 +40,7 @@ export function findAddress(request: IncomingMessage, site: Site): Address | nul
 }
 
 function splitTarget(request: IncomingMessage): { authority: string; target: string } {
-  // A fragment is never sent by a proper client, and servers disagree on what it means.
+  // Proper clients never send a fragment, and servers disagree on its meaning.
   const target = (request.url ?? "/").split("#", 1)[0] ?? "/";
   if (target.startsWith("/")) return { authority: request.headers.host ?? "", target };
   const absolute = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?@]*@)?([^/?]*)(.*)$/i.exec(target);
@@ -49,7 +49,7 @@ function splitTarget(request: IncomingMessage): { authority: string; target: str
   return { authority, target: rest.startsWith("/") ? rest : `/${rest}` };
 }
 
-/** The one label in front of the root domain: `support.localhost:8124` -> `support`. */
+/** Returns the one label before the root domain: `support.localhost:8124` -> `support`. */
 function deploymentLabel(authority: string, { rootDomain, ownHost }: Site): string | null {
   const lower = authority.toLowerCase();
   if (!lower.includes(rootDomain)) return null;

@@ -4,30 +4,31 @@ import type { Address } from "./address.ts";
 import { type Refusal, refusals } from "./refusal.ts";
 import type { Admission } from "./route.ts";
 
-/** What the control plane says of a caller: his workspace, or the refusal he gets. */
+/** The control plane's answer about a caller: its workspace, or the refusal. */
 export type Identified = { workspaceId: string } | { status: number; detail: string };
 
 /**
- * Asks the control plane who sends these headers. `address` is where they come from: wrong keys are held against it.
- * @throws when it cannot be asked.
+ * Asks the control plane which workspace a caller with these headers belongs to. The control plane counts wrong keys per
+ * `address`, the caller's.
+ * @throws when the control plane cannot be reached.
  */
 export type Identify = (
   headers: Record<string, string>,
   asked: { address: string; signal: AbortSignal },
 ) => Promise<Identified>;
 
-/** A key that was revoked is let in this much longer at most (contract 7.4). */
+/** A revoked key works at most this much longer (contract 7.4). */
 const cacheMs = 60_000;
 
-/** While the control plane is away, callers it knew are let in for so long: agents go on without it. */
+/** While the control plane is away, known callers stay admitted for this long, so that agents keep serving. */
 const staleCacheMs = 15 * 60_000;
 
-/** A caller is a digest and an id, 200 bytes: 2 MiB. */
+/** An entry is a digest and an id, 200 bytes, so the cache takes at most 2 MiB. */
 const callersMax = 10_000;
 
 const identifyTimeoutMs = 10_000;
 
-/** The headers that say who calls: one of the first, and what goes with it. */
+/** The headers that identify a caller: a key, and the scope that goes with it. */
 const keyHeaders = ["x-api-key", "authorization", "x-service-key"] as const;
 const credentialHeaders = [...keyHeaders, "x-tenant-id", "x-organization-id"] as const;
 
@@ -36,7 +37,7 @@ interface CallerRequest {
   address: Address;
 }
 
-/** Lets in who may call, as the control plane says, and remembers it for a minute. */
+/** Authorizes callers by the control plane's answer, and caches it for a minute. */
 export class CallerAuthorizer {
   readonly #identify: Identify | undefined;
   readonly #cache = new Map<string, { workspaceId: string; atMs: number }>();
@@ -45,7 +46,7 @@ export class CallerAuthorizer {
     this.#identify = identify;
   }
 
-  /** @returns null when the request may pass. */
+  /** Returns the refusal of a request, or null if it may pass. */
   async authorize({ request, address }: CallerRequest, admission: Admission): Promise<Refusal | null> {
     if (isPublic(request, address.path)) return null;
     const credentials = credentialsIn(request.headers);
@@ -65,23 +66,23 @@ export class CallerAuthorizer {
     if (known !== undefined && ageMs < cacheMs) return known;
     try {
       const found = await this.#callIdentify(credentials, from);
-      // Asked too often: that says nothing of who calls.
+      // The caller asked too often, which says nothing about its key.
       const isRateLimited = "status" in found && found.status === 429;
       if (isRateLimited && known !== undefined && ageMs < staleCacheMs) return known;
       this.#save(name, found);
       return found;
     } catch {
       if (known !== undefined && ageMs < staleCacheMs) return known;
-      return { status: 503, detail: "Who calls cannot be checked at the moment." };
+      return { status: 503, detail: "The caller cannot be checked at the moment." };
     }
   }
 
   async #callIdentify(credentials: Record<string, string>, address: string): Promise<Identified> {
-    if (this.#identify === undefined) throw new Error("nobody can be asked who calls");
+    if (this.#identify === undefined) throw new Error("this gateway has no control plane to ask");
     return this.#identify(credentials, { address, signal: AbortSignal.timeout(identifyTimeoutMs) });
   }
 
-  /** Only who is let in: a wrong key is asked for each time, where guesses are counted. */
+  /** Caches admitted callers only. Wrong keys are asked for each time, because the control plane counts guesses. */
   #save(name: string, found: Identified): void {
     this.#cache.delete(name);
     if ("status" in found) return;
@@ -92,7 +93,7 @@ export class CallerAuthorizer {
   }
 }
 
-/** Health needs no key (contract 7.1), and browsers ask for permission without one. */
+/** Health checks need no key (contract 7.1), and neither do CORS preflight requests. */
 function isPublic({ method, headers }: IncomingMessage, path: string): boolean {
   if (method === "OPTIONS") return headers["access-control-request-method"] !== undefined;
   return (method === "GET" || method === "HEAD") && /^\/ok\/?(?:\?|$)/.test(path);

@@ -1,8 +1,8 @@
 import { latencyBoundsMs } from "../contract/logs/metrics.ts";
 
 /**
- * Why a request got no whole answer from its agent server. unavailable: 503, no replica in time. unreachable: 502.
- * overdue: over the duration limit. oversize: 413. refused: 501 and 400, shapes not passed on. cut: the agent server
+ * Why a request got no complete answer from its agent server. unavailable: 503, no replica in time. unreachable: 502.
+ * overdue: over the duration limit. oversize: 413. refused: 501 and 400 for malformed requests. cut: the agent server
  * broke off within an answer. aborted: the client left first.
  */
 export const failureKinds = ["unavailable", "unreachable", "overdue", "oversize", "refused", "cut", "aborted"] as const;
@@ -10,17 +10,17 @@ export type FailureKind = (typeof failureKinds)[number];
 
 export type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx";
 
-/** Traffic of one deployment since its route was first set. Plain data: a copy, safe to keep and to serialise. */
+/** Traffic of one deployment since its route was first set. A plain copy, safe to keep and to serialize. */
 export interface TrafficCounts {
   slug: string;
   deploymentId: string;
   revisionId: string | null;
-  /** Every request that named this deployment, under way or over. */
+  /** All requests to this deployment, in flight or ended. */
   requests: number;
-  /** By the status the client saw; an opened WebSocket counts as 1xx. */
+  /** By the status that the client saw. An opened WebSocket counts as 1xx. */
   answers: Record<StatusClass, number>;
   failures: Record<FailureKind, number>;
-  /** From arrival to the headers of the agent server's answer; waiting in the gateway included. */
+  /** From arrival to the headers of the agent server's answer, including the time in the waiting queue. */
   latency: { boundsMs: readonly number[]; counts: number[]; count: number; sumMs: number };
   bytesIn: number;
   bytesOut: number;
@@ -30,17 +30,17 @@ export interface TrafficCounts {
   coldStarts: { count: number; sumMs: number; lastMs: number | null; maxMs: number };
 }
 
-/** Counts for one deployment, cheap enough for every chunk. */
+/** Counters of one deployment, cheap enough to update for every chunk. */
 export class TrafficCounter {
   requests = 0;
   bytesIn = 0;
   bytesOut = 0;
   inFlight = 0;
-  /** Epoch milliseconds when the last one that was let in began or ended; they go on evenly when somebody sets the clock. */
+  /** When the last admitted request began or ended, in epoch milliseconds of a clock that does not jump. */
   lastRequestAtMs: number | null = null;
   readonly #answers: Record<StatusClass, number> = { "1xx": 0, "2xx": 0, "3xx": 0, "4xx": 0, "5xx": 0 };
   readonly #failures = Object.fromEntries(failureKinds.map((kind) => [kind, 0])) as Record<FailureKind, number>;
-  /** One more than the bounds: the last counts what is slower than all of them. */
+  /** One bucket more than bounds: the last one counts everything slower. */
   readonly #latencies: number[] = new Array(latencyBoundsMs.length + 1).fill(0);
   #latencySumMs = 0;
   readonly #coldStarts = { count: 0, sumMs: 0, lastMs: null as number | null, maxMs: 0 };

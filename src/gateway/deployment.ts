@@ -5,20 +5,20 @@ import { chooseReplica, type Replica } from "./replica.ts";
 import type { Route } from "./route.ts";
 import { WaitingQueue } from "./waiting-queue.ts";
 
-/** Most of ten thousand deployments are asked nothing: what counts their requests is 0.6 kB, made for the first. */
+/** Counts of a deployment without requests. Most of ten thousand have none, so their counter (0.6 kB) is created on demand. */
 const noRequests = new TrafficCounter().read();
 
-/** What the gateway knows of one deployment: its route, who waits for it, and what was counted. */
+/** One deployment in the gateway: its route, its waiting requests and its counters. */
 export class Deployment {
   #counter: TrafficCounter | undefined;
-  /** Made for the first that waits. */
+  /** Created when the first request waits. */
   #queue: WaitingQueue | undefined;
   readonly #limits: { waitMs: number; waitingMax: number };
   #route: Route;
   #replicas: Replica[] = [];
   /** Grows with each choice of a replica. */
   #turn = 0;
-  /** When a request first asked a sleeping route to wake. */
+  /** When a request first woke a sleeping route. */
   #wokenAtMs: number | null = null;
 
   constructor(route: Route, limits: { waitMs: number; waitingMax: number }) {
@@ -47,7 +47,7 @@ export class Deployment {
     return this.#route;
   }
 
-  /** Takes the route over; what waits goes on, is refused, or calls `wake`, as the new state says. */
+  /** Replaces the route. By the new state, waiting requests are sent, refused, or wake the deployment. */
   setRoute(route: Route, replicas: Replica[], wake: () => void): void {
     const wasAsleep = this.#route.state === "asleep";
     const leaving = this.#replicas.filter((replica) => !replicas.includes(replica));
@@ -57,13 +57,13 @@ export class Deployment {
     for (const replica of leaving) replica.setRouted(false);
     if (route.state === "open") this.#open();
     if (route.state === "closed") this.refuseWaiting(refusals.closed(route.because));
-    // Also when it is said again: who was called before may not have been acting then.
+    // Also for a repeated `asleep` route: the listener that was called before may not have been leading.
     if (route.state !== "asleep" || this.waiting === 0) return;
     if (wasAsleep) wake();
     else this.#wake(wake);
   }
 
-  /** The route is gone: whoever waits is told so, replicas end with what is under way. */
+  /** Removes the route. Waiting requests are refused, and replicas finish their requests in flight. */
   remove(): void {
     this.#route = { ...this.#route, state: "closed", targets: [] };
     this.refuseWaiting(refusals.unknown());
@@ -77,8 +77,8 @@ export class Deployment {
   }
 
   /**
-   * Calls `go` at once or when it is the request's turn, `wake` when it is the first to wait for a sleeping route.
-   * False: too many wait already.
+   * Calls `go` at once or when the route opens, and `wake` if the request is the first to wait for a sleeping route.
+   * Returns false if too many requests wait already.
    */
   admit(exchange: Exchange, { go, wake }: { go: () => void; wake: () => void }): boolean {
     const { state, because } = this.#route;
@@ -109,13 +109,13 @@ export class Deployment {
     return true;
   }
 
-  /** The next replica for a request; null: none is left. */
+  /** Returns the next replica for a request, or null if none is left. */
   chooseReplica({ tried }: Exchange): Replica | null {
     this.#turn += 1;
     return chooseReplica(this.#replicas, tried, this.#turn);
   }
 
-  /** Whether a request may still find a replica: one it has not tried, or by waiting for the route to open. */
+  /** Whether a request may still find a replica: an untried one, or any once the route is open again. */
   hasAnother({ tried }: Exchange): boolean {
     return this.#route.state !== "open" || this.#replicas.some((replica) => !tried.includes(replica));
   }

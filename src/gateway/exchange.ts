@@ -7,29 +7,29 @@ import type { Replica } from "./replica.ts";
 import type { UpgradeSocket } from "./upgrade-socket.ts";
 
 /**
- * How long the rest of a body is read and thrown away after its answer. Closing at once would reset the connection,
- * and the client would see that instead of the answer.
+ * How long the rest of a request body is read and discarded after its answer. Closing at once would reset the connection,
+ * and the client would see the reset instead of the answer.
  */
 const lingerMs = 5_000;
 
 /**
- * One request on its way through the gateway, from its arrival until its answer is complete or broken off. Whatever
- * happens, it ends once, gives back the replica it was counted on and leaves no connection behind.
+ * One request in the gateway, from its arrival until its answer is complete or broken off. It ends exactly once, releases
+ * its replica and leaves no connection behind.
  */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly address: Address;
   readonly requestId: string;
-  /** Set for a WebSocket: the raw connection, and what came in on it. */
+  /** For a WebSocket request: its raw connection. */
   readonly upgrade: UpgradeSocket | null;
   readonly arrivedAtMs = performance.now();
-  /** Of the route it was last sent along. */
+  /** Revision of the route that the request was last sent along. */
   revisionId: string | null = null;
   attempts = 0;
   /** Replicas that accepted no connection. */
   readonly tried: Replica[] = [];
-  /** Called once, when it is over. */
+  /** Called once, when the exchange has ended. */
   onEnd: () => void = () => {};
   readonly #counter: TrafficCounter;
   #replica: Replica | null = null;
@@ -53,7 +53,7 @@ export class Exchange {
     (this.upgrade?.socket ?? this.response).once("close", () => this.#end());
   }
 
-  /** Nothing that an agent server does can change its answer any more. */
+  /** Whether the answer is final, so that the agent server can no longer change it. */
   get isSettled(): boolean {
     return this.#hasEnded || this.#failure !== null;
   }
@@ -62,13 +62,13 @@ export class Exchange {
     return this.#counter;
   }
 
-  /** It was let in, and keeps its deployment awake from here on. Who may not call does not: guesses at keys never end. */
+  /** Marks the request as admitted, so that it keeps its deployment awake. Rejected ones must not: guesses at keys never end. */
   admit(): void {
     this.#isAdmitted = true;
     this.#recordTime();
   }
 
-  /** Counts it on a replica; `upstream` is destroyed when the client leaves. */
+  /** Counts the request on a replica. `upstream` is destroyed when the client leaves. */
   attempt(replica: Replica, upstream: ClientRequest): void {
     this.attempts += 1;
     this.#replica = replica;
@@ -77,7 +77,7 @@ export class Exchange {
     this.#counter.inFlight += 1;
   }
 
-  /** The attempt came to nothing: it is no longer under way to its replica. */
+  /** Releases the replica after an attempt that failed. */
   releaseReplica(): void {
     const replica = this.#replica;
     if (replica === null) return;
@@ -87,12 +87,12 @@ export class Exchange {
     replica.end();
   }
 
-  /** Refuses it once `durationMs` have passed. */
+  /** Calls `refuse` after `durationMs`. */
   setDeadline(durationMs: number, refuse: () => void): void {
     this.#deadline ??= setTimeout(refuse, durationMs).unref();
   }
 
-  /** Answers in the agent server's place, or breaks the answer off when it has begun. Only the first call counts. */
+  /** Answers instead of the agent server, or breaks off an answer that has begun. Only the first call has an effect. */
   refuse(refusal: Refusal): void {
     if (this.isSettled) return;
     this.fail(refusal.kind ?? "refused");
@@ -101,19 +101,19 @@ export class Exchange {
     else answerRefusal(this.response, refusal, ownHeaders(this));
   }
 
-  /** Counts a failure; the first one is the reason. */
+  /** Counts a failure. Only the first one counts. */
   fail(kind: FailureKind): void {
     if (this.isSettled) return;
     this.#failure = kind;
     this.#counter.countFailure(kind);
   }
 
-  /** Ends the connection in the middle of the answer: the client must not take it for whole. */
+  /** Closes the connection in the middle of an answer, so that the client does not take it for complete. */
   breakOff(): void {
     (this.upgrade?.socket ?? this.response).destroy();
   }
 
-  /** It became a WebSocket: no limit of time, its end is the end of the connection. */
+  /** Turns the exchange into a WebSocket tunnel without a time limit, which ends with its connection. */
   becomeTunnel(): void {
     this.#isTunnel = true;
     clearTimeout(this.#deadline ?? undefined);
@@ -138,7 +138,7 @@ export class Exchange {
   }
 }
 
-/** Reads what is left of an answered request's body, so that its connection can be used again, for a bounded time. */
+/** Reads and discards the rest of an answered request's body for a limited time, so that its connection can be reused. */
 function discardBody(request: IncomingMessage): void {
   if (request.complete || request.destroyed) return;
   request.resume();

@@ -12,20 +12,20 @@ export interface ForwardOptions extends ForwardedOptions {
 
 /** Why an attempt brought no answer. */
 export interface Failure {
-  /** neverSent: no connection. stale: a kept connection had died. broken: the agent server may have seen the request. */
+  /** neverSent: no connection. stale: an idle connection was dead. broken: the agent server may have seen the request. */
   kind: "neverSent" | "connectTimeout" | "stale" | "broken";
   reason: string;
 }
 
 /**
- * Sends one request to one replica and its answer back, both as they come. Exactly one of these follows: the answer,
- * a refusal, the client's leaving, or one call of `onFailure` while nothing was answered.
+ * Streams one request to one replica and its answer back. Exactly one of these follows: the answer, a refusal, the client
+ * leaves, or one call of `onFailure` before any part of the answer.
  */
 export function forward(exchange: Exchange, replica: Replica, options: ForwardOptions, onFailure: OnFailure): void {
   const { request } = exchange;
   const headers = [...requestHeaders(request, exchange, options), ...framingHeaders(request)];
   const sendsBody = hasBody(request);
-  // Nothing of a body is read before the connection stands: until then another replica can still be asked.
+  // The body is read only once the connection is open. Until then the request can still go to another replica.
   const connected = (upstream: ClientRequest) => sendsBody && sendBody(exchange, upstream, options.bodyBytesMax);
   const upstream = openRequest(exchange, replica, { headers, options, connected, upgraded: null, onFailure });
   if (!sendsBody) upstream.end();
@@ -36,9 +36,9 @@ export type OnFailure = (failure: Failure) => void;
 interface UpstreamOptions {
   headers: RawHeaders;
   options: ForwardOptions;
-  /** Called once the connection stands. */
+  /** Called once the connection is open. */
   connected: (upstream: ClientRequest) => void;
-  /** Called when the agent server agrees to a WebSocket; null: none was asked for. */
+  /** Called when the agent server accepts the WebSocket. Null: the request asks for none. */
   upgraded: ((connection: UpgradedConnection) => void) | null;
   onFailure: OnFailure;
 }
@@ -46,15 +46,15 @@ interface UpstreamOptions {
 export interface UpgradedConnection {
   answer: IncomingMessage;
   peer: Socket;
-  /** What the agent server has already sent on the WebSocket. */
+  /** Bytes that the agent server has already sent on the WebSocket. */
   peerHead: Buffer;
 }
 
-/** Opens the request, counts it on the replica and relays the answer; failures before that go to `onFailure`. */
+/** Opens the request, counts it on the replica and relays the answer. Earlier failures go to `onFailure`. */
 export function openRequest(exchange: Exchange, replica: Replica, upstreamOptions: UpstreamOptions): ClientRequest {
   const { request, address } = exchange;
   const { headers, options, connected, upgraded, onFailure } = upstreamOptions;
-  // After a kept connection turned out dead its siblings are doubtful too: a second attempt takes a new one.
+  // When an idle connection was dead, others probably are too, so a second attempt opens a new one.
   const agent = exchange.upgrade === null && exchange.attempts === 0 ? replica.agent : false;
   const { host, port } = replica;
   const method = request.method ?? "GET";
@@ -73,7 +73,7 @@ export function openRequest(exchange: Exchange, replica: Replica, upstreamOption
     isDone = true;
     onFailure({ kind: failureKind(error, connection, request), reason: reasonOf(error) });
   };
-  // What goes wrong after the answer began is the answer's to tell.
+  // Errors after the answer has begun are handled by the answer.
   upstream.on("response", done).on("error", fail);
   upstream.on("response", (answer) => relayAnswer(exchange, answer));
   upstream.on("upgrade", (answer, peer: Socket, peerHead: Buffer) => {
@@ -81,7 +81,7 @@ export function openRequest(exchange: Exchange, replica: Replica, upstreamOption
     if (upgraded !== null && /^websocket$/i.test(answer.headers.upgrade ?? ""))
       return upgraded({ answer, peer, peerHead });
     peer.destroy();
-    exchange.refuse(refusals.unreachable(exchange.revisionId, "it switched to a protocol nobody asked for"));
+    exchange.refuse(refusals.unreachable(exchange.revisionId, "it switched to a protocol that was not requested"));
   });
   return upstream;
 }
@@ -154,7 +154,7 @@ function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: num
   upstream.flushHeaders();
 }
 
-/** Copies the answer to the client; each piece leaves in the turn of the event loop in which it came. */
+/** Copies the answer to the client. Each chunk is sent in the turn of the event loop in which it arrived. */
 function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
   const { response, counter } = exchange;
   answer.on("error", () => breakOff(exchange));
@@ -176,13 +176,13 @@ function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
     isSent = true;
     response.end();
   });
-  // Headers travel with the first piece when there is one already, and do not wait for it when there is none.
+  // Send the headers together with the first chunk if it is already there, but do not wait for it.
   setImmediate(() => {
     if (!isSent && !response.destroyed) response.flushHeaders();
   });
 }
 
-/** False: node's parser took the head, but it is not one that may be sent (status 099, control characters). */
+/** Returns false if Node's parser accepted a head that may not be sent (status 099, control characters). */
 function writeHead(exchange: Exchange, answer: IncomingMessage): boolean {
   try {
     exchange.response.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer, exchange));

@@ -18,17 +18,17 @@ import { tunnel } from "./tunnel.ts";
 import { UpgradeSocket } from "./upgrade-socket.ts";
 
 export interface GatewayLimits {
-  /** Request body; 25 MiB (contract 4.7). Over it: 413. */
+  /** Request body: 25 MiB (contract 4.7). Above: 413. */
   bodyBytesMax: number;
-  /** From forwarding to the last byte of the answer; 1 h (contract 4.7). Over it: 504, or the answer breaks off. */
+  /** From forwarding to the last byte of the answer: 1 h (contract 4.7). Above: 504, or the answer breaks off. */
   requestDurationMs: number;
-  /** Waiting for a held or sleeping deployment. Over it: 503 with Retry-After. */
+  /** Time that a request waits for a held or sleeping deployment. Above: 503 with Retry-After. */
   waitMs: number;
-  /** Requests waiting for one deployment. Over it: 503 with Retry-After. */
+  /** Requests that wait for one deployment. Above: 503 with Retry-After. */
   waitingMax: number;
-  /** Until a replica accepts a connection. */
+  /** Time until a replica accepts a connection. */
   connectTimeoutMs: number;
-  /** Unused connections to replicas are closed after this long; shorter than the agent servers' own 5 s. */
+  /** Idle connections to replicas are closed after this long, which is shorter than the agent servers' own 5 s. */
   idleSocketMs: number;
 }
 
@@ -44,33 +44,33 @@ export const defaultLimits: GatewayLimits = {
 const asksForWebSocket = ({ headers }: IncomingMessage) => /^websocket$/i.test(headers.upgrade ?? "");
 
 /**
- * For `http.createServer` of whoever listens for the gateway: node's strict parser, its default header size (16 KiB,
- * else 431), 20 s for the headers (else 408), and 5 minutes for a request to come in whole (25 MiB at 90 kB/s). Answers and
+ * Options for the `http.createServer` in front of the gateway: Node's strict parser and its default header size (16 KiB,
+ * else 431), 20 s for the headers (else 408), and 5 minutes for the complete request (25 MiB at 90 kB/s). Answers and
  * WebSockets have no limit here.
  */
 export const gatewayServerOptions: ServerOptions = {
   insecureHTTPParser: false,
   requireHostHeader: true,
   headersTimeout: 20_000,
-  // Who is late is noticed that much later.
+  // Late headers are noticed this much later.
   connectionsCheckingInterval: 5_000,
   requestTimeout: 300_000,
   noDelay: true,
-  // Who vanished without a word, as a laptop that was closed does: else a quiet WebSocket counts as under way for ever.
+  // Detects clients that vanish, such as a closed laptop. Otherwise an idle WebSocket would count as in flight forever.
   keepAlive: true,
   keepAliveInitialDelay: 60_000,
-  // Who asks for another protocol besides, as Java's client and `curl --http2` do with h2c, gets a plain answer (RFC 9110 7.8).
+  // Other upgrades, such as h2c by Java's client and `curl --http2`, get a plain answer (RFC 9110 7.8).
   shouldUpgradeCallback: asksForWebSocket,
 };
 
 export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> {
-  /** Base of Pierhead's own addresses; its scheme is what agent servers are told, its host is never a deployment. */
+  /** Base of Pierhead's own addresses. Agent servers get its scheme, and its host is never a deployment. */
   publicUrl: string | null;
   logger: Logger;
   limits?: Partial<GatewayLimits>;
-  /** Set when a proxy of the operator stands in front: its `x-forwarded-*` are believed. */
+  /** Whether the operator's proxy is in front of the gateway, so that its `x-forwarded-*` headers can be trusted. */
   trustsForwarded?: boolean;
-  /** Says who calls, for routes that admit some only; without it they admit nobody. */
+  /** Identifies callers, for routes with an `admission`. Without it, such routes admit no caller. */
   identify?: Identify;
 }
 
@@ -78,22 +78,22 @@ export interface GatewayHealth {
   routes: Record<Route["state"], number>;
   inFlight: number;
   waiting: number;
-  /** Requests for addresses no deployment has, `/internal` included, since start. */
+  /** Requests since start that address no deployment, including those to `/internal`. */
   unknown: number;
 }
 
-/** Carries requests to the replicas the routes name. It listens nowhere: a server hands it what `matches`. */
+/** Forwards requests to the replicas that the routes name. It opens no port: a server passes it the requests it `matches`. */
 export interface Gateway extends Traffic {
-  /** Whether a request, by path or host name, is for a deployment and not for Pierhead itself. */
+  /** Whether a request is for a deployment, by path or host name, and not for Pierhead itself. */
   matches(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** For the server's `upgrade` event. WebSockets pass; any other protocol is not switched to. */
+  /** Handles the server's `upgrade` event. WebSockets pass, other protocols are not switched to. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   counts(): TrafficCounts[];
   health(): GatewayHealth;
-  /** The first step of an end: what comes and what waits is refused, and told to come again; what is under way goes on. */
+  /** First step of a shutdown: refuses new and waiting requests with Retry-After. Requests in flight continue. */
   stopAccepting(): void;
-  /** Refuses, gives what is under way `graceMs` to end, then breaks it off. */
+  /** Stops accepting, gives requests in flight `graceMs` to end, then breaks them off. */
   close(options?: { graceMs: number }): Promise<void>;
 }
 
@@ -101,13 +101,13 @@ export function createGateway(options: GatewayOptions): Gateway {
   return new HttpGateway(options);
 }
 
-/** Attempts per request: the first, and two more while repeating it can do no harm. */
+/** Attempts per request: the first, and two more while a repetition is safe. */
 const attemptsMax = 3;
 
-/** The exit of a replica is noticed within a second; half as much again for the route to follow. */
+/** The listener notices the exit of a replica within a second. Half a second more is for the new route. */
 const routeUpdateMs = 1_500;
 
-/** At the end, for refusals to reach their clients. */
+/** Time at the end of a shutdown for refusals to reach their clients. */
 const closeFlushMs = 1_000;
 
 class HttpGateway implements Gateway {
@@ -118,7 +118,7 @@ class HttpGateway implements Gateway {
   readonly #deployments = new Map<string, Deployment>();
   readonly #replicas = new Map<string, Replica>();
   readonly #exchanges = new Set<Exchange>();
-  /** One for all: a closure for each of ten thousand replicas is 0.7 MB. */
+  /** Shared, because a closure for each of ten thousand replicas takes 0.7 MB. */
   readonly #forgetReplica = ({ id }: Replica) => void this.#replicas.delete(id);
   readonly #authorizer: CallerAuthorizer;
   #wake: (deploymentId: string) => void = () => {};
@@ -176,13 +176,13 @@ class HttpGateway implements Gateway {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    // Node reads nothing that was sent ahead behind such a request: whoever did is told by the end of the connection.
+    // Node does not read pipelined data behind such a request, so closing the connection tells its client to repeat it.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     this.#receive(request, response, null);
   }
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    // Node types it as a stream; from an http.Server it is always the connection itself.
+    // Node declares a stream, but an http.Server always passes the connection itself.
     const upgrade = new UpgradeSocket(socket as Socket, head);
     this.#receive(request, upgrade.plainResponse(request), upgrade);
   }
@@ -263,7 +263,7 @@ class HttpGateway implements Gateway {
     else void this.#admitCaller(deployment, exchange, deployment.route.admission);
   }
 
-  /** Who may not call is told so before anything of his request is read, or a sleeping deployment is woken. */
+  /** Rejects unauthorized callers before it reads the body or wakes a sleeping deployment. */
   async #admitCaller(deployment: Deployment, exchange: Exchange, admission: Admission): Promise<void> {
     const refusal = await this.#authorizer.authorize(exchange, admission);
     if (exchange.isSettled) return;
@@ -278,17 +278,17 @@ class HttpGateway implements Gateway {
 
   #malformedRefusal({ request, upgrade }: Exchange) {
     const { headers } = request;
-    if (request.httpVersionMajor !== 1) return refusals.badRequest("Only HTTP/1.0 and HTTP/1.1 are spoken here.");
+    if (request.httpVersionMajor !== 1) return refusals.badRequest("Only HTTP/1.0 and HTTP/1.1 are supported.");
     const coding = headers["transfer-encoding"];
     if (coding !== undefined && coding.toLowerCase() !== "chunked") return refusals.unsupportedCoding();
     if (Number(headers["content-length"] ?? 0) > this.#limits.bodyBytesMax) {
       return refusals.oversize(this.#limits.bodyBytesMax);
     }
-    if (upgrade !== null && hasBody(request)) return refusals.badRequest("A request to upgrade carries no body.");
+    if (upgrade !== null && hasBody(request)) return refusals.badRequest("An upgrade request must not have a body.");
     return null;
   }
 
-  /** Sends it on its way when its route is open and nobody waits before it; lets it wait, or refuses it, otherwise. */
+  /** Sends a request if its route is open and no request waits before it. Otherwise it waits or is refused. */
   #admit(deployment: Deployment, exchange: Exchange): void {
     exchange.revisionId = deployment.route.revisionId;
     exchange.admit();
@@ -314,7 +314,7 @@ class HttpGateway implements Gateway {
     send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
   }
 
-  /** Another attempt when no replica saw the request, or a kept connection had died under a repeatable one. */
+  /** Retries if no replica has seen the request, or if an idle connection was dead and the request can be repeated. */
   #retry(deployment: Deployment, exchange: Exchange, replica: Replica, failure: Failure): void {
     exchange.releaseReplica();
     if (failure.kind === "neverSent" || failure.kind === "connectTimeout") exchange.tried.push(replica);
@@ -327,7 +327,7 @@ class HttpGateway implements Gateway {
     } else this.#giveUp(exchange, replica, failure);
   }
 
-  /** A replica that refuses connections has just ended: whoever writes the routes is about to say what comes instead. */
+  /** Waits for a new route: a replica that refuses connections has just exited, and the listener is about to notice. */
   #awaitReplica(deployment: Deployment, exchange: Exchange, untilMs: number, giveUp: () => void): void {
     const timer = setTimeout(() => {
       if (exchange.isSettled) return;

@@ -4,14 +4,14 @@ import type { TLSSocket } from "node:tls";
 import { sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
 
-/** Headers as node keeps them on the wire: name, value, name, value, in order, repeats forwarded. */
+/** Headers as Node keeps them: name, value, name, value, in order, with repetitions. */
 export type RawHeaders = string[];
 
-/** Sent with every answer of a deployment, ours included. */
+/** Sent with every answer of a deployment, including the gateway's own. */
 export const revisionHeader = "x-pierhead-revision";
 export const requestIdHeader = "x-request-id";
 
-/** Mean something between two neighbours only and are never passed on (RFC 9110 7.6.1, 11.7.1). */
+/** Headers for a single connection, which are never forwarded (RFC 9110 7.6.1, 11.7.1). */
 const hopByHop = new Set([
   "connection",
   "http2-settings",
@@ -26,19 +26,19 @@ const hopByHop = new Set([
   "upgrade",
 ]);
 
-/** Written anew for the agent server. `expect` has been answered by node's server before we see the request. */
+/** Headers that the gateway sets itself or drops. Node's server has answered `expect` before the gateway sees the request. */
 const rewritten = new Set(["host", "expect", "forwarded", "x-real-ip", requestIdHeader]);
 
 export interface ForwardedOptions {
-  /** Scheme of the public URL; null: that of the connection. */
+  /** Scheme of the public URL. Null: the scheme of the connection. */
   publicScheme: string | null;
-  /** Whether the peer is a proxy of ours whose `x-forwarded-*` are true. */
+  /** Whether the peer is the operator's proxy, whose `x-forwarded-*` headers are true. */
   trustsForwarded: boolean;
 }
 
 /**
- * Headers for the agent server. `Host` stays what the client asked for. Without trust the client's own words on where
- * it comes from are dropped, so an agent server may believe every `x-forwarded-*` it sees.
+ * Returns the headers for the agent server. `Host` stays as the client sent it. Without a trusted proxy, the client's own
+ * `x-forwarded-*` headers are dropped, so an agent server may believe every one it receives.
  */
 export function requestHeaders(
   request: IncomingMessage,
@@ -65,7 +65,7 @@ export function requestHeaders(
   return headers;
 }
 
-/** How the request's body is framed towards the agent server: exactly one header, or none when there is no body. */
+/** Returns the header that frames the request body for the agent server: exactly one, or none when there is no body. */
 export function framingHeaders(request: IncomingMessage): RawHeaders {
   if (request.headers["transfer-encoding"] !== undefined) return ["transfer-encoding", "chunked"];
   return request.headers["content-length"] === undefined && mayHaveBody(request.method) ? ["content-length", "0"] : [];
@@ -77,7 +77,7 @@ export interface AnswerOptions {
   requestId: string;
 }
 
-/** Headers for the client; node frames the body anew. */
+/** Returns the headers for the client. Node frames the body itself. */
 export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): RawHeaders {
   const headers: RawHeaders = ownHeaders(options);
   if (options.address.prefix !== "" && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
@@ -97,15 +97,16 @@ export function ownHeaders({ revisionId, requestId }: Omit<AnswerOptions, "addre
   return headers;
 }
 
-/** The client's own id when it is harmless in logs and headers, else a new one. */
+/** Returns the client's request id if it is safe in logs and headers, else a new one. */
 export function requestIdOf(request: IncomingMessage, create: () => string): string {
   const given = request.headers[requestIdHeader];
   return typeof given === "string" && /^[\w.:+/=-]{1,128}$/.test(given) ? given : create();
 }
 
 /**
- * A redirect within the agent server, as the client must write it: routed by path, `/docs/` is `/d/<slug>/docs/`.
- * Redirects that already carry the prefix (servers that read `x-forwarded-prefix`) or lead elsewhere stay.
+ * Returns a redirect within the agent server as the client must request it: with path routing, `/docs/` becomes
+ * `/d/<slug>/docs/`. Leaves redirects that already have the prefix (from servers that read `x-forwarded-prefix`) or that
+ * lead elsewhere.
  */
 function publicLocation(location: string, { prefix, authority }: Address): string {
   if (prefix === "") return location;
@@ -118,12 +119,12 @@ function publicLocation(location: string, { prefix, authority }: Address): strin
 }
 
 /**
- * Routed by path, an agent shares its origin with the console. Its pages get an origin of their own: otherwise their
- * scripts could do whatever the person can who looks at them and is signed in. By host name they have one anyway.
+ * With path routing, an agent shares its origin with the console. The sandbox gives its pages an origin of their own:
+ * otherwise their scripts could act as the signed-in user who views them. With host names they have their own anyway.
  */
 const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
-/** Browsers send cookies to every port of a host: an agent must never see who is signed in to the console. */
+/** Browsers send cookies to every port of a host, so the console's cookies are removed: an agent must never see them. */
 function withoutConsoleCookies(cookies: string): string {
   if (!cookies.includes(sessionCookie) && !cookies.includes(signInCookie)) return cookies;
   const others = cookies.split(";").filter((pair) => !isConsoleCookie(pair));
@@ -131,7 +132,7 @@ function withoutConsoleCookies(cookies: string): string {
 }
 
 /**
- * Is that pair of name and value the console's? A browser takes `=name=value` for a cookie without a name, and sends it as
+ * Whether a cookie pair belongs to the console. A browser takes `=name=value` for a cookie without a name and sends it as
  * `name=value` (RFC 6265bis 5.7).
  */
 const isConsoleCookie = (pair: string) => {
@@ -139,7 +140,7 @@ const isConsoleCookie = (pair: string) => {
   return [sessionCookie, signInCookie].includes(name.trim());
 };
 
-/** Names a `Connection` header adds to the hop-by-hop ones; framing and routing are not the sender's to take away. */
+/** Returns the headers that a `Connection` header declares hop-by-hop. A client cannot remove framing and routing headers. */
 function connectionOptions(connection: string | undefined): Set<string> | null {
   if (connection === undefined || /^(keep-alive|close|upgrade)$/i.test(connection)) return null;
   const names = connection.split(",").map((name) => name.trim().toLowerCase());

@@ -1,12 +1,12 @@
-/** Rounds of percent-decoding tried; a path that still changes after them was written to deceive. */
+/** Maximum rounds of percent-decoding. A path that still changes after them was written to deceive. */
 const decodeRoundsMax = 8;
 
 /**
- * Whether any plausible server could read this path as `/internal` or something below it. Agent servers answer calls
- * there without asking who calls (one of them empties all threads), and each framework normalises paths in its own
- * way, so every reading counts: percent-decoding of any depth, overlong UTF-8, `%u` escapes, compatibility forms of
- * letters, upper case, backslashes, `;params`, empty and dot segments. Refusing too much is harmless: a path that is
- * written plainly is refused only when its first segment is `internal`.
+ * Whether any plausible server could read this path as `/internal` or something below it. Agent servers serve such paths
+ * without authentication (one of them deletes all threads). Each framework normalizes paths in its own way, so every
+ * reading counts: percent-decoding of any depth, overlong UTF-8, `%u` escapes, compatibility forms of letters, upper case,
+ * backslashes, `;params`, empty and dot segments. Refusing too much is harmless: a plain path is refused only when its
+ * first segment is `internal`.
  */
 export function readsAsInternal(path: string): boolean {
   const raw = path.split("?", 1)[0] ?? "";
@@ -21,16 +21,16 @@ export function readsAsInternal(path: string): boolean {
   return true;
 }
 
-/** Nearly every request ends here: nothing encoded, and the word appears nowhere. */
+/** Fast path for nearly every request: nothing is encoded, and the word does not occur. */
 function isPlain(path: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of plain ASCII is meant.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is plain ASCII.
   return !/%|internal|[^\x00-\x7f]/i.test(path);
 }
 
 /**
- * True when a segment says `internal` and is the first one, or any segment says so in a path with empty or dot
- * segments or backslashes: what comes before it may then vanish (`/x/../internal`, and `//x/internal`, where URL
- * parsers take `x` for a host).
+ * Whether a segment reads as `internal` and is the first one, or any segment does in a path with empty or dot segments or
+ * backslashes, where the segments before it may vanish (`/x/../internal`, and `//x/internal`, where URL parsers take `x`
+ * for a host).
  */
 function reachesInternal(reading: string): boolean {
   const segments = reading.replaceAll("\\", "/").split("/").slice(1).map(plainSegment);
@@ -43,16 +43,16 @@ function reachesInternal(reading: string): boolean {
 const isDots = (segment: string) => segment === "." || segment === "..";
 const isVanishing = (segment: string) => segment === "" || isDots(segment);
 
-/** A segment as the most lenient reader takes it: no parameters, no controls or blanks, one letter case. */
+/** Returns a segment as the most lenient server reads it: without parameters, control characters and blanks, in lower case. */
 function plainSegment(segment: string): string {
   const folded = segment.normalize("NFKC").toLowerCase().replaceAll("ı", "i").replaceAll("\u0307", "");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: C strings end at NUL.
   const bare = (folded.split(/[;?#\x00]/, 1)[0] ?? "").replace(/[\s\p{Cc}\p{Cf}]/gu, "");
-  // Some file systems drop trailing dots: `internal.` is `internal`; `..` must stay what it is. Looked for where dots begin.
+  // Some file systems drop trailing dots, so `internal.` is `internal`. `..` must stay. The lookbehind keeps the match linear.
   return isDots(bare) ? bare : bare.replace(/(?<!\.)\.+$/, "");
 }
 
-/** One round of percent-decoding, byte by byte; what is not an escape stays as it is. */
+/** Decodes one round of percent-encoding, byte by byte. Text that is no escape stays. */
 function decodeOnce(text: string): string {
   if (!text.includes("%")) return text;
   const bytes = text
@@ -61,7 +61,7 @@ function decodeOnce(text: string): string {
   return bytes;
 }
 
-/** UTF-8, and also the overlong forms of ASCII that lax decoders take: `%c0%af` and `%e0%80%af` for a slash. */
+/** Decodes UTF-8, including the overlong forms of ASCII that lax decoders accept: `%c0%af` and `%e0%80%af` for a slash. */
 function decodeRun(bytes: Buffer): string {
   const latin = bytes
     .toString("latin1")
@@ -70,6 +70,6 @@ function decodeRun(bytes: Buffer): string {
   return Buffer.from(latin, "latin1").toString("utf8");
 }
 
-/** The lowest bit of the byte before is bit 6 of the character. */
+/** The lowest bit of the previous byte is bit 6 of the character. */
 const overlong = (before: number, last: string) =>
   String.fromCharCode(((before & 1) << 6) | (last.charCodeAt(0) & 0x3f));

@@ -2,31 +2,32 @@ import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { FailureKind } from "./counts.ts";
 import type { RawHeaders } from "./headers.ts";
 
-/** An answer the gateway gives itself. */
+/** An answer from the gateway itself. */
 export interface Refusal {
   status: number;
   detail: string;
-  /** How it is counted; null: it belongs to no deployment. */
+  /** The failure kind to count. Null: the request belongs to no deployment. */
   kind: FailureKind | null;
   retryAfterS?: number;
 }
 
-/** Seconds after which a client may well try again: about one start of an agent server. */
+/** Seconds after which a client may retry: about one start of an agent server. */
 const retryAfterS = 5;
 
 const unavailable = (detail: string): Refusal => ({ status: 503, detail, kind: "unavailable", retryAfterS });
 const revision = (revisionId: string | null) => (revisionId === null ? "The agent server" : `Revision ${revisionId}`);
 const seconds = (ms: number) => `${Math.ceil(ms / 1_000)} s`;
 
-/** Every answer of the gateway's own. */
+/** All answers of the gateway itself. */
 export const refusals = {
-  /** Also for `/internal`: whoever probes learns nothing. */
+  /** Also used for `/internal`, so that a probe learns nothing. */
   unknown: (): Refusal => ({ status: 404, detail: "No deployment answers at this address.", kind: null }),
-  closed: (because: string | null) => unavailable(because ?? "This deployment takes no requests at the moment."),
+  closed: (because: string | null) => unavailable(because ?? "This deployment does not accept requests at the moment."),
   waitedTooLong: (waitMs: number) => unavailable(`The deployment was not ready to answer within ${seconds(waitMs)}.`),
   queueFull: (waitingMax: number) =>
     unavailable(`The deployment is not ready and ${waitingMax} requests are already waiting for it.`),
-  noReplica: (revisionId: string | null) => unavailable(`${revision(revisionId)} has no replica that takes requests.`),
+  noReplica: (revisionId: string | null) =>
+    unavailable(`${revision(revisionId)} has no replica that accepts requests.`),
   stopping: () => unavailable("The gateway is shutting down."),
   unreachable: (revisionId: string | null, reason: string): Refusal => ({
     status: 502,
@@ -40,7 +41,7 @@ export const refusals = {
   }),
   overdue: (revisionId: string | null, durationMs: number): Refusal => ({
     status: 504,
-    detail: `${revision(revisionId)} did not answer within ${seconds(durationMs)}, the longest a request may take.`,
+    detail: `${revision(revisionId)} did not answer within ${seconds(durationMs)}, the time limit of a request.`,
     kind: "overdue",
   }),
   oversize: (bodyBytesMax: number): Refusal => ({
@@ -48,7 +49,7 @@ export const refusals = {
     detail: `The request body is larger than ${bodyBytesMax} bytes.`,
     kind: "oversize",
   }),
-  /** As the control plane itself answers such a key. */
+  /** The same answer as the control plane's. */
   notAdmitted: (status: number, detail: string): Refusal => ({
     status,
     detail,
@@ -58,19 +59,19 @@ export const refusals = {
   badRequest: (detail: string): Refusal => ({ status: 400, detail, kind: "refused" }),
   unsupportedCoding: (): Refusal => ({
     status: 501,
-    detail: "Transfer-Encoding may only be chunked.",
+    detail: "The only supported Transfer-Encoding is chunked.",
     kind: "refused",
   }),
 };
 
 /** Writes a refusal as `{"detail": ...}`, the form of all errors of the public API. */
 export function answerRefusal(response: ServerResponse, refusal: Refusal, headers: RawHeaders): void {
-  // Where such a request ends is uncertain: nothing after it on this connection may be taken for a request.
+  // The end of a malformed request is uncertain, so no later bytes on this connection may be read as a request.
   if (refusal.kind === "refused") response.shouldKeepAlive = false;
   const body = JSON.stringify({ detail: refusal.detail });
   const own = ["content-type", "application/json", "content-length", `${Buffer.byteLength(body)}`];
   if (refusal.retryAfterS !== undefined) own.push("retry-after", `${refusal.retryAfterS}`);
-  // Named, because a status message that was refused before would stick to the response.
+  // Set explicitly, because a status message that Node has rejected before would stay on the response.
   response.writeHead(refusal.status, STATUS_CODES[refusal.status], [...headers, ...own, "cache-control", "no-store"]);
   response.end(body);
 }

@@ -3,7 +3,7 @@ import type { Route } from "./route.ts";
 
 type Target = Route["targets"][number];
 
-/** One target of a route: its connections and how many requests are under way to it. */
+/** One target of a route: its connections and the number of its requests in flight. */
 export class Replica {
   readonly id: string;
   host: string;
@@ -16,9 +16,9 @@ export class Replica {
   #idleCalls: Set<() => void> | undefined;
 
   /**
-   * `idleSocketMs` bounds how long an unused connection is kept. It must be shorter than the agent server's own limit
-   * (5 s in Node and in uvicorn): who closes first decides whether a request can meet a dying connection.
-   * `onGone` is called when no route names the replica any more and nothing is under way to it.
+   * `idleSocketMs` limits how long an idle connection is kept. It must be shorter than the agent server's own limit (5 s in
+   * Node and in uvicorn), because a request that is sent while the server closes the connection fails.
+   * `onGone` is called when no route names the replica any more and it has no request in flight.
    */
   constructor(target: Target, { idleSocketMs, onGone }: { idleSocketMs: number; onGone: (replica: Replica) => void }) {
     this.id = target.replicaId;
@@ -28,7 +28,7 @@ export class Replica {
     this.#onGone = onGone;
   }
 
-  /** Made for the first request: an agent of Node's is 1.5 kB, and most of ten thousand replicas are asked nothing. */
+  /** Created for the first request: a Node agent takes 1.5 kB, and most of ten thousand replicas get no request. */
   get agent(): Agent {
     this.#agent ??= new Agent({ keepAlive: true, scheduling: "lifo", timeout: this.#idleSocketMs });
     return this.#agent;
@@ -60,7 +60,7 @@ export class Replica {
     this.#onGone(this);
   }
 
-  /** True once nothing is under way, false when `timeoutMs` passed first. @throws the reason of `signal`. */
+  /** Resolves to true once no request is in flight, or to false after `timeoutMs`. @throws the reason of `signal`. */
   untilIdle({ timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     signal.throwIfAborted();
     if (this.#inFlight === 0) return Promise.resolve(true);
@@ -85,8 +85,8 @@ export class Replica {
 }
 
 /**
- * The replica with the fewest requests under way; among equals the one after the last choice, so that an idle
- * deployment uses its replicas in turn. `turn` is a number that grows with each choice.
+ * Returns the replica with the fewest requests in flight. Among equals it takes the one after the last choice, so that an
+ * idle deployment uses its replicas in turn. `turn` is a number that grows with each choice.
  */
 export function chooseReplica(replicas: readonly Replica[], tried: readonly Replica[], turn: number): Replica | null {
   let best: Replica | null = null;

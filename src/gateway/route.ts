@@ -1,15 +1,15 @@
 import type { TrafficCounts } from "./counts.ts";
 
-/** Whose callers a deployment admits: those of one workspace, or of any workspace if null. */
+/** The callers that a deployment admits: those of one workspace, or of any workspace if null. */
 export interface Admission {
   workspaceId: string | null;
 }
 
-/** Where requests of one deployment go. The listener writes routes, the gateway only follows them. */
+/** Where requests of one deployment go. The listener writes routes, and the gateway follows them. */
 export interface Route {
   slug: string;
   deploymentId: string;
-  /** The revision the targets run; sent as `x-pierhead-revision`. */
+  /** The revision that the targets run, sent as `x-pierhead-revision`. */
   revisionId: string | null;
   targets: { replicaId: string; host: string; port: number }[];
   /**
@@ -18,23 +18,23 @@ export interface Route {
    */
   state: "open" | "held" | "asleep" | "closed";
   because: string | null;
-  /** Who may call; absent: everybody. */
+  /** The callers to admit. Absent: all. */
   admission?: Admission;
 }
 
-/** What the listener needs of a gateway; the Kubernetes driver gives it another one. */
+/** The part of a gateway that the listener uses. */
 export interface Traffic {
-  /** Replaces the route of this slug at once; requests under way stay with the replica they began on. */
+  /** Replaces the route of this slug at once. Requests in flight stay on their replica. */
   setRoute(route: Route): void;
   removeRoute(slug: string): void;
-  /** Requests and streams under way to one replica. */
+  /** Returns the number of requests and streams in flight to one replica. */
   inFlight(replicaId: string): number;
-  /** Resolves true when `inFlight` is 0, false when `timeoutMs` passed first. */
+  /** Resolves to true when `inFlight` is 0, or to false after `timeoutMs`. */
   drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
-  /** When the last request that was let in began or ended; null: none since start. */
+  /** Returns when the last admitted request began or ended. Null: none since start. */
   lastRequestAt(slug: string): Date | null;
-  /** Traffic of every deployment that has a route. */
+  /** Returns the traffic of every deployment that has a route. */
   counts(): TrafficCounts[];
-  /** Calls back with the deployment id when a request arrives for an `asleep` route. */
+  /** Sets the function to call with the deployment id when a request waits for an `asleep` route. */
   onWake(wake: (deploymentId: string) => void): void;
 }

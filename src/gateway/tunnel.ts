@@ -6,14 +6,14 @@ import { answerHeaders, requestHeaders } from "./headers.ts";
 import type { Replica } from "./replica.ts";
 import type { UpgradeSocket } from "./upgrade-socket.ts";
 
-/** After one side has said its last word, the other one has this long to finish. */
+/** After one side has ended its stream, the other side has this long to finish. */
 const halfOpenMs = 10_000;
 
 const upgradeHeaders = ["connection", "Upgrade", "upgrade", "websocket"];
 
 /**
- * Asks a replica for a WebSocket and joins the two connections when it agrees; its plain answer goes back otherwise.
- * An open WebSocket has no limits of time or size.
+ * Asks a replica for a WebSocket and connects both sockets when it accepts. Otherwise its plain answer goes back. An open
+ * WebSocket has no limits of time or size.
  */
 export function tunnel(exchange: Exchange, replica: Replica, options: ForwardOptions, onFailure: OnFailure): void {
   const headers = [...requestHeaders(exchange.request, exchange, options), ...upgradeHeaders];

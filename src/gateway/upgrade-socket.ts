@@ -1,12 +1,12 @@
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** What a client may send before its WebSocket is open; more stays in the kernel until then. */
+/** Bytes that are buffered before a WebSocket is open. More stays in the kernel until then. */
 const earlyBytesMax = 64 * 1024;
 
 /**
- * The connection of a request that asks for another protocol. Node has let go of it: until a tunnel takes it over,
- * somebody must read it, or nobody would see the client leave.
+ * The connection of an upgrade request, which Node has released. Until a tunnel takes it over, this class reads it, because
+ * otherwise the gateway would not notice that the client left.
  */
 export class UpgradeSocket {
   readonly socket: Socket;
@@ -32,7 +32,7 @@ export class UpgradeSocket {
     socket.on("data", this.#buffer);
   }
 
-  /** Hands the connection over, paused, with everything that has come in so far. */
+  /** Pauses and hands over the connection. Returns all bytes that have arrived so far. */
   take(): Buffer {
     this.socket.off("data", this.#buffer);
     this.socket.off("end", this.#destroy);
@@ -40,7 +40,7 @@ export class UpgradeSocket {
     return Buffer.concat(this.#early);
   }
 
-  /** A plain answer on this connection, which ends with it. */
+  /** Returns a response for a plain answer, which ends the connection. */
   plainResponse(request: IncomingMessage): ServerResponse {
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;

@@ -1,22 +1,22 @@
 import type { Refusal } from "./refusal.ts";
 
-/** What waits in a line; each is called back at most once, and not at all after it left. */
+/** A request in the queue. At most one of its functions is called, once, and none after it has left. */
 export interface Waiter {
-  /** Its turn: the route is open. */
+  /** The route is open, and it is this request's turn. */
   go(): void;
-  /** It waited as long as it may. */
+  /** The request has waited for the maximum time. */
   giveUp(): void;
-  /** The line is closed. */
+  /** The queue is closed. */
   refuse(refusal: Refusal): void;
 }
 
 /**
- * Waiters let through per turn of the event loop. Each opens a connection, and a server's accept queue holds 511 by
- * default: 100 at a time leaves it room to accept between the turns.
+ * Requests released per turn of the event loop. Each opens a connection, and a server's accept queue holds 511 by default.
+ * Batches of 100 let the server accept in between.
  */
 const releaseBatch = 100;
 
-/** Requests of one deployment that wait for its route to open: first come, first served. */
+/** The requests of one deployment that wait for its route to open, first come, first served. */
 export class WaitingQueue {
   readonly #waiters = new Map<Waiter, NodeJS.Timeout>();
   readonly #waitMs: number;
@@ -32,7 +32,7 @@ export class WaitingQueue {
     return this.#waiters.size;
   }
 
-  /** False: the line is full. */
+  /** Adds a request. Returns false if the queue is full. */
   join(waiter: Waiter): boolean {
     if (this.#waiters.size >= this.#waitingMax) return false;
     const timer = setTimeout(() => {
@@ -42,13 +42,13 @@ export class WaitingQueue {
     return true;
   }
 
-  /** False: it was not in the line. */
+  /** Removes a request. Returns false if it was not in the queue. */
   leave(waiter: Waiter): boolean {
     clearTimeout(this.#waiters.get(waiter));
     return this.#waiters.delete(waiter);
   }
 
-  /** Lets waiters through in their order for as long as `isOpen` says so; later ones still queue behind them. */
+  /** Releases requests in order while `isOpen` returns true. Later requests still queue behind them. */
   release(isOpen: () => boolean): void {
     if (this.#isReleasing) return;
     this.#isReleasing = true;
@@ -65,7 +65,7 @@ export class WaitingQueue {
     turn();
   }
 
-  /** Empties the line; `dismiss` is called for each waiter in its order. */
+  /** Empties the queue and calls `onRemoved` for each request in order. */
   removeAll(onRemoved: (waiter: Waiter) => void): void {
     for (const waiter of [...this.#waiters.keys()]) {
       if (this.leave(waiter)) onRemoved(waiter);

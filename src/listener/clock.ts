@@ -1,23 +1,23 @@
-/** Time and chance as the listener sees them; a simulation hands in virtual ones. */
+/** Source of time and randomness for the listener. Simulations pass a virtual one. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Milliseconds since some moment. Goes on evenly when somebody sets the clock: leases and deadlines go by this. */
+  /** Milliseconds since an arbitrary start. It does not jump when the machine's clock is set, so leases and deadlines use it. */
   monotonicMs(): number;
-  /** Runs something once, later. @returns a function that cancels it. */
+  /** Runs a function once after `delayMs`. Returns a function that cancels the timer. */
   setTimeout(run: () => void, delayMs: number): () => void;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   random(): number;
 }
 
-/** Cancels nothing. Kept in place of what cancels a timer that is over: that would keep the timer. */
+/** Cancels nothing. Replaces the cancel function of a timer that has fired, which would keep the timer in memory. */
 export const nothingToCancel = (): void => {};
 
 export const systemClock: Clock = {
   now: Date.now,
   monotonicMs: () => performance.now(),
   setTimeout(run, delayMs) {
-    // Node's timers hold 31 bits; a longer one would fire at once.
+    // Node's timers hold 31 bits. A longer delay would fire at once.
     const timer = setTimeout(run, Math.min(delayMs, 2 ** 31 - 1));
     return () => clearTimeout(timer);
   },
@@ -25,8 +25,8 @@ export const systemClock: Clock = {
 };
 
 /**
- * The same moments, and evenly on from there when somebody sets the clock: what is remembered in memory, deadlines above all,
- * is counted by it.
+ * Returns a clock whose `now` starts at the wall clock's time but does not jump when the machine's clock is set. Deadlines
+ * and everything else that the listener remembers in memory use it.
  */
 export function steadyClock(clock: Clock): Clock {
   const wallOffsetMs = clock.now() - clock.monotonicMs();
@@ -38,7 +38,7 @@ export function steadyClock(clock: Clock): Clock {
   };
 }
 
-/** @throws the reason of `signal`, at once. */
+/** Waits for `delayMs`. @throws the reason of `signal` as soon as it is aborted. */
 export function sleep(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
@@ -55,14 +55,14 @@ export function sleep(clock: Clock, delayMs: number, signal: AbortSignal): Promi
 }
 
 /**
- * Full jitter: anything between 0 and the doubling bound, so that a thousand listeners that lost the same control plane
- * do not come back in step. `attempt` counts from 1.
+ * Returns a back-off delay with full jitter, between 0 and `firstMs * 2^attempt` (at most `maxMs`), so that a thousand
+ * listeners that lost the same control plane do not reconnect at the same moment. `attempt` counts from 1.
  */
 export function jitteredBackoffMs(clock: Clock, attempt: number, bounds: { firstMs: number; maxMs: number }): number {
   return clock.random() * backoffMs(attempt + 1, bounds);
 }
 
-/** Doubling without jitter: `firstMs` before the first repetition, never more than `maxMs`. `attempt` counts from 1. */
+/** Returns a doubling back-off delay without jitter: `firstMs` for attempt 1, at most `maxMs`. */
 export function backoffMs(attempt: number, { firstMs, maxMs }: { firstMs: number; maxMs: number }): number {
   return Math.min(maxMs, firstMs * 2 ** Math.min(attempt - 1, 30));
 }

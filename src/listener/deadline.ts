@@ -1,13 +1,13 @@
 import type { Clock } from "./clock.ts";
 
-/** Something did not end within its time; whether it happened is unknown. */
+/** A call did not end in time. It may or may not have taken effect. */
 export class DeadlineExceeded extends Error {
   override name = "DeadlinePassed";
 }
 
 /**
- * Runs something that may never end, or not listen to its signal: this ends at its deadline or when `signal` is aborted.
- * @throws DeadlinePassed, the reason of `signal`, or what `run` throws.
+ * Runs a function that may never end or may ignore its signal, and stops waiting at the deadline or when `signal` is aborted.
+ * @throws DeadlineExceeded, the reason of `signal`, or the error of `run`.
  */
 export async function withDeadline<T>(
   { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal: AbortSignal },
@@ -16,7 +16,7 @@ export async function withDeadline<T>(
   signal.throwIfAborted();
   const controller = new AbortController();
   const { promise: expired, reject } = Promise.withResolvers<never>();
-  // One that comes after `run` has ended is nobody's.
+  // A rejection after `run` has ended has no reader.
   expired.catch(() => {});
   const end = (reason: unknown) => {
     controller.abort(reason);
@@ -36,7 +36,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** Waits until `work` has ended, well or not, but no longer than this. @throws only the reason of `signal`. */
+/** Waits until `work` has settled, but no longer than `timeoutMs`. @throws only the reason of `signal`. */
 export async function settledWithin(
   options: { clock: Clock; timeoutMs: number; signal: AbortSignal },
   work: Promise<unknown>,

@@ -289,7 +289,7 @@ test("a request over the time limit gets 504 before its answer and a broken answ
   assert.equal(answer.status, 504);
   assert.equal(answer.headers["x-pierhead-revision"], "rev-1");
   assert.deepEqual(JSON.parse(answer.body.toString()), {
-    detail: "Revision rev-1 did not answer within 2 s, the longest a request may take.",
+    detail: "Revision rev-1 did not answer within 2 s, the time limit of a request.",
   });
   const stream = await exchangeRaw(site.port, "GET /d/demo/stream HTTP/1.1\r\nHost: a\r\n\r\n");
   assert.match(stream, /begun\r\n$/);

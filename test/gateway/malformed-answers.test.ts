@@ -37,7 +37,7 @@ test("an answer no proxy may pass on becomes 502, asked plainly or for a WebSock
     }
   }
   agent.say((socket) => socket.end("HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"));
-  assert.match(await exchangeRaw(site.port, ask), /^HTTP\/1\.1 502 [\s\S]*a protocol nobody asked for/);
+  assert.match(await exchangeRaw(site.port, ask), /^HTTP\/1\.1 502 [\s\S]*a protocol that was not requested/);
   await eventually(
     () => site.gateway.inFlight("r1"),
     (count) => count === 0,

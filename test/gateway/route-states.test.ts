@@ -188,7 +188,7 @@ test("a closed route answers 503 with its reason, also to those who waited; a re
   site.gateway.setRoute(route([]));
   const empty = await fetch(`${site.url}/d/demo/`);
   assert.equal(empty.status, 503);
-  assert.deepEqual(await empty.json(), { detail: "Revision rev-1 has no replica that takes requests." });
+  assert.deepEqual(await empty.json(), { detail: "Revision rev-1 has no replica that accepts requests." });
 
   site.gateway.setRoute(route([], { state: "held" }));
   const left = fetch(`${site.url}/d/demo/`);

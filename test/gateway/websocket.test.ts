@@ -162,7 +162,7 @@ test("no other protocol is switched to: who asks for one besides, as Java's clie
 
   using switched = await openRaw(site.port, handshake());
   await eventually(switched.isEnded, (isEnded) => isEnded);
-  assert.match(switched.received(), /^HTTP\/1\.1 502 [\s\S]*a protocol nobody asked for/);
+  assert.match(switched.received(), /^HTTP\/1\.1 502 [\s\S]*a protocol that was not requested/);
 });
 
 /** Accepts every WebSocket and sends back the raw bytes it gets; ends on `bye`. */

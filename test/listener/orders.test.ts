@@ -53,11 +53,11 @@ test("a listener that is started while it is to drain stands by and says so, and
   const { leadership, said } = startLeadership(clock, controlPlane);
   await clock.pass(300_000);
   assert.deepEqual([leadership.session, leadership.isDrained], [null, true]);
-  assert.deepEqual(said(), ["nothing is changed until the control plane says so"]);
+  assert.deepEqual(said(), ["listener drained, changes nothing"]);
   controlPlane.orders = {};
   await clock.pass(30_000);
   assert.ok(leadership.session !== null && !leadership.isDrained);
-  assert.deepEqual(said().slice(1), ["changes are made again"]);
+  assert.deepEqual(said().slice(1), ["listener resumed, changes are applied"]);
   await leadership.stop();
 });
 

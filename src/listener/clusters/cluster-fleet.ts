@@ -11,33 +11,33 @@ import { Drift } from "./drift.ts";
 import { ObservedReplicas } from "./observed-replicas.ts";
 import { TrackedReplicas } from "./tracked-replicas.ts";
 
-/** What is known of one deployment. All of it may be lost: assignment and cluster are enough to go on. */
+/** The state of one deployment. All of it may be lost: the assignment and the cluster are enough to continue. */
 interface Member {
   readonly deploymentId: string;
-  /** Null: the control plane does not know it, and what the cluster has of it goes. */
+  /** Null: the control plane does not know it, so its objects are removed from the cluster. */
   assignment: Assignment | null;
-  /** `<revision>/<generation>` that was applied last; null: not yet, or it has drifted since. */
+  /** `<revision>/<generation>` that was applied last. Null: not applied yet, or drifted since. */
   applied: string | null;
   appliedAtMs: number;
-  /** The target was given up. */
+  /** The target that was given up. */
   failed: { revisionId: string; cause: Cause } | null;
-  /** Since when the present target is being brought up, and since when each trouble is there. */
+  /** When the rollout of the present target began, and since when each problem exists. */
   sinceMs: number;
-  troubles: Map<string, number>;
+  problems: Map<string, number>;
   isReady: boolean;
-  /** It serves, and what it needs to start is gone. */
+  /** The deployment serves, but something that it needs to start is gone. */
   isBroken: boolean;
   failures: number;
   readonly drift: Drift;
   readonly replicas: ObservedReplicas;
   isRunning: boolean;
-  isMarked: boolean;
+  isPassPending: boolean;
   cancelWake: () => void;
 }
 
 export interface ClusterFleetOptions {
   cluster: ClusterCompute;
-  /** How long the fleet waits for a passing trouble, such as an image that cannot be pulled. Default: 2 minutes. */
+  /** How long the fleet waits for a passing problem, such as an image that cannot be pulled. Default: 2 minutes. */
   graceMs?: number;
 }
 
@@ -63,30 +63,30 @@ export function clusterFleet(options: ClusterFleetOptions): FleetFactory {
   };
 }
 
-/** A registry that answers slowly is asked again for about this long. */
+/** A slow registry gets about this long for retries. */
 const defaultGraceMs = 120_000;
 
-/** While something is on its way it is looked at this often, whatever the watch says; and when all is quiet. */
+/** Poll intervals during a rollout, independent of the watch, and in a settled state. */
 const busyPollMs = 2_000;
 const quietPollMs = 600_000;
 
-/** What serves and cannot start any more is applied again this often: a Secret that is gone is seen by nothing else. */
+/** Interval at which a serving revision that can no longer start is applied again. Nothing else notices a deleted Secret. */
 const repairMs = 60_000;
 
-/** What waits for a person. */
+/** Poll interval while a deletion waits for an operator. */
 const retainedPollMs = 15_000;
 
-/** Each pass is some 20 calls; this many at once keep an API server busy and not flooded. */
+/** A pass makes about 20 calls. This many passes at once use an API server well without flooding it. */
 const passesMax = 8;
 const passTimeoutMs = 120_000;
 const retryBounds = { firstMs: 1_000, maxMs: 60_000 };
 
-/** Beyond the start deadline, which the cluster's own controller is to notice first. */
+/** Time beyond the start deadline, because the cluster's own controller should notice the deadline first. */
 const overdueGraceMs = 30_000;
 
 /**
- * The deployments of a listener whose engine replaces replicas by itself: says which revision each should be, waits until
- * it is, and goes back when it cannot be. Passes of one deployment never overlap.
+ * The deployments of a listener on an engine that replaces replicas itself. The fleet applies the desired revision, waits
+ * until it runs, and goes back to the serving revision if it cannot. Passes of one deployment never overlap.
  */
 export class ClusterFleet implements Fleet {
   readonly #options: ClusterFleetOptions;
@@ -108,7 +108,7 @@ export class ClusterFleet implements Fleet {
     return this.#members.size;
   }
 
-  /** What has replicas right now, or had some that ended by themselves. */
+  /** Returns the deployments that have replicas now, or had restarts. */
   running(): RunningDeployment[] {
     return Array.from(this.#members.values(), ({ deploymentId, replicas: { ids, restarts } }) => {
       return { deploymentId, replicaIds: ids, restarts };
@@ -143,7 +143,7 @@ export class ClusterFleet implements Fleet {
     }
   }
 
-  /** These are all there are: what the cluster has of any other goes. */
+  /** The list contains all deployments, so objects of any other are removed from the cluster. */
   completeList(deploymentIds: ReadonlySet<string>): void {
     for (const member of this.#members.values()) {
       if (!deploymentIds.has(member.deploymentId)) this.disown(new Set([member.deploymentId]));
@@ -181,7 +181,8 @@ export class ClusterFleet implements Fleet {
     try {
       for (const { deploymentId, listenerId } of await this.#options.cluster.list(signal)) {
         if (this.#members.has(deploymentId) || this.#leading?.signal !== signal) continue;
-        // Of another listener, perhaps of another control plane, in the same namespace: with it would go its databases.
+        // Objects of another listener, perhaps of another control plane, in the same namespace. Removing them would delete
+        // its databases.
         if (listenerId !== this.#context.session()?.listener_id) continue;
         this.#context.logger.warn({ deployment_id: deploymentId }, "objects of an unknown deployment found");
         this.#enqueue(this.#member(deploymentId));
@@ -198,14 +199,14 @@ export class ClusterFleet implements Fleet {
       ...{ deploymentId, assignment: null, applied: null, appliedAtMs: 0, failed: null },
       ...{
         sinceMs: this.#context.clock.monotonicMs(),
-        troubles: new Map(),
+        problems: new Map(),
         isReady: false,
         isBroken: false,
         failures: 0,
         drift: new Drift(this.#context.logger, deploymentId),
         replicas: new ObservedReplicas(),
       },
-      ...{ isRunning: false, isMarked: false, cancelWake: () => {} },
+      ...{ isRunning: false, isPassPending: false, cancelWake: () => {} },
     };
     this.#members.set(deploymentId, member);
     return member;
@@ -213,7 +214,7 @@ export class ClusterFleet implements Fleet {
 
   #beginTarget(member: Member): void {
     member.sinceMs = this.#context.clock.monotonicMs();
-    member.troubles.clear();
+    member.problems.clear();
     member.failed = null;
     member.isReady = false;
     member.failures = 0;
@@ -229,14 +230,14 @@ export class ClusterFleet implements Fleet {
   #handleChange(deploymentId: string, isDrift: boolean): void {
     const member = this.#members.get(deploymentId);
     if (member === undefined) return;
-    // Of one change of somebody's there are several events until it is put right.
+    // One change by another client causes several events until it is repaired.
     const isNew = isDrift && member.applied !== null;
     if (isNew && member.drift.record(this.#context.clock.monotonicMs())) member.applied = null;
     this.#enqueue(member);
   }
 
   #enqueue(member: Member): void {
-    member.isMarked = true;
+    member.isPassPending = true;
     this.#waiting.add(member);
     this.#next();
   }
@@ -254,7 +255,7 @@ export class ClusterFleet implements Fleet {
 
   async #run(member: Member, signal: AbortSignal): Promise<void> {
     member.isRunning = true;
-    member.isMarked = false;
+    member.isPassPending = false;
     member.cancelWake();
     this.#running += 1;
     let nextPassMs = quietPollMs;
@@ -272,14 +273,14 @@ export class ClusterFleet implements Fleet {
     member.isRunning = false;
     this.#running -= 1;
     if (signal.aborted) return;
-    if (member.isMarked) this.#enqueue(member);
+    if (member.isPassPending) this.#enqueue(member);
     else if (this.#members.get(member.deploymentId) === member) {
       member.cancelWake = this.#context.clock.setTimeout(() => this.#enqueue(member), nextPassMs);
     }
     this.#next();
   }
 
-  /** @returns when to look again. */
+  /** Runs one pass. Returns the delay until the next one in milliseconds. */
   async #pass(member: Member, signal: AbortSignal): Promise<number> {
     const { assignment } = member;
     if (assignment === null || assignment.op === "delete") return this.#remove(member, signal);
@@ -305,7 +306,7 @@ export class ClusterFleet implements Fleet {
   }
 
   #reportRetained({ assignment, deploymentId }: Member, because: string): void {
-    this.#context.logger.warn({ deployment_id: deploymentId, because }, "data keeps a deletion from its end");
+    this.#context.logger.warn({ deployment_id: deploymentId, because }, "deletion waits because data is retained");
     if (assignment === null) return;
     this.#context.report({ ...snapshotOf(assignment), cause: causeOf("Storage", because) });
   }
@@ -319,7 +320,7 @@ export class ClusterFleet implements Fleet {
     let waitingFor: string | null = null;
     if (member.applied !== desired) {
       member.appliedAtMs = nowMs;
-      // Before, so that drift which is noticed meanwhile is not forgotten.
+      // Set before the call, so that drift that occurs during the call is not lost.
       member.applied = desired;
       const applied = await this.#apply(assignment, goal, signal).catch((error) => {
         member.applied = null;
@@ -346,7 +347,7 @@ export class ClusterFleet implements Fleet {
     const isServing = goal.revision_id === assignment.serving?.revision_id;
     member.isBroken = isServing && !member.isReady && state.problems.some(({ weight }) => weight === "now");
     if (!member.isReady) this.#decideFailure(member, assignment, goal, state.problems);
-    else member.troubles.clear();
+    else member.problems.clear();
     this.#context.report(reportOf(member, assignment, goal, state));
     return member.isReady;
   }
@@ -356,7 +357,7 @@ export class ClusterFleet implements Fleet {
     const { secrets } = this.#context;
     const values = await secrets.read(assignment.deployment_id, goal.secret_set_id, signal);
     const session = this.#context.session();
-    if (session === null) throw new Error("nothing is applied before the first session");
+    if (session === null) throw new Error("no session is open");
     try {
       return await cluster.apply(workloadOf(assignment, goal, values, session), signal);
     } catch (error) {
@@ -366,36 +367,36 @@ export class ClusterFleet implements Fleet {
     }
   }
 
-  /** Gives a target up when waiting cannot help, or has not helped for long enough. What serves is never given up. */
-  #decideFailure(member: Member, assignment: Assignment, goal: RevisionRun, troubles: RolloutProblem[]): void {
-    // Another one has come while this was looked at: its own pass is due, and what is seen here says nothing of it.
+  /** Gives up a target when waiting cannot help or has not helped for long enough. Never gives up the serving revision. */
+  #decideFailure(member: Member, assignment: Assignment, goal: RevisionRun, problems: RolloutProblem[]): void {
+    // A newer assignment arrived during the pass. Its own pass is queued, and these observations do not apply to it.
     if (member.assignment !== assignment) return;
     const { target, serving } = assignment;
     const { graceMs = defaultGraceMs } = this.#options;
     const nowMs = this.#context.clock.monotonicMs();
-    const present = new Set(troubles.map(({ cause }) => cause.reason));
-    for (const reason of member.troubles.keys()) if (!present.has(reason)) member.troubles.delete(reason);
-    for (const reason of present) if (!member.troubles.has(reason)) member.troubles.set(reason, nowMs);
+    const present = new Set(problems.map(({ cause }) => cause.reason));
+    for (const reason of member.problems.keys()) if (!present.has(reason)) member.problems.delete(reason);
+    for (const reason of present) if (!member.problems.has(reason)) member.problems.set(reason, nowMs);
     const isRollingOut = goal.revision_id === target?.revision_id && target.revision_id !== serving?.revision_id;
-    // Given up once is enough: each time asks for a pass at once, which fails again where the cluster does not answer.
+    // Give up only once: each time requests another pass at once, which fails again while the cluster does not answer.
     if (!isRollingOut || member.failed?.revisionId === goal.revision_id) return;
     const isOverdue = nowMs - member.sinceMs > goal.start_timeout_ms + overdueGraceMs;
-    const decisive = troubles.find(({ weight, cause }) => {
-      const lastedMs = nowMs - (member.troubles.get(cause.reason) ?? nowMs);
+    const decisive = problems.find(({ weight, cause }) => {
+      const lastedMs = nowMs - (member.problems.get(cause.reason) ?? nowMs);
       return weight === "now" || isOverdue || (weight === "grace" && lastedMs >= graceMs);
     });
     if (decisive === undefined) return;
     this.#context.logger.info({ deployment_id: member.deploymentId, reason: decisive.cause.reason }, "target failed");
     member.failed = { revisionId: goal.revision_id, cause: decisive.cause };
-    member.isMarked = true;
+    member.isPassPending = true;
     this.#context.report({ ...snapshotOf(assignment), target_phase: "failed", cause: decisive.cause });
   }
 
-  /** What may pass is told while it is waited for. */
-  #refuse(member: Member, assignment: Assignment, goal: RevisionRun, trouble: RolloutProblem): void {
-    this.#decideFailure(member, assignment, goal, [trouble]);
+  /** Reports a problem that may pass while the fleet waits for it. */
+  #refuse(member: Member, assignment: Assignment, goal: RevisionRun, problem: RolloutProblem): void {
+    this.#decideFailure(member, assignment, goal, [problem]);
     if (member.failed === null) {
-      this.#context.report({ ...snapshotOf(assignment), target_phase: "starting", cause: trouble.cause });
+      this.#context.report({ ...snapshotOf(assignment), target_phase: "starting", cause: problem.cause });
     }
   }
 
@@ -411,7 +412,7 @@ export class ClusterFleet implements Fleet {
   }
 }
 
-/** The target, unless it was given up. */
+/** Returns the revision to run: the target, or the serving revision if the target was given up. */
 function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {
   return target === null || failed?.revisionId === target.revision_id ? serving : target;
 }

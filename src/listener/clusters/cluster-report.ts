@@ -13,20 +13,20 @@ export const notForClusters: RolloutProblem = {
   weight: "now",
   cause: causeOf(
     "StartError",
-    "This listener runs a cluster, and the deployment was made for another kind. Deploy an image to it.",
+    "This listener runs a cluster, but the deployment is made for another kind of compute. Deploy an image to it.",
   ),
 };
 
-/** Why the cluster does not take a workload as it is; null: something else went wrong. */
+/** Returns why the cluster refused a workload, or null for any other error. */
 export function refusalOf(error: unknown): RolloutProblem | null {
   const { name } = error as Error;
   if (name === "UnusableWorkload") return { weight: "now", cause: causeOf("StartError", describeError(error)) };
-  // A quota is raised and a policy changed by people: that is waited for as an image that cannot be pulled is.
+  // People raise quotas and change policies, so this is waited for like an image that cannot be pulled.
   if (name === "ForbiddenWorkload") return { weight: "grace", cause: causeOf("Forbidden", describeError(error)) };
   return null;
 }
 
-/** How far a deployment is, as its listener knows it. */
+/** Progress of a deployment in the cluster. */
 interface Progress {
   failed: { revisionId: string; cause: Cause } | null;
   isReady: boolean;
@@ -40,7 +40,7 @@ export function workloadOf(
   { epoch, listener_id: listenerId }: { epoch: number; listener_id: string },
 ): Workload {
   const { artifact } = run;
-  if (artifact.kind !== "image") throw new Error("a cluster runs images, and this revision has none");
+  if (artifact.kind !== "image") throw new Error("a cluster runs only images, and this revision has none");
   return {
     ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
     ...{ listenerId, generation: assignment.generation, epoch, revisionId: run.revision_id },
@@ -61,13 +61,13 @@ export function snapshotOf({ deployment_id, generation, target, serving, op }: A
 
 function driftOf({ drift: { held, isContested } }: Progress): Cause | null {
   if (isContested)
-    return causeOf("Drifted", "Somebody else keeps changing the objects, so they are left alone for now.");
+    return causeOf("Drifted", "Another client keeps changing the objects, so Pierhead leaves them alone for now.");
   if (held === null) return null;
   const words = held.length === 0 ? "The deployment is paused in the cluster." : `Changed by hand: ${held.join("; ")}.`;
   return causeOf("Drifted", words);
 }
 
-/** What is said of a deployment whose objects were looked at. */
+/** Returns the report of a deployment from the state of its objects. */
 export function reportOf(member: Progress, assignment: Assignment, goal: RevisionRun, state: ClusterStatus): Snapshot {
   const { target, serving } = assignment;
   const { failed, isReady } = member;

@@ -1,10 +1,10 @@
 import type { Logger } from "../../telemetry/log.ts";
 
-/** What somebody else changes again after it was put right this often in this time is left to them until it was less often. */
+/** If an object was repaired this often within this time, another client keeps changing it, and Pierhead pauses its repairs. */
 const repairsMax = 5;
 const repairWindowMs = 600_000;
 
-/** What others do to the objects of one deployment. */
+/** Changes by other clients to the objects of one deployment. */
 export class Drift {
   readonly #logger: Logger;
   readonly #deploymentId: string;
@@ -17,38 +17,38 @@ export class Drift {
     this.#deploymentId = deploymentId;
   }
 
-  /** Somebody else changes what we write again and again: it is left to them for a while. */
+  /** Another client keeps changing our objects, so repairs are paused. */
   get isContested(): boolean {
     return this.#isContested;
   }
 
-  /** What somebody else has changed and asked us to leave so; null: nothing. */
+  /** The fields that another client changed and asked us to keep. Null: none. */
   get held(): string[] | null {
     return this.#held;
   }
 
-  /** An object of ours was changed. @returns whether it is to be put right. */
+  /** Records a change of our objects. Returns whether to repair it. */
   record(nowMs: number): boolean {
     if (!this.mayRepair(nowMs)) return false;
     this.#repairedAtMs.push(nowMs);
     return true;
   }
 
-  /** @returns false as long as putting it right was too often in vain. */
+  /** Returns false while there were too many repairs. */
   mayRepair(nowMs: number): boolean {
     this.#repairedAtMs = this.#repairedAtMs.filter((atMs) => nowMs - atMs < repairWindowMs);
     const isContested = this.#repairedAtMs.length >= repairsMax;
     if (isContested && !this.#isContested) {
-      this.#logger.warn({ deployment_id: this.#deploymentId }, "somebody else keeps changing our objects");
+      this.#logger.warn({ deployment_id: this.#deploymentId }, "another client keeps changing our objects");
     }
     this.#isContested = isContested;
     return !isContested;
   }
 
-  /** Somebody works on the objects by hand: said once, and as long as it is so in every report. */
+  /** Sets the fields that are edited by hand. Each change is logged once. Every report mentions them. */
   setHeld(fields: string[] | null): void {
     if (fields !== null && fields.join() !== this.#held?.join()) {
-      this.#logger.warn({ deployment_id: this.#deploymentId, fields }, "drift is left as it is");
+      this.#logger.warn({ deployment_id: this.#deploymentId, fields }, "drift tolerated");
     }
     this.#held = fields;
   }

@@ -1,13 +1,13 @@
 import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
 
-/** Replicas of one deployment in a cluster as they were last looked at, and how often they were restarted since the first look. */
+/** The last observed replicas of one deployment in a cluster, and the restarts since the first observation. */
 export class ObservedReplicas {
-  /** Restarts by replica; null: none was looked at yet. */
+  /** Restarts by replica. Null: not observed yet. */
   #counts: Map<string, number> | null = null;
   #ids: string[] = [];
   #restarts = 0;
 
-  /** Of those that have not ended. */
+  /** Replicas that have not exited. */
   get ids(): string[] {
     return this.#ids;
   }

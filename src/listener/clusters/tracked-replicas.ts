@@ -1,7 +1,7 @@
 import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
 import type { LogShipper } from "../shipping/log-shipper.ts";
 
-/** Whose output is carried to the control plane where replicas come and go by themselves: each for as long as it is seen. */
+/** Ships the logs of replicas that the engine creates and removes, each for as long as it is observed. */
 export class TrackedReplicas {
   readonly #shipper: Pick<LogShipper, "track" | "forget"> | null;
   readonly #byDeployment = new Map<string, Set<string>>();
@@ -10,7 +10,7 @@ export class TrackedReplicas {
     this.#shipper = shipper;
   }
 
-  /** These are all that a deployment has now. */
+  /** Sets the replicas that a deployment has now. */
   update(deploymentId: string, replicas: Pick<ReplicaReport, "replica_id" | "revision_id">[]): void {
     const tracked = this.#byDeployment.get(deploymentId) ?? new Set();
     const there = new Set(replicas.map(({ replica_id }) => replica_id));
@@ -27,7 +27,7 @@ export class TrackedReplicas {
     else this.#byDeployment.delete(deploymentId);
   }
 
-  /** Any other deployment is gone. */
+  /** Forgets all other deployments, because they are gone. */
   keepOnly(deploymentIds: { has(deploymentId: string): boolean }): void {
     for (const deploymentId of this.#byDeployment.keys())
       if (!deploymentIds.has(deploymentId)) this.update(deploymentId, []);

@@ -4,14 +4,14 @@ interface Waiting {
 }
 
 /**
- * Bounds how much goes on at once, fairly: keys (tenants) take turns, and none holds more than half of the places. What
- * is urgent (somebody waits for an answer) goes first, knows no half, and may use half as many places again.
+ * Fair bounded concurrency. Keys (tenants) take turns, and no key holds more than half of the slots. Urgent work, on which
+ * a caller waits, goes first, is exempt from the half, and may use half as many slots in addition.
  */
 export class FairSlots {
   readonly #max: number;
   readonly #held = new Map<string, number>();
   readonly #urgent: Waiting[] = [];
-  /** In the order of their next turn. */
+  /** Keys in the order of their next turn. */
   readonly #ordinary = new Map<string, Waiting[]>();
   #heldCount = 0;
 
@@ -20,8 +20,8 @@ export class FairSlots {
   }
 
   /**
-   * Waits for a place.
-   * @returns gives the place back; may be called again, to no effect.
+   * Waits for a slot.
+   * @returns a function that releases the slot. Further calls have no effect.
    * @throws the reason of `signal`.
    */
   acquire({ key, isUrgent, signal }: { key: string; isUrgent: boolean; signal: AbortSignal }): Promise<() => void> {
@@ -83,7 +83,7 @@ export class FairSlots {
       if ((this.#held.get(key) ?? 0) >= shareMax) continue;
       const next = queue.shift();
       this.#ordinary.delete(key);
-      // To the back: the other keys come first now.
+      // Move the key to the back: the other keys come first now.
       if (queue.length > 0) this.#ordinary.set(key, queue);
       return next;
     }

@@ -2,36 +2,36 @@ import type { ReplicaExit, ReplicaState } from "../../compute/compute.ts";
 
 interface Observation {
   state: ReplicaState;
-  /** When it began, by the even clock that deadlines are counted by; settled at the first sight. */
+  /** Start time on the steady clock, which deadlines use. Fixed when the replica is first observed. */
   startedAtMs: number;
-  /** Number of the observation that showed it last. */
+  /** Number of the last observation that showed it. */
   lastShownIn: number;
   /** Observations in a row that should have shown it and did not. */
   missed: number;
-  /** Only observations with a later number can show or miss it: they began after it was started or last changed by us. */
+  /** Only observations with a higher number began after we started or last changed it, so only they can show or miss it. */
   sinceNumber: number;
-  /** The engine refused to start it, unless an observation says otherwise. */
+  /** Why the engine refused to start it. Null once an observation shows it. */
   refusal: string | null;
 }
 
-/** An engine may answer once with what it saw before; a replica that two observations miss is lost. */
+/** An engine may once answer with an outdated list. A replica that two observations miss is lost. */
 const missedMax = 2;
 
 /**
- * What is known of all replicas: observations joined with what was done since they began. An observation is a list from
- * a moment in the past; a replica that was started or removed after that moment must not be misjudged by it.
+ * The known state of all replicas: observations joined with the operations that ran since they began. An observation lists
+ * the replicas of a moment in the past, so it says nothing about a replica that was started or removed after that moment.
  */
 export class Observations {
   readonly #deployments = new Map<string, Observation[]>();
-  /** The same by replica alone. */
+  /** The same entries by replica id. */
   readonly #replicas = new Map<string, Observation>();
-  /** Removed replicas, and the number of the observation that was under way then: it may still show them. */
+  /** Removed replicas with the number of the observation in progress at that time, which may still show them. */
   readonly #removed = new Map<string, number>();
   #lastStates: ReplicaState[] | null = null;
   #isUncertain = false;
   readonly #wallOffsetMs: () => number;
 
-  /** @param wallOffsetMs how far the machine's clock, which drivers go by, is ahead of the even one. */
+  /** @param wallOffsetMs how far the machine's clock, which drivers use, is ahead of the steady clock. */
   constructor(wallOffsetMs: () => number = () => 0) {
     this.#wallOffsetMs = wallOffsetMs;
   }
@@ -48,7 +48,7 @@ export class Observations {
     return this.#deployments.keys();
   }
 
-  /** A replica was started during or before observation `number`; with `refusal`, the engine said that it was not. */
+  /** Records a start during or before observation `number`. `refusal` is the engine's reason if it refused the start. */
   expect(state: ReplicaState, number: number, refusal: string | null): void {
     if (!this.#replicas.has(state.replicaId)) {
       const startedAtMs = state.startedAt.getTime();
@@ -57,7 +57,7 @@ export class Observations {
     this.#isUncertain = true;
   }
 
-  /** A replica is gone, since before observation `number` ended. */
+  /** Records a removal that completed before observation `number` ended. */
   forget(deploymentId: string, replicaId: string, number: number): void {
     this.#delete(deploymentId, replicaId);
     this.#removed.set(replicaId, number);
@@ -65,8 +65,8 @@ export class Observations {
   }
 
   /**
-   * Takes over an observation.
-   * @returns the deployments of which something changed, and whether another look is needed to be sure of a loss.
+   * Applies an observation.
+   * @returns the deployments that changed, and whether another observation is needed to confirm a loss.
    */
   update(states: ReplicaState[], number: number): { changed: Set<string>; isUncertain: boolean } {
     const changed = new Set<string>();
@@ -80,7 +80,7 @@ export class Observations {
       shown += 1;
     }
     this.#isUncertain = false;
-    // Nearly always everything known was shown, and nothing need be compared.
+    // In nearly every case the observation shows all known replicas, and there is nothing to compare.
     if (shown < this.#replicas.size) this.#countMisses(number, changed);
     for (const [replicaId, removedDuring] of this.#removed) {
       if (number > removedDuring) this.#removed.delete(replicaId);
@@ -89,7 +89,7 @@ export class Observations {
     return { changed, isUncertain: this.#isUncertain };
   }
 
-  /** @returns what is known of it now; undefined: it was removed meanwhile. */
+  /** Returns the updated entry, or undefined if the replica was removed in the meantime. */
   #apply(state: ReplicaState, number: number, changed: Set<string>): Observation | undefined {
     const known = this.#replicas.get(state.replicaId);
     if (known === undefined) {
@@ -114,7 +114,7 @@ export class Observations {
     }
   }
 
-  /** @returns whether the replica counts as lost now. */
+  /** Counts a miss. Returns whether the replica now counts as lost. */
   #miss(known: Observation, number: number): boolean {
     const { state, refusal, sinceNumber } = known;
     if (number <= sinceNumber) {
@@ -140,7 +140,7 @@ export class Observations {
   #add(known: Observation): Observation {
     const { deploymentId, replicaId } = known.state;
     const others = this.#deployments.get(deploymentId) ?? [];
-    // A literal of them would have room for 16 more, 130 bytes of each deployment.
+    // `concat` allocates no spare capacity. A literal with a spread would reserve 16 more entries, 130 bytes per deployment.
     this.#deployments.set(deploymentId, others.concat(known));
     this.#replicas.set(replicaId, known);
     return known;
@@ -156,13 +156,13 @@ export class Observations {
 
 const lostExit: ReplicaExit = {
   reason: "Lost",
-  message: "The replica is gone and nobody here removed it.",
+  message: "The replica disappeared, and Pierhead did not remove it.",
   exitCode: null,
   signal: null,
   lastLines: [],
 };
 
-/** Unlike `StartError`, which a driver gives to what can never start, this may pass: a registry that is down, a full disk. */
+/** Unlike `StartError`, which means that a replica can never start, this may pass: a registry is down or a disk is full. */
 const refusedExit = (message: string): ReplicaExit => ({ ...lostExit, reason: "EngineRefused", message });
 
 function isSame(a: ReplicaState, b: ReplicaState): boolean {

@@ -3,20 +3,20 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 import { backoffMs, type Clock } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 
-/** Even if no driver ever called back: a change is seen after this long. */
+/** A change is observed after at most this long, even if the driver never calls back. */
 export const observeIntervalMs = 15_000;
 
-/** Listing 10,000 replicas takes well under a second; an engine that needs longer than this is not answering. */
+/** Listing 10,000 replicas takes well under a second, so an engine that takes longer than this is not answering. */
 const observeTimeoutMs = 30_000;
 
-/** Between two looks, so that a thousand changes of one moment cost a few looks and not a thousand. */
+/** Minimum pause between two observations, so that a thousand simultaneous changes cost only a few of them. */
 const pauseMsMin = 5;
 
 const failureBounds = { firstMs: 250, maxMs: observeIntervalMs };
 
 /**
- * One look at everything the driver runs, for all deployments together, whenever somebody asks and at regular times.
- * A look that takes long is followed by a pause as long: at most half the time is spent looking.
+ * Observes everything the driver runs, for all deployments together, on request and at regular intervals. After a slow
+ * observation it pauses for as long as the observation took, so it spends at most half of the time observing.
  */
 export class Observer {
   readonly #compute: Compute;
@@ -34,7 +34,7 @@ export class Observer {
     compute: Compute;
     clock: Clock;
     logger: Logger;
-    /** Observations have growing numbers. */
+    /** Called with each observation. Numbers increase. */
     onObserved: (states: ReplicaState[], number: number) => void;
   }) {
     this.#compute = options.compute;
@@ -43,12 +43,12 @@ export class Observer {
     this.#onObserved = options.onObserved;
   }
 
-  /** Of the observation that was begun last. */
+  /** Number of the observation that began last. */
   get number(): number {
     return this.#number;
   }
 
-  /** Looks as soon as may be: an observation begins after this call. */
+  /** Requests an observation that begins after this call, as soon as possible. */
   observe(): void {
     this.#isRequested = true;
     if (this.#isObserving || this.#closing.signal.aborted) return;
@@ -63,7 +63,7 @@ export class Observer {
   }
 
   async #run(): Promise<void> {
-    // Several askers of one moment are one look.
+    // Requests of the same moment share one observation.
     await null;
     this.#isRequested = false;
     this.#number += 1;

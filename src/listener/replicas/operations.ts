@@ -9,24 +9,24 @@ import { replicaEnvironment, type Secrets } from "../session/secrets.ts";
 import { FairSlots } from "./fair-slots.ts";
 import type { Observations } from "./observations.ts";
 
-/** What is being done to one replica. At most one at a time. */
+/** A start or a removal in progress. Each replica has at most one at a time. */
 export interface Operation {
   kind: "start" | "remove";
   replicaId: string;
   deploymentId: string;
   revisionId: string;
-  /** When the driver was driverCall to start it; null: not yet. */
+  /** When the listener called the driver to start it. Null: not yet. */
   startedAtMs: number | null;
 }
 
 interface Running extends Operation {
   readonly abort: AbortController;
-  /** What the driver was driverCall, which may go on after this operation was given up. */
+  /** The call to the driver. It may outlast an operation that was cancelled. */
   driverCall: Promise<unknown>;
   ended: Promise<void>;
 }
 
-/** How a start is driverCall for. */
+/** The parameters of a start. */
 interface StartRequest {
   operation: Running;
   isUrgent: boolean;
@@ -35,32 +35,32 @@ interface StartRequest {
 }
 
 export interface OperationLimits {
-  /** Replicas starting at the same time. */
+  /** Maximum number of replicas that start at the same time. */
   startsMax: number;
-  /** Removals going on at the same time; each mostly waits for a server to end. */
+  /** Maximum number of removals at the same time. A removal mostly waits for a server to exit. */
   removalsMax: number;
 }
 
 /**
- * A start keeps its place until the replica is ready or this long, so that a thousand deployments that start at once do
- * so one handful after the other, and a handful that hangs does not stop the rest: at 16 places, at least 3 a second.
+ * A start holds its slot until the replica is ready, but at most this long. A thousand deployments that start at once
+ * therefore start a few at a time, and a few that hang do not block the rest: with 16 slots, at least 3 start per second.
  */
 const startSlotMsMax = 5_000;
 
-/** Beyond the grace a driver was given, to kill, reap and forget. */
+/** Time that a driver gets beyond the grace period to kill and reap the process and to clean up. */
 const removeSlackMs = 30_000;
 
-/** A cancelled start that does not listen. */
+/** How long a removal waits for a cancelled start that ignores its signal. */
 const cancelTimeoutMs = 5_000;
 
-/** The last lines of a replica are read before it is forgotten; a driver that cannot release them must not keep it. */
+/** The shipper reads the last lines of a replica before its removal. A driver that cannot return them must not delay it. */
 const lastLinesTimeoutMs = 2_000;
 
 const prepareTimeoutMs = 600_000;
 const stateTimeoutMs = 60_000;
 const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
 
-/** Does what plans ask for, in the background: one operation per replica, a bounded number in all, none for ever. */
+/** Executes the actions of plans in the background: one operation per replica, with limits on number and duration. */
 export class Operations {
   readonly #compute: Compute;
   readonly #clock: Clock;
@@ -106,7 +106,7 @@ export class Operations {
     return this.#running.get(deploymentId)?.values() ?? [];
   }
 
-  /** Stops acting: what has not reached the driver will not, what has is no longer waited for. */
+  /** Cancels every operation. Calls that have not reached the driver are not made, and the others are no longer awaited. */
   cancelAll(reason: Error): void {
     this.#life.abort(reason);
     this.#life = new AbortController();
@@ -130,7 +130,7 @@ export class Operations {
     });
   }
 
-  /** @returns why the driver would not start it, in words for the user; null: it does. */
+  /** Asks the driver to start a replica. Returns its reason, in words for the user, if it refused, else null. */
   async #ensure(
     assignment: Assignment,
     run: RevisionRun,
@@ -167,7 +167,7 @@ export class Operations {
     const before = this.#running.get(subject.deploymentId)?.get(subject.replicaId);
     before?.abort.abort(new Error("the replica is no longer wanted"));
     this.#run({ kind: "remove", ...subject }, async (_, signal) => {
-      // A driver is not driverCall two things about one replica at once.
+      // Never make two calls about one replica at the same time.
       const cancelled = Promise.allSettled([before?.ended, before?.driverCall]);
       await settledWithin({ clock: this.#clock, timeoutMs: cancelTimeoutMs, signal }, cancelled);
       this.releaseSlot(subject.replicaId);
@@ -181,13 +181,13 @@ export class Operations {
     });
   }
 
-  /** The replica is ready or has ended: the next one may start. */
+  /** Releases the start slot of a replica that is ready or has exited, so that the next one may start. */
   releaseSlot(replicaId: string): void {
     this.#slots.get(replicaId)?.();
     this.#slots.delete(replicaId);
   }
 
-  /** Gets ready for a start without starting. @throws Error in words for the user. */
+  /** Fetches everything that a start needs, without starting. @throws Error in words for the user. */
   async prepare(assignment: Assignment, run: RevisionRun): Promise<void> {
     const { signal } = this.#life;
     const spec = await this.#spec(assignment, run, `${run.revision_id}-0`, signal);
@@ -200,7 +200,7 @@ export class Operations {
     );
   }
 
-  /** Deletes local state, however often it takes. @throws the reason why this listener stopped acting. */
+  /** Deletes local state, with retries until it succeeds. @throws the reason why this listener stopped acting. */
   async removeState(deploymentId: string): Promise<void> {
     const { signal } = this.#life;
     const options = { clock: this.#clock, timeoutMs: stateTimeoutMs, signal };
@@ -279,7 +279,7 @@ export class Operations {
         this.#running.delete(deploymentId);
       this.#onEnd(running);
     };
-    // The only rejection is the reason of the abort: whoever aborted it knows.
+    // The only rejection is the reason of an abort, which its caller knows.
     running.ended = act(running, signal).then(finish, () => {});
   }
 }

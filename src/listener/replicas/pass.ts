@@ -1,20 +1,20 @@
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
-/** What a pass asks for. Every one may be asked for again while it is still going on. */
+/** An action that a pass requests. A later pass may request it again while it is still in progress. */
 export type Action =
-  /** Fetch and check everything the revision needs, without starting it. */
+  /** Fetches and checks everything the revision needs, without starting it. */
   | { kind: "prepare"; run: RevisionRun }
-  /** `isUrgent`, here and below: requests wait for it, so it overtakes what others do. */
+  /** `isUrgent`, here and below: requests wait for it, so it overtakes work for other deployments. */
   | { kind: "start"; replicaId: string; run: RevisionRun; isUrgent: boolean }
-  /** Look again when no request is under way to the replica. */
+  /** Runs another pass once no request is in flight to the replica. */
   | { kind: "awaitDrain"; replicaId: string; timeoutMs: number }
   | { kind: "remove"; replicaId: string; graceMs: number; because: string; isUrgent: boolean }
   | { kind: "removeState" }
-  /** A log line: constant message, fields that vary. */
+  /** Logs a line: a constant message with varying fields. */
   | { kind: "log"; message: string; fields: Record<string, string | number | boolean | null> };
 
-/** One pass over one deployment while it is being thought through. `memory` is its own copy. */
+/** The working state of one pass over one deployment. `memory` is a copy that the pass may change. */
 export interface Pass {
   readonly facts: Facts;
   readonly nowMs: number;
@@ -26,10 +26,10 @@ export interface Pass {
   wakeAtMs: number | null;
 }
 
-/** Replicas that never served get this long to end: nobody waits for an answer of theirs. */
+/** Grace period of replicas that never served: no client waits for their answers. */
 export const unprovenGraceMs = 2_000;
 
-/** For replicas of a revision that the assignment no longer names. */
+/** Drain timeout for replicas of a revision that the assignment no longer names. */
 const unknownDrainTimeoutMs = 30_000;
 
 export function beginPass(facts: Facts, memory: Memory, nowMs: number): Pass {
@@ -40,7 +40,7 @@ export function beginPass(facts: Facts, memory: Memory, nowMs: number): Pass {
   return { facts, nowMs, assignment, memory: copy, actions: [], leaving: new Set(), wakeAtMs: null };
 }
 
-/** How the assignment wants a revision run; null: it names another one. */
+/** Returns the run that the assignment gives for a revision, or null if it does not name the revision. */
 export function runOf({ assignment }: Pass, revisionId: string | null | undefined): RevisionRun | null {
   if (assignment?.target?.revision_id === revisionId) return assignment?.target ?? null;
   return assignment?.serving?.revision_id === revisionId ? (assignment?.serving ?? null) : null;
@@ -53,14 +53,14 @@ export const drainTimeoutMsOf = (pass: Pass, revisionId: string): number =>
 export const startTimeoutMsOf = (pass: Pass, revisionId: string): number | null =>
   runOf(pass, revisionId)?.start_timeout_ms ?? null;
 
-/** The fewest and the most replicas a revision runs on while it is awake: state that is exclusive has one server. */
+/** Returns the replica limits of a revision that is awake. A revision with exclusive state has exactly one replica. */
 export function replicaBounds({ artifact, min_replicas, max_replicas }: RevisionRun): { min: number; max: number } {
   if (artifact.rollout === "handover") return { min: 1, max: 1 };
   const min = Math.max(1, min_replicas);
   return { min, max: Math.max(min, max_replicas) };
 }
 
-/** The scale is the deployment's: the next revision begins with as many replicas as the one before has. */
+/** Returns the number of replicas to run. The scale belongs to the deployment, so a new revision starts with the same number. */
 export function desiredReplicas({ memory }: Pass, run: RevisionRun): number {
   const { min, max } = replicaBounds(run);
   return Math.max(min, Math.min(max, memory.scale?.replicas ?? 0));
@@ -69,14 +69,14 @@ export function desiredReplicas({ memory }: Pass, run: RevisionRun): number {
 export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
   run.min_replicas === 0 && assignment?.idle_after_ms != null;
 
-/** The target has yet to show that it can serve: its first failure counts against it, not as a crash. */
+/** Whether a revision is a target that has not served yet. Its first exit is a failed start, not a crash. */
 export function isUnproven({ assignment, memory }: Pass, revisionId: string): boolean {
   const isTarget = assignment?.target?.revision_id === revisionId;
   const isSettled = assignment?.serving?.revision_id === revisionId || memory.currentRevisionId === revisionId;
   return isTarget && !isSettled && memory.failed?.revisionId !== revisionId;
 }
 
-/** Replicas of a revision that run, or will, and are to stay. */
+/** Returns the replicas of a revision that are starting or ready and stay. */
 export function liveOf(pass: Pass, revisionId: string): ReplicaFacts[] {
   return pass.facts.replicas.filter((replica) => replica.revisionId === revisionId && isStaying(pass, replica));
 }
@@ -89,7 +89,7 @@ export function isStaying({ memory, leaving }: Pass, { replicaId, phase, isBeing
   return runs && !isBeingRemoved && !leaving.has(replicaId) && !(replicaId in memory.draining);
 }
 
-/** When a revision may be started again after it failed. */
+/** Returns when a revision may be started again after a failure. */
 export function retryAtMsOf({ memory }: Pass, revisionId: string): number {
   const refusedUntilMs = memory.bringUp?.revisionId === revisionId ? memory.bringUp.retryAtMs : 0;
   return Math.max(refusedUntilMs, memory.crashes[revisionId]?.retryAtMs ?? 0);
@@ -103,7 +103,7 @@ export function log(pass: Pass, message: string, fields: (Action & { kind: "log"
   pass.actions.push({ kind: "log", message, fields });
 }
 
-/** Starts one more replica of a revision. Its number is the time, so that no id is ever used twice. */
+/** Starts one more replica. Its id contains the time, so that no id is used twice. */
 export function start(pass: Pass, run: RevisionRun): void {
   const { memory, nowMs, actions } = pass;
   memory.lastNumber = Math.max(nowMs, memory.lastNumber + 1);
@@ -128,8 +128,9 @@ export function remove(
 }
 
 /**
- * Takes a replica out: off the route in this pass, removed in a later one, when what was under way to it has ended or
- * `drain_timeout_ms` is over. The same time is given again to its own drain, for runs that go on without a request.
+ * Takes a replica out of service. This pass removes it from the route. A later pass removes the replica once its requests
+ * have ended or `drain_timeout_ms` has passed. The replica's own shutdown then gets the same time again, for runs that
+ * continue without a request.
  */
 export function drain(pass: Pass, replica: ReplicaFacts): void {
   const { memory, nowMs } = pass;

@@ -1,12 +1,13 @@
 import type { DeploymentReport, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
+import type { Snapshot } from "../session/snapshot.ts";
 import { drainTimeoutMsOf, log, type Pass, readyOf, retryAtMsOf, runOf, wakeAt } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
-/** Requests wait this long for a replica that is being restarted; then they are told. */
+/** Requests wait this long for a replica that is restarting. Then the gateway refuses them. */
 export const downHeldMsMax = 30_000;
 
-/** Where requests go after this pass: only ever to ready replicas of the revision that carries the traffic. */
+/** Returns the route after this pass. It targets only ready replicas of the revision that carries the traffic. */
 export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   const { memory, assignment } = pass;
   if (assignment === null) return null;
@@ -26,12 +27,12 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   memory.downSinceMs ??= pass.nowMs;
   const untilMs = downHeldUntilMs(pass, goal, memory.downSinceMs);
   const isComingBack = pass.nowMs < untilMs && retryAtMsOf(pass, revisionId) < untilMs;
-  if (!isComingBack) return to("closed", "The agent server stopped and is not up again yet.");
+  if (!isComingBack) return to("closed", "The agent server has stopped and is not running again yet.");
   wakeAt(pass, untilMs);
   return to("held", null);
 }
 
-/** Whom the revision's environment says to let in (contract 7.2): agent servers and the gateway are told the same. */
+/** Returns which callers the revision's environment admits (contract 7.2). Agent servers read the same variables. */
 function admissionOf(pass: Pass, revisionId: string | null): Pick<Route, "admission"> {
   const { assignment } = pass;
   const env = (runOf(pass, revisionId) ?? assignment?.target ?? assignment?.serving)?.env ?? {};
@@ -41,10 +42,10 @@ function admissionOf(pass: Pass, revisionId: string | null): Pick<Route, "admiss
 }
 
 function reasonNeverServed({ memory }: Pass, goal: RevisionRun | null): string {
-  if (goal !== null) return "The first revision is being started.";
+  if (goal !== null) return "The first revision is starting.";
   return memory.failed === null
     ? "No revision of this deployment is running."
-    : "No revision of this deployment could be started.";
+    : "No revision of this deployment could start.";
 }
 
 const byReplicaId = (a: { replicaId: string }, b: { replicaId: string }) => (a.replicaId < b.replicaId ? -1 : 1);
@@ -53,7 +54,7 @@ function targetOf({ replicaId, address }: ReplicaFacts): Route["targets"] {
   return address === undefined ? [] : [{ replicaId, ...address }];
 }
 
-/** Running requests may end, the old server may drain, the new one may start (or the old one again): each in its time. */
+/** Whether requests may still wait for a handover: time to drain, to stop the old server, and to start the new or the old one. */
 function isHeldInTime(pass: Pass, goal: RevisionRun | null, sinceMs: number): boolean {
   const drainMs = drainTimeoutMsOf(pass, pass.memory.currentRevisionId ?? "");
   const untilMs = sinceMs + 2 * drainMs + (goal?.start_timeout_ms ?? 0) + downHeldMsMax;
@@ -64,7 +65,7 @@ function isHeldInTime(pass: Pass, goal: RevisionRun | null, sinceMs: number): bo
 function downHeldUntilMs({ memory }: Pass, goal: RevisionRun | null, downSinceMs: number): number {
   const startMs = Math.max(goal?.start_timeout_ms ?? 0, downHeldMsMax);
   if (memory.wakingSinceMs !== null) return memory.wakingSinceMs + startMs;
-  // Found half-way through a handover: the target is about to take over.
+  // The listener restarted in the middle of a handover, so the target is about to take over.
   const isBeingReplaced = goal !== null && goal.revision_id !== memory.currentRevisionId;
   return downSinceMs + (isBeingReplaced ? startMs : downHeldMsMax);
 }
@@ -78,8 +79,8 @@ function recordUp(pass: Pass, revisionId: string): void {
   memory.downSinceMs = null;
 }
 
-/** A full snapshot for the control plane. */
-export function planReport(pass: Pass): Omit<DeploymentReport, "seq"> {
+/** Returns a full snapshot for the control plane. */
+export function planReport(pass: Pass): Snapshot {
   const { facts, memory, assignment } = pass;
   const isDelete = assignment?.op === "delete";
   const target = isDelete ? null : (assignment?.target ?? null);

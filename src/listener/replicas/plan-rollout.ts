@@ -18,7 +18,7 @@ import {
 } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
-/** `rolling`: new replicas beside the old ones, traffic moves once all are ready, then the old ones drain. */
+/** Strategy `rolling`: starts new replicas beside the old ones, moves traffic once all are ready, then drains the old ones. */
 export function rollingUpdate(pass: Pass, goal: RevisionRun): void {
   const { memory, facts } = pass;
   const goalId = goal.revision_id;
@@ -26,7 +26,7 @@ export function rollingUpdate(pass: Pass, goal: RevisionRun): void {
   const isSleeping = memory.isAsleep && currentId === goalId;
   keepRunning(pass, goal, isSleeping ? 0 : desiredReplicas(pass, goal));
   const current = currentId === goalId ? null : runOf(pass, currentId);
-  // The serving revision answers until the target is ready, so it is repaired like any other.
+  // The serving revision answers until the target is ready, so the pass repairs it like any other.
   if (current !== null && !memory.isAsleep) keepRunning(pass, current, desiredReplicas(pass, current));
   if (currentId !== goalId && readyOf(pass, goalId).length >= desiredReplicas(pass, goal)) moveTraffic(pass, goalId);
   for (const replica of facts.replicas) {
@@ -37,9 +37,9 @@ export function rollingUpdate(pass: Pass, goal: RevisionRun): void {
 }
 
 /**
- * `handover`: one server on one state, ever. The old one is asked to leave when no request is under way, the new one is
- * started when nothing of the old one is left, and requests wait in between. The goal may be the serving revision
- * itself: after a failed target it is started again in the same way.
+ * Strategy `handover`: at most one server uses the state at any time. The pass stops the old server once no request is in
+ * flight, and starts the new one when nothing of the old one is left. Requests wait in between. The goal may also be the
+ * serving revision: after a failed target it is started again in the same way.
  */
 export function handOver(pass: Pass, goal: RevisionRun): void {
   const { memory, facts } = pass;
@@ -54,7 +54,7 @@ export function handOver(pass: Pass, goal: RevisionRun): void {
     stopOthers(pass, goal, others);
     return;
   }
-  // Never to be met, and if it is, the one that serves is right and the newcomer waits its turn.
+  // This should never happen. If it does, the serving replica stays and the other one waits for its turn.
   const isIntruding = others.some(({ phase }) => phase === "ready") && !own.some(({ phase }) => phase === "ready");
   for (const replica of isIntruding ? own : others) drain(pass, replica);
   if (others.length > 0) return;
@@ -64,7 +64,7 @@ export function handOver(pass: Pass, goal: RevisionRun): void {
   memory.heldSinceMs = null;
 }
 
-/** Nothing of the goal runs yet and something else does: hold, wait, end it. */
+/** Stops other revisions before the goal starts: holds requests, waits for those in flight, then removes the replicas. */
 function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
   const { memory, nowMs } = pass;
   const serving = others.filter((replica) => replica.phase === "ready" && isStaying(pass, replica));
@@ -72,14 +72,14 @@ function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void
     for (const replica of others) drain(pass, replica);
     return;
   }
-  // Once requests are held, every second counts: whatever can fail before does so before.
+  // While requests are held, every second counts, so everything that can fail early runs before.
   const retryAtMs = retryAtMsOf(pass, goal.revision_id);
   if (nowMs < retryAtMs) {
     wakeAt(pass, retryAtMs);
     return;
   }
   if (isUnproven(pass, goal.revision_id) && !isPrepared(pass, goal)) {
-    // Held for a target that another one has replaced meanwhile: what serves is still there, and answers until this one is.
+    // Requests were held for a target that has been replaced since. The serving replica still runs and answers until then.
     memory.heldSinceMs = null;
     return;
   }
@@ -103,7 +103,7 @@ function isPrepared({ facts, actions }: Pass, goal: RevisionRun): boolean {
   return false;
 }
 
-/** Starts what is missing of a revision, as soon as its back-off allows, and drains what is too much. */
+/** Starts missing replicas of a revision as soon as its back-off allows, and drains surplus ones. */
 function keepRunning(pass: Pass, run: RevisionRun, desired: number): void {
   const live = liveOf(pass, run.revision_id).toSorted(byReadyThenAge);
   for (const replica of live.slice(desired)) drain(pass, replica);

@@ -2,24 +2,24 @@ import type { ReplicaState } from "../../compute/compute.ts";
 import type { Assignment, Cause } from "../../contract/listeners/assignment.ts";
 import type { Scale } from "../../domain/scaling.ts";
 
-/** One replica as the plan sees it: what the driver showed, and what the listener is doing to it. */
+/** One replica as the planner sees it: the driver's observation and the listener's operation on it. */
 export interface ReplicaFacts extends Omit<ReplicaState, "startedAt" | "deploymentId"> {
-  /** Null while its start waits for secrets or for a free place. */
+  /** Null while its start waits for secrets or for a free slot. */
   startedAtMs: number | null;
-  /** Its removal has begun and goes on until it is gone; nothing else may be done to it. */
+  /** Its removal is in progress, so no other action may touch it. */
   isBeingRemoved: boolean;
-  /** Requests and streams under way to it. */
+  /** Requests and streams in flight to it. */
   inFlight: number;
 }
 
-/** Everything a pass looks at. */
+/** The complete input of a pass. */
 export interface Facts {
   deploymentId: string;
-  /** Null: the control plane does not know this deployment, and what runs of it is an orphan. */
+  /** Null: the control plane does not know this deployment, and its replicas are orphans. */
   assignment: Assignment | null;
   replicas: ReplicaFacts[];
   lastRequestAtMs: number | null;
-  /** What must be there before a handover may interrupt the serving revision; null: not asked for yet. */
+  /** What a handover needs before it may interrupt the serving revision. Null: not requested yet. */
   preparation: Preparation | null;
   /** Local state of a deleted deployment. */
   state: "present" | "beingRemoved" | "removed";
@@ -32,7 +32,7 @@ export interface Preparation {
   message: string;
 }
 
-/** How often and why a revision that had proven itself exited since it last held for `healthyMs`. */
+/** Exits of a revision that has served before. The streak restarts after `healthyMs` without an exit. */
 export interface Crashes {
   count: number;
   streak: number;
@@ -42,27 +42,27 @@ export interface Crashes {
 }
 
 /**
- * What a pass hands to the next one. All of it may be lost: a listener that was restarted finds its way from the
- * assignment and the replicas alone, and only forgets how often something failed.
+ * What one pass hands to the next. All of it may be lost: a restarted listener works from the assignment and the replicas
+ * alone and only forgets how often something failed.
  */
 export interface Memory {
-  /** Carries the traffic, or did last. Null: none has yet. Undefined: to be found out from the replicas. */
+  /** The revision that carries the traffic, or did last. Null: none so far. Undefined: to be derived from the replicas. */
   currentRevisionId: string | null | undefined;
-  /** The target was given up. */
+  /** The target that was given up. */
   failed: { revisionId: string; cause: Cause } | null;
-  /** How the start of an unproven target goes. */
+  /** Progress of starting an unproven target. */
   bringUp: { revisionId: string; sinceMs: number; attempts: number; retryAtMs: number; cause: Cause | null } | null;
   crashes: Readonly<Record<string, Crashes>>;
-  /** Ready replicas that get no new requests and end when theirs have ended; since when. */
+  /** Ready replicas that get no new requests and stop when their requests have ended, with the start time of the drain. */
   draining: Readonly<Record<string, number>>;
-  /** New requests wait for a handover. */
+  /** Since when new requests wait for a handover. */
   heldSinceMs: number | null;
-  /** No replica of the current revision is ready. */
+  /** Since when no replica of the current revision is ready. */
   downSinceMs: number | null;
-  /** By the load; null: nobody has looked at it yet. */
+  /** Set by the load. Null: not measured yet. */
   scale: Scale | null;
   isAsleep: boolean;
-  /** A request asked for a sleeping deployment and none has been ready since. */
+  /** Since when a request waits for a sleeping deployment of which no replica is ready yet. */
   wakingSinceMs: number | null;
   /** The idle window begins here or at the last request, whichever is later. */
   activeSinceMs: number | null;
@@ -85,7 +85,7 @@ export const emptyMemory: Memory = {
   lastNumber: 0,
 };
 
-/** What is remembered once a request has asked for a sleeping deployment. */
+/** Returns the memory after a request has woken a sleeping deployment. */
 export function wake(memory: Memory, nowMs: number): Memory {
   if (!memory.isAsleep) return memory;
   return { ...memory, isAsleep: false, wakingSinceMs: nowMs, activeSinceMs: nowMs, downSinceMs: null };

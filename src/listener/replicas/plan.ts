@@ -1,7 +1,8 @@
 import type { ReplicaExit } from "../../compute/compute.ts";
-import type { Assignment, Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
+import type { Assignment, Cause } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
 import { backoffMs } from "../clock.ts";
+import type { Snapshot } from "../session/snapshot.ts";
 import {
   type Action,
   beginPass,
@@ -22,38 +23,38 @@ import { handOver, rollingUpdate } from "./plan-rollout.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
 export interface Plan {
-  /** To be begun in this order, after the route was set. */
+  /** To start in this order, after the route was set. */
   actions: Action[];
-  /** Null: no route at all. */
+  /** Null: no route. */
   route: Route | null;
-  /** Null: nobody wants to know (an orphan). `seq` is the sender's. */
-  report: Omit<DeploymentReport, "seq"> | null;
+  /** Null for an orphan, which is not reported. */
+  report: Snapshot | null;
   memory: Memory;
-  /** Look again then, even if nothing changes. */
+  /** When to run another pass even if nothing changes. */
   wakeAtMs: number | null;
 }
 
-/** A revision that ran this long without an exit has recovered: its next exit is restarted after a second again. */
+/** A revision that ran this long without an exit has recovered, so its back-off starts again at one second. */
 export const healthyMs = 600_000;
 
-/** Restarts of a revision that had proven itself: 1 s, 2 s, ... 5 min. */
+/** Restart back-off of a revision that has served before: 1 s, 2 s, ... 5 min. */
 export const restartBounds = { firstMs: 1_000, maxMs: 300_000 };
 
-/** An engine that refuses to start a replica is asked again until the start deadline of the target. */
+/** Retry back-off for an engine that refuses to start a replica, until the start deadline of the target. */
 const refusedStartBounds = { firstMs: 1_000, maxMs: 10_000 };
 
-/** Starts of a target that ended for a reason of ours, not of its code (another process took the port, it vanished). */
+/** Maximum starts of a target that ended for a reason outside its code: another process took the port, or it disappeared. */
 const externalFailuresMax = 2;
 
-/** On top of the start deadline, which is the driver's to keep: one that forgot must not keep a rollout for ever. */
+/** Time beyond the start deadline, which the driver enforces. A driver that does not must not block a rollout forever. */
 export const overdueGraceMs = 5_000;
 
-/** Whoever deletes a deployment does not wait for its requests. */
+/** Maximum grace period of a deletion. A user who deletes a deployment does not wait for its requests. */
 export const deleteGraceMsMax = 10_000;
 
 /**
- * Decides what to do for one deployment. Pure: it compares what should run with what does and reads no clock, so a test
- * can show it every world, and a pass that is repeated decides the same again.
+ * Decides what to do for one deployment by comparing the desired replicas with the observed ones. It is pure and reads no
+ * clock, so tests can generate any situation, and a repeated pass makes the same decisions.
  */
 export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan {
   const pass = beginPass(facts, memory, nowMs);
@@ -77,7 +78,7 @@ export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan 
   return { actions: pass.actions, route, report, memory: pass.memory, wakeAtMs: pass.wakeAtMs };
 }
 
-/** What an assignment wants in the end: its target, unless that was given up. */
+/** Returns the revision to run: the target, or the serving revision if the target was given up. */
 function goalOf(pass: Pass) {
   const { target, serving } = pass.assignment as Assignment;
   if (target === null) return serving;
@@ -97,8 +98,8 @@ function planRemoval(pass: Pass): Plan {
 }
 
 /**
- * Which revision carries the traffic: remembered, or after a restart of the listener read off the replicas. The serving
- * revision first, then any other whose replica is ready: an outdated answer is better than none.
+ * Determines the revision that carries the traffic: from memory, or from the replicas after a restart of the listener. It
+ * prefers the serving revision, then any other with a ready replica, because an outdated answer is better than none.
  */
 function findCurrent(pass: Pass): void {
   const { facts, memory } = pass;
@@ -121,14 +122,14 @@ function findCurrent(pass: Pass): void {
   }
 }
 
-/** As many as run: whether fewer would do is decided when it is known what they do. */
+/** Starts with the number of running replicas. The scaler lowers it only after it has measured the load. */
 function findScale(pass: Pass): void {
   const { memory } = pass;
   if (memory.scale !== null || memory.isAsleep) return;
   memory.scale = { replicas: liveOf(pass, memory.currentRevisionId ?? "").length, lower: null };
 }
 
-/** Removes what has exited, and remembers why: each exit is counted by the pass that begins its removal. */
+/** Removes exited replicas and records why they exited. The pass that begins the removal counts the exit, once. */
 function recordExits(pass: Pass): void {
   for (const replica of pass.facts.replicas) {
     if (replica.isBeingRemoved) continue;
@@ -150,7 +151,7 @@ function recordExits(pass: Pass): void {
   }
 }
 
-/** Why a replica counts as exited; null: it does not. */
+/** Returns why a replica counts as exited, or null if it does not. */
 function exitOf(pass: Pass, replica: ReplicaFacts): ReplicaExit | null {
   if (replica.phase === "exited") return replica.exit ?? unexplained;
   const startTimeoutMs = startTimeoutMsOf(pass, replica.revisionId);
@@ -166,7 +167,7 @@ function exitOf(pass: Pass, replica: ReplicaFacts): ReplicaExit | null {
 
 const unexplained: ReplicaExit = {
   reason: "Exited",
-  message: "The agent server ended; the driver does not say why.",
+  message: "The agent server exited. The driver gives no reason.",
   exitCode: null,
   signal: null,
   lastLines: [],
@@ -200,7 +201,7 @@ function recordCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void
   const before = memory.crashes[replica.revisionId];
   const ranMs = replica.startedAtMs === null ? 0 : nowMs - replica.startedAtMs;
   const streakBefore = ranMs >= healthyMs ? 0 : (before?.streak ?? 0);
-  // Replicas that die in one moment are one misfortune.
+  // Replicas that exit at the same moment count as one failure.
   const streak = before?.lastAtMs === nowMs ? before.streak : streakBefore + 1;
   const isFirstLoss = streak === 1 && exit.reason === "Lost";
   const retryAtMs = nowMs + (isFirstLoss ? 0 : backoffMs(streak, restartBounds));
@@ -211,7 +212,7 @@ function recordCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void
   };
 }
 
-/** Forgets verdicts that no longer matter, and takes over that of a preparation. */
+/** Forgets failures that no longer matter, and takes over the failure of a preparation. */
 function settleFailures(pass: Pass): void {
   const { memory, nowMs, facts } = pass;
   const { target, serving } = pass.assignment as Assignment;
@@ -236,7 +237,7 @@ function settleFailures(pass: Pass): void {
   }
 }
 
-/** A server with state of its own must have left before the next one may touch that state, in either direction. */
+/** Whether a revision with exclusive state is involved. Its server must stop before the next one starts, in either direction. */
 function isExclusive(pass: Pass, goalId: string): boolean {
   const present = [goalId, pass.memory.currentRevisionId, ...pass.facts.replicas.map(({ revisionId }) => revisionId)];
   return present.some((revisionId) => runOf(pass, revisionId)?.artifact.rollout === "handover");

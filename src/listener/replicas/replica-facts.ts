@@ -6,7 +6,7 @@ import type { ReplicaFacts } from "./plan-state.ts";
 
 const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
 
-/** Replicas of a deployment: what was observed, and what is being started and was not observed yet. */
+/** Returns the replicas of a deployment: the observed ones, and those that are starting and were not observed yet. */
 export function replicaFacts(
   deploymentId: string,
   known: { observations: Observations; operations: Operations; traffic: Pick<Traffic, "inFlight"> },

@@ -18,7 +18,7 @@ import { Routes } from "./routes.ts";
 import { type Scalable, Scaler } from "./scaler.ts";
 import { WorkQueue } from "./work-queue.ts";
 
-/** One deployment as this listener holds it. */
+/** One deployment of this fleet. */
 interface Member {
   readonly deploymentId: string;
   /** Null: the control plane does not know it. */
@@ -31,10 +31,10 @@ interface Member {
   cancelWake: () => void;
 }
 
-/** A pass that throws is our bug; the deployment is tried again, the others are not held up. */
+/** Delay before the next pass of a deployment after a pass that threw, which is a bug. Other deployments are not affected. */
 const failedPassRetryMs = 30_000;
 
-/** Every deployment is looked at this often even if nothing happened, a slice at a time. */
+/** Every deployment gets a pass this often even if nothing happened. The work queue spreads the passes. */
 export const resyncMs = 300_000;
 
 export interface ReplicaFleetOptions {
@@ -65,8 +65,8 @@ export function replicaFleet(options: ReplicaFleetOptions): FleetFactory {
 }
 
 /**
- * All deployments of this listener. A pass is synchronous: it reads what is known, plans, sets the route and hands the
- * rest to the operations, so passes of one deployment never overlap and ten thousand idle ones cost nothing.
+ * All deployments of this listener. A pass is synchronous: it reads the known facts, plans, sets the route and hands the
+ * other actions to the operations. Passes of one deployment never overlap, and ten thousand idle deployments cost nothing.
  */
 class ReplicaFleet implements Fleet {
   readonly #compute: Compute;
@@ -81,7 +81,7 @@ class ReplicaFleet implements Fleet {
   readonly #members = new Map<string, Member>();
   readonly #queue: WorkQueue;
   readonly #routes: Routes;
-  /** Whether the replicas were seen at all, and whether the control plane has named all deployments it knows. */
+  /** Whether the replicas were observed at least once, and whether the control plane has listed all its deployments. */
   #hasObserved = false;
   #isListComplete = false;
   #isLeading = false;
@@ -135,7 +135,7 @@ class ReplicaFleet implements Fleet {
     return this.#members.size;
   }
 
-  /** What has replicas right now, or had some that ended by themselves. */
+  /** Returns the deployments that have replicas now, or had replicas that exited. */
   running(): RunningDeployment[] {
     return Array.from(this.#members.values(), ({ deploymentId, memory }) => {
       const replicas = this.#observations.of(deploymentId).filter(({ phase }) => phase !== "exited");
@@ -144,7 +144,7 @@ class ReplicaFleet implements Fleet {
     }).filter(({ replicaIds, restarts }) => replicaIds.length > 0 || restarts > 0);
   }
 
-  /** What carries traffic on replicas that may become more or fewer. */
+  /** Returns the deployments that carry traffic and may scale. */
   scalable(): Scalable[] {
     return Array.from(this.#members.values()).flatMap(({ deploymentId, assignment, memory }) => {
       const { currentRevisionId: id, scale, isAsleep } = memory;
@@ -167,7 +167,7 @@ class ReplicaFleet implements Fleet {
     if (hasChanged) this.#enqueue(deploymentId);
   }
 
-  /** This instance acts for its listener from now on. */
+  /** This instance leads from now on. */
   lead(): void {
     this.#isLeading = true;
     if (this.#hasObserved) this.#queue.open();
@@ -176,7 +176,7 @@ class ReplicaFleet implements Fleet {
     this.#observer.observe();
   }
 
-  /** Another instance does: nothing is touched any more, and everything that was believed is forgotten. */
+  /** Another instance leads: cancels all work and forgets all assignments. */
   stepDown(reason: Error): void {
     this.#isLeading = false;
     this.#isListComplete = false;
@@ -200,7 +200,7 @@ class ReplicaFleet implements Fleet {
     }
   }
 
-  /** These are all deployments there are: what runs of any other is an orphan. */
+  /** The list contains all deployments, so replicas of any other are orphans. */
   completeList(deploymentIds: ReadonlySet<string>): void {
     this.#isListComplete = true;
     for (const member of this.#members.values()) {
@@ -213,19 +213,19 @@ class ReplicaFleet implements Fleet {
     this.#routes.keepOnly(slugs);
   }
 
-  /** What it believes it should run. */
+  /** Returns the assignments that this fleet holds. */
   held(): { deployment_id: string; generation: number }[] {
     return Array.from(this.#members.values()).flatMap(({ deploymentId, assignment }) =>
       assignment === null ? [] : [{ deployment_id: deploymentId, generation: assignment.generation }],
     );
   }
 
-  /** The control plane knows nothing of these any more. */
+  /** The control plane no longer knows these deployments. */
   disown(deploymentIds: ReadonlySet<string>): void {
     for (const deploymentId of deploymentIds) {
       const member = this.#members.get(deploymentId);
       if (member === undefined) continue;
-      this.#logger.warn({ deployment_id: deploymentId }, "deployment is no longer this listener's");
+      this.#logger.warn({ deployment_id: deploymentId }, "deployment no longer assigned to this listener");
       member.assignment = null;
       this.#enqueue(deploymentId);
     }
@@ -256,7 +256,7 @@ class ReplicaFleet implements Fleet {
     this.#observer.observe();
   }
 
-  /** The control plane has a snapshot: that of a deleted deployment was the last word about it. */
+  /** The control plane has stored a snapshot. For a deleted deployment that was the last one. */
   reportStored({ deployment_id: deploymentId, deleted }: Snapshot): void {
     const member = this.#members.get(deploymentId);
     if (!deleted || member?.assignment?.op !== "delete" || member.state !== "removed") return;
@@ -308,7 +308,7 @@ class ReplicaFleet implements Fleet {
     this.#enqueue(deploymentId);
   }
 
-  /** What was left alone meanwhile is looked at now. */
+  /** Rechecks the deployments whose passes were skipped. */
   recheck(): void {
     this.#adoptOrphans(this.#isListComplete ? this.#observations.deploymentIds() : []);
     this.#enqueueAll();
@@ -421,7 +421,7 @@ class ReplicaFleet implements Fleet {
     if (drains.has(replicaId)) return;
     const drain = new AbortController();
     drains.set(replicaId, drain);
-    // Aborted: whoever did it no longer waits.
+    // An aborted drain has no waiter any more.
     await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
     if (drains.get(replicaId) === drain) drains.delete(replicaId);
     if (!drain.signal.aborted) this.#enqueue(member.deploymentId);

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Route, Traffic } from "../../gateway/route.ts";
 
-/** The routes of a gateway as this process has set them: each only when it differs, each only by its own deployment. */
+/** The routes that this process has set in a gateway. Sets only routes that differ. A deployment removes only its own. */
 export class Routes {
   readonly #traffic: Traffic;
   readonly #bySlug = new Map<string, Route>();
@@ -11,8 +11,8 @@ export class Routes {
   }
 
   /**
-   * Replaces what a deployment had under `before`, its slug until now. Null: whoever asks begins to act, and says what there
-   * is even if it does not differ: of requests that called in vain for a sleeping deployment it hears then.
+   * Replaces the route that a deployment had before. If `before` is null, this instance has just begun to act, and the
+   * route is set even if it does not differ: the gateway then reports requests that wait for a sleeping deployment.
    */
   set(before: Route | null, route: Route | null): void {
     if (before !== null && before.slug !== route?.slug) this.#remove(before);
@@ -21,13 +21,13 @@ export class Routes {
     this.#traffic.setRoute(route);
   }
 
-  /** Removes every other one: their deployments are gone. */
+  /** Removes the routes of all other slugs, because their deployments are gone. */
   keepOnly(slugs: ReadonlySet<string | undefined>): void {
     for (const route of this.#bySlug.values()) if (!slugs.has(route.slug)) this.#remove(route);
   }
 
   #remove({ slug, deploymentId }: Route): void {
-    // A slug that was given to another deployment meanwhile is that one's.
+    // Another deployment may have taken over the slug.
     if (this.#bySlug.get(slug)?.deploymentId !== deploymentId) return;
     this.#bySlug.delete(slug);
     this.#traffic.removeRoute(slug);

@@ -7,52 +7,52 @@ import { withDeadline } from "../deadline.ts";
 import { replicaBounds } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 
-/** A deployment whose replicas carry traffic. */
+/** A deployment that carries traffic and may scale. */
 export interface Scalable {
   deploymentId: string;
-  /** The revision that carries it. */
+  /** The revision that carries the traffic. */
   run: RevisionRun;
   scale: Scale;
   ready: Pick<ReplicaFacts, "replicaId" | "inFlight">[];
 }
 
-/** As often as the autoscaler of Kubernetes looks. A look costs a few files, or one call of the engine, per replica. */
+/** The interval of the Kubernetes autoscaler. A round costs a few file reads, or one engine call, per replica. */
 export const scaleIntervalMs = 15_000;
 
 const usageTimeoutMs = 10_000;
 
-/** Replicas of one deployment that are asked for runs. All of them count the same; one may be too busy to answer. */
+/** Replicas per deployment that are asked for runs. All report the same number, but one may be too busy to answer. */
 const replicasAskedMax = 3;
 
 export interface ScalerOptions {
   compute: Compute;
   clock: Clock;
   logger: Logger;
-  /** Fewer replicas only after fewer would have done for this long. */
+  /** The scaler removes replicas only after fewer would have been enough for this long. */
   holdMs: number;
   fleet: { scalable(): Scalable[]; scale(deploymentId: string, scale: Scale): void };
 }
 
-/** What replicas had used when they were last looked at. */
+/** CPU usage of replicas in the previous round. */
 interface PreviousUsage {
   atMs: number;
   cpuSeconds: Map<string, number>;
 }
 
-/** Looks at what replicas do and says how many there should be. */
+/** Measures the load of replicas and sets how many there should be. */
 export class Scaler {
   readonly #options: ScalerOptions;
   #life: AbortController | null = null;
   #cancel = () => {};
   #previous: PreviousUsage | null = null;
-  /** Replicas that say nothing of runs. */
+  /** Replicas that do not report runs. */
   #withoutRuns = new Set<string>();
 
   constructor(options: ScalerOptions) {
     this.#options = options;
   }
 
-  /** While this instance acts for its listener. */
+  /** Begins to scale. Called when this instance starts to lead. */
   start(): void {
     this.stop();
     this.#life = new AbortController();
@@ -70,7 +70,7 @@ export class Scaler {
     try {
       await this.#scaleAll(signal);
     } catch (error) {
-      if (!signal.aborted) this.#options.logger.debug({ error: describeError(error) }, "load could not be looked at");
+      if (!signal.aborted) this.#options.logger.debug({ error: describeError(error) }, "load could not be measured");
     }
     if (signal.aborted) return;
     this.#cancel = this.#options.clock.setTimeout(() => void this.#round(signal), scaleIntervalMs);
@@ -101,7 +101,7 @@ export class Scaler {
     }
   }
 
-  /** By deployment. Answers come within a few seconds, or not at all. */
+  /** Returns the number of runs by deployment. Replicas answer within a few seconds or count as 0. */
   async #readRuns(scalable: Scalable[]): Promise<Map<string, number> | null> {
     const { compute } = this.#options;
     if (!offersRuns(compute)) return null;
@@ -138,7 +138,7 @@ function loadOf(
     replicas: ready.length,
     cpu: cpuLoadOf(run, used, measured),
     memory: used.length === 0 ? null : mean(used.map(({ memoryMib }) => memoryMib)) / run.memory_limit_mib,
-    // Who waits for a run, or watches it, is a request under way: the two are not added.
+    // A client that waits for a run, or watches it, is a request in flight as well, so the two are not added.
     pending: Math.max(
       measured.runs,
       ready.reduce((sum, { inFlight }) => sum + inFlight, 0),
@@ -146,7 +146,7 @@ function loadOf(
   };
 }
 
-/** Between two looks; replicas that were not there at the first one say nothing yet. */
+/** Returns the CPU load between two rounds. Replicas that were missing in the first one are ignored. */
 function cpuLoadOf(
   run: RevisionRun,
   used: ReplicaUsage[],

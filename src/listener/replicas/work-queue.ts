@@ -1,11 +1,11 @@
 import type { Clock } from "../clock.ts";
 
-/** Passes in one go, about 30 us each: requests of the same process wait no longer than 6 ms for them. */
+/** A pass takes about 30 us, so requests of the same process wait at most 6 ms for a batch. */
 const batchMax = 200;
 
 /**
- * Which deployments are to be looked at. One that is marked again before its turn is looked at once, and a storm of
- * marks is worked off in slices between which everything else of the process has its turn.
+ * The deployments that need a pass. A deployment that is added again before its turn gets one pass. A burst is processed in
+ * batches, and the event loop runs in between.
  */
 export class WorkQueue {
   readonly #clock: Clock;
@@ -25,13 +25,13 @@ export class WorkQueue {
     this.#schedule();
   }
 
-  /** Marks are kept until then. */
+  /** Starts processing. Earlier additions wait until then. */
   open(): void {
     this.#isOpen = true;
     this.#schedule();
   }
 
-  /** Forgets all marks. */
+  /** Stops processing and empties the queue. */
   close(): void {
     this.#isOpen = false;
     this.#isScheduled = false;
@@ -42,7 +42,7 @@ export class WorkQueue {
   #schedule(): void {
     if (!this.#isOpen || this.#isScheduled || this.#pending.size === 0) return;
     this.#isScheduled = true;
-    // Whatever else happens in this moment belongs to the same passes.
+    // Changes that happen in the same tick share their passes.
     queueMicrotask(() => this.#processBatch());
   }
 

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 
 /**
- * A page of assignments as they are compacted for long, each text in memory once: ids, names and addresses stand in the
- * environment of each again. What a settled deployment is to run is said twice as well, as target and as what serves.
- * Takes the assignments over: their texts are replaced in place.
+ * Compacts a page of assignments that stays in memory for long, so that each distinct string is stored once: ids, names and
+ * addresses recur in the environments. Target and serving run of a settled deployment are equal and share one object.
+ * Modifies the given assignments.
  */
 export function compact(assignments: readonly Assignment[]): Assignment[] {
   const texts = new Map<string, string>();

@@ -12,32 +12,32 @@ import { type Clock, jitteredBackoffMs, sleep } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
 import { compact } from "./compact-assignments.ts";
 
-/** A control plane that went away comes back to its listeners one by one. */
+/** Spreads the reconnects of many listeners after the control plane was away. */
 const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
 
-/** The lease of an instance that died ends soon, and one that waits for it costs little. */
+/** The lease of a crashed instance ends soon, and asking often costs little. */
 const busyBounds = { firstMs: 1_000, maxMs: 5_000 };
 
-/** A long poll that is answered with nothing at once is not one: no faster than this. */
+/** Minimum time between two long polls that return nothing, for a control plane that does not hold them open. */
 const emptyPageMs = 1_000;
 
 const callTimeoutMs = 30_000;
 
-/** A stream shows by itself that it is alive: beside one, every third heartbeat is enough to find one that is stuck. */
+/** A stream proves that the connection is alive. Beside one, every third heartbeat is enough to detect a stuck stream. */
 const heartbeatsPerProbe = 3;
 
-/** After so many streams in a row that brought nothing, something on the way holds them back; polls get through. */
+/** After this many streams in a row without any message, a proxy probably buffers them, so the listener polls instead. */
 const emptyStreamsMax = 2;
 
-/** What is held is compared this often: whatever both sides missed is found within this. */
+/** Interval of the inventory comparison. It finds any difference that both sides missed. */
 const inventoryMs = 600_000;
 
-/** The control plane wants nothing changed until it says otherwise. */
+/** The control plane has asked this listener to change nothing for now. */
 class Draining extends Error {
   override name = "Draining";
 }
 
-/** At the end nobody waits for a control plane that does not answer. */
+/** On shutdown, the listener does not wait longer for a control plane that does not answer. */
 const closeTimeoutMs = 2_000;
 
 interface Timestamp {
@@ -46,9 +46,9 @@ interface Timestamp {
 }
 
 /**
- * Being the one instance that acts for a listener: opens the session, keeps it, follows the assignments. A control plane
- * that does not answer changes nothing: what was last asked for stays in force, and the session with it. Only word of a
- * newer session (a higher epoch) ends it, at once.
+ * The session of the one instance that acts for a listener. Opens it, renews it and follows the assignments. While the
+ * control plane does not answer, the session and the last assignments stay in force. Only a newer session (a higher epoch)
+ * ends this one, and at once.
  */
 export class Leadership {
   readonly #client: ListenerClient;
@@ -66,13 +66,13 @@ export class Leadership {
   readonly #stopping = new AbortController();
   #session: ListenerSession | null = null;
   #lost = new AbortController();
-  /** Ends the present long poll, to ask again. */
+  /** Aborts the current long poll or stream, so that the listener asks again. */
   #poll = new AbortController();
   #rv = 0;
   #mustRelist = false;
   #isListed = false;
   #answeredAtMs: number | null = null;
-  /** When the newest call began that opened or renewed the session. */
+  /** When the last successful call that opened or renewed the session began. */
   #renewedAt: Timestamp | null = null;
   #isAnswered = true;
   #keyEndsAt: string | null = null;
@@ -90,15 +90,15 @@ export class Leadership {
     onGained: (session: ListenerSession) => void;
     onLost: (reason: Error) => void;
     onAssignments: (assignments: Assignment[]) => void;
-    /** All deployments there are have been named. */
+    /** The control plane has listed all deployments. */
     onListed: (deploymentIds: ReadonlySet<string>) => void;
-    /** What this listener believes it should run. */
+    /** Returns the assignments that this listener holds. */
     held: () => Inventory["items"];
-    /** The control plane knows nothing of these, though they were named once. */
+    /** The control plane no longer knows these deployments. */
     onUnknown: (deploymentIds: ReadonlySet<string>) => void;
-    /** `isSure` again. */
+    /** The lease is valid again after it had expired. */
     onLeaseRegained: () => void;
-    /** `isSure` matters. A sign of life from a stream does not do for it: it may have waited in a buffer for long. */
+    /** Whether `isLeaseValid` matters. Stream messages do not renew the lease, because they may have been buffered for long. */
     requiresLease: boolean;
   }) {
     this.#client = options.client;
@@ -124,7 +124,7 @@ export class Leadership {
     return this.#isListed;
   }
 
-  /** Told to change nothing: it stands by. */
+  /** Whether the control plane has asked this listener to change nothing. */
   get isDrained(): boolean {
     return this.#isDrained;
   }
@@ -134,23 +134,23 @@ export class Leadership {
   }
 
   /**
-   * Whether no other instance can have been let in: the control plane has heard of this one within the lease. Else what
-   * is not known here may be that one's work.
+   * Whether the session was renewed within the lease, so that no other instance can have opened one. Otherwise unexpected
+   * changes may be the work of another instance.
    */
   get isLeaseValid(): boolean {
     if (this.#session === null || this.#renewedAt === null) return false;
-    // One of the two goes back when somebody sets the clock, the other one stands still while a machine sleeps.
+    // The wall clock can be set back, and the monotonic clock stops while the machine sleeps, so take the later of the two.
     const wallMs = this.#clock.now() - this.#renewedAt.nowMs;
     const steadyMs = this.#clock.monotonicMs() - this.#renewedAt.monotonicMs;
     return Math.max(wallMs, steadyMs) < this.#session.lease_ttl_s * 1_000;
   }
 
   start(): void {
-    // Its only rejection is the word to stop.
+    // The only rejection is the abort on stop.
     this.#ended = this.#run().catch(() => {});
   }
 
-  /** Another instance leads: stops acting in this very moment. */
+  /** Ends the session because another instance leads. The listener stops acting at once. */
   endSession(reason: Error): void {
     if (this.#session === null) return;
     this.#session = null;
@@ -168,7 +168,7 @@ export class Leadership {
     if (session !== null) await this.#closeSession(session);
   }
 
-  /** Without it the next instance waits for the lease to end. */
+  /** Closes the session, so that the next instance need not wait for the lease to end. */
   async #closeSession(session: ListenerSession): Promise<void> {
     const options = { clock: this.#clock, timeoutMs: closeTimeoutMs, signal: new AbortController().signal };
     await withDeadline(options, (signal) => session.close(signal)).catch(() => {});
@@ -198,22 +198,22 @@ export class Leadership {
         continue;
       }
       this.#logger.warn({ epoch: session.epoch, retry_ms: session.lease_ttl_s * 1_000 }, "another instance leads");
-      // As long as that one is alive it renews its lease; taking it away from each other helps nobody.
+      // The other instance renews its lease while it is alive. Taking the session from each other would help neither.
       await sleep(this.#clock, session.lease_ttl_s * 1_000, signal);
     }
   }
 
-  /** Resolves once the session is lost. */
+  /** Runs the tasks of a session. Resolves once the session has ended. */
   async #runSession(session: ListenerSession): Promise<void> {
     const { signal } = this.#lost;
     const end = (error: unknown) => {
       if (signal.aborted) return;
       if (error instanceof Draining) this.#setDrained(true);
-      // What is believed here, and what was answer there, is of another history: a new session begins from nothing.
+      // Both sides' state belongs to different histories, so a new session starts from nothing.
       else if (error instanceof Gone)
-        this.#logger.warn("the control plane knows less than before: all is listed again");
+        this.#logger.warn("control plane has lost changes, listing all assignments again");
       else if (!(error instanceof StaleEpoch))
-        this.#logger.error({ error: describeError(error) }, "listener session broke");
+        this.#logger.error({ error: describeError(error) }, "listener session failed");
       this.endSession(error as Error);
     };
     const tasks = [
@@ -257,7 +257,7 @@ export class Leadership {
     return stream !== undefined && this.#emptyStreams < emptyStreamsMax;
   }
 
-  /** Follows what is answer as it happens, until that ends. Why it did, the next question is answered with. */
+  /** Follows the stream of assignments until it ends. The next poll returns the reason why it ended. */
   async #stream(session: ListenerSession, signal: AbortSignal): Promise<void> {
     if (session.stream === undefined || !this.#mayStream(session)) return;
     this.#poll = new AbortController();
@@ -299,11 +299,11 @@ export class Leadership {
         const { rv, key_ends_at: keyEndsAt = null, log_level: logLevel } = answer;
         this.#logKey(keyEndsAt);
         this.#logger.level = logLevel ?? this.#ownLogLevel;
-        if (answer.drain === true) throw new Draining("the control plane wants nothing changed");
+        if (answer.drain === true) throw new Draining("the listener is draining");
         this.#recordAnswer();
         this.#recordRenewal(beganAt);
-        // The long poll hangs on a dead connection: it would have been answered otherwise.
-        if (rv > rvBefore && this.#rv === rvBefore && this.#isListed) this.#poll.abort(new Error("there is news"));
+        // There are newer assignments, but the long poll has not returned: its connection is dead.
+        if (rv > rvBefore && this.#rv === rvBefore && this.#isListed) this.#poll.abort(new Error("poll is stuck"));
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof StaleEpoch || error instanceof Draining) throw error;
@@ -311,7 +311,7 @@ export class Leadership {
     }
   }
 
-  /** Finds what a lost change, a restored database or a deletion by force left behind. */
+  /** Compares inventories to find differences after a lost change, a restored database or a forced deletion. */
   async #compareInventory(session: ListenerSession, signal: AbortSignal): Promise<never> {
     for (;;) {
       await sleep(this.#clock, jitteredBackoffMs(this.#clock, 1, { firstMs: inventoryMs, maxMs: inventoryMs }), signal);
@@ -322,14 +322,14 @@ export class Leadership {
       );
       if (unknown.length > 0) this.#onUnknown(new Set(unknown));
       if (!isBehind) continue;
-      this.#logger.warn({ held: items.length }, "assignments are behind and listed again");
+      this.#logger.warn({ held: items.length }, "assignments are behind, listing all again");
       this.#mustRelist = true;
       this.#rv = 0;
-      this.#poll.abort(new Error("everything is listed again"));
+      this.#poll.abort(new Error("all assignments are listed again"));
     }
   }
 
-  /** Repeats a call until it is answered or refused for good. @throws StaleEpoch, Gone, the reason of `signal`. */
+  /** Repeats a call until it succeeds or fails for good. @throws StaleEpoch, Gone, the reason of `signal`. */
   async #callUntilAnswered<T>(signal: AbortSignal, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const timeoutMs = callTimeoutMs + waitMsMax;
     for (let attempt = 1; ; attempt++) {
@@ -349,18 +349,18 @@ export class Leadership {
     }
   }
 
-  /** Said once: whoever made a newer key has to put it where this one is read from. */
+  /** Logs once that there is a newer key, because the operator must install it where this listener reads its key. */
   #logKey(endsAt: string | null): void {
     if (endsAt === this.#keyEndsAt) return;
     this.#keyEndsAt = endsAt;
-    if (endsAt === null) this.#logger.info("the newer key is in use");
-    else this.#logger.warn({ ends_at: endsAt }, "the key of this listener ends, for there is a newer one");
+    if (endsAt === null) this.#logger.info("listener uses its newer key");
+    else this.#logger.warn({ ends_at: endsAt }, "listener key expires, a newer key exists");
   }
 
   #setDrained(isDrained: boolean): void {
     if (isDrained === this.#isDrained) return;
     this.#isDrained = isDrained;
-    this.#logger.warn(isDrained ? "nothing is changed until the control plane says so" : "changes are made again");
+    this.#logger.warn(isDrained ? "listener drained, changes nothing" : "listener resumed, changes are applied");
   }
 
   #recordAnswer(): void {
@@ -379,7 +379,7 @@ export class Leadership {
     if (!wasValid && this.isLeaseValid) this.#onLeaseRegained();
   }
 
-  /** @returns how long to wait before the call is repeated. */
+  /** Returns the back-off bounds for repeating the failed call. */
   #retryBoundsAfter(error: unknown): typeof retryBounds {
     const refusal = error instanceof CallRefused ? error.error : null;
     const isDrained = refusal === "listener_draining";

@@ -13,35 +13,35 @@ interface Pending {
   digests: Digests;
 }
 
-/** What a snapshot says, as digests: its text is some 500 bytes, and one is kept for each of ten thousand. */
+/** Digests of a snapshot. The snapshot itself takes about 500 bytes, and the reporter remembers one per deployment. */
 interface Digests {
   all: string;
-  /** Of the part that somebody waits for. */
+  /** Digest of the fields that a rollout waits for. */
   urgent: string;
 }
 
-/** What somebody waits for goes out at once, and after this long when a call has just ended: a busy moment is few calls. */
+/** Urgent reports are sent at once, or this long after the previous call, so that a burst takes only a few calls. */
 const urgentDelayMs = 15;
 
-/** Enough to join what is put in one turn. */
+/** Enough to batch the snapshots of one tick. */
 const batchDelayMs = 1;
 
-/** Everything else: a replica more or less, a restart counted. */
+/** Delay of all other reports, such as a change in the number of replicas or restarts. */
 const ordinaryDelayMs = 1_000;
 
-/** Reports in one call (the protocol's limit). */
+/** Maximum number of reports in one call, given by the protocol. */
 const batchMax = 100;
 
 const reportTimeoutMs = 30_000;
 
-/** Of a line that an agent printed last: the whole of it is in the log, and a report that is too large tells nothing. */
+/** Limit for each of the last log lines in a report. The log has the full line, and an oversized report would be refused. */
 const lineLengthMax = 4_096;
 
 const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
 
 /**
- * Tells the control plane how every deployment looks. Snapshots replace each other, so that however long nobody answers
- * there is one per deployment to send; one that says nothing new is not sent.
+ * Reports the state of every deployment to the control plane. A new snapshot replaces an unsent one, so at most one report
+ * per deployment is pending however long the control plane is away. A snapshot without news is not sent.
  */
 export class Reporter {
   readonly #clock: Clock;
@@ -50,9 +50,9 @@ export class Reporter {
   readonly #onStale: (error: StaleEpoch) => void;
   readonly #rollouts: RolloutSpans;
   readonly #pending = new Map<string, Pending>();
-  /** Those of the pending ones that somebody waits for. */
+  /** The pending deployments whose report is urgent. */
   readonly #urgent = new Set<string>();
-  /** As the control plane has them, in this session. */
+  /** Digests of the snapshots that the control plane has stored in this session. */
   readonly #stored = new Map<string, Digests>();
   #session: ListenerSession | null = null;
   #signal = new AbortController();
@@ -67,10 +67,10 @@ export class Reporter {
   constructor(options: {
     clock: Clock;
     logger: Logger;
-    /** The control plane has this one; a newer one may be on its way. */
+    /** The control plane has stored this snapshot. A newer one may be in flight. */
     onStored: (snapshot: Snapshot) => void;
     onStale: (error: StaleEpoch) => void;
-    /** Default: nothing is traced. */
+    /** Default: no tracing. */
     rollouts?: RolloutSpans;
   }) {
     this.#clock = options.clock;
@@ -84,7 +84,7 @@ export class Reporter {
     return this.#pending.size;
   }
 
-  /** `seq` begins again, and so does what the control plane is known to have. Null: nobody may be digests anything. */
+  /** Switches to a new session: `seq` and the stored digests start again. Null: nothing is reported. */
   follow(session: ListenerSession | null): void {
     this.#session = session;
     this.#seq = 0;
@@ -111,7 +111,7 @@ export class Reporter {
     this.#sendWithin(isUrgent ? this.#urgentDelayMs() : ordinaryDelayMs);
   }
 
-  /** Nothing is to be value about a deployment any more. */
+  /** Drops everything about a deployment. */
   forget(deploymentId: string): void {
     this.#pending.delete(deploymentId);
     this.#urgent.delete(deploymentId);
@@ -179,7 +179,7 @@ export class Reporter {
   }
 
   #recordStored(batch: Pending[]): void {
-    if (this.#failures > 0) this.#logger.info({ failures: this.#failures }, "reports are accepted again");
+    if (this.#failures > 0) this.#logger.info({ failures: this.#failures }, "reports accepted again");
     this.#failures = 0;
     this.#batchSize = batchMax;
     for (const { snapshot, digests } of batch) {
@@ -202,10 +202,10 @@ export class Reporter {
     const status = error instanceof CallRefused ? error.status : null;
     if (status === 400 || status === 413 || status === 422) this.#splitBatch(batch, error);
     else this.#failures += 1;
-    if (this.#failures === 1) this.#logger.warn({ status, error: describeError(error) }, "reports are not accepted");
+    if (this.#failures === 1) this.#logger.warn({ status, error: describeError(error) }, "reports not accepted");
   }
 
-  /** One report that is refused must not hold back the others: halves of the batch find it, and it is dropped. */
+  /** Halves the batch to find the one report that the control plane refuses, and drops it, so that it cannot block the others. */
   #splitBatch(batch: Pending[], error: unknown): void {
     const [only] = batch;
     if (batch.length > 1 || only === undefined) {
@@ -221,7 +221,7 @@ export class Reporter {
   }
 }
 
-/** With what an agent value as the control plane takes it: a report that it refuses would never tell of a failure. */
+/** Returns the snapshot with texts of the agent sanitized, because the control plane would refuse the report otherwise. */
 function sanitizeSnapshot(snapshot: Snapshot): Snapshot {
   const { cause, server_version: version } = snapshot;
   if (cause === null && version === null) return snapshot;

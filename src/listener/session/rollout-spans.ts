@@ -4,14 +4,14 @@ import type { Snapshot } from "./snapshot.ts";
 
 interface Rollout {
   revisionId: string;
-  /** Of the assignment that began it, or of a later one with the same target. */
+  /** Generation of the assignment that began it, or of a later one with the same target. */
   generation: number;
   span: Span;
 }
 
 /**
- * The trace of each rollout that goes on here: it begins with an assignment that carries a `traceparent` and names a
- * target that does not serve yet, and ends when the control plane has the report of how that went.
+ * The trace spans of the rollouts in progress. A rollout begins with an assignment that has a `traceparent` and a target that
+ * does not serve yet. It ends when the control plane has stored the report of its outcome.
  */
 export class RolloutSpans {
   readonly #traces: Traces | null;
@@ -21,7 +21,7 @@ export class RolloutSpans {
     this.#traces = traces;
   }
 
-  /** @returns what it was given. */
+  /** Begins and ends spans by the new assignments. Returns its argument. */
   assigned(assignments: Assignment[]): Assignment[] {
     for (const assignment of this.#traces === null ? [] : assignments) this.#assigned(assignment);
     return assignments;
@@ -29,7 +29,7 @@ export class RolloutSpans {
 
   #assigned({ deployment_id, tenant_id, generation, target, serving, traceparent }: Assignment): void {
     const known = this.#rollouts.get(deployment_id);
-    // What is listed again is no news, also when it was over before.
+    // An assignment that is listed again begins no new span, not even after its rollout has ended.
     if (known !== undefined && known.generation >= generation) return;
     const wanted = target === null || target.revision_id === serving?.revision_id ? null : target.revision_id;
     if (known !== undefined && known.revisionId === wanted) {
@@ -44,7 +44,7 @@ export class RolloutSpans {
     if (span !== undefined) this.#rollouts.set(deployment_id, { revisionId: wanted, generation, span });
   }
 
-  /** Runs `act` as a step of a rollout, if one of this revision goes on. */
+  /** Runs `act` as a step of the rollout of this revision, if one is in progress. */
   step<T>(
     name: string,
     { deploymentId, revisionId, replicaId }: { deploymentId: string; revisionId: string; replicaId?: string },
@@ -56,7 +56,7 @@ export class RolloutSpans {
     return inSpan(rollout.span.begin(name, ids), act);
   }
 
-  /** Runs `send` as a step of each rollout that these tell of; what is sent along names the first one. */
+  /** Runs `send` as a step of each rollout that the snapshots belong to. The call carries the context of the first one. */
   reporting<T>(snapshots: readonly Snapshot[], send: () => Promise<T>): Promise<T> {
     const spans = snapshots.flatMap((snapshot) => {
       const { deployment_id, target_phase: phase } = snapshot;
@@ -67,7 +67,7 @@ export class RolloutSpans {
     return spans.reduce<() => Promise<T>>((act, span) => () => inSpan(span, act), send)();
   }
 
-  /** The control plane has it. */
+  /** Ends the rollout if the stored snapshot contains its outcome. */
   stored(snapshot: Snapshot): void {
     const rollout = this.#of(snapshot);
     const { target_phase: phase, cause } = snapshot;
@@ -76,7 +76,7 @@ export class RolloutSpans {
     this.#end(rollout, phase);
   }
 
-  /** Another instance acts. */
+  /** Ends all rollouts because another instance leads. */
   clear(): void {
     for (const rollout of this.#rollouts.values()) this.#end(rollout, "handed over");
     this.#rollouts.clear();

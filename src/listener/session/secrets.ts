@@ -1,15 +1,15 @@
 import { CallRefused, type ListenerSession } from "../../client/listener-client.ts";
 import { type Clock, jitteredBackoffMs, sleep } from "../clock.ts";
 
-/** A crashed replica starts again without asking; a fleet that restarts asks anyway. 256 sets of 4 KiB are 1 MiB. */
+/** Restarts of crashed replicas use the cache. 256 sets of 4 KiB take 1 MiB. A larger fleet that restarts asks again. */
 const setsMax = 256;
 
-/** Values leave the memory of this process once nothing was started with them for this long. */
+/** Values are removed from memory when no start has used them for this long. */
 const cacheMs = 600_000;
 
 const retryBounds = { firstMs: 500, maxMs: 30_000 };
 
-/** Secret sets as they are needed for a start. They never leave this process's memory and are never logged. */
+/** The secret sets that starts need. They stay in this process's memory and are never logged. */
 export class Secrets {
   readonly #session: () => ListenerSession | null;
   readonly #clock: Clock;
@@ -21,8 +21,8 @@ export class Secrets {
   }
 
   /**
-   * Waits as long as the control plane cannot be reached; that is no failure of the revision.
-   * @throws CallRefused when it answers that there is no such set; the reason of `signal`.
+   * Returns the values of a secret set. Waits while the control plane cannot be reached, which is no failure of the revision.
+   * @throws CallRefused when the set does not exist; the reason of `signal`.
    */
   async read(deploymentId: string, secretSetId: string | null, signal: AbortSignal): Promise<Record<string, string>> {
     if (secretSetId === null) return {};
@@ -40,7 +40,7 @@ export class Secrets {
     this.#cache.clear();
   }
 
-  /** @returns null when nobody can be asked right now. */
+  /** Returns null if no session is open or the call failed. */
   async #fetch(deploymentId: string, secretSetId: string, signal: AbortSignal): Promise<Record<string, string> | null> {
     try {
       return (await this.#session()?.secrets(deploymentId, secretSetId, signal)) ?? null;
@@ -52,7 +52,7 @@ export class Secrets {
   }
 
   #save(secretSetId: string, values: Record<string, string>): Record<string, string> {
-    // Last in the map is used last.
+    // The map's order is the order of last use.
     this.#cache.delete(secretSetId);
     this.#cache.set(secretSetId, { values, atMs: this.#clock.monotonicMs() });
     return values;
@@ -67,8 +67,8 @@ export class Secrets {
 }
 
 /**
- * The environment of a replica. What the control plane injects wins over the deployment's own values (contract 7.2);
- * PORT is the driver's to choose and PATH belongs to the place where it runs.
+ * Returns the environment of a replica. Variables of the control plane win over the deployment's own (contract 7.2). The
+ * driver chooses PORT, and PATH belongs to the machine or image.
  */
 export function replicaEnvironment(
   secrets: Record<string, string>,

@@ -2,31 +2,31 @@ import type { ReplicaLogChunk } from "../../compute/compute.ts";
 
 type Line = ReplicaLogChunk["lines"][number];
 
-/** Lines one replica may send: a token each. */
+/** Token bucket for the log lines of one replica: one token per line. */
 export interface LineBudget {
   tokens: number;
   filledAtMs: number;
-  /** Lines dropped since the last one that was let through, and the first of them. */
+  /** Lines dropped since the last accepted one, and the first of them. */
   dropped: number;
   firstDropped: Line | null;
 }
 
-/** Sustained; an agent server that traces every token it streams writes some hundred. */
+/** Sustained rate. An agent server that logs every token it streams writes some hundred lines a second. */
 export const linesPerSecondMax = 2_000;
 
-/** A stack trace, a start with a big configuration: at once. */
+/** Burst, for example a stack trace or the configuration at start. */
 export const linesBurstMax = 10_000;
 
 export const newLineBudget = (nowMs: number): LineBudget => {
   return { tokens: linesBurstMax, filledAtMs: nowMs, dropped: 0, firstDropped: null };
 };
 
-/** Takes the lines that are within a replica's budget. What is not is dropped, and one line says how much that was. */
+/** Returns the lines within the replica's budget. Drops the others and adds one line with their number. */
 export function withinBudget(budget: LineBudget, lines: Line[], nowMs: number): Line[] {
   const earned = ((nowMs - budget.filledAtMs) / 1_000) * linesPerSecondMax;
   budget.tokens = Math.min(linesBurstMax, budget.tokens + Math.max(0, earned));
   budget.filledAtMs = nowMs;
-  // A flood's drops are notice in one line and not in hundreds: half a second of budget must have come together first.
+  // Report the drops of a flood once and not hundreds of times: wait until the budget for half a second is available.
   const isFlooding = budget.dropped > 0 && budget.tokens < linesPerSecondMax / 2 && lines.length > 0;
   const allowed = isFlooding ? 0 : Math.floor(budget.tokens);
   const accepted = lines.slice(0, allowed);
@@ -44,7 +44,7 @@ function takeDroppedNotice(budget: LineBudget, nowMs: number): Line[] {
   if (firstDropped === null) return [];
   budget.dropped = 0;
   budget.firstDropped = null;
-  const message = `${dropped} lines dropped: this replica writes more than ${linesPerSecondMax} lines a second.`;
+  const message = `${dropped} lines dropped: this replica writes more than ${linesPerSecondMax} lines per second.`;
   const line: Line = {
     ...firstDropped,
     key: `${firstDropped.key}:dropped`,

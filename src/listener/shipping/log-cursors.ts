@@ -2,10 +2,10 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Clock } from "../clock.ts";
 
-/** A crash repeats at most this much; the control plane drops lines it has. */
+/** After a crash, at most this much is sent again. The control plane drops duplicate lines. */
 const saveDelayMs = 5_000;
 
-/** How far each replica's output has reached the control plane, kept over a restart in one small file. */
+/** How far each replica's logs were shipped, stored in one small file across restarts. */
 export class LogCursors {
   readonly #path: string | null;
   readonly #clock: Clock;
@@ -15,7 +15,7 @@ export class LogCursors {
   #cancelSave = () => {};
   #saving: Promise<void> = Promise.resolve();
 
-  /** Without a path everything is read again after a restart. */
+  /** Without a path, all logs are read again after a restart. */
   constructor({ path, clock, logger }: { path: string | null; clock: Clock; logger: Logger }) {
     this.#path = path;
     this.#clock = clock;
@@ -28,7 +28,7 @@ export class LogCursors {
       this.#cursors = new Map(Object.entries(JSON.parse(await readFile(this.#path, "utf8"))));
     } catch (error) {
       const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
-      if (!isMissing) this.#logger.warn({ error: describeError(error) }, "log positions are lost; logs are read again");
+      if (!isMissing) this.#logger.warn({ error: describeError(error) }, "log cursors unreadable, reading logs again");
     }
   }
 
@@ -46,7 +46,7 @@ export class LogCursors {
     if (this.#cursors.delete(replicaId)) this.#scheduleSave();
   }
 
-  /** Forgets replicas that were removed while nobody looked. */
+  /** Forgets replicas that were removed while no listener was running. */
   keepOnly(replicaIds: ReadonlySet<string>): void {
     for (const replicaId of this.#cursors.keys()) if (!replicaIds.has(replicaId)) this.delete(replicaId);
   }
@@ -69,11 +69,11 @@ export class LogCursors {
     if (path === null) return;
     this.#saving = this.#saving.then(async () => {
       try {
-        // Whole or not at all: a half-written file would read everything again.
+        // Write to a new file and rename it. After a partial write, all logs would be read again.
         await writeFile(`${path}.new`, JSON.stringify(Object.fromEntries(this.#cursors)), { mode: 0o600 });
         await rename(`${path}.new`, path);
       } catch (error) {
-        this.#logger.warn({ error: describeError(error) }, "log positions could not be saved");
+        this.#logger.warn({ error: describeError(error) }, "log cursors could not be saved");
       }
     });
   }

@@ -18,39 +18,39 @@ export interface LogSubject {
 interface Source extends LogSubject {
   cursor: string | null;
   budget: LineBudget;
-  /** Lines read and not yet accepted. */
+  /** Lines that were read and not yet accepted by the control plane. */
   unsent: number;
   reading: Promise<boolean>;
 }
 
-/** A round of reading; also how long a line waits for others to go with it. */
+/** Interval of reading. A line waits at most this long for others to share its batch. */
 const roundMs = 100;
 
-/** Of one replica in one round: 2.5 MB/s each, in turns, so that a flood delays nobody else for more than some ms. */
+/** Limit per replica and round, 2.5 MB/s each. Replicas take turns, so a flood delays others only by milliseconds. */
 const readBytesMax = 256 * 1024;
 
-/** A replica that said nothing lately is asked at most this often, and all of them together 100 times a second. */
+/** A quiet replica is read at most this often, and all quiet ones together 100 times a second. */
 const quietMs = { min: 200, max: 10_000, perReplica: 10 };
 
-/** Beyond this nothing is read: the driver's files hold the rest until the control plane takes lines again. */
+/** Limits of unsent lines, at which reading stops. The driver's files hold the rest until the control plane accepts lines. */
 const unsentLinesMax = 10_000;
 const unsentBytesMax = 16 * 1024 * 1024;
 
-/** A replica that exits is read to its end even then, until there is this many times as much. */
+/** A replica that exits is still read to its end, up to this multiple of the limit. */
 const unsentAtExitFactor = 2;
 
-/** The protocol's limits of one call. */
+/** The protocol's limits per call. */
 const batchLinesMax = 1_000;
 const batchBytesMax = 1024 * 1024;
 const messageLengthMax = 65_536;
 
-/** At the end of a replica: 40 reads are 10 MiB, more than its last words. */
+/** Reads at the end of a replica. 40 reads are 10 MiB. */
 const finalReadsMax = 40;
 
 const sendTimeoutMs = 30_000;
 const retryBounds = { firstMs: 1_000, maxMs: 30_000 };
 
-/** Carries the output of replicas to the control plane: in order per replica, in turns between them, nothing twice. */
+/** Ships the logs of replicas to the control plane: in order per replica, fairly between replicas, without duplicates. */
 export class LogShipper {
   readonly #logs: ReplicaLogs;
   readonly #clock: Clock;
@@ -58,7 +58,7 @@ export class LogShipper {
   readonly #cursors: LogCursors;
   readonly #onStale: (error: StaleEpoch) => void;
   readonly #sources = new Map<string, Source>();
-  /** Replicas that had something to say when they were last asked, and the others, each in the order of their turn. */
+  /** Replicas whose last read returned lines, and the others, each in the order of their turn. */
   readonly #active = new Set<Source>();
   readonly #quiet = new Set<Source>();
   #unsentBytes = 0;
@@ -99,7 +99,7 @@ export class LogShipper {
     void this.#send();
   }
 
-  /** Begins to read a replica's output, where it was left before a restart; again changes nothing. */
+  /** Begins to read a replica's logs at its stored cursor. Does nothing if the replica is tracked already. */
   track({ replicaId, deploymentId, revisionId }: LogSubject): void {
     if (this.#sources.has(replicaId)) return;
     const cursor = this.#cursors.get(replicaId);
@@ -110,7 +110,7 @@ export class LogShipper {
     this.#active.add(source);
   }
 
-  /** Reads what a replica has still to say, before it is removed. */
+  /** Reads the remaining logs of a replica before its removal. */
   async finish(replicaId: string): Promise<void> {
     const source = this.#sources.get(replicaId);
     if (source === undefined) return;
@@ -120,7 +120,7 @@ export class LogShipper {
     void this.#send();
   }
 
-  /** The replica is gone; lines that were read are still sent. */
+  /** Stops reading a replica that is gone. Lines that were read are still sent. */
   forget(replicaId: string): void {
     const source = this.#sources.get(replicaId);
     if (source === undefined) return;
@@ -144,11 +144,11 @@ export class LogShipper {
   async #round(): Promise<void> {
     for (const source of this.#sourcesOfRound()) {
       if (this.#isClosed || this.#isFull(1)) break;
-      // Forgotten since the round began.
+      // The replica was forgotten since the round began.
       if (!this.#sources.has(source.replicaId)) continue;
       const hasMore = await this.#read(source);
       if (!this.#sources.has(source.replicaId)) continue;
-      // To the back of its line: who was not reached in this round comes first in the next.
+      // Move to the back of the queue: replicas that this round did not reach come first in the next one.
       this.#active.delete(source);
       this.#quiet.delete(source);
       (hasMore ? this.#active : this.#quiet).add(source);
@@ -170,7 +170,7 @@ export class LogShipper {
     return [...this.#active, ...[...this.#quiet].slice(0, turns)];
   }
 
-  /** @returns whether there was something. Reads of one replica follow each other. */
+  /** Returns whether there were lines. Reads of one replica run one after the other. */
   #read(source: Source): Promise<boolean> {
     source.reading = source.reading.then(() => this.#readNext(source));
     return source.reading;
@@ -191,7 +191,7 @@ export class LogShipper {
       }
       return chunk.lines.length > 0;
     } catch (error) {
-      // It may just have been removed; if not, it is asked again in its turn.
+      // The replica may just have been removed. If not, it is read again in its turn.
       this.#logger.debug(
         { replica_id: source.replicaId, error: describeError(error) },
         "replica logs could not be read",
@@ -251,14 +251,13 @@ export class LogShipper {
     }
     const status = error instanceof CallRefused ? error.status : null;
     if (status === 400 || status === 413 || status === 422) {
-      // One line that is refused must not hold back the others: halves find it.
+      // Halve the batch to find the one line that is refused, so that it cannot block the others.
       if (count === 1) this.#recordSent(1);
       this.#batchLines = count === 1 ? batchLinesMax : Math.ceil(count / 2);
       this.#logger.warn({ status, lines: count, error: describeError(error) }, "log lines refused");
     } else {
       this.#failures += 1;
-      if (this.#failures === 1)
-        this.#logger.warn({ status, error: describeError(error) }, "log lines are not accepted");
+      if (this.#failures === 1) this.#logger.warn({ status, error: describeError(error) }, "log lines not accepted");
     }
     const delayMs = this.#failures === 0 ? 0 : jitteredBackoffMs(this.#clock, this.#failures, retryBounds);
     this.#isBackingOff = true;
@@ -269,7 +268,7 @@ export class LogShipper {
   }
 }
 
-/** Of a line on its way, nearly: ids, timestamp and names are about 300 bytes, and most text is ASCII. */
+/** Returns the approximate size of a line in a request. Ids, timestamp and names take about 300 bytes. Most text is ASCII. */
 const sizeOf = ({ message }: { message: string }) => Math.min(message.length, messageLengthMax) + 300;
 
 type ReadLine = Awaited<ReturnType<ReplicaLogs["readLogs"]>>["lines"][number];

@@ -10,47 +10,47 @@ import type { RunningDeployment } from "../fleet.ts";
 
 const defaultIntervalMs = 60_000;
 
-/** Thousands of listeners must not speak in the same second. */
+/** Spreads the samples of thousands of listeners over time. */
 const jitterMaxMs = 20_000;
 
 const usageTimeoutMs = 10_000;
 const sendTimeoutMs = 30_000;
 
-/** The protocol's limit of one call; and an hour of 100 deployments that is kept while the control plane is away, or one look. */
+/** The protocol's limit per call. Unsent samples kept while the control plane is away: an hour of 100 deployments, or one round. */
 const batchMax = 1_000;
 const unsentMin = 6_000;
 
 type Used = ReplicaUsage | ReplicaLoad;
 
 export interface MetricsOptions {
-  /** Null, or its answer is: nobody measures what replicas use. */
+  /** Null, or resolves to null, when the compute measures nothing. */
   readUsage: ((signal: AbortSignal) => Promise<Used[] | null>) | null;
   traffic: Pick<Traffic, "counts">;
   clock: Clock;
   logger: Logger;
   running(): RunningDeployment[];
   onStale(error: StaleEpoch): void;
-  /** Default: once a minute. */
+  /** Default: one minute. */
   intervalMs?: number | undefined;
 }
 
-/** The part of its counters that a sample is made of: the rest of ten thousand would be held for a minute to no end. */
+/** The counters that samples need. Keeping all counters of ten thousand deployments for a minute would waste memory. */
 interface TrafficTotals {
   requests: number;
   errors: number;
   latencies: readonly number[];
 }
 
-/** What counters showed when they were last looked at. */
+/** The values of all counters at one time. */
 interface Counters {
   atMs: number;
   cpuSeconds: Map<string, number>;
-  /** Of those that ever had a request. */
+  /** Only deployments that ever had a request. */
   traffic: Map<string, TrafficTotals>;
   restarts: Map<string, number>;
 }
 
-/** Once a minute: what each deployment that runs, or was asked, used and answered since the last look. */
+/** Ships, once a minute, the usage and traffic of each deployment that runs or had requests since the previous sample. */
 export class MetricsShipper {
   readonly #options: MetricsOptions;
   #session: ListenerSession | null = null;
@@ -63,7 +63,7 @@ export class MetricsShipper {
     this.#options = options;
   }
 
-  /** Null: another instance acts, and tells what it sees. */
+  /** Switches to a new session. Null: another instance leads and ships its own samples. */
   follow(session: ListenerSession | null): void {
     this.#cancel();
     this.#signal.abort();
@@ -85,7 +85,7 @@ export class MetricsShipper {
       await this.#send(signal);
     } catch (error) {
       if (error instanceof StaleEpoch) return this.#options.onStale(error);
-      if (!signal.aborted) logger.debug({ error: describeError(error) }, "metrics were not accepted");
+      if (!signal.aborted) logger.debug({ error: describeError(error) }, "metrics not accepted");
     }
     if (signal.aborted) return;
     const untilNextMs = intervalMs - (clock.now() % intervalMs);
@@ -93,7 +93,7 @@ export class MetricsShipper {
     this.#cancel = clock.setTimeout(() => void this.#round(), untilNextMs + jitterMs);
   }
 
-  /** The first look only learns where counters stand. */
+  /** Samples all counters. The first round only records their values. */
   async #sample(signal: AbortSignal): Promise<void> {
     const { readUsage, clock, traffic } = this.#options;
     const running = this.#options.running();
@@ -127,7 +127,7 @@ export class MetricsShipper {
   }
 }
 
-/** What is down or asleep has answers all the same: those of the gateway. */
+/** Returns deployments without replicas that have traffic: the gateway answers for them while they are down or asleep. */
 function withoutReplicas(running: RunningDeployment[], { traffic }: Counters): RunningDeployment[] {
   const known = new Set(running.map(({ deploymentId }) => deploymentId));
   const others = [...traffic.keys()].filter((deploymentId) => !known.has(deploymentId));
@@ -162,7 +162,7 @@ function sampleOf(
   };
 }
 
-/** Errors are what clients saw as a failure of the agent or of its deployment: statuses, and answers that broke off. */
+/** Sums the counters. Errors are failures that clients saw: status 5xx and answers that broke off. */
 function trafficOf(all: TrafficCounts[]): Map<string, TrafficTotals> {
   const shipped = new Map<string, TrafficTotals>();
   for (const { deploymentId, requests, answers, failures, latency } of all) {
@@ -172,7 +172,7 @@ function trafficOf(all: TrafficCounts[]): Map<string, TrafficTotals> {
   return shipped;
 }
 
-/** Counters of a route that was taken away and set again begin anew. */
+/** Returns the traffic between two samples. Counters start at 0 when a route is removed and set again. */
 function trafficBetween(
   earlier: TrafficTotals | undefined,
   later: TrafficTotals = noTraffic,
@@ -185,7 +185,7 @@ function trafficBetween(
   };
 }
 
-/** One that has begun anew may have as many requests as before already. */
+/** Whether all counters grew. After a restart from 0, a counter may already have exceeded its old value. */
 function hasGrown(earlier: TrafficTotals, later: TrafficTotals): boolean {
   const pairs = later.latencies.map((count, bucket) => [earlier.latencies[bucket] ?? 0, count] as const);
   pairs.push([earlier.requests, later.requests], [earlier.errors, later.errors]);
