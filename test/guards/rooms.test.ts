@@ -54,6 +54,19 @@ test("the listener knows no store, the reconciler no compute, the builds no stor
   assert.deepEqual(offences, []);
 });
 
+test("README.md and ARCHITECTURE.md name every room", () => {
+  const rooms = floors.flat().filter((room) => room !== "main.ts");
+  const tables = { "README.md": /^\| `([\w-]+)` \|/gm, "ARCHITECTURE.md": /(?:\| |· )`([\w-]+)`:/g };
+  for (const [file, row] of Object.entries(tables)) {
+    const named = [...readFileSync(file, "utf8").matchAll(row)].map(([, room]) => room);
+    assert.deepEqual(
+      named.filter((room) => rooms.includes(room ?? "")).sort(),
+      [...rooms].sort(),
+      `add the room to the table of ${file}`,
+    );
+  }
+});
+
 function importsOf(file: string): string[] {
   const text = readFileSync(file, "utf8");
   const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, target]) => target ?? "");
