@@ -1,6 +1,6 @@
 /**
- * One example of each shape that is too large to be put together from its fields. They stand in the OpenAPI document,
- * where `examples` of a schema name them; a test checks each against its schema.
+ * One example of each schema that is too large to be composed from the examples of its fields. The `examples` of the
+ * schemas refer to them, so they appear in the OpenAPI document. A test checks each one against its schema.
  */
 
 const deploymentId = "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11";

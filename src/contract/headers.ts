@@ -2,7 +2,7 @@ import { type TProperties, type TSchema, Type } from "typebox";
 import { lastEventIdHeader } from "./logs/event.ts";
 import { keepsAnswer, type Operation } from "./operation.ts";
 
-/** Longer than any key that a client makes, short enough for an index. */
+/** Longer than any key that clients generate, and short enough for an index. */
 const idempotencyKeyLengthMax = 255;
 
 export const idempotencyHeader = Type.Optional(
@@ -10,20 +10,22 @@ export const idempotencyHeader = Type.Optional(
     minLength: 1,
     maxLength: idempotencyKeyLengthMax,
     description:
-      "Any text that is new for this request, such as a UUID. The same request sent again under it is answered as the " +
-      "first time and has no further effect, for at least 24 hours.",
+      "Any text that is new for this request, such as a UUID. A repeated request with the same key gets the first " +
+      "response again and has no further effect, for at least 24 hours.",
   }),
 );
 
 const ifMatchHeader = Type.Optional(
-  Type.String({ description: "ETag of the deployment as it was read: refused with 412 if it is another one by now." }),
+  Type.String({ description: "ETag of the deployment as last read. If it has changed since, the server answers 412." }),
 );
 
 const ifNoneMatchHeader = Type.Optional(
-  Type.String({ description: "ETag of the answer before: 304 without a body if it is still the same." }),
+  Type.String({
+    description: "ETag of the previous response. If it has not changed, the server answers 304 without a body.",
+  }),
 );
 
-/** Request headers an operation takes beside those that say who is asking; null: none. */
+/** Returns the schema of the request headers of an operation, without those for authentication. null: it takes none. */
 export function requestHeadersOf(operation: Operation): TSchema | null {
   const headers: TProperties = {
     ...(keepsAnswer(operation) && { "Idempotency-Key": idempotencyHeader }),

@@ -4,12 +4,12 @@ import type { ErrorCode } from "./error.ts";
 import { type OperationName, type Route, routeOf, routes } from "./routes.ts";
 
 /**
- * The least a caller must be. `none` needs no key at all; `caller` is anybody of the workspace, who may call its agents;
- * `agent` gets tokens for users, and nothing of deployments; `admin` may do everything.
+ * The lowest role that may call an operation. `none` needs no key. `caller` is every caller of the workspace, who may call
+ * its agents. `agent` may get tokens for users but cannot access deployments. `admin` may do everything.
  */
 export type Role = "caller" | "reader" | "agent" | "deployer" | "admin" | "listener" | "none";
 
-/** Who an operation is for; only `public` ones stand in the OpenAPI document. */
+/** Group of clients that an operation is for. Only `public` operations are in the OpenAPI document. */
 export type Audience = "public" | "listener" | "debug";
 
 /** One operation of the API: everything that routing, validation, authorization and documentation need to know. */
@@ -25,31 +25,31 @@ export interface Operation extends Route {
   /** JSON body; null when there is none. */
   body: TSchema | null;
   bodyRequired: boolean;
-  /** Content type of a body that is a stream of bytes instead of JSON. */
+  /** Content type of a body that is a byte stream instead of JSON. */
   stream: string | null;
   /**
-   * What success answers; a null schema means an empty body. `partly`: the status when some of many things failed.
-   * `isPage`: HTML for a browser; `file`: content type of bytes to be kept.
+   * The response on success. A null schema means an empty body. `partly` is the status when some of several items failed.
+   * `isPage`: HTML for a browser. `file`: content type of a download.
    */
   response: { status: number; partly?: number; schema: TSchema | null; isPage?: boolean; file?: string };
-  /** Refusals of its own; those that follow from its role and its input are added by `refusalsOf`. */
+  /** The operation's own errors. `refusalsOf` adds those that follow from its role and its input. */
   errors: readonly ErrorCode[];
   role: Role;
   /**
-   * Least scope of the key for operations that administer: they work on whatever the key reaches, and need no workspace
-   * named. null: the operation works in one workspace (or needs no key at all).
+   * Least scope of the key for administrative operations, which act on everything that the key reaches and need no
+   * workspace. null: the operation acts in one workspace, or needs no key.
    */
   administers: KeyScope | null;
   audience: Audience;
-  /** The answer carries an ETag; a GET with the same one in `If-None-Match` answers 304. */
+  /** The response carries an ETag. A GET with the same ETag in `If-None-Match` answers 304. */
   hasEtag: boolean;
-  /** A change of a deployment that is held back when its ETag is not the one in `If-Match`. */
+  /** The operation changes a deployment and is refused if the deployment's ETag differs from `If-Match`. */
   takesIfMatch: boolean;
-  /** Answers as a stream of server-sent events to those who accept `text/event-stream`. */
+  /** Answers with a stream of server-sent events to clients that accept `text/event-stream`. */
   canStream: boolean;
 }
 
-/** The parts of an operation that differ from the usual: a public JSON call without parameters. */
+/** Fields of an operation that differ from the defaults: a public JSON call without parameters. */
 type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "tag" | "summary" | "role"> &
   Partial<
     Pick<Operation, "errors" | "audience" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers">
@@ -61,7 +61,7 @@ type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "tag" | "summary" 
     response: { status: number; partly?: number; schema: R; isPage?: boolean; file?: string };
   };
 
-/** Adds verb and path from `routes.ts`, fills in the usual parts and keeps the schemas' types, so that handlers and clients can derive theirs. */
+/** Adds verb and path from `routes.ts` and the defaults. Keeps the schemas' types, so that handlers and clients can derive theirs. */
 export function operation<
   const I extends OperationName,
   P extends TSchema | null = null,
@@ -89,8 +89,8 @@ export function operation<
 }
 
 /**
- * Whether the operation takes an `Idempotency-Key`: everything that changes things of a workspace. What only reads, as
- * some older clients do by POST, and what listeners and agents say, may be repeated anyway.
+ * Reports whether the operation takes an `Idempotency-Key`: every operation that changes a workspace does. Reads (some
+ * older clients read by POST) and the calls of listeners and agents can be repeated safely without one.
  */
 export function keepsAnswer({ verb, role }: Pick<Operation, "verb" | "role">): boolean {
   return verb !== "GET" && (role === "deployer" || role === "admin");

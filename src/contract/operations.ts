@@ -21,7 +21,7 @@ import { keepsAnswer, type Operation } from "./operation.ts";
 import { revisionOperations } from "./revisions/operations-revisions.ts";
 import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 
-/** Every operation of the API by its id. Routes, the OpenAPI document and the client are made from this table. */
+/** Every operation of the API by its id. The routes, the OpenAPI document and the client are derived from this table. */
 export const operations = {
   ...serverOperations,
   ...sessionOperations,
@@ -48,7 +48,7 @@ export const operations = {
 
 export type OperationId = keyof typeof operations;
 
-/** Refusals that any operation with a key can answer. */
+/** Errors that any operation with a key can return. */
 export const commonErrors: readonly ErrorCode[] = [
   "invalidToken",
   "tenantMismatch",
@@ -61,7 +61,7 @@ export const commonErrors: readonly ErrorCode[] = [
   "diskFull",
 ];
 
-/** Every refusal an operation can answer: its own, and those that follow from its role and from what it reads. */
+/** Returns every error that an operation can return: its own, and those that follow from its role and its input. */
 export function refusalsOf(operation: Operation): readonly ErrorCode[] {
   const { role, verb, params, query, body, stream, takesIfMatch, administers, errors } = operation;
   const hasInput = [params, query, body, requestHeadersOf(operation)].some((part) => part !== null);
@@ -73,7 +73,7 @@ export function refusalsOf(operation: Operation): readonly ErrorCode[] {
       ...(keepsAnswer(operation) ? (["idempotencyKeyReused"] as const) : []),
       ...(takesIfMatch ? (["changedMeanwhile"] as const) : []),
       ...(hasInput ? (["invalidRequest"] as const) : []),
-      // Bytes are counted before anybody knows that nothing will be read.
+      // The server checks the body's size before it knows whether the operation reads a body.
       ...(verb === "GET" || stream !== null ? [] : (["bodyTooLarge"] as const)),
     ]),
   ];

@@ -1,16 +1,16 @@
 import { type Static, type TSchema, type TSchemaOptions, Type } from "typebox";
 
 /**
- * The few shapes every contract schema is made of. Plain JSON Schema comes out, and the request validator knows these
+ * Builders for all contract schemas. They produce plain JSON Schema, and the request validator supports exactly these
  * forms: `{enum}` for a closed set, `{anyOf: [x, {type: "null"}]}` for "x or null", `{type: "object", properties}` for
- * an object, `{type: "object", additionalProperties: x}` for a map, `format` for uuids and timestamps.
+ * an object, `{type: "object", additionalProperties: x}` for a map, `format` for UUIDs and timestamps.
  *
- * A field with a `default` may be left out: the validator fills the default in, so handlers always find a value.
- * `requiredUnless: "x"` on a field means: missing is an error unless the sibling `x` is given.
+ * A field with a `default` may be left out: the validator fills in the default, so handlers always find a value.
+ * `requiredUnless: "x"` on a field means: the field is required unless its sibling `x` is given.
  * Unknown keys are ignored everywhere (contract 1.2).
  */
 
-/** A closed set of strings. */
+/** Returns the schema of a closed set of strings. */
 export function literals<const V extends string[]>(values: readonly [...V], options: TSchemaOptions = {}) {
   return Type.Enum(values, options);
 }
@@ -19,7 +19,7 @@ export function uuid(description?: string) {
   return Type.String({ format: "uuid", ...describe(description) });
 }
 
-/** ISO 8601, UTC, up to six fractional digits. */
+/** Returns the schema of an ISO 8601 timestamp in UTC with up to six fractional digits. */
 export function timestamp(description?: string) {
   return Type.String({ format: "date-time", ...describe(description) });
 }
@@ -28,12 +28,12 @@ export function nullable<S extends TSchema>(schema: S, description?: string) {
   return Type.Union([schema, Type.Null()], describe(description));
 }
 
-/** A request field that may be absent or null; both mean the same (contract 4.1). */
+/** Returns the schema of a request field that may be absent or null. Both mean the same (contract 4.1). */
 export function given<S extends TSchema>(schema: S, description?: string, rules: { requiredUnless?: string } = {}) {
   return Type.Optional(Type.Union([schema, Type.Null()], { ...describe(description), ...rules }));
 }
 
-/** Free keys with values of one shape, such as labels. */
+/** Returns the schema of an object with arbitrary keys and values of one schema, such as labels. */
 export function mapOf<S extends TSchema>(value: S, description?: string) {
   return Type.Unsafe<Record<string, Static<S>>>({
     type: "object",
@@ -42,7 +42,7 @@ export function mapOf<S extends TSchema>(value: S, description?: string) {
   });
 }
 
-/** An object we pass on without looking into it. */
+/** Returns the schema of an object that the server passes on unread. */
 export function freeObject(description?: string) {
   return mapOf(Type.Unknown(), description);
 }

@@ -11,14 +11,14 @@ const fields = {
   id: uuid(),
   name: Type.String({ examples: ["ci"] }),
   prefix: Type.String({
-    description: "How the key begins: enough to know it by, useless to whoever reads it.",
+    description: "Start of the key. It identifies the key but cannot be used to authenticate.",
     examples: ["ph_3f1c9a0b7d2e"],
   }),
   role: KeyRole,
   scope: KeyScope,
   organization_id: uuid(),
-  workspace_id: nullable(uuid(), "The only workspace of a workspace's key; where an operator's key acts by default."),
-  listener_id: nullable(uuid(), "The listener that speaks with it; role listener only."),
+  workspace_id: nullable(uuid(), "The workspace of a workspace's key, or the default workspace of an operator's key."),
+  listener_id: nullable(uuid(), "The listener that uses the key. Only for the role listener."),
   status: literals(["active", "expired", "revoked"]),
   created_at: timestamp(),
   expires_at: nullable(timestamp()),
@@ -29,12 +29,12 @@ const fields = {
 export const ApiKey = Type.Object(fields, { $id: "ApiKey" });
 export type ApiKey = Static<typeof ApiKey>;
 
-/** The only answer that holds the key itself. */
+/** The only response that contains the key itself. */
 export const CreatedApiKey = Type.Object(
   {
     ...fields,
     key: Type.String({
-      description: "The key. Shown this once; only its digest is stored.",
+      description: "The key. It is shown only once, because the server stores only its digest.",
       examples: ["ph_3f1c9a0b7d2e_X5m0nJ8cV1wq7Zr2LtK4hB9sYpA3dGfUeQiNoMxTjRk"],
     }),
   },
@@ -49,19 +49,22 @@ export const ListApiKeysQuery = Type.Object({
   ...offsetQuery,
   ...ofWorkspaceQuery,
   role: Type.Optional(literals(roles, { description: "Only keys of this role." })),
-  include_inactive: Type.Boolean({ default: false, description: "Also expired and revoked ones." }),
+  include_inactive: Type.Boolean({ default: false, description: "Include expired and revoked keys." }),
 });
 
-/** Leaving something out never makes a key more powerful. */
+/** A field that is left out never makes a key more powerful. */
 export const CreateApiKey = Type.Object(
   {
     name: nameLike("ci"),
     role: KeyRole,
-    scope: given(KeyScope, "At most the scope of the key that asks. Default workspace."),
-    organization_id: given(uuid(), "Of an organization's key. Default: the key's own."),
-    workspace_id: given(uuid(), "Of a workspace's key. Default: the key's own, or `X-Tenant-Id`."),
-    listener_id: given(uuid(), "Whom the key speaks for; needed by the role listener, refused for others."),
-    expires_at: given(timestamp(), "A moment to come. Default: never."),
+    scope: given(KeyScope, "At most the scope of the calling key. Default workspace."),
+    organization_id: given(uuid(), "For an organization's key. Default: the organization of the calling key."),
+    workspace_id: given(uuid(), "For a workspace's key. Default: the workspace of the calling key, or `X-Tenant-Id`."),
+    listener_id: given(
+      uuid(),
+      "The listener that uses the key. Required for the role listener, refused for other roles.",
+    ),
+    expires_at: given(timestamp(), "Must be in the future. Default: never."),
   },
   { $id: "CreateApiKey" },
 );

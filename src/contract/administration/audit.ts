@@ -5,31 +5,31 @@ import { ofWorkspaceQuery } from "./organization.ts";
 
 const names = Type.Array(Type.String({ examples: ["OPENAI_API_KEY"] }));
 
-/** One change, written in the transaction that made it. */
+/** Record of one change, written in the same transaction as the change. */
 export const AuditEntry = Type.Object(
   {
     id: Type.String({ examples: ["42"] }),
     created_at: timestamp(),
     actor: Type.String({
-      description: "`key:<API key id>`, `member:<member id>` for people who signed in, or `system`.",
+      description: "`key:<API key id>`, `member:<member id>` for people who have signed in, or `system`.",
       examples: ["key:7a1c3e5b-9d2f-4a6c-8e0b-1f3d5a7c9e2b"],
     }),
-    actor_name: nullable(Type.String(), "Name of that key, or address of that member, as long as there is one."),
-    action: Type.String({ description: "`<what>.<verb>`.", examples: ["deployment.patch"] }),
+    actor_name: nullable(Type.String(), "Name of the key, or email address of the member, if it still exists."),
+    action: Type.String({ description: "`<subject>.<verb>`.", examples: ["deployment.patch"] }),
     organization_id: uuid(),
-    workspace_id: nullable(uuid(), "null: a change of the organization itself."),
+    workspace_id: nullable(uuid(), "null: the change was made to the organization itself."),
     deployment_id: nullable(uuid()),
-    subject_id: nullable(uuid(), "Id of what was changed."),
-    subject_name: nullable(Type.String(), "Its name at that time."),
+    subject_id: nullable(uuid(), "Id of the changed object."),
+    subject_name: nullable(Type.String(), "Name of the changed object at that time."),
     changes: mapOf(
       Type.Object({ before: Type.Unknown(), after: Type.Unknown() }),
       "Fields that changed, each with its value before and after.",
     ),
     secrets: nullable(
       Type.Object({ added: names, removed: names, changed: names }),
-      "Names of secrets that changed, never their values.",
+      "Names of the secrets that changed, never their values.",
     ),
-    details: freeObject("Other facts, such as the id of the revision that was made."),
+    details: freeObject("Other facts, such as the id of the new revision."),
   },
   { $id: "AuditEntry" },
 );
@@ -40,10 +40,10 @@ export const AuditPage = cursorPage(AuditEntry, "AuditPage");
 export const ListAuditQuery = Type.Object({
   ...cursorQuery,
   ...ofWorkspaceQuery,
-  deployment_id: Type.Optional(uuid("Also of one that was deleted.")),
-  actor: Type.Optional(Type.String({ description: "Exact." })),
-  action: Type.Optional(Type.String({ description: "Exact, or its first word: `deployment`." })),
-  since: Type.Optional(timestamp("Changes from this moment on.")),
-  until: Type.Optional(timestamp("Changes before this moment.")),
+  deployment_id: Type.Optional(uuid("Only changes of this deployment, which may be deleted.")),
+  actor: Type.Optional(Type.String({ description: "Only changes by exactly this actor." })),
+  action: Type.Optional(Type.String({ description: "The exact action, or its first word, such as `deployment`." })),
+  since: Type.Optional(timestamp("Only changes at or after this time.")),
+  until: Type.Optional(timestamp("Only changes before this time.")),
 });
 export type ListAuditQuery = Static<typeof ListAuditQuery>;

@@ -8,39 +8,42 @@ export type Mode = Static<typeof Mode>;
 export const Ok = Type.Object({ ok: Type.Boolean({ examples: [true] }) }, { $id: "Ok" });
 export type Ok = Static<typeof Ok>;
 
-/** `GET /ready`: 200 when migrations are done and the loops run, 503 otherwise. */
+/** Response of `GET /ready`: 200 when the migrations are done and the loops run, 503 otherwise. */
 export const Readiness = Type.Object(
   {
     ready: Type.Boolean({ examples: [true] }),
-    waiting_for: Type.Array(Type.String(), { description: "What is still missing; [] when ready.", examples: [[]] }),
+    waiting_for: Type.Array(Type.String(), {
+      description: "Parts that are not ready. Empty when ready.",
+      examples: [[]],
+    }),
   },
   { $id: "Readiness" },
 );
 export type Readiness = Static<typeof Readiness>;
 
 export const Region = Type.Object(
-  { name: Type.String(), url: Type.String({ description: "API base of that region." }) },
+  { name: Type.String(), url: Type.String({ description: "Base URL of the region's API." }) },
   { $id: "Region" },
 );
 export type Region = Static<typeof Region>;
 
-/** `GET /info`: which kind of installation this is. */
+/** Response of `GET /info`: the kind of this installation. */
 export const Info = Type.Object(
   {
     version: Type.String({ description: "Version of Pierhead." }),
     mode: Mode,
-    region: Type.String({ description: "The region that answered." }),
+    region: Type.String({ description: "Name of the region that sent this response." }),
     regions: Type.Array(Region),
-    sources: Type.Array(SourceKind, { description: "Sources a deployment can be created from here." }),
+    sources: Type.Array(SourceKind, { description: "Sources that this installation accepts for deployments." }),
     sign_in: nullable(
       Type.Object({
-        name: Type.String({ description: "What the identity provider is called.", examples: ["Example ID"] }),
+        name: Type.String({ description: "Display name of the identity provider.", examples: ["Example ID"] }),
         url: Type.String({
-          description: "Where a browser begins.",
+          description: "Address at which a browser starts the sign-in.",
           examples: ["https://pierhead.example.org/v2/session/oidc"],
         }),
       }),
-      "How people sign in to the console; null: with API keys alone.",
+      "Identity provider for signing in to the console. null: only API keys can sign in.",
     ),
   },
   {

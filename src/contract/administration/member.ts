@@ -6,13 +6,13 @@ import { nameLike, ofWorkspaceQuery } from "./organization.ts";
 export const MemberRole = literals(["reader", "deployer", "admin"]);
 export type MemberRole = Static<typeof MemberRole>;
 
-/** A person in one workspace, or in all of an organization. Whoever is in several has a row in each. */
+/** Membership of a person in one workspace or in a whole organization. A person can have several. */
 export const Member = Type.Object(
   {
     id: uuid(),
     organization_id: uuid(),
     workspace_id: nullable(uuid(), "null: every workspace of the organization."),
-    email: Type.String({ description: "In lower case.", examples: ["ada@example.org"] }),
+    email: Type.String({ description: "Email address in lower case.", examples: ["ada@example.org"] }),
     name: nullable(Type.String({ examples: ["Ada"] })),
     role: MemberRole,
     created_at: timestamp(),
@@ -28,10 +28,10 @@ export const MemberPath = Type.Object({ member_id: uuid("The member.") });
 export const ListMembersQuery = Type.Object({
   ...offsetQuery,
   ...ofWorkspaceQuery,
-  email: Type.Optional(Type.String({ description: "Exact, in any case." })),
+  email: Type.Optional(Type.String({ description: "Exact email address, case-insensitive." })),
 });
 
-/** RFC 5321 bounds an address at 254 characters. Whether it exists is found out by whoever signs in with it. */
+/** RFC 5321 limits an address to 254 characters. Only signing in with it proves that it exists. */
 const email = Type.String({
   minLength: 3,
   maxLength: 254,
@@ -45,8 +45,8 @@ export const CreateMember = Type.Object(
     email,
     name: given(name),
     role: MemberRole,
-    organization_id: given(uuid(), "For a member of all of an organization; not together with workspace_id."),
-    workspace_id: given(uuid(), "Default: the key's own workspace, or `X-Tenant-Id`."),
+    organization_id: given(uuid(), "For a member of a whole organization. Not together with workspace_id."),
+    workspace_id: given(uuid(), "Default: the workspace of the calling key, or `X-Tenant-Id`."),
   },
   { $id: "CreateMember" },
 );

@@ -20,14 +20,14 @@ import {
 } from "./organization.ts";
 
 /**
- * Organizations, workspaces, quotas, keys, members and the audit log. All need the role `admin`, and see and change what
- * the key reaches: its workspace, its organization, or everything.
+ * Organizations, workspaces, quotas, keys, members and the audit log. All need the role `admin`, and can read and change
+ * what the key reaches: its workspace, its organization, or the whole installation.
  */
 export const administrationOperations = {
   getBackup: operation("getBackup", {
     operationId: "get_backup_v2_admin_backup_get",
     tag: "Administration",
-    summary: "Back up the installation as of this moment, without the master key",
+    summary: "Download a backup of the installation as of now, without the master key",
     response: { status: 200, schema: null, file: "application/gzip" },
     role: "admin",
     administers: "installation",
@@ -134,7 +134,7 @@ export const administrationOperations = {
   getQuotas: operation("getQuotas", {
     operationId: "get_quotas_v2_admin_workspaces__workspace_id__quotas_get",
     tag: "Administration",
-    summary: "Read what a workspace may use and what it uses",
+    summary: "Read the quotas and the usage of a workspace",
     params: WorkspacePath,
     response: { status: 200, schema: Quotas },
     errors: ["workspaceNotFound"],
@@ -144,7 +144,7 @@ export const administrationOperations = {
   patchQuotas: operation("patchQuotas", {
     operationId: "patch_quotas_v2_admin_workspaces__workspace_id__quotas_patch",
     tag: "Administration",
-    summary: "Change what a workspace may use",
+    summary: "Change the quotas of a workspace",
     params: WorkspacePath,
     body: PatchQuotas,
     response: { status: 200, schema: Quotas },
@@ -164,7 +164,7 @@ export const administrationOperations = {
   createApiKey: operation("createApiKey", {
     operationId: "create_api_key_v2_admin_api_keys_post",
     tag: "Administration",
-    summary: "Create an API key; the answer is the only place that shows it",
+    summary: "Create an API key; only this response shows it",
     body: CreateApiKey,
     response: { status: 201, schema: CreatedApiKey },
     errors: ["invalidSetting", "organizationNotFound", "workspaceNotFound", "listenerNotFound"],
@@ -174,7 +174,7 @@ export const administrationOperations = {
   getApiKey: operation("getApiKey", {
     operationId: "get_api_key_v2_admin_api_keys__api_key_id__get",
     tag: "Administration",
-    summary: "Read what is known of an API key",
+    summary: "Read an API key, without the key itself",
     params: ApiKeyPath,
     response: { status: 200, schema: ApiKey },
     errors: ["apiKeyNotFound"],
@@ -244,7 +244,7 @@ export const administrationOperations = {
   listAuditLog: operation("listAuditLog", {
     operationId: "list_audit_log_v2_admin_audit_log_get",
     tag: "Administration",
-    summary: "List changes, newest first",
+    summary: "List the changes in the audit log, newest first",
     query: ListAuditQuery,
     response: { status: 200, schema: AuditPage },
     errors: ["invalidSetting"],

@@ -2,12 +2,12 @@ import { DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
 import { DeploymentDebug } from "./debug.ts";
 
-/** For people who ask why nothing happens. No promise is made about the answers. */
+/** Operations for people who investigate why a deployment makes no progress. The responses may change at any time. */
 export const debugOperations = {
   debugDeployment: operation("debugDeployment", {
     operationId: "debug_deployment",
     tag: "Debug",
-    summary: "What the reconciler sees of a deployment and would do next",
+    summary: "Show what the reconciler sees of a deployment and would do next",
     params: DeploymentPath,
     response: { status: 200, schema: DeploymentDebug },
     errors: ["deploymentNotFound"],

@@ -3,12 +3,12 @@ import { operation } from "../operation.ts";
 import { freeObject } from "../schema.ts";
 import { Info, Ok, Readiness } from "./info.ts";
 
-/** What the installation says about itself; no key needed but for what it has to offer. */
+/** Facts about the installation. Only the list of templates needs a key. */
 export const serverOperations = {
   getOk: operation("getOk", {
     operationId: "get_ok",
     tag: "Server",
-    summary: "Is the process alive?",
+    summary: "Check whether the process is alive",
     response: { status: 200, schema: Ok },
     role: "none",
   }),
@@ -22,7 +22,7 @@ export const serverOperations = {
   getReadiness: operation("getReadiness", {
     operationId: "get_readiness",
     tag: "Server",
-    summary: "Are migrations done and the loops running? 503 until they are",
+    summary: "Check whether the migrations are done and the loops run; answers 503 until then",
     response: { status: 200, schema: Readiness },
     errors: ["unavailable"],
     role: "none",
@@ -30,7 +30,7 @@ export const serverOperations = {
   getInfo: operation("getInfo", {
     operationId: "get_info",
     tag: "Server",
-    summary: "Mode, regions, version and the sources on offer",
+    summary: "Read the mode, regions, version and accepted sources of the installation",
     response: { status: 200, schema: Info },
     role: "none",
   }),
@@ -44,7 +44,7 @@ export const serverOperations = {
   getOpenapi: operation("getOpenapi", {
     operationId: "get_openapi",
     tag: "Server",
-    summary: "This document",
+    summary: "Read this document",
     response: { status: 200, schema: freeObject() },
     role: "none",
   }),

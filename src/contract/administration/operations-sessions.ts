@@ -2,12 +2,12 @@ import { CallbackQuery } from "../oauth/oauth-token.ts";
 import { operation } from "../operation.ts";
 import { Session, SignIn } from "./session.ts";
 
-/** Signing in to the console: a key is shown once, or a person goes to the identity provider; then a cookie stands for it. */
+/** Sign-in to the console. A person sends a key once, or signs in at the identity provider, and gets a session cookie. */
 export const sessionOperations = {
   createSession: operation("createSession", {
     operationId: "create_session_v2_session_post",
     tag: "Server",
-    summary: "Sign a browser in with an API key; sets a cookie. Needs the header `X-Pierhead-Console`",
+    summary: "Sign a browser in with an API key and set a cookie. Needs the header `X-Pierhead-Console`",
     body: SignIn,
     response: { status: 200, schema: Session },
     errors: ["invalidToken", "forbidden", "roleMissing", "tooManyRequests"],
@@ -16,7 +16,7 @@ export const sessionOperations = {
   getSession: operation("getSession", {
     operationId: "get_session_v2_session_get",
     tag: "Server",
-    summary: "Who is asking, and in which workspaces they may act",
+    summary: "Read the caller's identity and the workspaces in which they may act",
     response: { status: 200, schema: Session },
     role: "reader",
     administers: "workspace",
@@ -24,7 +24,7 @@ export const sessionOperations = {
   deleteSession: operation("deleteSession", {
     operationId: "delete_session_v2_session_delete",
     tag: "Server",
-    summary: "Sign a browser out; the cookie is worth nothing from then on",
+    summary: "Sign a browser out; its cookie becomes invalid",
     response: { status: 204, schema: null },
     role: "none",
   }),
@@ -39,7 +39,7 @@ export const sessionOperations = {
   finishSignIn: operation("finishSignIn", {
     operationId: "finish_sign_in_v2_session_oidc_callback_get",
     tag: "Server",
-    summary: "Where the identity provider sends it back to; signs the member in and leads to the console",
+    summary: "Receive the browser from the identity provider, sign the member in and redirect to the console",
     query: CallbackQuery,
     response: { status: 303, schema: null, isPage: true },
     role: "none",

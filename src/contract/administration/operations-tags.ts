@@ -15,7 +15,7 @@ import {
   TagValuePath,
 } from "./tag.ts";
 
-/** Tags of a workspace: admins make them, whoever may deploy puts them on deployments, everybody may filter by them. */
+/** Tags of a workspace: admins create them, deployers put them on deployments, and every reader may filter by them. */
 export const tagOperations = {
   listTags: operation("listTags", {
     operationId: "list_tags_v2_admin_tags_get",
@@ -56,7 +56,7 @@ export const tagOperations = {
   deleteTag: operation("deleteTag", {
     operationId: "delete_tag_v2_admin_tags__tag_id__delete",
     tag: "Tags",
-    summary: "Delete a tag and take it off all deployments",
+    summary: "Delete a tag and remove it from all deployments",
     params: TagPath,
     response: { status: 204, schema: null },
     errors: ["tagNotFound"],
@@ -85,7 +85,7 @@ export const tagOperations = {
   deleteTagValue: operation("deleteTagValue", {
     operationId: "delete_tag_value_v2_admin_tags__tag_id__values__tag_value_id__delete",
     tag: "Tags",
-    summary: "Delete a value and take it off all deployments",
+    summary: "Delete a value and remove it from all deployments",
     params: TagValuePath,
     response: { status: 204, schema: null },
     errors: ["tagNotFound", "tagValueNotFound"],

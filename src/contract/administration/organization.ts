@@ -2,17 +2,17 @@ import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
 
-/** What an organization has booked: whether it may bring listeners of its own, where the mode leaves that to the plan. */
+/** Plan of an organization. In modes that leave it to the plan, it decides whether the organization may add listeners. */
 export const Plan = literals(["cloud", "self_hosted_enterprise"]);
 export type Plan = Static<typeof Plan>;
 
-/** How far a key reaches: one workspace, all of its organization, or the whole installation (an operator's key). */
+/** Reach of a key: one workspace, its whole organization, or the whole installation (an operator's key). */
 export const KeyScope = literals(["workspace", "organization", "installation"]);
 export type KeyScope = Static<typeof KeyScope>;
 
 const control = "\\x00-\\x1f\\x7f-\\x9f";
 
-/** A name that people gave: one line, without control characters and outer blanks. */
+/** Returns the schema of a user-given name: one line without control characters and without outer blanks. */
 export const nameLike = (example: string, description?: string) =>
   Type.String({
     minLength: 1,
@@ -35,7 +35,7 @@ export const OrganizationPage = resourcePage(Organization, "OrganizationPage");
 export const OrganizationPath = Type.Object({ organization_id: uuid("The organization.") });
 
 export const CreateOrganization = Type.Object(
-  { name: organizationName, plan: given(Plan, "Default: what the mode of this installation gives.") },
+  { name: organizationName, plan: given(Plan, "Default: set by the mode of this installation.") },
   { $id: "CreateOrganization" },
 );
 export type CreateOrganization = Static<typeof CreateOrganization>;
@@ -49,15 +49,16 @@ export type PatchOrganization = Static<typeof PatchOrganization>;
 /** A tenant. */
 export const Workspace = Type.Object(
   {
-    id: uuid("What `X-Tenant-Id` names."),
+    id: uuid("Value of `X-Tenant-Id`."),
     organization_id: uuid(),
     name: nameLike("Search team", "Unique in the organization."),
     deployments_enabled: Type.Boolean({
-      description: "false: an operator has switched the deployments API off here; what runs goes on running.",
+      description:
+        "false: an operator has disabled the deployments API of this workspace. Running deployments keep running.",
     }),
     created_at: timestamp(),
   },
-  { $id: "Workspace", description: "Owns deployments; nothing of one is seen from another." },
+  { $id: "Workspace", description: "Owns deployments, which are invisible to other workspaces." },
 );
 export type Workspace = Static<typeof Workspace>;
 
@@ -65,19 +66,19 @@ export const WorkspacePage = resourcePage(Workspace, "WorkspacePage");
 export const WorkspacePath = Type.Object({ workspace_id: uuid("The workspace.") });
 
 const organizationFilter = Type.Optional(
-  uuid("Only of this organization; others than the key's own are for operators."),
+  uuid("Only of this organization. Only operators may name another organization than the key's own."),
 );
 
 export const OfOrganizationQuery = Type.Object({ ...offsetQuery, organization_id: organizationFilter });
 
-/** Query pieces of lists of things that belong to an organization or to a workspace. */
+/** Query fields of lists whose items belong to an organization or to a workspace. */
 export const ofWorkspaceQuery = {
   organization_id: organizationFilter,
   workspace_id: Type.Optional(uuid("Only of this workspace.")),
 };
 
 export const CreateWorkspace = Type.Object(
-  { name: workspaceName, organization_id: given(uuid(), "Default: the key's own.") },
+  { name: workspaceName, organization_id: given(uuid(), "Default: the organization of the calling key.") },
   { $id: "CreateWorkspace" },
 );
 export type CreateWorkspace = Static<typeof CreateWorkspace>;
@@ -88,18 +89,18 @@ export const PatchWorkspace = Type.Object(
 );
 export type PatchWorkspace = Static<typeof PatchWorkspace>;
 
-/** A quota of a workspace and how much of it is used. */
+/** Returns the schema of a quota of a workspace and its usage. */
 const quota = (description: string) =>
   Type.Object({ limit: nullable(Type.Integer(), "null: unlimited."), used: Type.Number() }, { description });
 
 export const Quotas = Type.Object(
   {
     workspace_id: uuid(),
-    deployments: quota("Deployments that are not being deleted."),
-    replicas: quota("Greatest number of replicas (`max_scale`) of all those deployments together."),
-    build_minutes: quota("Time that builds took in `month`, those that run included."),
+    deployments: quota("Deployments, without those that are being deleted."),
+    replicas: quota("Sum of the maximum numbers of replicas (`max_scale`) of those deployments."),
+    build_minutes: quota("Total duration of the builds in `month`, including running builds."),
     month: Type.String({
-      description: "Calendar month (UTC) that build minutes are counted in.",
+      description: "Calendar month (UTC) in which the build minutes are counted.",
       examples: ["2026-12"],
     }),
   },
@@ -108,11 +109,11 @@ export const Quotas = Type.Object(
 export type Quotas = Static<typeof Quotas>;
 
 const limit = (what: string) =>
-  given(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), `${what}; null: unlimited.`);
+  given(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), `${what}. null: unlimited.`);
 
-/** Here null and absent differ: null lifts a limit, an absent field leaves it as it is. */
+/** Null and absent differ here: null removes a limit, an absent field leaves it unchanged. */
 export const PatchQuotas = Type.Object(
-  { deployments: limit("Deployments"), replicas: limit("Replicas"), build_minutes: limit("Minutes a month") },
+  { deployments: limit("Deployments"), replicas: limit("Replicas"), build_minutes: limit("Build minutes a month") },
   { $id: "PatchQuotas" },
 );
 export type PatchQuotas = Static<typeof PatchQuotas>;

@@ -3,22 +3,22 @@ import { nullable, timestamp, uuid } from "../schema.ts";
 import { KeyRole } from "./api-key.ts";
 import { KeyScope } from "./organization.ts";
 
-/** Holds the session of a browser; no script can read it, and it is never passed on to an agent. */
+/** Holds a browser's session. Scripts cannot read it, and the gateway never forwards it to an agent. */
 export const sessionCookie = "pierhead_session";
 
 /**
- * Every call that is made with the cookie has to carry this header. A page of another origin cannot send it: browsers ask
- * first whether they may (a CORS preflight), and nobody answers.
+ * Every call that uses the cookie must carry this header. A page of another origin cannot send it, because browsers ask
+ * for permission first (a CORS preflight), and the server does not grant it.
  */
 export const consoleHeader = "x-pierhead-console";
 
-/** Holds what belongs to one sign-in at an identity provider, for as long as that takes. */
+/** Holds the state of one sign-in at an identity provider, until the sign-in ends. */
 export const signInCookie = "pierhead_sign_in";
 
-/** A browser stays signed in for this long, unless its key ends before. */
+/** Lifetime of a browser's session, unless its key expires earlier. */
 export const sessionDays = 7;
 
-/** A person who came by an identity provider is asked for there again after this long: who left there is out here, too. */
+/** Lifetime of a member's session. The member must then sign in again, so access ends soon after the provider removes it. */
 export const memberSessionHours = 12;
 
 export const SignIn = Type.Object(
@@ -27,19 +27,19 @@ export const SignIn = Type.Object(
 );
 export type SignIn = Static<typeof SignIn>;
 
-/** Who is asking, by a key or by a session, and where they may act. */
+/** Identity of the caller, by a key or by a session, and the workspaces in which they may act. */
 export const Session = Type.Object(
   {
     api_key_id: nullable(
       uuid(),
-      "The key that is shown, or that the session stands for; null: it stands for a person.",
+      "The calling key, or the key behind the session. null: the session belongs to a member.",
     ),
-    member_id: nullable(uuid(), "The person's membership that counts here; null: it is a key."),
-    name: Type.String({ description: "Of that key or person.", examples: ["ci"] }),
+    member_id: nullable(uuid(), "The membership that applies here. null: the caller is a key."),
+    name: Type.String({ description: "Name of the key or the member.", examples: ["ci"] }),
     role: KeyRole,
     scope: KeyScope,
     organization_id: uuid(),
-    workspace_id: nullable(uuid(), "Where it acts unless `X-Tenant-Id` names another; null: it has to name one."),
+    workspace_id: nullable(uuid(), "Default workspace if there is no `X-Tenant-Id`. null: the header is required."),
     workspaces: Type.Array(
       Type.Object({
         id: uuid(),
@@ -47,9 +47,9 @@ export const Session = Type.Object(
         role: KeyRole,
         scope: KeyScope,
       }),
-      { description: "Where it may act, and as what; at most 100." },
+      { description: "Workspaces in which the caller may act, with the role in each. At most 100." },
     ),
-    expires_at: nullable(timestamp(), "End of the session or of the key; null: never."),
+    expires_at: nullable(timestamp(), "End of the session or of the key. null: never."),
   },
   { $id: "Session" },
 );

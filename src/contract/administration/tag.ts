@@ -7,19 +7,19 @@ const tagName = nameLike("team", "Unique in the workspace.");
 const valueName = nameLike("search", "Unique among the values of its tag.");
 
 export const TagValue = Type.Object(
-  { id: uuid("What `tag_value_ids` names."), name: valueName, created_at: timestamp() },
+  { id: uuid("Value for `tag_value_ids`."), name: valueName, created_at: timestamp() },
   { $id: "TagValue" },
 );
 export type TagValue = Static<typeof TagValue>;
 
-/** A tag is a key with its values, such as `team` with `billing` and `search`. */
+/** Key with its values, such as `team` with `billing` and `search`. */
 export const Tag = Type.Object(
   {
     id: uuid(),
     name: tagName,
     description: nullable(Type.String()),
     created_at: timestamp(),
-    values: Type.Array(TagValue, { description: "By name." }),
+    values: Type.Array(TagValue, { description: "Sorted by name." }),
   },
   { $id: "Tag" },
 );
@@ -36,7 +36,7 @@ export const CreateTag = Type.Object(
   {
     name: tagName,
     description: given(description),
-    values: given(Type.Array(valueName), "Values to begin with."),
+    values: given(Type.Array(valueName), "Initial values."),
   },
   { $id: "CreateTag" },
 );
@@ -58,7 +58,7 @@ export const DeploymentTags = Type.Object(
 export type DeploymentTags = Static<typeof DeploymentTags>;
 
 export const PutDeploymentTags = Type.Object(
-  { tag_value_ids: Type.Array(uuid(), { description: "All that the deployment has afterwards." }) },
+  { tag_value_ids: Type.Array(uuid(), { description: "The complete set of values that the deployment should have." }) },
   { $id: "PutDeploymentTags" },
 );
 export type PutDeploymentTags = Static<typeof PutDeploymentTags>;

@@ -1,4 +1,4 @@
-/** Contract 5.1, as plain words: for programs that would load all schemas for them. */
+/** Deployment statuses (contract 5.1) as plain strings, for programs that should not load all schemas. */
 export const deploymentStatuses = [
   "AWAITING_DATABASE",
   "READY",

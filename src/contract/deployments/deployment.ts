@@ -24,7 +24,7 @@ export type SourceKind = Static<typeof SourceKind>;
 export const DeploymentType = literals(["dev_free", "dev", "prod", "dev_zero", "dev_free_zero"]);
 export type DeploymentType = Static<typeof DeploymentType>;
 
-/** Contract 5.1. The moves between them stand in `domain/deployment-status.ts`. */
+/** Deployment statuses (contract 5.1). `domain/deployment-status.ts` defines the transitions between them. */
 export const DeploymentStatus = literals(deploymentStatuses);
 export type DeploymentStatus = Static<typeof DeploymentStatus>;
 
@@ -34,55 +34,61 @@ const tiers = ["SERVERLESS_S", "SERVERLESS_M", "SERVERLESS_L", "DEDICATED_S", "D
 export const DeploymentTier = literals(tiers);
 export type DeploymentTier = Static<typeof DeploymentTier>;
 
-/** Size of a part of one: its runtime or its database. */
+/** Size of a part of a deployment: its runtime or its database. */
 export const Size = literals(["S", "M", "L"]);
 export type Size = Static<typeof Size>;
 
-/** A size as requests may name it: by its letter or by the tier that ends in it. */
+/** Size as requests may name it: by its letter or by a tier that ends in the letter. */
 export const SizeName = literals(["S", "M", "L", ...tiers]);
 export type SizeName = Static<typeof SizeName>;
 
 export const ListenerConfig = Type.Object(
-  { k8s_namespace: given(Type.String(), "One of the listener's namespaces; the only one when absent.") },
+  { k8s_namespace: given(Type.String(), "One of the listener's namespaces. Absent: its only one.") },
   { $id: "ListenerConfig" },
 );
 export type ListenerConfig = Static<typeof ListenerConfig>;
 
 const sourceConfigFields = {
-  integration_id: nullable(uuid(), "Code-host account that reads a private repository (github)."),
-  repo_url: nullable(Type.String(), "Git URL of the repository (github). In a change, another one is read first."),
-  deployment_type: nullable(DeploymentType, "Fixed at creation. Default prod; must be null for external_docker."),
-  build_on_push: nullable(Type.Boolean(), "A push to the tracked branch makes a revision (github)."),
+  integration_id: nullable(uuid(), "Integration that reads a private repository (github)."),
+  repo_url: nullable(
+    Type.String(),
+    "Git URL of the repository (github). The server reads a changed repository before it accepts the change.",
+  ),
+  deployment_type: nullable(DeploymentType, "Fixed at creation. Default prod. Must be null for external_docker."),
+  build_on_push: nullable(Type.Boolean(), "Create a revision when the tracked branch receives a push (github)."),
   custom_url: nullable(
     Type.String(),
-    'Serving URL; settable only for external_docker, filled in otherwise. In a change, "" takes an own one away.',
+    'Serving URL. Can be set only for external_docker, otherwise the server sets it. In a change, "" removes a URL that was set.',
   ),
-  resource_spec: nullable(ResourceSpec, "Resources; external_docker only. Replaced as a whole."),
-  listener_id: nullable(uuid(), "Data plane that runs it; null is the built-in one (external_docker)."),
+  resource_spec: nullable(ResourceSpec, "Resources. external_docker only. Replaced as a whole."),
+  listener_id: nullable(uuid(), "Data plane that runs the deployment. null: the built-in one (external_docker)."),
   listener_config: nullable(ListenerConfig),
-  install_command: nullable(Type.String(), "Runs at the repository root before the build; JavaScript projects."),
-  build_command: nullable(Type.String(), "Runs where the config file lies; JavaScript projects."),
-  template_id: nullable(Type.String(), "Template of this server's catalogue (internal_template)."),
+  install_command: nullable(
+    Type.String(),
+    "Command that runs at the repository root before the build. JavaScript projects.",
+  ),
+  build_command: nullable(Type.String(), "Command that runs in the directory of the config file. JavaScript projects."),
+  template_id: nullable(Type.String(), "Template of this server (internal_template)."),
 };
 
-/** Source settings as they are stored and answered: every key present (contract 2.2). */
+/** Source settings as stored and returned: every key is present (contract 2.2). */
 export const SourceConfig = Type.Object(
-  { ...sourceConfigFields, repo_branch: nullable(Type.String(), "The tracked branch; answers only.") },
+  { ...sourceConfigFields, repo_branch: nullable(Type.String(), "The tracked branch. Only in responses.") },
   { $id: "SourceConfig" },
 );
 export type SourceConfig = Static<typeof SourceConfig>;
 
-/** Source settings as a request may send them; null equals absent. */
+/** Source settings as a request may send them. Null and absent mean the same. */
 export const SourceConfigInput = Type.Partial(Type.Object(sourceConfigFields), { $id: "SourceConfigInput" });
 export type SourceConfigInput = Static<typeof SourceConfigInput>;
 
 const configPath =
-  "Config file, relative to the repository or archive root; may contain blanks (github, internal_source).";
+  "Config file, relative to the repository or archive root. May contain blanks (github, internal_source).";
 
 const sourceRevisionConfigFields = {
-  repo_ref: nullable(Type.String(), "Branch name, `refs/tags/<tag>`, or a commit hash (github)."),
+  repo_ref: nullable(Type.String(), "Branch name, `refs/tags/<tag>`, or commit hash (github)."),
   langgraph_config_path: nullable(Type.String(), configPath),
-  framework_config_path: nullable(Type.String(), "Same as langgraph_config_path, which may be sent instead."),
+  framework_config_path: nullable(Type.String(), "Same as langgraph_config_path. A request may send either."),
   image_uri: nullable(Type.String(), "Docker image reference, by tag or digest (external_docker, internal_docker)."),
   source_tarball_path: nullable(
     Type.String(),
@@ -90,11 +96,11 @@ const sourceRevisionConfigFields = {
   ),
 };
 
-/** The settings of one revision as they are stored and answered: every key present (contract 2.3). */
+/** Settings of one revision as stored and returned: every key is present (contract 2.3). */
 export const SourceRevisionConfig = Type.Object(
   {
     ...sourceRevisionConfigFields,
-    repo_commit_sha: nullable(Type.String(), "Commit that repo_ref meant when the revision was made."),
+    repo_commit_sha: nullable(Type.String(), "Commit of repo_ref when the revision was created."),
     deepagents_version: nullable(Type.String()),
     tracked_packages: nullable(Type.Array(Type.String()), "`<package>:<version>` each."),
   },
@@ -102,7 +108,7 @@ export const SourceRevisionConfig = Type.Object(
 );
 export type SourceRevisionConfig = Static<typeof SourceRevisionConfig>;
 
-/** Revision settings as a request may send them; null equals absent. */
+/** Revision settings as a request may send them. Null and absent mean the same. */
 export const SourceRevisionConfigInput = Type.Partial(Type.Object(sourceRevisionConfigFields), {
   $id: "SourceRevisionConfigInput",
 });
@@ -130,12 +136,12 @@ export type AgentEnvironment = Static<typeof AgentEnvironment>;
 export const AgentRef = Type.Object({ agent_id: uuid(), environment: AgentEnvironment }, { $id: "AgentRef" });
 export type AgentRef = Static<typeof AgentRef>;
 
-/** A named agent server that a workspace wants to run (contract 2.1). */
+/** Named agent server that a workspace wants to run (contract 2.1). */
 export const Deployment = Type.Object(
   {
     id: uuid(),
     tenant_id: uuid("Workspace that owns it."),
-    name: Type.String({ description: "Unique in the workspace; cannot change." }),
+    name: Type.String({ description: "Unique in the workspace. Cannot change." }),
     display_name: nullable(Type.String()),
     source: SourceKind,
     source_config: SourceConfig,
@@ -145,25 +151,25 @@ export const Deployment = Type.Object(
     created_at: timestamp(),
     updated_at: timestamp(),
     status: DeploymentStatus,
-    latest_revision_id: nullable(uuid(), "Newest revision in any state; null before the first one."),
-    active_revision_id: nullable(uuid(), "The revision that serves; null until one was deployed."),
+    latest_revision_id: nullable(uuid(), "Newest revision in any status. null before the first one."),
+    active_revision_id: nullable(uuid(), "The revision that serves. null until a revision was deployed."),
     image_version: nullable(Type.String(), "Version of the agent server in the active revision."),
-    url: nullable(Type.String(), "Serving URL; same value as source_config.custom_url."),
+    url: nullable(Type.String(), "Serving URL. Same value as source_config.custom_url."),
     tracer_session_id: nullable(uuid()),
     shareable: Type.Boolean(),
     route_through_gateway: Type.Boolean(),
-    is_preview: Type.Boolean({ description: "Made for a pull request." }),
+    is_preview: Type.Boolean({ description: "Created for a pull request." }),
     is_managed_deep_agent: Type.Boolean(),
     agent: nullable(AgentRef),
-    deployment_tier: nullable(DeploymentTier, "Size of the whole; null for types of one size."),
-    compute_tier: nullable(Size, "Size of the runtime, where it differs from the tier."),
-    database_tier: nullable(Size, "Size of the database, where it differs from the tier."),
+    deployment_tier: nullable(DeploymentTier, "Size of the deployment. null for types with only one size."),
+    compute_tier: nullable(Size, "Size of the runtime, if it differs from the tier."),
+    database_tier: nullable(Size, "Size of the database, if it differs from the tier."),
     tracked_packages: nullable(Type.Array(Type.String())),
-    parent_deployment_id: nullable(uuid(), "The deployment a preview belongs to."),
+    parent_deployment_id: nullable(uuid(), "Deployment that a preview belongs to."),
   },
   {
     $id: "Deployment",
-    description: "A named agent server: what should run, and the revisions that make it run.",
+    description: "A named agent server: its desired settings, and the revisions that run it.",
     examples: [deploymentExample],
   },
 );
@@ -175,47 +181,53 @@ export type DeploymentPage = Static<typeof DeploymentPage>;
 export const DeploymentPath = Type.Object({ deployment_id: uuid("Deployment of your workspace.") });
 export type DeploymentPath = Static<typeof DeploymentPath>;
 
-/** D1. An empty text means no filter; unknown statuses and tag values match nothing. */
+/** Sort keys of D1. An empty text in its query means no filter. Unknown statuses and tag values match nothing. */
 export const DeploymentSort = literals(["created_at", "updated_at", "name", "status"]);
 export type DeploymentSort = Static<typeof DeploymentSort>;
 
 export const ListDeploymentsQuery = Type.Object({
   ...offsetQuery,
   sort_by: Type.Optional(
-    literals(DeploymentSort.enum, { description: "Default: an exact hit of the name, then the newest first." }),
+    literals(DeploymentSort.enum, {
+      description: "Default: deployments with exactly this name first, then the newest.",
+    }),
   ),
   sort_order: Type.Optional(
-    literals(SortOrder.enum, { description: "Default: desc for times, asc for texts. Alone it is of `created_at`." }),
+    literals(SortOrder.enum, {
+      description: "Default: desc for times, asc for texts. Without `sort_by` it applies to `created_at`.",
+    }),
   ),
-  name_contains: Type.Optional(Type.String({ description: "Part of the name, in any case. Exact hits come first." })),
+  name_contains: Type.Optional(
+    Type.String({ description: "Part of the name, case-insensitive. Exact matches come first." }),
+  ),
   name: Type.Optional(Type.String({ description: "Exact name." })),
-  status: Type.Optional(Type.String({ description: "A deployment status; an unknown one gives an empty page." })),
+  status: Type.Optional(Type.String({ description: "A deployment status. An unknown one returns an empty page." })),
   remote_reconciled: Type.Optional(
     Type.Boolean({ description: "true: run by a remote listener; false: by the built-in one." }),
   ),
   tag_value_ids: Type.Optional(
     Type.String({
       description:
-        "Tag value ids, separated by commas. Values of one tag are alternatives, different tags must all fit.",
+        "Tag value ids, separated by commas. A deployment matches if it has, of every tag, one of its given values.",
     }),
   ),
   image_version: Type.Optional(Type.String({ description: "Exact." })),
   deployment_type: Type.Optional(literals(DeploymentType.enum, { description: "Exact." })),
   deployment_ids: Type.Optional(Type.String({ description: "Deployment ids, separated by commas." })),
   url: Type.Optional(Type.String({ description: "Exact serving URL." })),
-  agent_id: Type.Optional(uuid("Agent that deployments were made for.")),
+  agent_id: Type.Optional(uuid("Agent that the deployments were created for.")),
   agent_environment: Type.Optional(literals(AgentEnvironment.enum, { description: "Environment of that agent." })),
 });
 export type ListDeploymentsQuery = Static<typeof ListDeploymentsQuery>;
 
-/** D2. Which field a source needs or refuses stands in `domain/source-rules.ts`. */
+/** Body of D2. `domain/source-rules.ts` defines which fields a source needs or refuses. */
 export const CreateDeployment = Type.Object(
   {
     name: given(Type.String({ minLength: 1 }), "Required unless `agent` is given.", { requiredUnless: "agent" }),
     source: SourceKind,
     source_config: SourceConfigInput,
     source_revision_config: SourceRevisionConfigInput,
-    secrets: given(Type.Array(Secret), "Environment of the agent server, sealed at rest. Default []."),
+    secrets: given(Type.Array(Secret), "Environment of the agent server, encrypted at rest. Default []."),
     secret_references: given(Type.Array(SecretReference), "external_docker only."),
     shareable: given(Type.Boolean(), "Default false."),
     route_through_gateway: given(Type.Boolean(), "Default false."),
@@ -225,35 +237,35 @@ export const CreateDeployment = Type.Object(
 );
 export type CreateDeployment = Static<typeof CreateDeployment>;
 
-/** Source of the one revision that a PATCH makes, when it differs from the deployment's. */
+/** Source of the revision that a PATCH creates, if it differs from the deployment's. */
 export const RevisionSource = literals(["github", "internal_docker", "internal_source"]);
 export type RevisionSource = Static<typeof RevisionSource>;
 
-/** D6. Null and absent leave a field as it is; `secrets: []` does too. */
+/** Body of D6. A null or absent field leaves the setting unchanged, and so does `secrets: []`. */
 export const PatchDeployment = Type.Object(
   {
-    name: given(Type.String(), "Cannot change; the present value is accepted."),
-    source: given(Type.String(), "Cannot change; the present value is accepted."),
+    name: given(Type.String(), "Cannot change. The current value is accepted."),
+    source: given(Type.String(), "Cannot change. The current value is accepted."),
     revision_source: given(RevisionSource),
     source_config: given(SourceConfigInput, "Merged field by field."),
-    source_revision_config: given(SourceRevisionConfigInput, "Merged; a non-null field makes a revision."),
-    secrets: given(Type.Array(Secret), "Replaces all secrets; [] leaves them as they are."),
-    secret_references: given(Type.Array(SecretReference), "Replaces all references; [] clears them."),
+    source_revision_config: given(SourceRevisionConfigInput, "Merged. A non-null field creates a revision."),
+    secrets: given(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
+    secret_references: given(Type.Array(SecretReference), "Replaces all references. [] removes them."),
     display_name: given(Type.String({ minLength: 1 })),
-    tracked_repo_ref: given(Type.String({ minLength: 1 }), "Moves the tracked branch without a revision."),
+    tracked_repo_ref: given(Type.String({ minLength: 1 }), "Changes the tracked branch without creating a revision."),
     deployment_tier: given(DeploymentTier),
     route_through_gateway: given(Type.Boolean()),
     shareable: given(Type.Boolean()),
     tracked_packages: given(
       Type.Array(Type.String({ pattern: "^[^\\s:]+:[^\\s:][^:]*$" })),
-      "`<package>:<version>` each, a version or what is asked of it; belongs to the revision this call makes.",
+      "`<package>:<version>` each, with a version or a version requirement. Stored with the revision that this call creates.",
     ),
   },
   { $id: "PatchDeployment", examples: [patchDeploymentExample] },
 );
 export type PatchDeployment = Static<typeof PatchDeployment>;
 
-/** D8. */
+/** Body of D8. */
 export const PatchDeploymentTier = Type.Object(
   { deployment_tier: DeploymentTier },
   {
@@ -263,7 +275,7 @@ export const PatchDeploymentTier = Type.Object(
 );
 export type PatchDeploymentTier = Static<typeof PatchDeploymentTier>;
 
-/** D9. At least one of them. */
+/** Body of D9. At least one of the fields is required. */
 export const PatchResourceTiers = Type.Object(
   { compute_tier: given(SizeName), database_tier: given(SizeName, "Dedicated deployments only.") },
   { $id: "PatchResourceTiers", examples: [{ compute_tier: "L", database_tier: "M" }] },
@@ -273,20 +285,20 @@ export type PatchResourceTiers = Static<typeof PatchResourceTiers>;
 /** Deployments that one call can delete (contract 4.7). */
 export const bulkDeleteMax = 100;
 
-/** D7. */
+/** Query of D7. */
 export const DeleteDeploymentQuery = Type.Object({
   delete_tracing_project: Type.Boolean({
     default: false,
-    description: "Also delete the tracing project of that name.",
+    description: "Also delete the tracing project with the deployment's name.",
   }),
   force: Type.Boolean({
     default: false,
-    description: "Only while it is being deleted: forget it without waiting for its data plane.",
+    description: "Only for a deployment that is being deleted: forget it without waiting for its data plane.",
   }),
 });
 export type DeleteDeploymentQuery = Static<typeof DeleteDeploymentQuery>;
 
-/** D3. */
+/** Query of D3. */
 export const DeleteDeploymentsQuery = Type.Object({
   deployment_ids: Type.Array(uuid(), {
     minItems: 1,
@@ -297,14 +309,16 @@ export const DeleteDeploymentsQuery = Type.Object({
 });
 export type DeleteDeploymentsQuery = Static<typeof DeleteDeploymentsQuery>;
 
-/** What became of each of several deletes. */
+/** Result of a bulk delete. */
 export const DeletedDeployments = Type.Object(
   {
-    deleted: Type.Array(uuid(), { description: "Accepted; they answer 404 once everything of theirs is gone." }),
+    deleted: Type.Array(uuid(), {
+      description: "Accepted for deletion. They answer 404 once all their resources are deleted.",
+    }),
     failed: Type.Array(
       Type.Object({
         deployment_id: uuid(),
-        status_code: Type.Integer({ description: "What deleting this one alone would have answered." }),
+        status_code: Type.Integer({ description: "Status that deleting only this deployment would return." }),
         detail: Type.String(),
       }),
     ),
@@ -313,7 +327,7 @@ export const DeletedDeployments = Type.Object(
 );
 export type DeletedDeployments = Static<typeof DeletedDeployments>;
 
-/** D4. */
+/** Result of D4. */
 export const FreeCount = Type.Object(
   { count: Type.Integer({ description: "Deployments of the types dev_free and dev_free_zero in the organization." }) },
   { $id: "FreeCount" },

@@ -17,7 +17,7 @@ import {
 } from "./deployment.ts";
 import { PushToken } from "./push-token.ts";
 
-/** Refusals of settings, shared by creating and changing. */
+/** Errors about settings, shared by creating and changing. */
 export const settingErrors: readonly ErrorCode[] = [
   "fieldRequired",
   "fieldNotApplicable",
@@ -29,7 +29,7 @@ export const settingErrors: readonly ErrorCode[] = [
   "quotaExceeded",
 ];
 
-/** Refusals of changes; a repository that is not the one it was is read first. */
+/** Errors of changes. They include those of the code host, because the server reads a changed repository first. */
 export const changeErrors: readonly ErrorCode[] = [
   ...settingErrors,
   "deploymentNotFound",
@@ -79,7 +79,7 @@ export const deploymentOperations = {
   countFreeDeployments: operation("countFreeDeployments", {
     operationId: "count_free_deployments_v2_deployments_free_count_get",
     tag: "Deployments",
-    summary: "How many deployments of the free types the organization has",
+    summary: "Count the deployments of the free types in the organization",
     response: { status: 200, schema: FreeCount },
     role: "reader",
   }),
@@ -96,7 +96,7 @@ export const deploymentOperations = {
   patchDeployment: operation("patchDeployment", {
     operationId: "patch_deployment_v2_deployments__deployment_id__patch",
     tag: "Deployments",
-    summary: "Change a deployment; a new image, ref, archive or secret makes a revision",
+    summary: "Change a deployment; a new image, ref, archive or secret creates a revision",
     params: DeploymentPath,
     body: PatchDeployment,
     response: { status: 200, schema: Deployment },
@@ -108,7 +108,7 @@ export const deploymentOperations = {
   deleteDeployment: operation("deleteDeployment", {
     operationId: "delete_deployment_v2_deployments__deployment_id__delete",
     tag: "Deployments",
-    summary: "Delete a deployment and everything that was made for it",
+    summary: "Delete a deployment and everything that was created for it",
     params: DeploymentPath,
     query: DeleteDeploymentQuery,
     response: { status: 204, schema: null },
@@ -119,7 +119,7 @@ export const deploymentOperations = {
   patchDeploymentTier: operation("patchDeploymentTier", {
     operationId: "patch_deployment_tier_v2_deployments__deployment_id__deployment_tier_patch",
     tag: "Deployments",
-    summary: "Change the size of a deployment; what runs is rolled out again in that size",
+    summary: "Change the size of a deployment and roll out the running revision again in that size",
     params: DeploymentPath,
     body: PatchDeploymentTier,
     response: { status: 200, schema: Deployment },
@@ -131,7 +131,7 @@ export const deploymentOperations = {
   patchResourceTiers: operation("patchResourceTiers", {
     operationId: "patch_resource_tiers_v2_deployments__deployment_id__resource_tiers_patch",
     tag: "Deployments",
-    summary: "Change the size of the runtime or of the database alone",
+    summary: "Change only the size of the runtime or of the database",
     params: DeploymentPath,
     body: PatchResourceTiers,
     response: { status: 200, schema: Deployment },
@@ -143,7 +143,7 @@ export const deploymentOperations = {
   createUploadUrl: operation("createUploadUrl", {
     operationId: "create_upload_url_v2_deployments__deployment_id__upload_url_post",
     tag: "Deployments",
-    summary: "Get a signed URL that takes a source archive",
+    summary: "Get a signed URL that accepts a source archive",
     params: DeploymentPath,
     response: { status: 200, schema: UploadUrl },
     errors: ["deploymentNotFound", "beingDeleted", "uploadNotApplicable"],
@@ -152,7 +152,7 @@ export const deploymentOperations = {
   createPushToken: operation("createPushToken", {
     operationId: "create_push_token_v2_deployments__deployment_id__push_token_post",
     tag: "Deployments",
-    summary: "Get a token to push images of an internal_docker deployment with",
+    summary: "Get a token for pushing images of an internal_docker deployment",
     params: DeploymentPath,
     response: { status: 200, schema: PushToken },
     errors: ["deploymentNotFound", "beingDeleted", "pushTokenNotApplicable", "noRegistry"],
@@ -161,7 +161,7 @@ export const deploymentOperations = {
   putUpload: operation("putUpload", {
     operationId: "put_upload",
     tag: "Deployments",
-    summary: "Send a source archive to a signed URL",
+    summary: "Upload a source archive to a signed URL",
     params: UploadPath,
     query: UploadQuery,
     stream: "application/gzip",

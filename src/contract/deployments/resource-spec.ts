@@ -15,7 +15,7 @@ const Volume = Type.Object(
     downwardAPI: given(freeObject()),
     csi: given(freeObject()),
   },
-  { $id: "Volume", description: "A Kubernetes volume; the source objects are passed on as they are." },
+  { $id: "Volume", description: "A Kubernetes volume. The source objects are passed on unchanged." },
 );
 
 const VolumeMount = Type.Object(
@@ -58,18 +58,18 @@ const Container = Type.Object(
   { $id: "Container", description: "An extra container beside the agent server." },
 );
 
-/** CPU requests and limits of the original API (contract 2.4); a limit may be twice a request. */
+/** CPU requests and limits of the original API (contract 2.4). A limit may be twice a request. */
 const cpu = (of: string) =>
-  given(Type.Number({ minimum: 0.1, maximum: 8, uncappable: true }), `CPU ${of}, cores; rounded to 0.1.`);
+  given(Type.Number({ minimum: 0.1, maximum: 8, uncappable: true }), `CPU ${of}, in cores, rounded to 0.1.`);
 const cpuLimit = (of: string) =>
   given(
     Type.Number({ minimum: 0.1, maximum: 16, uncappable: true }),
-    `CPU limit ${of}, cores; rounded to 0.1. Default: twice the request.`,
+    `CPU limit ${of}, in cores, rounded to 0.1. Default: twice the request.`,
   );
 const cores = (text: string) => given(Type.Number({ minimum: 0.1 }), text);
 const count = (text: string) => given(Type.Integer(), text);
 
-/** Stored and given back, never acted on: older documents describe them as not to be used. */
+/** Fields that are stored and returned but have no effect. Older documents say not to use them. */
 const unusedWorkload = <P extends string>(prefix: P) => {
   const text = "Accepted and ignored.";
   return {
@@ -83,17 +83,17 @@ const unusedWorkload = <P extends string>(prefix: P) => {
     Record<`${P}_${"memory_mb" | "memory_limit_mb" | "min_scale" | "max_scale"}`, ReturnType<typeof count>>;
 };
 
-/** What an `external_docker` deployment asks of its data plane (contract 2.4). Absent and null fields take the default. */
+/** Resources that an `external_docker` deployment requests from its data plane (contract 2.4). Absent and null fields take the default. */
 export const ResourceSpec = Type.Object(
   {
-    min_scale: count("Fewest replicas, 0..100. Default 1; 0 only for types that scale to zero."),
-    max_scale: count("Most replicas, 1..100, not below min_scale. Default 1."),
+    min_scale: count("Minimum replicas, 0..100. Default 1. 0 only for types that scale to zero."),
+    max_scale: count("Maximum replicas, 1..100, not below min_scale. Default 1."),
     cpu: cpu("per replica (default 1)"),
     cpu_limit: cpuLimit("per replica"),
     memory_mb: count("Memory per replica, MiB. Default 2048."),
     memory_limit_mb: count("Memory limit per replica, MiB. Default: twice memory_mb."),
-    queue_min_scale: count("Fewest queue replicas. Default: min_scale."),
-    queue_max_scale: count("Most queue replicas. Default: max_scale."),
+    queue_min_scale: count("Minimum queue replicas. Default: min_scale."),
+    queue_max_scale: count("Maximum queue replicas. Default: max_scale."),
     queue_cpu: cpu("per queue replica (default: cpu)"),
     queue_cpu_limit: cpuLimit("per queue replica"),
     queue_memory_mb: count("Memory per queue replica, MiB. Default: memory_mb."),
@@ -102,22 +102,22 @@ export const ResourceSpec = Type.Object(
     redis_cpu_limit: cpuLimit("of Redis"),
     redis_memory_mb: count("Memory of Redis, MiB."),
     redis_memory_limit_mb: count("Memory limit of Redis, MiB. Default: redis_memory_mb."),
-    core_cpu: cores("CPU of the core process, cores."),
-    core_cpu_limit: cores("CPU limit of the core process, cores."),
+    core_cpu: cores("CPU of the core process, in cores."),
+    core_cpu_limit: cores("CPU limit of the core process, in cores."),
     core_memory_mb: count("Memory of the core process, MiB."),
     core_memory_limit_mb: count("Memory limit of the core process, MiB."),
     ...unusedWorkload("orchestrator"),
     ...unusedWorkload("executor"),
-    db_cpu: given(Type.Number(), "CPU of the database, cores."),
-    db_cpu_limit: given(Type.Number(), "CPU limit of the database, cores. Default: twice db_cpu."),
+    db_cpu: given(Type.Number(), "CPU of the database, in cores."),
+    db_cpu_limit: given(Type.Number(), "CPU limit of the database, in cores. Default: twice db_cpu."),
     db_memory_mb: count("Memory of the database, MiB."),
     db_memory_limit_mb: count("Memory limit of the database, MiB. Default: twice db_memory_mb."),
     db_storage_gi: count("Disk of the database, GiB. Default 10."),
-    db_max_connections: count("Connections of the database. Default 100."),
+    db_max_connections: count("Maximum connections to the database. Default 100."),
     labels: given(mapOf(Type.String()), "Kubernetes labels of the workload."),
     annotations: given(mapOf(Type.String()), "Kubernetes annotations of the workload."),
     service_account_name: given(Type.String(), "Must exist in the namespace."),
-    image_pull_secrets: given(Type.Array(Name), "Kubernetes Secrets that open the image registry."),
+    image_pull_secrets: given(Type.Array(Name), "Kubernetes Secrets with credentials for the image registry."),
     volumes: given(Type.Array(Volume)),
     volume_mounts: given(Type.Array(VolumeMount)),
     init_containers: given(Type.Array(Container)),
@@ -125,14 +125,14 @@ export const ResourceSpec = Type.Object(
   },
   {
     $id: "ResourceSpec",
-    description: "Resources of an `external_docker` deployment. A CPU bound can be lifted by the operator.",
+    description: "Resources of an `external_docker` deployment. The operator can lift the CPU bounds.",
   },
 );
 export type ResourceSpec = Static<typeof ResourceSpec>;
 
 /**
- * A copy of a schema without the CPU bounds of {@link ResourceSpec}, for installations whose operator lifts them
- * (contract 8.1). Checked before rounding, so 0.04 is refused while the bounds hold.
+ * Returns a copy of a schema without the CPU bounds of {@link ResourceSpec}, for installations whose operator lifts them
+ * (contract 8.1). Values are checked before rounding, so 0.04 is refused while the bounds apply.
  */
 export function withoutCpuBounds<S extends TSchema>(schema: S): S {
   return JSON.parse(JSON.stringify(schema), (_key, value) => {

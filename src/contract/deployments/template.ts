@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 
-/** A project to start from, delivered with this server. */
+/** Project to start from, included with this server. */
 export const Template = Type.Object(
   {
     id: Type.String({ description: "Value for source_config.template_id.", examples: ["node-server"] }),
@@ -12,6 +12,6 @@ export const Template = Type.Object(
 export type Template = Static<typeof Template>;
 
 export const TemplateList = Type.Object(
-  { templates: Type.Array(Template, { description: "In the order of their ids." }) },
+  { templates: Type.Array(Template, { description: "Sorted by id." }) },
   { $id: "TemplateList" },
 );

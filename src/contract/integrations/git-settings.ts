@@ -13,14 +13,18 @@ const patterns = (description: string) =>
 
 export const PreviewTrigger = literals(["all", "label"]);
 
-const trigger = literals(PreviewTrigger.enum, { description: "all: every pull request; label: those with the label." });
+const trigger = literals(PreviewTrigger.enum, { description: "all: every pull request. label: those with the label." });
 const label = Type.String({ minLength: 1, maxLength: 128, examples: ["preview"] });
 const idleTtlHours = Type.Integer({
   minimum: 1,
   maximum: 8_760,
-  description: "Deleted after so long without a commit or a request.",
+  description: "Hours without a commit or a request after which a preview is deleted.",
 });
-const previewsMax = Type.Integer({ minimum: 1, maximum: 100, description: "At the same time." });
+const previewsMax = Type.Integer({
+  minimum: 1,
+  maximum: 100,
+  description: "Maximum number of previews at the same time.",
+});
 
 /** Deployments of pull requests (contract 10.2). */
 export const PreviewSettings = Type.Object(
@@ -30,10 +34,14 @@ export const PreviewSettings = Type.Object(
 export type PreviewSettings = Static<typeof PreviewSettings>;
 
 export const previewDefaults: PreviewSettings = {
-  ...{ enabled: true, trigger: "all", label: "preview", idle_ttl_hours: 72, max_previews: 5 },
+  enabled: true,
+  trigger: "all",
+  label: "preview",
+  idle_ttl_hours: 72,
+  max_previews: 5,
 };
 
-/** What is not said is as it was; at first as in `previewDefaults`. */
+/** Fields that are left out keep their value. Their first values are those of `previewDefaults`. */
 export const PreviewSettingsInput = Type.Object(
   {
     enabled: given(Type.Boolean()),
@@ -45,14 +53,14 @@ export const PreviewSettingsInput = Type.Object(
   { $id: "PreviewSettingsInput" },
 );
 
-/** What was last seen of the branch. */
+/** Last observed state of the followed branch. */
 export const FollowedBranch = Type.Object(
   {
     ref: Type.String({ examples: ["main"] }),
-    commit_sha: nullable(Type.String(), "null: there was no such branch."),
+    commit_sha: nullable(Type.String(), "null: the branch did not exist."),
     looked_at: timestamp(),
-    next_look_at: timestamp("At the latest; a message of the host makes it sooner."),
-    error: nullable(Type.String(), "Why the last look, or what followed from it, did not succeed."),
+    next_look_at: timestamp("Time of the next poll at the latest. A webhook of the code host makes it earlier."),
+    error: nullable(Type.String(), "Why the last poll, or the deployment that followed it, failed."),
   },
   { $id: "FollowedBranch" },
 );
@@ -60,12 +68,14 @@ export type FollowedBranch = Static<typeof FollowedBranch>;
 
 export const GitSettings = Type.Object(
   {
-    include_paths: patterns("Patterns as in .gitignore: only a push that changes such a file builds. null: any."),
-    exclude_paths: patterns("Files that do not count, whatever the patterns above say."),
-    preview: nullable(PreviewSettings, "null: pull requests are left alone."),
-    followed: nullable(FollowedBranch, "null: no branch is followed, or it was not looked at yet."),
+    include_paths: patterns(
+      "Patterns as in .gitignore: only pushes that change a matching file build. null: all pushes build.",
+    ),
+    exclude_paths: patterns("Patterns of files to ignore, even if they match include_paths."),
+    preview: nullable(PreviewSettings, "null: pull requests are ignored."),
+    followed: nullable(FollowedBranch, "null: no branch is followed, or it was not polled yet."),
   },
-  { $id: "GitSettings", description: "What a deployment does with pushes and pull requests." },
+  { $id: "GitSettings", description: "How a deployment reacts to pushes and pull requests." },
 );
 export type GitSettings = Static<typeof GitSettings>;
 
@@ -73,7 +83,7 @@ export const PatchGitSettings = Type.Object(
   {
     include_paths: Type.Optional(GitSettings.properties.include_paths),
     exclude_paths: Type.Optional(GitSettings.properties.exclude_paths),
-    preview: given(PreviewSettingsInput, "null switches previews off; those that are there are deleted."),
+    preview: given(PreviewSettingsInput, "null disables previews and deletes the existing ones."),
   },
   { $id: "PatchGitSettings", examples: [{ include_paths: ["agents/support/**"] }] },
 );

@@ -2,16 +2,16 @@ import { type Static, Type } from "typebox";
 import { cursorPage, cursorQuery, offsetQuery, resourcePage } from "../page.ts";
 import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
 
-/** Which words a code host speaks: of its webhooks and its API. `git`: none, it is asked now and then. */
+/** Kind of a code host, which decides its API and its webhooks. `git` has neither, so the server polls it. */
 export const CodeHost = literals(["github", "gitlab", "gitea", "bitbucket", "git"]);
 export type CodeHost = Static<typeof CodeHost>;
 
-/** An account of the GitHub App as existing clients know it (contract 2.8). */
+/** Account with the GitHub App installed, as existing clients know it (contract 2.8). */
 export const GithubIntegration = Type.Object(
   {
-    id: uuid("Goes into source_config.integration_id."),
-    installation_id: Type.Integer({ description: "Of the GitHub App." }),
-    name: Type.String({ description: "Account it is installed in.", examples: ["acme"] }),
+    id: uuid("Value for source_config.integration_id."),
+    installation_id: Type.Integer({ description: "Installation of the GitHub App." }),
+    name: Type.String({ description: "Account in which the App is installed.", examples: ["acme"] }),
   },
   { $id: "GithubIntegration" },
 );
@@ -36,7 +36,7 @@ export const GithubRepository = Type.Object(
     name: Type.String({ examples: ["support-bot"] }),
     owner: Type.String({ examples: ["acme"] }),
     url: Type.String({
-      description: "Use it as source_config.repo_url.",
+      description: "Value for source_config.repo_url.",
       examples: ["https://github.com/acme/support-bot"],
     }),
     default_branch: Type.String({ examples: ["main"] }),
@@ -55,7 +55,7 @@ export const InstallationLinkRequest = Type.Object(
   {
     return_to: given(
       Type.String({ maxLength: 2_048 }),
-      "Where the page after the installation leads back to: an address of this server, or a path of it.",
+      "Where the page after the installation links back to: an address or a path of this server.",
     ),
   },
   { $id: "InstallationLinkRequest" },
@@ -64,12 +64,12 @@ export const InstallationLinkRequest = Type.Object(
 export const InstallationLink = Type.Object(
   {
     install_url: Type.String({ examples: ["https://github.com/apps/pierhead/installations/new?state=Zk3v"] }),
-    oauth_reuse_url: nullable(Type.String(), "For who has it installed already; null: not offered."),
+    oauth_reuse_url: nullable(Type.String(), "For users who have already installed the App. null: not available."),
   },
   { $id: "InstallationLink" },
 );
 
-/** Installations that somebody who has signed in at GitHub can use (contract 3.6). */
+/** Installations that the user who signed in at GitHub may use (contract 3.6). */
 export const PickerSession = Type.Object(
   {
     installs: Type.Array(
@@ -77,37 +77,42 @@ export const PickerSession = Type.Object(
         installation_id: Type.Integer(),
         account_login: Type.String({ examples: ["acme"] }),
         account_type: literals(["User", "Organization"]),
-        already_in_org: Type.Boolean({ description: "A workspace of the organization uses it." }),
+        already_in_org: Type.Boolean({ description: "A workspace of the organization already uses it." }),
       }),
     ),
-    return_to: nullable(Type.String(), "As it was given with the link."),
+    return_to: nullable(Type.String(), "`return_to` of the request for the link."),
   },
   { $id: "PickerSession" },
 );
 export type PickerSession = Static<typeof PickerSession>;
 
 export const PickerPath = Type.Object({
-  session_id: Type.String({ minLength: 1, maxLength: 64, description: "From the page after the sign-in." }),
+  session_id: Type.String({ minLength: 1, maxLength: 64, description: "Id from the page after the sign-in." }),
 });
 
 export const PickerSelection = Type.Object(
   {
-    action: literals(["ATTACH", "INSTALL_NEW"], { description: "Use one of them, or install the App elsewhere." }),
-    installation_id: given(Type.Integer({ maximum: Number.MAX_SAFE_INTEGER }), "Which one; with ATTACH."),
+    action: literals(["ATTACH", "INSTALL_NEW"], {
+      description: "Use a listed installation, or install the App elsewhere.",
+    }),
+    installation_id: given(
+      Type.Integer({ maximum: Number.MAX_SAFE_INTEGER }),
+      "The installation to use. Required with ATTACH.",
+    ),
   },
   { $id: "PickerSelection", examples: [{ action: "ATTACH", installation_id: 41 }] },
 );
 
 export const PickerRedirect = Type.Object(
   { redirect_url: Type.String({ examples: ["https://pierhead.example.org/host/integrations"] }) },
-  { $id: "PickerRedirect", description: "Where the browser goes next." },
+  { $id: "PickerRedirect", description: "Address to which to send the browser next." },
 );
 
-/** The installation of an App that was installed from the host's own pages. */
+/** Request to use an installation that was made from GitHub's own pages. */
 export const AttachInstallation = Type.Object(
   {
     installation_id: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, examples: [41] }),
-    workspace_id: uuid("Workspace that is to use it."),
+    workspace_id: uuid("Workspace that will use the installation."),
   },
   { $id: "AttachInstallation" },
 );
@@ -125,32 +130,38 @@ const keyText = Type.String({ minLength: 1, maxLength: 32_768 });
 
 export const Integration = Type.Object(
   {
-    id: uuid("Goes into source_config.integration_id."),
+    id: uuid("Value for source_config.integration_id."),
     host: CodeHost,
     name: nameText,
     url: Type.String({
-      description: "Below this address the credential is used, and nowhere else.",
+      description: "The credential is used only for addresses below this one.",
       examples: ["https://gitlab.example.org/acme"],
     }),
     username: nullable(usernameText),
-    installation_id: nullable(Type.Integer(), "Of the GitHub App; null: it has a stored credential."),
+    installation_id: nullable(
+      Type.Integer(),
+      "Installation of the GitHub App. null: the integration has a stored credential.",
+    ),
     has_token: Type.Boolean(),
     has_ssh_key: Type.Boolean(),
     webhook_url: nullable(
       Type.String({
         examples: ["https://pierhead.example.org/v1/integrations/6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11/webhook"],
       }),
-      "Where the host is to tell of pushes; null for the GitHub App, which has its own.",
+      "Where the host must send its webhooks. null for the GitHub App, which has its own address.",
     ),
     created_at: timestamp(),
     updated_at: timestamp(),
   },
-  { $id: "Integration", description: "What repositories of a code host are read with." },
+  {
+    $id: "Integration",
+    description: "Credential or App installation with which the server reads repositories of a code host.",
+  },
 );
 export type Integration = Static<typeof Integration>;
 
 const webhookSecret = Type.String({
-  description: "For the host's webhook settings. Shown this once, kept sealed.",
+  description: "Secret for the host's webhook settings. Shown only once, stored encrypted.",
   examples: ["b1c9f0e6d2a84d7c9f3e5b7a1c2d3e4f"],
 });
 
@@ -165,7 +176,7 @@ export const ReplaceIntegrationSecret = Type.Object(
   {
     webhook_secret: given(
       Type.String({ minLength: 16, maxLength: 256, pattern: "^[\\x21-\\x7e]+$" }),
-      "One that the host has made, such as a signing token of GitLab. Default: a new one.",
+      "Secret that the host has generated, such as a signing token of GitLab. Default: a new random one.",
     ),
   },
   { $id: "ReplaceIntegrationSecret" },
@@ -175,10 +186,10 @@ export const ListIntegrationsQuery = Type.Object(offsetQuery);
 export const IntegrationPath = Type.Object({ integration_id: uuid("Integration of your workspace.") });
 
 const credentialFields = {
-  username: given(usernameText, "For the token. Default: what the host wants beside a token."),
+  username: given(usernameText, "User name for the token. Default: the one that the host expects with a token."),
   token: given(tokenText, "Password or access token that may read the repositories."),
-  ssh_key: given(keyText, "Private key in OpenSSH's form, without a passphrase."),
-  ssh_known_hosts: given(keyText, "Lines of known_hosts(5) that the host must match; needed with ssh_key."),
+  ssh_key: given(keyText, "Private key in OpenSSH format, without a passphrase."),
+  ssh_known_hosts: given(keyText, "Lines of known_hosts(5) that the host must match. Required with ssh_key."),
 };
 
 export const CreateIntegration = Type.Object(
@@ -201,19 +212,19 @@ export const PatchIntegration = Type.Object(
 );
 export type PatchIntegration = Static<typeof PatchIntegration>;
 
-/** Where agents may lie in a repository. */
+/** Query for the agent projects of a repository. */
 export const FindProjectsQuery = Type.Object({
   repo_url: Type.String({
     minLength: 1,
     maxLength: 2_048,
-    description: "As for source_config.repo_url.",
+    description: "Repository, as in source_config.repo_url.",
     examples: ["https://github.com/acme/support-bot"],
   }),
   ref: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: "As for repo_ref. Absent: the default branch.",
+      description: "Ref, as in repo_ref. Absent: the default branch.",
       examples: ["main"],
     }),
   ),
@@ -223,10 +234,10 @@ export const FindProjectsQuery = Type.Object({
 export const AgentProject = Type.Object(
   {
     config_path: Type.String({
-      description: "Goes into langgraph_config_path.",
+      description: "Value for langgraph_config_path.",
       examples: ["agents/support/langgraph.json"],
     }),
-    directory: Type.String({ description: "Where it lies; empty: the root.", examples: ["agents/support"] }),
+    directory: Type.String({ description: "Directory of the project. Empty: the root.", examples: ["agents/support"] }),
     kind: literals(["langgraph", "pierhead"]),
   },
   { $id: "AgentProject" },
@@ -237,13 +248,15 @@ export const AgentProjectList = Type.Object(
   {
     ref: Type.String({ examples: ["main"] }),
     commit_sha: Type.String({ examples: ["da1560886d4f094c3e6c9ef40349f7d38b5d27d7"] }),
-    projects: Type.Array(AgentProject, { description: "By path, those nearest the root first; at most 200." }),
+    projects: Type.Array(AgentProject, {
+      description: "Sorted by path, those nearest to the root first. At most 200.",
+    }),
   },
   { $id: "AgentProjectList" },
 );
 export type AgentProjectList = Static<typeof AgentProjectList>;
 
-/** What became of a host's message: looked at, heard before, or about nothing that anybody follows. */
+/** Result of a host's webhook: processed, received before, or about nothing that a deployment follows. */
 export const HostMessageReceipt = Type.Object(
   { status: literals(["accepted", "repeated", "ignored"]) },
   { $id: "HostMessageReceipt" },

@@ -3,12 +3,12 @@ import { operation } from "../operation.ts";
 import { GitSettings, PatchGitSettings } from "./git-settings.ts";
 import { HostMessageReceipt, IntegrationPath } from "./integration.ts";
 
-/** Pushes and pull requests: what hosts tell, and what deployments do with it (contract 10). */
+/** Webhooks of code hosts about pushes and pull requests, and how deployments react to them (contract 10). */
 export const gitOperations = {
   receiveGithubWebhook: operation("receiveGithubWebhook", {
     operationId: "receive_github_webhook_v1_integrations_github_webhook_post",
     tag: "Integrations",
-    summary: "Webhook of the GitHub App; signed with its secret",
+    summary: "Receive a webhook of the GitHub App, signed with its secret",
     response: { status: 202, schema: HostMessageReceipt },
     errors: ["webhookUnsigned"],
     role: "none",
@@ -16,7 +16,7 @@ export const gitOperations = {
   receiveHostWebhook: operation("receiveHostWebhook", {
     operationId: "receive_host_webhook_v1_integrations__integration_id__webhook_post",
     tag: "Integrations",
-    summary: "Webhook of the host of a stored integration; signed with that integration's secret",
+    summary: "Receive a webhook of the host of a stored integration, signed with the integration's secret",
     params: IntegrationPath,
     response: { status: 202, schema: HostMessageReceipt },
     errors: ["webhookUnsigned"],
@@ -25,7 +25,7 @@ export const gitOperations = {
   getGitSettings: operation("getGitSettings", {
     operationId: "get_git_settings_v2_deployments__deployment_id__git_get",
     tag: "Integrations",
-    summary: "Read what a deployment does with pushes and pull requests",
+    summary: "Read how a deployment reacts to pushes and pull requests",
     params: DeploymentPath,
     response: { status: 200, schema: GitSettings },
     errors: ["deploymentNotFound"],
@@ -34,7 +34,7 @@ export const gitOperations = {
   patchGitSettings: operation("patchGitSettings", {
     operationId: "patch_git_settings_v2_deployments__deployment_id__git_patch",
     tag: "Integrations",
-    summary: "Change what a deployment does with pushes and pull requests",
+    summary: "Change how a deployment reacts to pushes and pull requests",
     params: DeploymentPath,
     body: PatchGitSettings,
     response: { status: 200, schema: GitSettings },

@@ -9,12 +9,12 @@ import {
 
 const tag = "Integrations";
 
-/** The GitHub App of the server itself, which GitHub makes from a manifest (contract 10.1). */
+/** The GitHub App of the server, which GitHub creates from a manifest (contract 10.1). */
 export const githubAppOperations = {
   createGithubAppLink: operation("createGithubAppLink", {
     operationId: "create_github_app_link_v2_admin_integrations_github_app_post",
     tag,
-    summary: "Make a link that creates this server's GitHub App at GitHub; good once, for an hour",
+    summary: "Create a link that creates this server's GitHub App at GitHub; works once, within an hour",
     body: CreateGithubAppLink,
     bodyRequired: false,
     response: { status: 200, schema: GithubAppLink },
@@ -25,7 +25,7 @@ export const githubAppOperations = {
   getGithubApp: operation("getGithubApp", {
     operationId: "get_github_app_v2_admin_integrations_github_app_get",
     tag,
-    summary: "Read which GitHub App this server has",
+    summary: "Read the GitHub App of this server",
     response: { status: 200, schema: ServerGithubApp },
     errors: ["githubAppMissing"],
     role: "admin",
@@ -34,7 +34,7 @@ export const githubAppOperations = {
   deleteGithubApp: operation("deleteGithubApp", {
     operationId: "delete_github_app_v2_admin_integrations_github_app_delete",
     tag,
-    summary: "Forget the GitHub App that was made by a link; it stays at GitHub",
+    summary: "Forget the GitHub App that a link created; it still exists at GitHub",
     response: { status: 204, schema: null },
     errors: ["githubAppMissing", "githubAppFixed"],
     role: "admin",
@@ -43,7 +43,7 @@ export const githubAppOperations = {
   showGithubAppForm: operation("showGithubAppForm", {
     operationId: "show_github_app_form_v2_auth_github_app_get",
     tag,
-    summary: "Page of such a link: says what GitHub is asked for, and leads there",
+    summary: "Show the page of such a link, which explains the request and leads to GitHub",
     query: GithubAppFormQuery,
     response: { status: 200, schema: null, isPage: true },
     role: "none",
@@ -51,7 +51,7 @@ export const githubAppOperations = {
   finishGithubApp: operation("finishGithubApp", {
     operationId: "finish_github_app_v2_auth_github_app_created_get",
     tag,
-    summary: "Where GitHub sends the browser back to when it has made the App; answers a page",
+    summary: "Receive the browser from GitHub after it has created the App; answers with a page",
     query: GithubAppMadeQuery,
     response: { status: 200, schema: null, isPage: true },
     role: "none",

@@ -42,7 +42,7 @@ export const integrationOperations = {
   listGithubRepos: operation("listGithubRepos", {
     operationId: "list_github_repos_v1_integrations_github__integration_id__repos_get",
     tag,
-    summary: "List the repositories that such an account has given the App, by full name",
+    summary: "List the repositories that such an account gives the App access to, by full name",
     params: IntegrationPath,
     response: { status: 200, schema: GithubRepositoryList },
     errors: asked,
@@ -51,14 +51,14 @@ export const integrationOperations = {
   listForgeInstalls: operation("listForgeInstalls", {
     operationId: "list_forge_integrations_v1_integrations_forge_github_install_get",
     tag,
-    summary: "The same accounts, where clients look for a second App",
+    summary: "List the same accounts, where clients expect a second App",
     response: { status: 200, schema: GithubIntegrationList },
     role: "reader",
   }),
   listForgeRepos: operation("listForgeRepos", {
     operationId: "list_forge_repos_v1_integrations_forge_github__integration_id__repos_get",
     tag,
-    summary: "The same repositories, where clients look for a second App",
+    summary: "List the same repositories, where clients expect a second App",
     params: IntegrationPath,
     response: { status: 200, schema: GithubRepositoryList },
     errors: asked,
@@ -95,7 +95,7 @@ export const integrationOperations = {
   createInstallationLink: operation("createInstallationLink", {
     operationId: "create_installation_link_v2_integrations_github_installation_link_post",
     tag,
-    summary: "Make a link that installs the GitHub App for the workspace; good once, for an hour",
+    summary: "Create a link that installs the GitHub App for the workspace; works once, within an hour",
     body: InstallationLinkRequest,
     bodyRequired: false,
     response: { status: 200, schema: InstallationLink },
@@ -105,7 +105,7 @@ export const integrationOperations = {
   createForgeInstallationLink: operation("createForgeInstallationLink", {
     operationId: "create_forge_installation_link_v2_integrations_forge_github_installation_link_post",
     tag,
-    summary: "The same link, where clients look for a second App",
+    summary: "Create the same link, where clients expect a second App",
     body: InstallationLinkRequest,
     bodyRequired: false,
     response: { status: 200, schema: InstallationLink },
@@ -115,7 +115,7 @@ export const integrationOperations = {
   getPickerSession: operation("getPickerSession", {
     operationId: "get_picker_session_v2_integrations_forge_github_picker_sessions__session_id__get",
     tag,
-    summary: "List the installations that somebody who has signed in at GitHub can choose from",
+    summary: "List the installations that the user who signed in at GitHub can choose from",
     params: PickerPath,
     response: { status: 200, schema: PickerSession },
     errors: ["pickerSessionNotFound"],
@@ -124,7 +124,7 @@ export const integrationOperations = {
   selectInstallation: operation("selectInstallation", {
     operationId: "select_installation_v2_integrations_forge_github_picker_sessions__session_id__selection_post",
     tag,
-    summary: "Choose one of them for the workspace, or go and install the App elsewhere; once",
+    summary: "Choose one of them for the workspace, or continue to install the App elsewhere; works once",
     params: PickerPath,
     body: PickerSelection,
     response: { status: 200, schema: PickerRedirect },
@@ -134,7 +134,7 @@ export const integrationOperations = {
   attachInstallation: operation("attachInstallation", {
     operationId: "attach_installation_v2_admin_integrations_github_post",
     tag,
-    summary: "Let a workspace use an installation of the GitHub App that is there already",
+    summary: "Let a workspace use an existing installation of the GitHub App",
     body: AttachInstallation,
     response: { status: 201, schema: GithubIntegration },
     errors: ["githubAppMissing", "codeHostFailed", "workspaceNotFound"],
@@ -144,7 +144,7 @@ export const integrationOperations = {
   findAgentProjects: operation("findAgentProjects", {
     operationId: "find_agent_projects_v2_integrations_projects_get",
     tag,
-    summary: "List the agent projects of a repository: where its langgraph.json and pierhead.json lie",
+    summary: "List the agent projects of a repository, which are the directories with langgraph.json or pierhead.json",
     query: FindProjectsQuery,
     response: { status: 200, schema: AgentProjectList },
     errors: ["integrationNotFound", "invalidField", "codeHostFailed"],
@@ -153,7 +153,7 @@ export const integrationOperations = {
   listIntegrations: operation("listIntegrations", {
     operationId: "list_integrations_v2_integrations_get",
     tag,
-    summary: "List the integrations of the workspace, of all hosts",
+    summary: "List the integrations of the workspace for all hosts",
     query: ListIntegrationsQuery,
     response: { status: 200, schema: IntegrationPage },
     role: "reader",
@@ -161,7 +161,7 @@ export const integrationOperations = {
   createIntegration: operation("createIntegration", {
     operationId: "create_integration_v2_integrations_post",
     tag,
-    summary: "Store a credential for repositories; the answer shows the webhook's secret, once",
+    summary: "Store a credential for repositories; only this response shows the webhook secret",
     body: CreateIntegration,
     response: { status: 201, schema: NewIntegration },
     errors: ["invalidField", "tooManyIntegrations"],
@@ -189,7 +189,7 @@ export const integrationOperations = {
   replaceIntegrationSecret: operation("replaceIntegrationSecret", {
     operationId: "replace_integration_secret_v2_integrations__integration_id__webhook_secret_post",
     tag,
-    summary: "Replace the secret of the host's webhook; the one before is refused from now on",
+    summary: "Replace the secret of the host's webhook; the old one is refused at once",
     params: IntegrationPath,
     body: ReplaceIntegrationSecret,
     bodyRequired: false,
@@ -200,7 +200,7 @@ export const integrationOperations = {
   deleteIntegration: operation("deleteIntegration", {
     operationId: "delete_integration_v2_integrations__integration_id__delete",
     tag,
-    summary: "Forget an integration; the App stays installed at the host",
+    summary: "Delete an integration; the App stays installed at the host",
     params: IntegrationPath,
     response: { status: 204, schema: null },
     errors: ["integrationNotFound", "integrationInUse"],

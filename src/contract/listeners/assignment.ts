@@ -3,15 +3,16 @@ import { literals, mapOf, nullable, uuid } from "../schema.ts";
 import { ClusterRun } from "./cluster.ts";
 
 /**
- * The listener protocol `/dp/v1`: the only way from a control plane to a data plane. The listener always dials.
- * A control plane says *what should run* (assignments); a listener says *what it sees* (reports). Nobody sends commands.
+ * The listener protocol `/dp/v1`: the only connection between a control plane and a data plane. The listener always dials.
+ * The control plane sends *what should run* (assignments), and the listener sends *what it sees* (reports). There are no
+ * commands.
  */
 
-/** How a new revision replaces the serving one: beside it, or after it where the state is local and exclusive. */
+/** How a new revision replaces the serving one: beside it, or after it if the state is local and exclusive. */
 export const Rollout = literals(["rolling", "handover"]);
 export type Rollout = Static<typeof Rollout>;
 
-/** How a built agent server is started. The first two run one of the open LangGraph servers through our host shims. */
+/** How to start a built agent server. The first two run one of the open LangGraph servers through our host shims. */
 export const StartPlan = Type.Union([
   Type.Object({
     runner: Type.Literal("langgraph-js"),
@@ -24,29 +25,31 @@ export const StartPlan = Type.Union([
       description: "Absolute directory of the virtual environment with the agent server.",
     }),
     packages_dir: Type.String({
-      description: "What makes the project's own packages importable, relative to the artifact directory.",
+      description: "Makes the project's own packages importable. Relative to the artifact directory.",
     }),
     config_path: Type.String({ description: "langgraph.json, relative to the artifact directory." }),
   }),
   Type.Object({
     runner: Type.Literal("command"),
-    argv: Type.Array(Type.String(), { minItems: 1, description: "Program and arguments; never a shell string." }),
+    argv: Type.Array(Type.String(), { minItems: 1, description: "Program and arguments, never a shell string." }),
     cwd: Type.String({ description: "Relative to the artifact directory." }),
   }),
 ]);
 export type StartPlan = Static<typeof StartPlan>;
 
-const builder = Type.Optional(Type.String({ description: "Version of what built it; absent: it was not built here." }));
+const builder = Type.Optional(
+  Type.String({ description: "Version of the builder. Absent: this server did not build it." }),
+);
 
-/** What a build leaves behind, or the image that was given. Immutable; named by its digest. */
+/** Result of a build, or the given image. Immutable and identified by its digest. */
 export const Artifact = Type.Union([
   Type.Object({
     kind: Type.Literal("directory"),
-    digest: Type.String({ description: "sha256:<hex> of everything that went into the build." }),
+    digest: Type.String({ description: "sha256:<hex> of all inputs of the build." }),
     path: Type.String({ description: "Absolute directory on the host that built it." }),
     start: StartPlan,
     health_path: Type.String({
-      description: "Answers 200 once the server can serve; `/ok` unless the project says otherwise.",
+      description: "Answers 200 once the server can serve. `/ok` unless the project names another path.",
     }),
     rollout: Rollout,
     builder,
@@ -55,76 +58,78 @@ export const Artifact = Type.Union([
     kind: Type.Literal("image"),
     digest: Type.String(),
     uri: Type.String(),
-    health_path: Type.String({ description: "Empty: the server has no such path, and any answer counts." }),
+    health_path: Type.String({ description: "Empty: the server has no such path, so any response counts as healthy." }),
     rollout: Rollout,
     builder,
   }),
 ]);
 export type Artifact = Static<typeof Artifact>;
 
-/** Everything a data plane needs to run one revision, but its secrets (asked for apart, by `secret_set_id`). */
+/** Everything a data plane needs to run one revision, except its secrets (requested separately by `secret_set_id`). */
 export const RevisionRun = Type.Object({
   revision_id: uuid(),
   artifact: Artifact,
-  env: mapOf(Type.String(), "Not secret: injected names of contract 7.2."),
+  env: mapOf(Type.String(), "Variables that are not secret: the injected names of contract 7.2."),
   secret_set_id: nullable(uuid()),
   min_replicas: Type.Integer({ minimum: 0, maximum: 100 }),
   max_replicas: Type.Integer({ minimum: 1, maximum: 100 }),
   cpu_limit_cores: Type.Number(),
   memory_limit_mib: Type.Integer(),
-  start_timeout_ms: Type.Integer({ description: "A replica not ready after this long is a failed start." }),
-  drain_timeout_ms: Type.Integer({ description: "How long running requests may take to end before SIGKILL." }),
-  cluster: Type.Optional(nullable(ClusterRun, "For a listener of a workspace, which runs a cluster.")),
+  start_timeout_ms: Type.Integer({ description: "A replica that is not ready after this time has failed to start." }),
+  drain_timeout_ms: Type.Integer({ description: "How long requests in flight may take to end before SIGKILL." }),
+  cluster: Type.Optional(nullable(ClusterRun, "For a workspace's listener, which runs a cluster.")),
 });
 export type RevisionRun = Static<typeof RevisionRun>;
 
 /**
- * One deployment as its listener should make it. `target` is the revision to bring up; `serving` is the one that keeps
- * answering until the target is ready, and for good when the target fails. Equal ids mean: just keep it running.
+ * Desired state of one deployment for its listener. `target` is the revision to bring up. `serving` is the revision that
+ * keeps serving until the target is ready, and permanently if the target fails. Equal ids mean: keep it running.
  */
 export const Assignment = Type.Object({
   deployment_id: uuid(),
   tenant_id: uuid(),
   slug: Type.String(),
-  rv: Type.Integer({ description: "Resource version, growing per listener: the cursor of `desired`." }),
+  rv: Type.Integer({ description: "Resource version, increasing per listener. It is the cursor of `desired`." }),
   generation: Type.Integer({
-    description: "Grows with each change of this assignment; reports name the one they saw.",
+    description: "Increases with each change of this assignment. Reports name the one they refer to.",
   }),
   op: literals(["apply", "delete"]),
   target: nullable(RevisionRun),
   serving: nullable(RevisionRun),
   namespace: Type.Optional(
     Type.String({
-      description: "With `delete`: the namespace of a cluster that it was made for; absent: it named none.",
+      description: "With `delete`: the namespace in the cluster that the deployment named. Absent: it named none.",
     }),
   ),
   idle_after_ms: nullable(Type.Integer({ description: "Stop the last replica after this long without a request." })),
   traceparent: Type.Optional(
-    Type.String({ description: "W3C Trace Context of the step that wrote it; only where traces are kept." }),
+    Type.String({ description: "W3C Trace Context of the step that wrote it. Only if tracing is on." }),
   ),
 });
 export type Assignment = Static<typeof Assignment>;
 
 export const DesiredPage = Type.Object({
   items: Type.Array(Assignment),
-  rv: Type.Integer({ description: "Pass as `after` next time." }),
+  rv: Type.Integer({ description: "Pass it as `after` in the next call." }),
   more: Type.Boolean(),
 });
 export type DesiredPage = Static<typeof DesiredPage>;
 
-/** What a data plane says of itself. A server that knows a word does not ask for what the listener cannot do. */
+/** Facts that a data plane reports about itself. A server that knows a capability does not use it without its name here. */
 export const ListenerFacts = Type.Object({
   agents_url: Type.Optional(
     Type.String({
       pattern: "^https?://[^\\s]+$",
       maxLength: 512,
       description:
-        "Where its agents answer; `{slug}` stands for that of the deployment, `{namespace:agents}` for the namespace that it " +
-        "was made for, or `agents` when it named none. Absent: under the server itself.",
+        "Where the agents of the data plane answer. `{slug}` stands for the deployment's slug, `{namespace:agents}` for the " +
+        "namespace that the deployment named, or `agents` if it named none. Absent: below the server's own address.",
     }),
   ),
   capabilities: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
-  engine_version: Type.Optional(Type.String({ maxLength: 64, description: "Of the cluster or container engine." })),
+  engine_version: Type.Optional(
+    Type.String({ maxLength: 64, description: "Version of the cluster or container engine." }),
+  ),
 });
 export type ListenerFacts = Static<typeof ListenerFacts>;
 
@@ -140,19 +145,19 @@ export type SessionRequest = Static<typeof SessionRequest>;
 export const Session = Type.Object({
   session_id: uuid(),
   listener_id: uuid(),
-  epoch: Type.Integer({ description: "Fencing token: calls with an older one answer 409 `stale_epoch`." }),
+  epoch: Type.Integer({ description: "Fencing token. Calls with an older one answer 409 `stale_epoch`." }),
   protocol: Type.Integer(),
   heartbeat_s: Type.Integer(),
   lease_ttl_s: Type.Integer(),
 });
 export type Session = Static<typeof Session>;
 
-/** Why something is not running, in words a user can act on. */
+/** Why something is not running, in words that a user can act on. */
 export const Cause = Type.Object({
   reason: Type.String({
     description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, EngineRefused, PortTaken, ...",
   }),
-  message: Type.String({ description: "One or two sentences: what happened and what to do." }),
+  message: Type.String({ description: "One or two sentences: what happened and what to do next." }),
   exit_code: nullable(Type.Integer()),
   signal: nullable(Type.String()),
   last_lines: Type.Array(Type.String(), { maxItems: 30 }),
@@ -163,26 +168,26 @@ export const ReplicaReport = Type.Object({
   replica_id: Type.String(),
   revision_id: uuid(),
   phase: literals(["starting", "ready", "draining", "exited"]),
-  address: nullable(Type.String({ description: "host:port as the gateway reaches it." })),
+  address: nullable(Type.String({ description: "host:port at which the gateway reaches it." })),
   restarts: Type.Integer(),
   started_at: nullable(Type.String()),
   limits: Type.Object({ memory: Type.String(), cpu: Type.String() }),
 });
 export type ReplicaReport = Static<typeof ReplicaReport>;
 
-/** A full snapshot of one deployment as the listener sees it. A newer one replaces an older one. */
+/** Full snapshot of one deployment as its listener sees it. A newer one replaces an older one. */
 export const DeploymentReport = Type.Object({
   deployment_id: uuid(),
-  generation: Type.Integer({ description: "Of the assignment this report answers." }),
-  seq: Type.Integer({ description: "Grows per session; an older one than the last stored is dropped." }),
+  generation: Type.Integer({ description: "Generation of the assignment that this report refers to." }),
+  seq: Type.Integer({ description: "Increases per session. A report older than the last stored one is dropped." }),
   target_revision_id: nullable(uuid()),
   target_phase: literals(["none", "starting", "ready", "failed"], {
-    description: "`ready` means: healthy and traffic has moved to it.",
+    description: "`ready` means: healthy, and traffic has moved to it.",
   }),
   serving_revision_id: nullable(uuid()),
-  asleep: Type.Boolean({ description: "Scaled to zero; the next request wakes it." }),
-  deleted: Type.Boolean({ description: "Nothing of this deployment is left here." }),
-  server_version: nullable(Type.String({ description: "`/info` of the target, for image_version." })),
+  asleep: Type.Boolean({ description: "Scaled to zero. The next request wakes it." }),
+  deleted: Type.Boolean({ description: "The data plane has deleted everything of this deployment." }),
+  server_version: nullable(Type.String({ description: "Version from `/info` of the target, for image_version." })),
   cause: nullable(Cause),
   replicas: Type.Array(ReplicaReport),
 });
@@ -195,7 +200,7 @@ export const ReplicaLogLine = Type.Object({
   deployment_id: uuid(),
   revision_id: uuid(),
   replica_id: Type.String(),
-  key: Type.String({ description: "Unique per line and stable over retries (replica id + byte offset)." }),
+  key: Type.String({ description: "Unique per line and the same in every retry (replica id + byte offset)." }),
   timestamp: Type.String(),
   stream: literals(["stdout", "stderr"]),
   level: Type.String(),
@@ -209,18 +214,20 @@ export type LogBatch = Static<typeof LogBatch>;
 export const SecretValues = Type.Object({ values: mapOf(Type.String()) });
 export type SecretValues = Static<typeof SecretValues>;
 
-/** What a listener holds, to be compared: a change that both sides missed is found by this. */
+/** Assignments that a listener holds. Comparing them finds a change that both sides missed. */
 export const Inventory = Type.Object({
-  // One deployment more than this, and nothing is compared any more; so many fill most of the largest body.
+  // A listener with more deployments than this cannot compare. 100,000 items fill most of the largest allowed body.
   items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: 100_000 }),
 });
 export type Inventory = Static<typeof Inventory>;
 
 export const InventoryAnswer = Type.Object({
-  unknown: Type.Array(uuid(), { description: "Not this listener's: whatever runs of them is to be removed." }),
-  is_behind: Type.Boolean({ description: "Something is missing or older than it should be: list everything again." }),
+  unknown: Type.Array(uuid(), {
+    description: "Not assigned to this listener. It must remove everything that it runs of them.",
+  }),
+  is_behind: Type.Boolean({ description: "An assignment is missing or outdated: list everything again." }),
 });
 export type InventoryAnswer = Static<typeof InventoryAnswer>;
 
-/** Header that carries the session's epoch on every call but the one that opens it. */
+/** Header that carries the session's epoch on every call except the one that opens the session. */
 export const epochHeader = "x-pierhead-epoch";

@@ -10,7 +10,7 @@ const containerSizes = {
 };
 const workloadSizes = { ...containerSizes, minReplicas: Type.Integer(), maxReplicas: Type.Integer() };
 
-/** What a cluster runs a revision with, every default filled in. */
+/** Resources with which a cluster runs a revision, with all defaults filled in. */
 export const ClusterSizes = Type.Object({
   ...workloadSizes,
   queue: Type.Object(workloadSizes),
@@ -19,7 +19,7 @@ export const ClusterSizes = Type.Object({
 });
 export type ClusterSizes = Static<typeof ClusterSizes>;
 
-/** A value that lies in the cluster already and never leaves it. */
+/** Reference to a value that is stored in the cluster and never leaves it. */
 export const SecretReference = Type.Object({
   name: Type.String(),
   secret_name: Type.String(),
@@ -27,13 +27,13 @@ export const SecretReference = Type.Object({
 });
 export type SecretReference = Static<typeof SecretReference>;
 
-/** What only a cluster needs to know of a revision. */
+/** Settings of a revision that only clusters use. */
 export const ClusterRun = Type.Object({
-  namespace: nullable(Type.String({ description: "null: the one namespace of the listener." })),
+  namespace: nullable(Type.String({ description: "null: the listener's only namespace." })),
   spec: ResourceSpec,
   sizes: ClusterSizes,
   secret_references: Type.Array(SecretReference),
   url: Type.String({ description: "Where callers reach the deployment: host and path of its route." }),
-  profile: literals(["development", "production"], { description: "Production: the database has a standby." }),
+  profile: literals(["development", "production"], { description: "In production, the database has a standby." }),
 });
 export type ClusterRun = Static<typeof ClusterRun>;

@@ -2,34 +2,38 @@ import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
 
-/** Where a listener runs agents. Only clusters have listeners of their own; the built-in one is not listed. */
+/** Where a listener runs agents. Only clusters have their own listeners. The built-in listener is not listed. */
 export const ListenerComputeType = literals(["k8s"]);
 
-/** `NEW`: never seen. `DISCONNECTED`: no sign of life within the lease; what it runs goes on running. */
+/** `NEW`: never seen. `DISCONNECTED`: no heartbeat within the lease. Its agents keep running. */
 export const ListenerStatus = literals(["NEW", "CONNECTED", "DISCONNECTED"]);
 export type ListenerStatus = Static<typeof ListenerStatus>;
 
 export const ListenerLogLevel = literals(["debug", "info", "warn", "error"]);
 export type ListenerLogLevel = Static<typeof ListenerLogLevel>;
 
-const drain = "It ends its session and changes nothing in its cluster until this is taken back. What runs goes on.";
+const drain =
+  "The listener ends its session and changes nothing in its cluster until this is false. Agents keep running.";
 
-const namespaces = "Namespaces it watches, of which a deployment chooses one; null: any.";
+const namespaces = "Namespaces that the listener watches, of which a deployment chooses one. null: any.";
 
-/** A data plane of a workspace (contract 2.7). */
+/** Data plane of a workspace (contract 2.7). */
 export const Listener = Type.Object(
   {
     id: uuid(),
-    version: nullable(Type.String(), "Of the listener program."),
+    version: nullable(Type.String(), "Version of the listener program."),
     compute_type: ListenerComputeType,
-    compute_id: Type.String({ description: "Name of the cluster; unique in the workspace.", examples: ["cluster-1"] }),
+    compute_id: Type.String({ description: "Name of the cluster. Unique in the workspace.", examples: ["cluster-1"] }),
     compute_config: Type.Object({
       k8s_namespaces: nullable(Type.Array(Type.String(), { examples: [["agents"]] }), namespaces),
     }),
     status: ListenerStatus,
     last_seen_at: nullable(timestamp()),
     drain: Type.Boolean({ description: drain }),
-    log_level: nullable(ListenerLogLevel, "Of its program's log while it acts; null: as it was started."),
+    log_level: nullable(
+      ListenerLogLevel,
+      "Log level of the listener program while it has a session. null: the level it started with.",
+    ),
     created_at: timestamp(),
     updated_at: timestamp(),
   },
@@ -38,7 +42,7 @@ export const Listener = Type.Object(
 export type Listener = Static<typeof Listener>;
 
 const listenerKey = Type.String({
-  description: "Key of the listener program. Shown this once, kept as a digest.",
+  description: "Key of the listener program. Shown only once, because the server stores only its digest.",
   examples: ["ph_4f9a1c7e2b3d_example"],
 });
 
@@ -48,12 +52,12 @@ export type NewListener = Static<typeof NewListener>;
 export const ListenerKey = Type.Object({ listener_key: listenerKey }, { $id: "ListenerKey" });
 export type ListenerKey = Static<typeof ListenerKey>;
 
-/** What whoever runs the cluster is given instead of the key. */
+/** Token for the operator of the cluster, which replaces handing over the key. */
 export const Enrollment = Type.Object(
   {
     enrollment_token: Type.String({
       description:
-        "Is exchanged for the listener's key, once, by `POST /dp/v1/enroll`. Shown this once, kept as a digest.",
+        "Can be exchanged once for the listener's key, by `POST /dp/v1/enroll`. Shown only once, because the server stores only its digest.",
       examples: ["ph_4f9a1c7e2b3d_example"],
     }),
     expires_at: timestamp(),
@@ -68,7 +72,7 @@ export type ListenerPage = Static<typeof ListenerPage>;
 export const ListenerPath = Type.Object({ listener_id: uuid("Listener of your workspace.") });
 export type ListenerPath = Static<typeof ListenerPath>;
 
-/** L1. */
+/** Query of L1. */
 export const ListListenersQuery = Type.Object(offsetQuery);
 export type ListListenersQuery = Static<typeof ListListenersQuery>;
 
@@ -77,7 +81,7 @@ const ComputeConfigInput = Type.Object(
   { $id: "ComputeConfigInput" },
 );
 
-/** L2. */
+/** Body of L2. */
 export const CreateListener = Type.Object(
   {
     compute_type: ListenerComputeType,
@@ -89,7 +93,7 @@ export const CreateListener = Type.Object(
 );
 export type CreateListener = Static<typeof CreateListener>;
 
-/** L4. Null and absent leave a field as it is. */
+/** Body of L4. A null or absent field leaves the setting unchanged. */
 export const PatchListener = Type.Object(
   {
     version: given(Type.String({ maxLength: 64 })),
@@ -97,7 +101,7 @@ export const PatchListener = Type.Object(
     drain: given(Type.Boolean(), drain),
     log_level: given(
       literals(["own", "debug", "info", "warn", "error"]),
-      "Of its program's log while it acts; `own`: as it was started.",
+      "Log level of the listener program while it has a session. `own`: the level it started with.",
     ),
   },
   { $id: "PatchListener", examples: [{ compute_config: { k8s_namespaces: ["agents", "staging"] } }] },

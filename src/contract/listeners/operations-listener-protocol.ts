@@ -15,7 +15,7 @@ import { DesiredQuery, Enrolled, Heartbeat, SecretsQuery } from "./listener-prot
 
 const protocol = { tag: "Listener protocol", role: "listener", audience: "listener" } as const;
 
-/** What a data plane asks and reports. Every call but the first carries the session's epoch in a header. */
+/** Requests and reports of a data plane. Every call except the first two carries the session's epoch in a header. */
 export const listenerProtocolOperations = {
   enrollListener: operation("enrollListener", {
     ...protocol,
@@ -27,7 +27,7 @@ export const listenerProtocolOperations = {
   openListenerSession: operation("openListenerSession", {
     ...protocol,
     operationId: "open_listener_session",
-    summary: "Become the one instance that acts for this listener",
+    summary: "Open the only session that may act for this listener",
     body: SessionRequest,
     response: { status: 201, schema: Session },
     errors: ["listenerBusy", "listenerDraining", "protocolUnknown"],
@@ -35,14 +35,14 @@ export const listenerProtocolOperations = {
   closeListenerSession: operation("closeListenerSession", {
     ...protocol,
     operationId: "close_listener_session",
-    summary: "End the session, so that the next instance need not wait for its lease",
+    summary: "End the session, so that the next instance does not have to wait for its lease",
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
   }),
   getDesired: operation("getDesired", {
     ...protocol,
     operationId: "get_desired",
-    summary: "Assignments that changed after a resource version; waits for one if there is none",
+    summary: "List the assignments that changed after a resource version; waits for one if there is none",
     query: DesiredQuery,
     response: { status: 200, schema: DesiredPage },
     errors: ["staleEpoch", "desiredGone"],
@@ -50,7 +50,7 @@ export const listenerProtocolOperations = {
   getSecretValues: operation("getSecretValues", {
     ...protocol,
     operationId: "get_secret_values",
-    summary: "The values of one secret set",
+    summary: "Read the values of one secret set",
     params: DeploymentPath,
     query: SecretsQuery,
     response: { status: 200, schema: SecretValues },
@@ -59,7 +59,7 @@ export const listenerProtocolOperations = {
   reportStatus: operation("reportStatus", {
     ...protocol,
     operationId: "report_status",
-    summary: "What the listener sees of its deployments",
+    summary: "Report the state of the listener's deployments",
     body: StatusBatch,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
@@ -74,7 +74,7 @@ export const listenerProtocolOperations = {
   compareInventory: operation("compareInventory", {
     ...protocol,
     operationId: "compare_inventory",
-    summary: "Compare what the listener holds with what it should",
+    summary: "Compare the assignments that the listener holds with those it should hold",
     body: Inventory,
     response: { status: 200, schema: InventoryAnswer },
     errors: ["staleEpoch", "desiredGone"],
@@ -82,7 +82,7 @@ export const listenerProtocolOperations = {
   sendReplicaLogs: operation("sendReplicaLogs", {
     ...protocol,
     operationId: "send_replica_logs",
-    summary: "Log lines of replicas; a line sent twice is stored once",
+    summary: "Store log lines of replicas; a line that is sent twice is stored once",
     body: LogBatch,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
@@ -90,7 +90,7 @@ export const listenerProtocolOperations = {
   sendMetrics: operation("sendMetrics", {
     ...protocol,
     operationId: "send_metrics",
-    summary: "What deployments used and answered since the last call",
+    summary: "Report what deployments used and answered since the last call",
     body: MetricBatch,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],

@@ -11,7 +11,7 @@ import {
   PatchListener,
 } from "./listener.ts";
 
-/** Data planes that a workspace runs itself (contract 3.5). What they speak with us stands in operations-listener-protocol. */
+/** Data planes that a workspace runs itself (contract 3.5). Their protocol is in operations-listener-protocol. */
 export const listenerOperations = {
   listListeners: operation("listListeners", {
     operationId: "list_listeners_v2_listeners_get",
@@ -25,7 +25,7 @@ export const listenerOperations = {
   createListener: operation("createListener", {
     operationId: "create_listener_v2_listeners_post",
     tag: "Listeners",
-    summary: "Register a data plane; the answer shows its key, once",
+    summary: "Register a data plane; only this response shows its key",
     body: CreateListener,
     response: { status: 201, schema: NewListener },
     errors: ["listenersNotAllowed", "listenerTaken", "invalidField"],
@@ -53,7 +53,7 @@ export const listenerOperations = {
   deleteListener: operation("deleteListener", {
     operationId: "delete_listener_v2_listeners__listener_id__delete",
     tag: "Listeners",
-    summary: "Forget a listener that runs no deployment; its keys end at once",
+    summary: "Delete a listener that runs no deployment; its keys end at once",
     params: ListenerPath,
     response: { status: 204, schema: null },
     errors: ["listenersNotAllowed", "listenerNotFound", "listenerInUse"],
@@ -62,7 +62,8 @@ export const listenerOperations = {
   createEnrollment: operation("createEnrollment", {
     operationId: "create_enrollment_v2_listeners__listener_id__enrollment_post",
     tag: "Listeners",
-    summary: "Make a token for whoever runs the cluster: good for a day, and for one exchange for the listener's key",
+    summary:
+      "Create a token for the operator of the cluster: valid for a day, and for one exchange for the listener's key",
     params: ListenerPath,
     response: { status: 201, schema: Enrollment },
     errors: ["listenersNotAllowed", "listenerNotFound"],
@@ -71,7 +72,7 @@ export const listenerOperations = {
   replaceListenerKey: operation("replaceListenerKey", {
     operationId: "replace_listener_key_v2_listeners__listener_id__key_post",
     tag: "Listeners",
-    summary: "Give a listener a new key; the one before is good for another hour",
+    summary: "Replace the key of a listener; the old one is valid for another hour",
     params: ListenerPath,
     response: { status: 201, schema: ListenerKey },
     errors: ["listenersNotAllowed", "listenerNotFound"],

@@ -31,19 +31,19 @@ export const eventExample = {
   data: { from: "DEPLOYING", to: "DEPLOYED", because: "healthy, and traffic has moved", message: null },
 } as const;
 
-/** One line of the timeline: what a watcher and a webhook are told. */
+/** Entry of the timeline, as watchers and webhooks receive it. */
 export const Event = Type.Object(
   {
-    id: Type.String({ description: "Its place: rises from event to event, also over restarts." }),
+    id: Type.String({ description: "Position of the event. Increases from event to event, also across restarts." }),
     type: EventType,
     created_at: timestamp(),
     tenant_id: uuid(),
     deployment_id: nullable(uuid()),
     deployment_name: nullable(Type.String(), "null once the deployment is gone."),
     revision_id: nullable(uuid()),
-    data: freeObject("By type; a status move has from, to, because and message."),
+    data: freeObject("Depends on the type. A status change has `from`, `to`, `because` and `message`."),
   },
-  { $id: "Event", description: "One thing that happened.", examples: [eventExample] },
+  { $id: "Event", description: "One event of a workspace.", examples: [eventExample] },
 );
 export type Event = Static<typeof Event>;
 
@@ -51,7 +51,7 @@ export const EventPage = Type.Object(
   {
     events: Type.Array(Event),
     position: Type.String({
-      description: "Where to go on from: `after` of the next page, or `Last-Event-ID` of a stream.",
+      description: "Where to continue: `after` of the next page, or `Last-Event-ID` of a stream.",
       examples: ["4711"],
     }),
   },
@@ -59,36 +59,42 @@ export const EventPage = Type.Object(
 );
 export type EventPage = Static<typeof EventPage>;
 
-/** Number of the last event seen; in a stream with logs that of the last line of each kind follows, each behind a dot. */
+/** The id of the last event. In a stream with logs, the id of the last line of each log type follows, each after a dot. */
 export const positionPattern = "^[0-9]{1,15}(\\.[0-9]{1,15}){0,2}$";
 
 const position = (description: string) =>
   Type.Optional(Type.String({ pattern: positionPattern, description, examples: ["4711"] }));
 
-export const lastEventIdHeader = position("Where a stream was lost: it goes on behind this place. Wins over `after`.");
+export const lastEventIdHeader = position(
+  "Position at which a stream broke off. It continues there. Takes precedence over `after`.",
+);
 
 const shared = {
-  after: position("A place that an answer gave; `0`: the oldest event that is kept. Absent: a stream begins now."),
-  types: Type.Optional(Type.Array(EventType, { description: "Only these, separated by commas." })),
-  order: literals(SortOrder.enum, { default: "asc", description: "Of a page; `desc` goes back from `after`." }),
-  limit: Type.Integer({ minimum: 1, maximum: 1_000, default: 100, description: "Events of a page." }),
+  after: position(
+    "Position from a previous response. `0`: the oldest stored event. Absent: a stream starts with the next event.",
+  ),
+  types: Type.Optional(Type.Array(EventType, { description: "Only events of these types, separated by commas." })),
+  order: literals(SortOrder.enum, { default: "asc", description: "Order of a page. `desc` goes back from `after`." }),
+  limit: Type.Integer({ minimum: 1, maximum: 1_000, default: 100, description: "Events per page." }),
 };
 
 export const ListEventsQuery = Type.Object({
   ...shared,
-  deployment_ids: Type.Optional(Type.Array(uuid(), { description: "Only of these, separated by commas." })),
+  deployment_ids: Type.Optional(
+    Type.Array(uuid(), { description: "Only events of these deployments, separated by commas." }),
+  ),
 });
 export type ListEventsQuery = Static<typeof ListEventsQuery>;
 
 export const DeploymentEventsQuery = Type.Object({
   ...shared,
   logs: Type.Optional(
-    Type.Array(LogType, { description: "Lines of these logs come with the stream, as events of the type `log`." }),
+    Type.Array(LogType, { description: "Logs whose lines the stream also carries, as events of the type `log`." }),
   ),
   logs_after: Type.Optional(
     Type.String({
       pattern: "^[0-9]{1,15}$",
-      description: "Id of the last line that is known. Absent: lines from now on.",
+      description: "Id of the last line that the client has. Absent: the stream starts with new lines.",
       examples: ["90210"],
     }),
   ),

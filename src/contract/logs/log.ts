@@ -13,7 +13,7 @@ export type LogLevel = Static<typeof LogLevel>;
 export const LogType = literals(["build", "deploy"]);
 export type LogType = Static<typeof LogType>;
 
-/** One line of a build or a replica. A client that follows drops lines whose id it has seen (contract 3.4). */
+/** Line of a build or a replica. A client that follows a log drops lines whose id it has seen (contract 3.4). */
 export const LogEntry = Type.Object(
   {
     id: Type.String({ description: "Unique and stable." }),
@@ -30,9 +30,9 @@ export const LogEntry = Type.Object(
 );
 export type LogEntry = Static<typeof LogEntry>;
 
-/** `next_offset` is null only when the stream has ended and everything was read; otherwise it points behind the last line. */
+/** `next_offset` is null only when the log has ended and was read completely. Otherwise it points behind the last line. */
 export const LogPage = Type.Object(
-  { logs: Type.Array(LogEntry), next_offset: nullable(Type.String(), "Pass as `offset` for the lines that follow.") },
+  { logs: Type.Array(LogEntry), next_offset: nullable(Type.String(), "Pass it as `offset` to get the next lines.") },
   { $id: "LogPage" },
 );
 export type LogPage = Static<typeof LogPage>;
@@ -41,16 +41,16 @@ export const DeploymentLogPage = cursorPage(LogEntry, "DeploymentLogPage");
 export type DeploymentLogPage = Static<typeof DeploymentLogPage>;
 
 const filters = {
-  start_time: Type.Optional(timestamp("Inclusive.")),
-  end_time: Type.Optional(timestamp("Exclusive.")),
-  query: Type.Optional(Type.String({ description: "Text the message contains, in any case." })),
-  level: Type.Optional(literals(LogLevel.enum, { description: "This level or a more severe one." })),
-  run_id: Type.Optional(Type.String({ description: "Lines that belong to this run of the agent." })),
+  start_time: Type.Optional(timestamp("Lines at or after this time.")),
+  end_time: Type.Optional(timestamp("Lines before this time.")),
+  query: Type.Optional(Type.String({ description: "Text that the message contains, case-insensitive." })),
+  level: Type.Optional(literals(LogLevel.enum, { description: "Lines of this level or a more severe one." })),
+  run_id: Type.Optional(Type.String({ description: "Lines of this run of the agent." })),
 };
 
-/** G1 and G3. */
+/** Query of G1 and G3. */
 export const ReadLogsQuery = Type.Object({
-  type: literals(LogType.enum, { description: "build: what the builder said. deploy: what the replicas say." }),
+  type: literals(LogType.enum, { description: "build: the output of the build. deploy: the output of the replicas." }),
   order: literals(SortOrder.enum, { default: "asc", description: "asc: oldest first." }),
   limit: Type.Integer({
     minimum: 1,
@@ -58,18 +58,18 @@ export const ReadLogsQuery = Type.Object({
     default: logPageSizeDefault,
     description: "Lines per page.",
   }),
-  offset: Type.Optional(Type.String({ description: "The `next_offset` of the page before." })),
+  offset: Type.Optional(Type.String({ description: "The `next_offset` of the previous page." })),
   ...filters,
 });
 export type ReadLogsQuery = Static<typeof ReadLogsQuery>;
 
-/** G2. */
+/** Query of G2. */
 export const DeploymentLogsQuery = Type.Object({
   deployment_id: uuid("Deployment of your workspace."),
   revision_id: Type.Optional(uuid("Only lines of this revision.")),
   log_type: literals(["BUILD", "DEPLOY"], {
     default: "DEPLOY",
-    description: "BUILD: what the builder said. DEPLOY: what the replicas say.",
+    description: "BUILD: the output of the build. DEPLOY: the output of the replicas.",
   }),
   sort_order: literals(SortOrder.enum, { default: "asc", description: "asc: oldest first." }),
   ...cursorQuery,
@@ -77,19 +77,19 @@ export const DeploymentLogsQuery = Type.Object({
 });
 export type DeploymentLogsQuery = Static<typeof DeploymentLogsQuery>;
 
-/** G4 and G5: what the command-line clients send. Every field may be left out. */
+/** Body of G4 and G5, as the command-line clients send it. Every field may be left out. */
 export const ReadLogsBody = Type.Object(
   {
     order: given(SortOrder, "Default asc."),
     limit: given(
       Type.Integer({ minimum: 1, maximum: logPageSizeMax }),
-      "Default 50. From a `start_time` on, what was written at once is not parted.",
+      "Default 50. With `start_time`, a page may be longer, so that lines with the same time are not separated.",
     ),
     offset: given(Type.String()),
     level: given(LogLevel),
     query: given(Type.String()),
-    start_time: given(timestamp("Inclusive.")),
-    end_time: given(timestamp("Exclusive.")),
+    start_time: given(timestamp("Lines at or after this time.")),
+    end_time: given(timestamp("Lines before this time.")),
   },
   { $id: "ReadLogsBody", examples: [{ order: "desc", limit: 30, level: "ERROR" }] },
 );

@@ -2,7 +2,7 @@ import { type Static, Type } from "typebox";
 import { metricsExample } from "../examples.ts";
 import { given, nullable, timestamp, uuid } from "../schema.ts";
 
-/** Upper bounds of the latency histogram: from a health check to a run that thinks for minutes. One more bucket is above. */
+/** Upper bounds of the latency histogram, from health checks to runs of several minutes. One more bucket is above them. */
 export const latencyBoundsMs = [
   5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000,
 ] as const;
@@ -11,10 +11,10 @@ const latencyCounts = Type.Array(Type.Integer({ minimum: 0 }), {
   minItems: latencyBoundsMs.length + 1,
   maxItems: latencyBoundsMs.length + 1,
   examples: [[212, 20, 5, 2, 1, ...new Array(latencyBoundsMs.length - 4).fill(0)]],
-  description: "Answers by the bucket of their latency; the last one is above all bounds.",
+  description: "Number of responses in each latency bucket. The last bucket is above all bounds.",
 });
 
-/** What a listener saw of one deployment between two looks. Counts are of this interval, not since the start. */
+/** Measurements of one deployment by its listener in one interval. The counts are those of the interval, not totals. */
 export const MetricSample = Type.Object({
   deployment_id: uuid(),
   at: timestamp("End of the interval."),
@@ -32,10 +32,10 @@ export type MetricSample = Static<typeof MetricSample>;
 export const MetricBatch = Type.Object({ samples: Type.Array(MetricSample, { maxItems: 1_000 }) });
 export type MetricBatch = Static<typeof MetricBatch>;
 
-/** Samples are kept this long, one a minute. */
+/** Samples are stored for this long, one a minute. */
 export const metricsRetentionDays = 7;
 
-/** Points of one answer: a week in steps of ten minutes, or a day in steps of a minute and a half. */
+/** Maximum points of one response: a day in steps of one minute. */
 export const metricPointsMax = 1_440;
 
 export const MetricsQuery = Type.Object({
@@ -45,24 +45,26 @@ export const MetricsQuery = Type.Object({
     minimum: 60,
     maximum: 86_400,
     default: 60,
-    description: "Seconds that one point stands for.",
+    description: "Seconds between two points.",
   }),
 });
 export type MetricsQuery = Static<typeof MetricsQuery>;
 
 const quantile = (share: string) =>
-  nullable(Type.Number(), `${share} of the answers came within this many milliseconds.`);
+  nullable(Type.Number(), `${share} of the responses took at most this many milliseconds.`);
 
-/** One step of the chart. Null: nothing was measured. */
+/** One step of a chart. Null: nothing was measured. */
 export const MetricPoint = Type.Object(
   {
-    at: timestamp("Begin of the step."),
-    replicas: nullable(Type.Number(), "Running, on average."),
-    cpu_cores: nullable(Type.Number(), "Of all replicas together, on average."),
-    memory_mib: nullable(Type.Number(), "Of all replicas together, at most."),
-    restarts: Type.Integer({ description: "Replicas that ended by themselves and were started again." }),
+    at: timestamp("Start of the step."),
+    replicas: nullable(Type.Number(), "Average number of running replicas."),
+    cpu_cores: nullable(Type.Number(), "Average CPU use of all replicas together."),
+    memory_mib: nullable(Type.Number(), "Maximum memory use of all replicas together."),
+    restarts: Type.Integer({ description: "Replicas that exited unexpectedly and were restarted." }),
     requests: Type.Integer(),
-    errors: Type.Integer({ description: "Answers of 500 and above, and requests without a whole answer." }),
+    errors: Type.Integer({
+      description: "Responses with status 500 or above, and requests without a complete response.",
+    }),
     p50_ms: quantile("Half"),
     p95_ms: quantile("95 %"),
     p99_ms: quantile("99 %"),

@@ -2,12 +2,12 @@ import { DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
 import { DeploymentEventsQuery, EventPage, ListEventsQuery } from "./event.ts";
 
-/** What happens, as a page of what is kept or, to those who accept `text/event-stream`, as it happens. */
+/** Events as a page of stored events or, for clients that accept `text/event-stream`, as a live stream. */
 export const eventOperations = {
   listEvents: operation("listEvents", {
     operationId: "list_events_v2_events_get",
     tag: "Events",
-    summary: "Watch the workspace, or read what happened in it",
+    summary: "Watch the events of the workspace, or read past ones",
     query: ListEventsQuery,
     response: { status: 200, schema: EventPage },
     errors: ["eventsForgotten"],
@@ -17,7 +17,7 @@ export const eventOperations = {
   listDeploymentEvents: operation("listDeploymentEvents", {
     operationId: "list_deployment_events_v2_deployments__deployment_id__events_get",
     tag: "Events",
-    summary: "Watch a deployment and its logs, or read what happened to it",
+    summary: "Watch the events and logs of a deployment, or read past events",
     params: DeploymentPath,
     query: DeploymentEventsQuery,
     response: { status: 200, schema: EventPage },

@@ -5,7 +5,7 @@ import { DeploymentLogPage, DeploymentLogsQuery, LogPage, ReadLogsBody, ReadLogs
 
 const page = { status: 200, schema: LogPage };
 
-/** Build and replica logs, under every address clients know (contract 3.4). A project is a deployment. */
+/** Build and replica logs, at every address that existing clients use (contract 3.4). A project is a deployment. */
 export const logOperations = {
   getRevisionLogs: operation("getRevisionLogs", {
     operationId: "get_revision_logs_v2_deployments__deployment_id__revisions__revision_id__logs_get",
@@ -39,7 +39,7 @@ export const logOperations = {
   readBuildLogs: operation("readBuildLogs", {
     operationId: "read_build_logs_v1_projects__deployment_id__revisions__revision_id__build_logs_post",
     tag: "Logs",
-    summary: "Read the build logs of a revision, as the command-line clients do",
+    summary: "Read the build logs of a revision, for the command-line clients",
     params: RevisionPath,
     body: ReadLogsBody,
     bodyRequired: false,
@@ -50,7 +50,7 @@ export const logOperations = {
   readRevisionDeployLogs: operation("readRevisionDeployLogs", {
     operationId: "read_deploy_logs_v1_projects__deployment_id__revisions__revision_id__deploy_logs_post",
     tag: "Logs",
-    summary: "Read the replica logs of a revision, as the command-line clients do",
+    summary: "Read the replica logs of a revision, for the command-line clients",
     params: RevisionPath,
     body: ReadLogsBody,
     bodyRequired: false,
@@ -61,7 +61,7 @@ export const logOperations = {
   readDeployLogs: operation("readDeployLogs", {
     operationId: "read_deploy_logs_v1_projects__deployment_id__deploy_logs_post",
     tag: "Logs",
-    summary: "Read the replica logs of all revisions, as the command-line clients do",
+    summary: "Read the replica logs of all revisions, for the command-line clients",
     params: DeploymentPath,
     body: ReadLogsBody,
     bodyRequired: false,

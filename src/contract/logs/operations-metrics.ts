@@ -7,7 +7,7 @@ export const metricsOperations = {
   readMetrics: operation("readMetrics", {
     operationId: "read_metrics_v2_deployments__deployment_id__metrics_get",
     tag: "Metrics",
-    summary: "Replicas, CPU, memory, restarts, requests, errors and latencies over time; kept for seven days",
+    summary: "Read replicas, CPU, memory, restarts, requests, errors and latencies over time; stored for seven days",
     params: DeploymentPath,
     query: MetricsQuery,
     response: { status: 200, schema: DeploymentMetrics },

@@ -1,19 +1,19 @@
 import { type Static, Type } from "typebox";
 import { freeObject, mapOf, nullable, uuid } from "../schema.ts";
 
-/** Who calls an agent server, as it asks the control plane (contract 7.4). */
+/** Caller of an agent server, as the agent server gets it from the control plane (contract 7.4). */
 export const AgentCaller = Type.Object(
   {
     organization_id: uuid(),
-    tenant_id: uuid("The caller's workspace; the agent server compares it with its own."),
-    user_id: Type.String({ description: "The user that the caller speaks for, else the key.", examples: ["alice"] }),
+    tenant_id: uuid("The caller's workspace. The agent server compares it with its own."),
+    user_id: Type.String({ description: "The user that the caller acts for, otherwise the key.", examples: ["alice"] }),
     user_email: nullable(Type.String()),
   },
   { $id: "AgentCaller" },
 );
 export type AgentCaller = Static<typeof AgentCaller>;
 
-/** What an agent server without a licence key asks for when it starts. */
+/** Entitlement that an agent server without a licence key requests when it starts. */
 export const AgentEntitlement = Type.Object(
   {
     org_config: Type.Object({ org_id: uuid() }),
@@ -23,7 +23,7 @@ export const AgentEntitlement = Type.Object(
   { $id: "AgentEntitlement" },
 );
 
-/** Counts of runs that agent servers report every few minutes. Read, and not kept: the gateway counts requests itself. */
+/** Run counts that agent servers report every few minutes. Accepted but not stored, because the gateway counts requests. */
 export const AgentUsage = Type.Object(
   {
     api_key: Type.Optional(nullable(Type.String())),

@@ -1,4 +1,4 @@
-/** Examples of what the OAuth service exchanges, as in `contract/examples.ts`. */
+/** Examples for the OAuth schemas, used like those in `contract/examples.ts`. */
 
 export const oauthProviderExample = {
   id: "f3d1f7f0-3c64-4c0e-8b1d-9a5e2f7c4b10",

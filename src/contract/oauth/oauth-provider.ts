@@ -2,37 +2,37 @@ import { type Static, Type } from "typebox";
 import { freeObject, given, literals, mapOf, nullable, timestamp, uuid } from "../schema.ts";
 import { oauthProviderExample } from "./examples-oauth.ts";
 
-/** Services whose answers differ from the standard in ways that must be said (contract 9.5). */
+/** Services that deviate from the standard and need special handling (contract 9.5). */
 export const OAuthProviderType = literals(["microsoft", "salesforce", "slack"]);
 export type OAuthProviderType = Static<typeof OAuthProviderType>;
 
-/** How we prove who we are at the token endpoint (RFC 7591, section 2). `none`: a public client, which needs PKCE. */
+/** How the server authenticates at the token endpoint (RFC 7591, section 2). `none`: a public client, which needs PKCE. */
 export const TokenEndpointAuthMethod = literals(["none", "client_secret_basic", "client_secret_post"]);
 export type TokenEndpointAuthMethod = Static<typeof TokenEndpointAuthMethod>;
 
-/** `plain` protects nothing, so there is one method (RFC 9700, section 2.1.1). */
+/** Only S256: `plain` protects nothing (RFC 9700, section 2.1.1). */
 export const CodeChallengeMethod = literals(["S256"]);
 
 const providerId = Type.String({
   minLength: 1,
   maxLength: 64,
   pattern: "^[A-Za-z0-9][A-Za-z0-9._-]*$",
-  description: "Chosen by you; unique in the organization, used in paths and by agents.",
+  description: "Name that you choose. Unique in the organization, used in paths and by agents.",
   examples: ["github"],
 });
 const url = (description: string, example?: string) =>
   Type.String({ minLength: 1, maxLength: 2_048, description, ...(example !== undefined && { examples: [example] }) });
 
 const descriptions = {
-  authorizationParams: "Further parameters of the authorization URL, such as `access_type=offline`.",
+  authorizationParams: "Additional parameters of the authorization URL, such as `access_type=offline`.",
   allowedRedirectUris:
-    "Addresses of yours that may receive the code instead of this server; compared character by character.",
-  defaultRedirectUri: "The one of them that is used when a request names none; null: this server's own.",
-  issuer: "Who signs the provider's answers (RFC 9207). When set, an answer that names another is refused.",
-  revocationUrl: "Where tokens are revoked (RFC 7009) before they are deleted.",
+    "Your own addresses that may receive the code instead of this server. They are compared character by character.",
+  defaultRedirectUri: "The allowed redirect URI for requests that name none. null: this server's own.",
+  issuer: "Issuer of the provider's responses (RFC 9207). If set, a response from another issuer is refused.",
+  revocationUrl: "Endpoint that revokes tokens (RFC 7009) before they are deleted.",
 };
 
-/** An OAuth server that an organization has registered with (contract 9.1). The client secret is never shown. */
+/** OAuth server at which an organization has registered a client (contract 9.1). The client secret is never shown. */
 export const OAuthProvider = Type.Object(
   {
     id: uuid(),
@@ -47,14 +47,16 @@ export const OAuthProvider = Type.Object(
     provider_type: nullable(OAuthProviderType),
     token_endpoint_auth_method: TokenEndpointAuthMethod,
     mcp_server_url: nullable(Type.String(), "The MCP server that this provider was discovered from."),
-    is_dynamic_client: Type.Boolean({ description: "Registered by this server itself (RFC 7591)." }),
+    is_dynamic_client: Type.Boolean({ description: "This server registered the client (RFC 7591)." }),
     authorization_params: mapOf(Type.String(), descriptions.authorizationParams),
     allowed_redirect_uris: Type.Array(Type.String(), { description: descriptions.allowedRedirectUris }),
     default_redirect_uri: nullable(Type.String(), descriptions.defaultRedirectUri),
     issuer: nullable(Type.String(), descriptions.issuer),
     revocation_url: nullable(Type.String(), descriptions.revocationUrl),
-    scopes_supported: nullable(Type.Array(Type.String()), "What the provider says it knows; null: it does not say."),
-    redirect_uri: Type.String({ description: "This server's own: register exactly this one at the provider." }),
+    scopes_supported: nullable(Type.Array(Type.String()), "Scopes that the provider lists. null: it lists none."),
+    redirect_uri: Type.String({
+      description: "Redirect URI of this server. Register exactly this one at the provider.",
+    }),
     created_at: timestamp(),
     updated_at: timestamp(),
   },
@@ -64,7 +66,7 @@ export type OAuthProvider = Static<typeof OAuthProvider>;
 
 export const OAuthProviderList = Type.Array(OAuthProvider);
 
-/** What is known of a common provider before anybody registers there. */
+/** Settings of a common provider, before a client is registered there. */
 export const OAuthPreset = Type.Object(
   {
     id: Type.String({ examples: ["github"] }),
@@ -76,11 +78,11 @@ export const OAuthPreset = Type.Object(
     provider_type: nullable(OAuthProviderType),
     authorization_params: mapOf(Type.String(), descriptions.authorizationParams),
     registration_url: Type.String({
-      description: "Where an application is registered there, which gives client id and secret.",
+      description: "Page on which to register an application to get a client id and a secret.",
       examples: ["https://github.com/settings/developers"],
     }),
     common_scopes: Type.Array(Type.String({ examples: ["repo"] }), {
-      description: "To begin with; the provider has more.",
+      description: "Common scopes. The provider has more.",
     }),
   },
   { $id: "OAuthPreset" },
@@ -89,7 +91,7 @@ export type OAuthPreset = Static<typeof OAuthPreset>;
 export const OAuthPresetList = Type.Array(OAuthPreset);
 
 export const OAuthProviderPath = Type.Object({
-  provider_id: Type.String({ description: "Its chosen name.", examples: ["github"] }),
+  provider_id: Type.String({ description: "The provider's `provider_id`.", examples: ["github"] }),
 });
 
 const shared = {
@@ -103,35 +105,38 @@ const shared = {
 export const CreateOAuthProvider = Type.Object(
   {
     provider_id: providerId,
-    preset: given(Type.String({ examples: ["github"] }), "A preset's id: fills in whatever of the rest is left out."),
-    name: given(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] }), "For people.", {
+    preset: given(
+      Type.String({ examples: ["github"] }),
+      "Id of a preset, which fills in the fields that are left out.",
+    ),
+    name: given(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] }), "Display name.", {
       requiredUnless: "preset",
     }),
     client_id: Type.String({ minLength: 1, maxLength: 512, examples: ["Iv1.8a61f9b3a7aba766"] }),
-    client_secret: given(Type.String({ minLength: 1, maxLength: 4_096 }), "Kept sealed, never shown again."),
-    auth_url: given(url("An endpoint."), "Where people sign in and consent.", { requiredUnless: "preset" }),
-    token_url: given(url("An endpoint."), "Where codes become tokens.", { requiredUnless: "preset" }),
+    client_secret: given(Type.String({ minLength: 1, maxLength: 4_096 }), "Stored encrypted, never shown again."),
+    auth_url: given(url("An endpoint."), "Endpoint where users sign in and consent.", { requiredUnless: "preset" }),
+    token_url: given(url("An endpoint."), "Endpoint that exchanges codes for tokens.", { requiredUnless: "preset" }),
     uses_pkce: given(
       Type.Boolean(),
-      "Default false, or as the preset says. Switch it on wherever the provider knows it.",
+      "Default: false, or the preset's value. Enable it for every provider that supports PKCE.",
     ),
     code_challenge_method: given(CodeChallengeMethod, "Default S256."),
-    provider_type: given(OAuthProviderType, "Services with ways of their own."),
-    token_endpoint_auth_method: given(TokenEndpointAuthMethod, "Default client_secret_post; none without a secret."),
+    provider_type: given(OAuthProviderType, "For services that deviate from the standard."),
+    token_endpoint_auth_method: given(TokenEndpointAuthMethod, "Default client_secret_post, or none without a secret."),
     ...shared,
   },
   { $id: "CreateOAuthProvider" },
 );
 export type CreateOAuthProvider = Static<typeof CreateOAuthProvider>;
 
-/** Null and absent leave a field as it is. */
+/** A null or absent field leaves the setting unchanged. */
 export const PatchOAuthProvider = Type.Object(
   {
     name: given(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] })),
     client_id: given(Type.String({ minLength: 1, maxLength: 512 })),
     client_secret: given(
       Type.String({ minLength: 1, maxLength: 4_096 }),
-      "Needed again when token_url or revocation_url moves to another host.",
+      "Required again when token_url or revocation_url moves to another host.",
     ),
     auth_url: given(url("An endpoint.")),
     token_url: given(url("An endpoint.")),
@@ -147,8 +152,11 @@ export type PatchOAuthProvider = Static<typeof PatchOAuthProvider>;
 export const DiscoverMcpProvider = Type.Object(
   {
     provider_id: providerId,
-    name: Type.String({ minLength: 1, maxLength: 128, description: "For people.", examples: ["Weather tools"] }),
-    mcp_server_url: url("The MCP server; all else is read there.", "https://mcp.example.com/mcp"),
+    name: Type.String({ minLength: 1, maxLength: 128, description: "Display name.", examples: ["Weather tools"] }),
+    mcp_server_url: url(
+      "Address of the MCP server, which is the source of all other settings.",
+      "https://mcp.example.com/mcp",
+    ),
   },
   { $id: "DiscoverMcpProvider" },
 );
@@ -159,5 +167,5 @@ export const Told = Type.Object(
   { $id: "Told" },
 );
 
-/** Built-in providers of the original, which come with client ids of its own; here there are none. */
+/** Built-in providers. The original API has some, with its own client ids. Here the list is always empty. */
 export const PlatformProviderList = Type.Array(freeObject());

@@ -7,33 +7,37 @@ import {
   tokenEventExample,
 } from "./examples-oauth.ts";
 
-/** Bound of ids that the authors of agents choose: of users, of agents. */
+/** Maximum length of ids that agent authors choose, for users and for agents. */
 const textIdMax = 256;
 const providerName = Type.String({ minLength: 1, maxLength: 128, examples: ["github"] });
 const scopes = Type.Array(Type.String({ minLength: 1, maxLength: 512, examples: ["repo"] }), { maxItems: 200 });
 const userId = (description: string) => given(Type.String({ minLength: 1, maxLength: textIdMax }), description);
-const accountLabel = "Which account at the provider, for people who have several.";
+const accountLabel = "Label of the account at the provider, for users who have several.";
 
-/** Contract 9.3. */
+/** Request of `authenticate` (contract 9.3). */
 export const Authenticate = Type.Object(
   {
     provider: providerName,
     scopes,
-    user_id: userId("Whose token; any text by which you know your users. Default: X-User-Id, else the key's own."),
-    ls_user_id: userId("As user_id, for clients that send it so."),
-    agent_id: userId("The agent that asks: tokens obtained so are for it alone, and its connections count."),
+    user_id: userId(
+      "User whose token to get: any text that identifies your user. Default: X-User-Id, otherwise the key's own id.",
+    ),
+    ls_user_id: userId("Same as user_id, for clients that send this name."),
+    agent_id: userId(
+      "The requesting agent. Tokens obtained with it are for this agent only, and its connections apply.",
+    ),
     use_agent_builder_public_oauth: Type.Boolean({
       default: false,
-      description: "Look in the operator's shared organization first.",
+      description: "Search the operator's shared organization first.",
     }),
-    force_new: Type.Boolean({ default: false, description: "Start a sign-in even if there is a usable token." }),
-    token_id: given(uuid(), "Use this token of the user and no other."),
+    force_new: Type.Boolean({ default: false, description: "Start a sign-in even if a usable token exists." }),
+    token_id: given(uuid(), "Use only this token of the user."),
     redirect_uri: given(
       Type.String({ minLength: 1, maxLength: 2_048 }),
-      "Who receives the code: one of the provider's allowed_redirect_uris.",
+      "Address that receives the code: one of the provider's allowed_redirect_uris.",
     ),
-    is_default: Type.Boolean({ default: true, description: "The token obtained becomes the user's default here." }),
-    check_only: Type.Boolean({ default: false, description: "Only look: start no sign-in, change nothing." }),
+    is_default: Type.Boolean({ default: true, description: "Make the new token the user's default at this provider." }),
+    check_only: Type.Boolean({ default: false, description: "Only check: start no sign-in, change nothing." }),
   },
   { $id: "Authenticate" },
 );
@@ -45,15 +49,15 @@ export type AuthenticateStatus = Static<typeof AuthenticateStatus>;
 export const Authenticated = Type.Object(
   {
     status: AuthenticateStatus,
-    url: nullable(Type.String(), "Send the user there."),
-    auth_id: nullable(uuid(), "Wait on this one."),
-    token: nullable(Type.String(), "Valid now, for a minute at least."),
-    user_id: nullable(Type.String(), "Whose token; null: the agent's own."),
+    url: nullable(Type.String(), "Address to send the user to."),
+    auth_id: nullable(uuid(), "Id to wait on."),
+    token: nullable(Type.String(), "Valid for at least one more minute."),
+    user_id: nullable(Type.String(), "Owner of the token. null: the agent."),
     metadata: nullable(
       freeObject(),
-      "What the provider said of the token: scopes, expiry, address of the account's instance.",
+      "Facts from the provider about the token: scopes, expiry, address of the account's instance.",
     ),
-    expires_at: nullable(timestamp(), "null: it does not expire, or nobody knows."),
+    expires_at: nullable(timestamp(), "null: the token does not expire, or its expiry is unknown."),
   },
   { $id: "Authenticated", examples: [authenticatedExample] },
 );
@@ -61,50 +65,52 @@ export type Authenticated = Static<typeof Authenticated>;
 
 export const AuthRequestPath = Type.Object({
   auth_id: Type.String({
-    description: "From the answer of authenticate.",
+    description: "`auth_id` of the `authenticate` response.",
     examples: ["0f8f5c1e-7d0e-4d69-9f7d-0f2f0f6b7c22"],
   }),
 });
 
-/** Longest wait that is kept open; the SDK asks for 300 s. */
+/** Longest wait that the server accepts. The SDK asks for 300 s. */
 export const waitSecondsMax = 600;
 
 export const WaitQuery = Type.Object({
   timeout: Type.Number({
     default: 30,
-    description: `Seconds to wait for the user; at most ${waitSecondsMax}, 0 only looks.`,
+    description: `Seconds to wait for the user, at most ${waitSecondsMax}. 0 returns at once.`,
   }),
 });
 
 export const Waited = Type.Object(
   {
     status: literals(["completed", "pending", "timeout", "not_found"]),
-    token: nullable(Type.String(), "When completed."),
+    token: nullable(Type.String(), "Set when completed."),
   },
   { $id: "Waited" },
 );
 export type Waited = Static<typeof Waited>;
 
-/** What the provider's page sends to us through the user's browser (RFC 6749, section 4.1.2; RFC 9207). */
+/** Parameters that the provider sends through the user's browser (RFC 6749, section 4.1.2; RFC 9207). */
 export const CallbackQuery = Type.Object({
   code: Type.Optional(Type.String({ description: "Authorization code." })),
-  state: Type.Optional(Type.String({ description: "Names the request that this answers." })),
-  iss: Type.Optional(Type.String({ description: "Who answers (RFC 9207)." })),
-  error: Type.Optional(Type.String({ description: "Why there is no code." })),
-  error_description: Type.Optional(Type.String({ description: "The same for people." })),
+  state: Type.Optional(Type.String({ description: "Identifies the authorization request." })),
+  iss: Type.Optional(Type.String({ description: "Issuer of the response (RFC 9207)." })),
+  error: Type.Optional(Type.String({ description: "Error code, if there is no authorization code." })),
+  error_description: Type.Optional(Type.String({ description: "Readable description of the error." })),
 });
 
 export const SetupQuery = Type.Object({
   ...CallbackQuery.properties,
   setup_action: Type.Optional(Type.String({ description: "install, update or request." })),
-  installation_id: Type.Optional(Type.Integer({ maximum: Number.MAX_SAFE_INTEGER, description: "Of the GitHub App." })),
+  installation_id: Type.Optional(
+    Type.Integer({ maximum: Number.MAX_SAFE_INTEGER, description: "Installation of the GitHub App." }),
+  ),
 });
 
 export const FinishAuthRequest = Type.Object(
   {
     code: Type.String({ minLength: 1, maxLength: 8_192, examples: ["a1b2c3"] }),
     state: Type.String({ minLength: 1, maxLength: 512, examples: ["Zk3v"] }),
-    iss: given(Type.String({ maxLength: 2_048 }), "As it came in the redirect, if it did (RFC 9207)."),
+    iss: given(Type.String({ maxLength: 2_048 }), "The `iss` parameter of the redirect, if present (RFC 9207)."),
   },
   { $id: "FinishAuthRequest" },
 );
@@ -123,7 +129,7 @@ export const OAuthToken = Type.Object(
   },
   {
     $id: "OAuthToken",
-    description: "A token we keep for somebody. Never the token itself.",
+    description: "A stored token of a user. The token value itself is never returned.",
     examples: [oauthTokenExample],
   },
 );
@@ -132,7 +138,7 @@ export const OAuthTokenList = Type.Array(OAuthToken);
 
 export const OAuthTokenPath = Type.Object({ token_id: uuid("The token.") });
 
-const ofProvider = { description: "The provider's chosen name.", examples: ["github"] };
+const ofProvider = { description: "The provider's `provider_id`.", examples: ["github"] };
 export const ListOAuthTokensQuery = Type.Object({ provider_id: Type.Optional(Type.String(ofProvider)) });
 export const OfProviderQuery = Type.Object({ provider_id: Type.String(ofProvider) });
 
@@ -161,9 +167,9 @@ export const HasTokens = Type.Object(
 const brought = {
   access_token: Type.String({ minLength: 1, maxLength: 16_384, examples: ["gho_example"] }),
   refresh_token: given(Type.String({ minLength: 1, maxLength: 16_384 })),
-  expires_in_seconds: given(Type.Integer({ minimum: 0, maximum: 315_360_000 }), "null: it does not expire."),
+  expires_in_seconds: given(Type.Integer({ minimum: 0, maximum: 315_360_000 }), "null: the token does not expire."),
   scopes: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 200, default: [] }),
-  metadata: given(freeObject(), "Given back with the token; nothing secret belongs there."),
+  metadata: given(freeObject(), "Returned with the token. Must not contain secrets."),
 };
 
 export const ImportOAuthToken = Type.Object(
@@ -180,10 +186,10 @@ export const TokenEvent = Type.Object(
     agent_id: nullable(Type.String()),
     event_type: Type.String({ description: "connected, refreshed, refresh_failed, flow_failed, imported, deleted." }),
     reason: nullable(Type.String(), "A code, such as `invalid_grant` or `access_denied`."),
-    source: Type.String({ description: "What was being done." }),
+    source: Type.String({ description: "The action that caused the event." }),
     provider_account_label: nullable(Type.String()),
     scopes: Type.Array(Type.String()),
-    detail: nullable(Type.String(), "For people."),
+    detail: nullable(Type.String(), "Readable description."),
     acknowledged_at: nullable(timestamp()),
     created_at: timestamp(),
   },
@@ -193,20 +199,25 @@ export type TokenEvent = Static<typeof TokenEvent>;
 export const TokenEventList = Type.Array(TokenEvent);
 export const ListTokenEventsQuery = Type.Object({
   provider_id: Type.Optional(Type.String(ofProvider)),
-  limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Newest first, so many." }),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: 200,
+    default: 50,
+    description: "Maximum number of events, newest first.",
+  }),
 });
 
 const agentId = Type.String({
   minLength: 1,
   maxLength: textIdMax,
-  description: "The agent, as authenticate names it.",
+  description: "The agent, as named in `authenticate`.",
   examples: ["support-bot"],
 });
 export const AgentPath = Type.Object({ agent_id: agentId });
 export const AgentConnectionPath = Type.Object({ agent_id: agentId, connection_id: uuid("The connection.") });
 export const AgentProviderPath = Type.Object({ agent_id: agentId, provider_id: Type.String(ofProvider) });
 
-/** A token that an agent may use, whoever asks it (contract 9.1). */
+/** Permission of an agent to use a token for any of its callers (contract 9.1). */
 export const AgentConnection = Type.Object(
   {
     id: uuid(),

@@ -3,40 +3,40 @@ import { AgentCaller, AgentEntitlement, AgentUsage } from "./agent-auth.ts";
 
 const tag = "Agent servers";
 
-/** What agent servers ask the control plane about those who call them (contract 7.4), with the headers of the caller. */
+/** Calls of agent servers about their callers (contract 7.4). They carry the caller's headers. */
 export const agentAuthOperations = {
   identifyAgentCaller: operation("identifyAgentCaller", {
     operationId: "auth_public",
     tag,
-    summary: "Who is it that calls an agent with this key?",
+    summary: "Identify the caller of an agent by its key",
     response: { status: 200, schema: AgentCaller },
     role: "caller",
   }),
   verifyAgentCaller: operation("verifyAgentCaller", {
     operationId: "auth_verify",
     tag,
-    summary: "The same, for agents that people of other workspaces may call",
+    summary: "Identify the caller of an agent that other workspaces may call, too",
     response: { status: 200, schema: AgentCaller },
     role: "caller",
   }),
   getAgentEntitlement: operation("getAgentEntitlement", {
     operationId: "auth_get",
     tag,
-    summary: "May this agent server run? Asked at its start",
+    summary: "Check whether an agent server may run; called when it starts",
     response: { status: 200, schema: AgentEntitlement },
     role: "caller",
   }),
   postAgentEntitlement: operation("postAgentEntitlement", {
     operationId: "auth_post",
     tag,
-    summary: "The same as a POST",
+    summary: "Check whether an agent server may run, as a POST",
     response: { status: 200, schema: AgentEntitlement },
     role: "caller",
   }),
   submitAgentUsage: operation("submitAgentUsage", {
     operationId: "submit_metadata_v1_metadata_submit_post",
     tag,
-    summary: "Take what an agent server counted; nothing of it is kept",
+    summary: "Accept the usage counts of an agent server without storing them",
     body: AgentUsage,
     response: { status: 204, schema: null },
     role: "none",

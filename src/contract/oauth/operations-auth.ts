@@ -37,12 +37,12 @@ const tag = "Auth";
 const unknownProvider: readonly ErrorCode[] = ["oauthProviderNotFound"];
 const unknownToken: readonly ErrorCode[] = ["oauthTokenNotFound"];
 
-/** How an agent gets a user's token (contract 9.3, 9.4, 9.7). */
+/** Operations by which an agent gets a user's token (contract 9.3, 9.4, 9.7). */
 export const oauthFlowOperations = {
   authenticate: operation("authenticate", {
     operationId: "authenticate_v2_auth_authenticate_post",
     tag,
-    summary: "Get a user's token, or the address where the user consents",
+    summary: "Get a user's token, or the URL where the user consents",
     body: Authenticate,
     response: { status: 200, schema: Authenticated },
     errors: ["oauthProviderNotFound", "oauthTokenNotFound", "redirectUriNotAllowed", "oauthProviderFailed"],
@@ -60,7 +60,7 @@ export const oauthFlowOperations = {
   receiveCallback: operation("receiveCallback", {
     operationId: "oauth_callback_get_v2_auth_callback__provider_id__get",
     tag,
-    summary: "Where providers send the user's browser back to; answers a page",
+    summary: "Receive the user's browser from the provider; answers with a page",
     params: OAuthProviderPath,
     query: CallbackQuery,
     response: { status: 200, schema: null, isPage: true },
@@ -69,7 +69,7 @@ export const oauthFlowOperations = {
   receiveCallbackAlias: operation("receiveCallbackAlias", {
     operationId: "oauth_callback_page",
     tag,
-    summary: "The same at the address that newer clients register",
+    summary: "Receive the user's browser from the provider, at the address that newer clients register",
     params: OAuthProviderPath,
     query: CallbackQuery,
     response: { status: 200, schema: null, isPage: true },
@@ -78,7 +78,7 @@ export const oauthFlowOperations = {
   finishAuthRequest: operation("finishAuthRequest", {
     operationId: "oauth_callback_post_v2_auth_callback__provider_id__post",
     tag,
-    summary: "Hand in a code that came to a redirect URI of yours",
+    summary: "Submit a code that one of your own redirect URIs received",
     params: OAuthProviderPath,
     body: FinishAuthRequest,
     response: { status: 200, schema: Authenticated },
@@ -88,7 +88,7 @@ export const oauthFlowOperations = {
   setupGithubApp: operation("setupGithubApp", {
     operationId: "oauth_setup_v2_auth_setup__provider_id__get",
     tag,
-    summary: "Set-up URL of a GitHub App; answers a page",
+    summary: "Receive the user's browser from the set-up of a GitHub App; answers with a page",
     params: OAuthProviderPath,
     query: SetupQuery,
     response: { status: 200, schema: null, isPage: true },
@@ -96,12 +96,12 @@ export const oauthFlowOperations = {
   }),
 };
 
-/** The tokens kept for the calling user (contract 9.2). */
+/** Stored tokens of the calling user (contract 9.2). */
 export const oauthTokenOperations = {
   listOAuthTokens: operation("listOAuthTokens", {
     operationId: "list_oauth_tokens_v2_auth_tokens_get",
     tag,
-    summary: "List the tokens of the calling user, without the tokens themselves",
+    summary: "List the tokens of the calling user, without their values",
     query: ListOAuthTokensQuery,
     response: { status: 200, schema: OAuthTokenList },
     role: "agent",
@@ -118,7 +118,7 @@ export const oauthTokenOperations = {
   hasOAuthToken: operation("hasOAuthToken", {
     operationId: "check_oauth_token_exists_v2_auth_tokens_exists_get",
     tag,
-    summary: "Has the calling user a token of a provider?",
+    summary: "Check whether the calling user has a token of a provider",
     query: OfProviderQuery,
     response: { status: 200, schema: HasToken },
     role: "agent",
@@ -126,7 +126,7 @@ export const oauthTokenOperations = {
   hasOAuthTokens: operation("hasOAuthTokens", {
     operationId: "check_oauth_tokens_exist_v2_auth_tokens_exists_batch_post",
     tag,
-    summary: "The same for many providers",
+    summary: "Check for several providers whether the calling user has a token",
     body: HasTokensRequest,
     response: { status: 200, schema: HasTokens },
     role: "agent",
@@ -134,7 +134,7 @@ export const oauthTokenOperations = {
   importOAuthToken: operation("importOAuthToken", {
     operationId: "import_oauth_token_v2_auth_tokens_import_post",
     tag,
-    summary: "Keep a token that was obtained elsewhere",
+    summary: "Store a token that was obtained elsewhere",
     body: ImportOAuthToken,
     response: { status: 200, schema: ImportedOAuthToken },
     errors: unknownProvider,
@@ -143,7 +143,7 @@ export const oauthTokenOperations = {
   hasSlackWorkspaceToken: operation("hasSlackWorkspaceToken", {
     operationId: "check_workspace_slack_token_v2_auth_tokens_workspace_slack_exists_get",
     tag,
-    summary: "Is a Slack bot installed for the whole workspace?",
+    summary: "Check whether a Slack bot is installed for the whole workspace",
     response: { status: 200, schema: HasToken },
     role: "agent",
   }),
@@ -176,19 +176,19 @@ export const oauthTokenOperations = {
   listTokenEvents: operation("listTokenEvents", {
     operationId: "list_token_events_v2_auth_token_events_get",
     tag,
-    summary: "What happened to the calling user's tokens, newest first",
+    summary: "List the events of the calling user's tokens, newest first",
     query: ListTokenEventsQuery,
     response: { status: 200, schema: TokenEventList },
     role: "agent",
   }),
 };
 
-/** Tokens that an agent may use, whoever asks it (contract 9.2). */
+/** Tokens that an agent may use for any of its callers (contract 9.2). */
 export const agentConnectionOperations = {
   listAgentConnections: operation("listAgentConnections", {
     operationId: "list_agent_connections_v2_auth_agents__agent_id__connections_get",
     tag,
-    summary: "List the connections of an agent, whoever made them",
+    summary: "List the connections of an agent",
     params: AgentPath,
     response: { status: 200, schema: AgentConnectionList },
     role: "reader",
@@ -206,7 +206,7 @@ export const agentConnectionOperations = {
   deleteAgentConnection: operation("deleteAgentConnection", {
     operationId: "delete_agent_connection_v2_auth_agents__agent_id__connections__connection_id__delete",
     tag,
-    summary: "Take a token from an agent again",
+    summary: "Revoke an agent's permission to use a token",
     params: AgentConnectionPath,
     response: { status: 204, schema: null },
     errors: ["agentConnectionNotFound"],
@@ -215,7 +215,7 @@ export const agentConnectionOperations = {
   putAgentToken: operation("putAgentToken", {
     operationId: "upsert_agent_token_v2_auth_agents__agent_id__providers__provider_id__tokens_post",
     tag,
-    summary: "Give an agent a token of its own; it replaces the one before",
+    summary: "Give an agent its own token, replacing the previous one",
     params: AgentProviderPath,
     body: PutAgentToken,
     response: { status: 201, schema: AgentConnection },

@@ -16,8 +16,8 @@ const tag = "Auth";
 const unknownProvider: readonly ErrorCode[] = ["oauthProviderNotFound"];
 
 /**
- * OAuth servers an organization has registered with (contract 9.2). Where it has several workspaces, changing and deleting
- * them needs its own key.
+ * OAuth servers at which an organization has registered a client (contract 9.2). In an organization with several
+ * workspaces, changing and deleting them needs the organization's key.
  */
 export const oauthProviderOperations = {
   listOAuthProviders: operation("listOAuthProviders", {
@@ -30,21 +30,21 @@ export const oauthProviderOperations = {
   listPlatformProviders: operation("listPlatformProviders", {
     operationId: "list_platform_providers_v2_auth_platform_providers_get",
     tag,
-    summary: "List providers that come with the installation; there are none",
+    summary: "List providers that come with the installation; always empty",
     response: { status: 200, schema: PlatformProviderList },
     role: "reader",
   }),
   listOAuthPresets: operation("listOAuthPresets", {
     operationId: "list_oauth_presets_v2_auth_provider_presets_get",
     tag,
-    summary: "List what is known of common providers; name one as `preset` to create it",
+    summary: "List presets of common providers, for the `preset` field of a new provider",
     response: { status: 200, schema: OAuthPresetList },
     role: "reader",
   }),
   createOAuthProvider: operation("createOAuthProvider", {
     operationId: "create_oauth_provider_v2_auth_providers_post",
     tag,
-    summary: "Add a provider that you have registered an application at",
+    summary: "Add a provider at which you have registered an application",
     body: CreateOAuthProvider,
     response: { status: 200, schema: OAuthProvider },
     errors: ["oauthProviderTaken", "invalidProvider"],
@@ -53,7 +53,7 @@ export const oauthProviderOperations = {
   discoverMcpProvider: operation("discoverMcpProvider", {
     operationId: "discover_mcp_provider_v2_auth_providers_mcp_discover_post",
     tag,
-    summary: "Add the provider of an MCP server: found, and registered at, by its address alone",
+    summary: "Add the provider of an MCP server: discover it by its address and register a client",
     body: DiscoverMcpProvider,
     response: { status: 200, schema: OAuthProvider },
     errors: ["oauthProviderTaken", "invalidProvider", "mcpDiscoveryFailed"],
@@ -81,7 +81,7 @@ export const oauthProviderOperations = {
   deleteOAuthProvider: operation("deleteOAuthProvider", {
     operationId: "delete_oauth_provider_v2_auth_providers__provider_id__delete",
     tag,
-    summary: "Delete a provider with all its tokens",
+    summary: "Delete a provider and all its tokens",
     params: OAuthProviderPath,
     response: { status: 200, schema: Told },
     errors: ["oauthProviderNotFound", "scopeMissing"],

@@ -26,7 +26,7 @@ export const revisionOperations = {
   createRevision: operation("createRevision", {
     operationId: "create_revision_v2_deployments__deployment_id__revisions_post",
     tag: "Revisions",
-    summary: "Make a revision from the current settings and the given changes",
+    summary: "Create a revision from the current settings and the given changes",
     params: DeploymentPath,
     body: CreateRevision,
     bodyRequired: false,
@@ -48,7 +48,7 @@ export const revisionOperations = {
   redeployRevision: operation("redeployRevision", {
     operationId: "redeploy_revision_v2_deployments__deployment_id__revisions__revision_id__redeploy_post",
     tag: "Revisions",
-    summary: "Run an earlier revision's artifact again, with the current secrets and resources",
+    summary: "Run the artifact of an earlier revision again, with the current secrets and resources",
     params: RevisionPath,
     response: { status: 200, schema: Deployment },
     errors: ["deploymentNotFound", "revisionNotFound", "beingDeleted", "revisionInProgress"],
@@ -59,11 +59,11 @@ export const revisionOperations = {
   interruptRevision: operation("interruptRevision", {
     ...interrupt,
     operationId: "interrupt_revision_v2_deployments__deployment_id__revisions__revision_id__interrupt_post",
-    summary: "Stop a revision that has not ended yet",
+    summary: "Stop a revision that is still in progress",
   }),
   interruptRevisionAlias: operation("interruptRevisionAlias", {
     ...interrupt,
     operationId: "interruption_revision_v2_deployments__deployment_id__revisions__revision_id__interruption_post",
-    summary: "Same as interrupt; the name older clients call",
+    summary: "Stop a revision, at the address that older clients call",
   }),
 };

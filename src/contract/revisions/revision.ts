@@ -13,7 +13,7 @@ import { Rollout } from "../listeners/assignment.ts";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
 
-/** Contract 5.2. The moves between them stand in `domain/revision-status.ts`. */
+/** Revision statuses (contract 5.2). `domain/revision-status.ts` defines the transitions between them. */
 export const RevisionStatus = literals([
   "CREATING",
   "QUEUED",
@@ -34,7 +34,7 @@ export type RevisionStatus = Static<typeof RevisionStatus>;
 export const RevisionTrigger = literals(["api", "push", "pull_request", "redeploy", "tier", "system"]);
 export type RevisionTrigger = Static<typeof RevisionTrigger>;
 
-/** One immutable version of a deployment and the attempt to run it (contract 2.5). */
+/** Immutable version of a deployment and the attempt to run it (contract 2.5). */
 export const Revision = Type.Object(
   {
     id: uuid(),
@@ -42,21 +42,21 @@ export const Revision = Type.Object(
     created_at: timestamp(),
     updated_at: timestamp(),
     status: RevisionStatus,
-    status_message: nullable(Type.String(), "Why it stands where it stands; always filled when it failed."),
+    status_message: nullable(Type.String(), "Reason for the status. Always set for a failed revision."),
     source: SourceKind,
     source_revision_config: SourceRevisionConfig,
     image_version: nullable(Type.String(), "Version of the agent server."),
     triggered_by: RevisionTrigger,
     rollout: nullable(
       Rollout,
-      "rolling: new replicas beside the old ones. handover: exclusive local state moves from old to new.",
+      "rolling: new replicas start beside the old ones. handover: the new ones start after the old ones have stopped, because the local state is exclusive.",
     ),
-    artifact_digest: nullable(Type.String(), "Of what was built, or of the image; null before that."),
-    builder_version: nullable(Type.String(), "Of what built it; null: it was not built here."),
+    artifact_digest: nullable(Type.String(), "Digest of the build or of the image. null until it is known."),
+    builder_version: nullable(Type.String(), "Version of the builder. null: this server did not build it."),
   },
   {
     $id: "Revision",
-    description: "One immutable version of a deployment and the attempt to run it.",
+    description: "An immutable version of a deployment and the attempt to run it.",
     examples: [revisionExample],
   },
 );
@@ -71,7 +71,7 @@ export const RevisionPath = Type.Object({
 });
 export type RevisionPath = Static<typeof RevisionPath>;
 
-/** R1. Newest first. */
+/** Query of R1. Newest first. */
 export const ListRevisionsQuery = Type.Object({
   ...offsetQuery,
   status: Type.Optional(
@@ -83,14 +83,14 @@ export const ListRevisionsQuery = Type.Object({
 });
 export type ListRevisionsQuery = Static<typeof ListRevisionsQuery>;
 
-/** R2. An empty body runs the current settings again. Fields that cannot change are refused unless equal. */
+/** Body of R2. An empty body runs the current settings again. Immutable fields are refused unless they are unchanged. */
 export const CreateRevision = Type.Object(
   {
     revision_source: given(RevisionSource),
     source_config: given(SourceConfigInput, "install_command, build_command, resource_spec, build_on_push."),
     source_revision_config: given(SourceRevisionConfigInput, "Merged into the current one."),
-    secrets: given(Type.Array(Secret), "Replaces all secrets; [] leaves them as they are."),
-    secret_references: given(Type.Array(SecretReference), "Replaces all references; [] clears them."),
+    secrets: given(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
+    secret_references: given(Type.Array(SecretReference), "Replaces all references. [] removes them."),
   },
   { $id: "CreateRevision", examples: [createRevisionExample] },
 );

@@ -3,11 +3,11 @@ import { timestamp, uuid } from "../schema.ts";
 
 const objectPathExample = "uploads/6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11/0d9c8b7a-6f5e-4d3c-8b2a-19087f6e5d4c.tar.gz";
 
-/** D11: where to PUT a source archive, and the path to name in `source_tarball_path` afterwards. */
+/** Result of D11: where to PUT a source archive, and its path for `source_tarball_path`. */
 export const UploadUrl = Type.Object(
   {
     upload_url: Type.String({
-      description: "Absolute URL with its own signature; takes one PUT of a gzip tar, no API key.",
+      description: "Absolute signed URL. It accepts one PUT of a gzip tar and needs no API key.",
       examples: [
         "http://127.0.0.1:8124/uploads/0d9c8b7a-6f5e-4d3c-8b2a-19087f6e5d4c?expires_at=2026-11-20T10:30:00.000000Z&signature=uK3",
       ],
@@ -21,13 +21,13 @@ export const UploadUrl = Type.Object(
 );
 export type UploadUrl = Static<typeof UploadUrl>;
 
-export const UploadPath = Type.Object({ upload_id: uuid("Upload that the URL was made for.") });
+export const UploadPath = Type.Object({ upload_id: uuid("Upload that the URL was created for.") });
 export type UploadPath = Static<typeof UploadPath>;
 
-/** What the signed URL carries. */
+/** Query of the signed URL. */
 export const UploadQuery = Type.Object({
-  expires_at: timestamp("After this moment the URL is refused."),
-  signature: Type.String({ minLength: 1, description: "What the server signed the URL with.", examples: ["uK3"] }),
+  expires_at: timestamp("The URL is refused after this time."),
+  signature: Type.String({ minLength: 1, description: "The server's signature of the URL.", examples: ["uK3"] }),
 });
 export type UploadQuery = Static<typeof UploadQuery>;
 
@@ -36,7 +36,7 @@ export const UploadReceipt = Type.Object(
     object_path: Type.String({ examples: [objectPathExample] }),
     size_bytes: Type.Integer({ examples: [48_213] }),
     sha256: Type.String({
-      description: "Hex.",
+      description: "Hexadecimal digest of the archive.",
       examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
     }),
   },

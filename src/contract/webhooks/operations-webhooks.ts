@@ -14,10 +14,10 @@ import {
   WebhookSecret,
 } from "./webhook.ts";
 
-/** Readers are kept out: the address of a webhook may hold a secret of its receiver. */
+/** Readers have no access, because the address of a webhook may contain a secret of its receiver. */
 const usual = { tag: "Webhooks", role: "deployer" } as const;
 
-/** Addresses that are told of events (docs/guides/events.md). */
+/** Endpoints that receive events (docs/guides/events.md). */
 export const webhookOperations = {
   listWebhooks: operation("listWebhooks", {
     ...usual,
@@ -29,7 +29,7 @@ export const webhookOperations = {
   createWebhook: operation("createWebhook", {
     ...usual,
     operationId: "create_webhook_v2_webhooks_post",
-    summary: "Have an address told of events; the answer shows the signing secret, once",
+    summary: "Create a webhook for events; only this response shows the signing secret",
     body: CreateWebhook,
     response: { status: 201, schema: NewWebhook },
     errors: ["invalidField", "deploymentNotFound", "tooManyWebhooks"],
@@ -45,7 +45,7 @@ export const webhookOperations = {
   patchWebhook: operation("patchWebhook", {
     ...usual,
     operationId: "patch_webhook_v2_webhooks__webhook_id__patch",
-    summary: "Change a webhook, or switch it on again",
+    summary: "Change a webhook, or enable it again",
     params: WebhookPath,
     body: PatchWebhook,
     response: { status: 200, schema: Webhook },
@@ -54,7 +54,7 @@ export const webhookOperations = {
   deleteWebhook: operation("deleteWebhook", {
     ...usual,
     operationId: "delete_webhook_v2_webhooks__webhook_id__delete",
-    summary: "Delete a webhook with its deliveries",
+    summary: "Delete a webhook and its deliveries",
     params: WebhookPath,
     response: { status: 204, schema: null },
     errors: ["webhookNotFound"],
@@ -62,7 +62,7 @@ export const webhookOperations = {
   replaceWebhookSecret: operation("replaceWebhookSecret", {
     ...usual,
     operationId: "replace_webhook_secret_v2_webhooks__webhook_id__secret_post",
-    summary: "Make another signing secret; the one before signs too for a day",
+    summary: "Replace the signing secret; the old one also signs for another day",
     params: WebhookPath,
     response: { status: 200, schema: WebhookSecret },
     errors: ["webhookNotFound"],
@@ -78,7 +78,7 @@ export const webhookOperations = {
   listWebhookDeliveries: operation("listWebhookDeliveries", {
     ...usual,
     operationId: "list_webhook_deliveries_v2_webhooks__webhook_id__deliveries_get",
-    summary: "What a webhook was told, newest first, and how the last attempts went",
+    summary: "List the deliveries of a webhook, newest first, with the result of the last attempt",
     params: WebhookPath,
     query: ListDeliveriesQuery,
     response: { status: 200, schema: WebhookDeliveryPage },
@@ -87,7 +87,7 @@ export const webhookOperations = {
   redeliverWebhook: operation("redeliverWebhook", {
     ...usual,
     operationId: "redeliver_webhook_v2_webhooks__webhook_id__deliveries__delivery_id__redeliver_post",
-    summary: "Send a message again, now",
+    summary: "Send a message again immediately",
     params: WebhookDeliveryPath,
     response: { status: 202, schema: WebhookDelivery },
     errors: ["webhookNotFound", "deliveryNotFound", "webhookDisabled"],

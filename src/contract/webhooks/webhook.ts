@@ -19,22 +19,22 @@ const deploymentIds = Type.Array(uuid(), { minItems: 1, maxItems: 100 });
 export const Webhook = Type.Object(
   {
     id: uuid(),
-    url: url("Where messages go; who may only read is shown its scheme and host."),
+    url: url("Address that receives the messages. Callers who may only read see only its scheme and host."),
     description: nullable(description),
-    types: nullable(types, "Events it is told of; null: all."),
-    deployment_ids: nullable(deploymentIds, "Deployments it is told of; null: all of the workspace."),
+    types: nullable(types, "Types of events that it receives. null: all."),
+    deployment_ids: nullable(deploymentIds, "Deployments whose events it receives. null: all of the workspace."),
     enabled: Type.Boolean(),
-    disabled_reason: nullable(Type.String(), "Why the server switched it off."),
-    failing_since: nullable(timestamp("The first attempt that failed since one succeeded.")),
+    disabled_reason: nullable(Type.String(), "Why the server disabled it."),
+    failing_since: nullable(timestamp("Time of the first failed attempt since the last success.")),
     created_at: timestamp(),
     updated_at: timestamp(),
   },
-  { $id: "Webhook", description: "An address that is told of events." },
+  { $id: "Webhook", description: "An endpoint that receives events." },
 );
 export type Webhook = Static<typeof Webhook>;
 
 const secret = Type.String({
-  description: "Signs what is sent. Shown this once, kept sealed.",
+  description: "Secret that signs the messages. Shown only once, stored encrypted.",
   examples: ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
 });
 
@@ -55,7 +55,7 @@ export type ListWebhooksQuery = Static<typeof ListWebhooksQuery>;
 
 export const CreateWebhook = Type.Object(
   {
-    url: url("http or https, without a user name; not followed when it redirects."),
+    url: url("http or https, without a user name. Redirects are not followed."),
     description: given(description),
     types: given(types, "Absent: all."),
     deployment_ids: given(deploymentIds, "Absent: all of the workspace."),
@@ -65,14 +65,14 @@ export const CreateWebhook = Type.Object(
 );
 export type CreateWebhook = Static<typeof CreateWebhook>;
 
-/** Absent: unchanged. Null takes a filter away. */
+/** An absent field leaves the setting unchanged. Null removes a filter. */
 export const PatchWebhook = Type.Object(
   {
     url: given(url()),
     description: Type.Optional(nullable(description)),
     types: Type.Optional(nullable(types, "null: all.")),
     deployment_ids: Type.Optional(nullable(deploymentIds, "null: all of the workspace.")),
-    enabled: given(Type.Boolean(), "true also ends what the server switched off."),
+    enabled: given(Type.Boolean(), "true also enables a webhook that the server disabled."),
   },
   { $id: "PatchWebhook" },
 );
@@ -81,25 +81,28 @@ export type PatchWebhook = Static<typeof PatchWebhook>;
 export const DeliveryStatus = literals(["pending", "delivered", "failed"]);
 export type DeliveryStatus = Static<typeof DeliveryStatus>;
 
-/** What a webhook was told, and how the last attempt went. */
+/** Message to a webhook, with the result of the last attempt. */
 export const WebhookDelivery = Type.Object(
   {
-    id: Type.String({ format: "uuid", description: "Sent as `webhook-id`; the same in every attempt." }),
+    id: Type.String({ format: "uuid", description: "Sent as `webhook-id`. The same in every attempt." }),
     webhook_id: uuid(),
-    event_id: nullable(Type.String({ examples: ["4711"] }), "null: a test."),
-    type: Type.String({ description: "Of the event; `webhook.test` for a test.", examples: ["revision.status"] }),
+    event_id: nullable(Type.String({ examples: ["4711"] }), "null: a test message."),
+    type: Type.String({
+      description: "Type of the event. `webhook.test` for a test message.",
+      examples: ["revision.status"],
+    }),
     status: DeliveryStatus,
     attempts: Type.Integer(),
     next_attempt_at: nullable(timestamp()),
     last_attempt_at: nullable(timestamp()),
-    duration_ms: nullable(Type.Integer(), "Of the last attempt."),
+    duration_ms: nullable(Type.Integer(), "Duration of the last attempt."),
     response_status: nullable(Type.Integer({ examples: [200] })),
-    response_text: nullable(Type.String({ examples: ["ok"] }), "The beginning of the answer."),
+    response_text: nullable(Type.String({ examples: ["ok"] }), "Start of the response."),
     error: nullable(
       Type.String({ examples: ["ci.example.org cannot be reached (ECONNREFUSED)."] }),
-      "Why there was no answer.",
+      "Why there was no response.",
     ),
-    payload: freeObject("What was sent: `type`, `timestamp`, and the event in `data`."),
+    payload: freeObject("The message: `type`, `timestamp`, and the event in `data`."),
     created_at: timestamp(),
   },
   { $id: "WebhookDelivery" },
@@ -117,6 +120,6 @@ export type WebhookDeliveryPath = Static<typeof WebhookDeliveryPath>;
 
 export const ListDeliveriesQuery = Type.Object({
   ...cursorQuery,
-  status: Type.Optional(literals(DeliveryStatus.enum, { description: "Only those that stand so." })),
+  status: Type.Optional(literals(DeliveryStatus.enum, { description: "Only deliveries with this status." })),
 });
 export type ListDeliveriesQuery = Static<typeof ListDeliveriesQuery>;
