@@ -21,7 +21,7 @@ export const awaitingBuildTimeoutMs = 2 * buildTimeoutMs;
 export const awaitingDeployTimeoutMs = 2 * minute;
 
 /** Builder and listener have deadlines of their own and report more when they time out, so this one comes later by this much. */
-export const overrunMs = 30 * second;
+export const deadlineMarginMs = 30 * second;
 
 /** Time limit of one pass. Its slowest step calls a code host three times for 20 s. */
 export const passTimeoutMs = 90 * second;
@@ -46,7 +46,7 @@ export const scaleDownAfterMs = 30 * minute;
 export const reconcileConcurrencyMax = 128;
 
 /** Concurrent calls of the reconciler to other servers; each is a git process or a connection. */
-export const outwardCallsMax = 16;
+export const outboundCallsMax = 16;
 
 /** Builds need much CPU and disk: two fill the smallest supported machine (2 cores). */
 export const buildConcurrencyMax = 2;

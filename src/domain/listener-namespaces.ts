@@ -1,7 +1,7 @@
 import { errors } from "../contract/error.ts";
 
 /** The namespaces in which a listener runs agents. */
-export interface ListenerPlace {
+export interface ListenerNamespaces {
   /** null: every namespace of the cluster. */
   k8sNamespaces: readonly string[] | null;
 }

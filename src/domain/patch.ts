@@ -19,7 +19,7 @@ import {
   settingsToKeep,
 } from "./merge.ts";
 import { checkRef, normaliseRef } from "./refs.ts";
-import { withoutFilledIn } from "./resource-rules.ts";
+import { withoutDefaults } from "./resource-rules.ts";
 import { chooseRevisionSource } from "./revision-source.ts";
 import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "./settings.ts";
@@ -155,7 +155,7 @@ function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment):
   const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
   if (sent.custom_url === current.url) delete sent.custom_url;
   if (isGiven(sent.resource_spec)) {
-    sent.resource_spec = withoutFilledIn(sent.resource_spec, current.sourceConfig.resource_spec ?? {});
+    sent.resource_spec = withoutDefaults(sent.resource_spec, current.sourceConfig.resource_spec ?? {});
   }
   for (const field of commands) if (isIgnored(field, current.source)) delete sent[field];
   const merged = mergeSourceConfig(current.sourceConfig, sent);

@@ -12,14 +12,14 @@ export interface PathFilter {
  * Limit of the work to compare: characters of all patterns times those of all paths and their parent directories. It takes a
  * second at worst. A push of a thousand files is about 20 million.
  */
-const comparedMax = 200_000_000;
+const comparisonsMax = 200_000_000;
 
 /** Returns whether a change of these files counts. It does for an unknown set of files (null), and for one too large to compare. */
 export function isRelevantChange(paths: readonly string[] | null, { include, exclude }: PathFilter): boolean {
   if (paths === null || (include === null && exclude === null)) return true;
   const perPath = [...(include ?? []), ...(exclude ?? [])].reduce((sum, pattern) => sum + pattern.length, 0);
   const compared = paths.reduce((sum, path) => sum + perPath * path.length * path.split("/").length, 0);
-  if (compared > comparedMax) return true;
+  if (compared > comparisonsMax) return true;
   const [wanted, unwanted] = [include, exclude].map((patterns) => {
     const rules = createIgnoreRules();
     if (patterns !== null) rules.add("", patterns.join("\n"), "gitignore");

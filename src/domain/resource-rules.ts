@@ -33,7 +33,7 @@ export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
  *
  * @param before the spec as stored.
  */
-export function withoutFilledIn(sent: ResourceSpec, before: ResourceSpec): ResourceSpec {
+export function withoutDefaults(sent: ResourceSpec, before: ResourceSpec): ResourceSpec {
   const shown = effectiveSpec(before);
   const fields = Object.keys(shown) as (keyof ResourceSpec)[];
   const filledIn = fields.filter((field) => before[field] == null && shown[field] != null);

@@ -4,7 +4,13 @@ import { unpackArchive } from "../builds/sources/archive.ts";
 import { type Db, openDatabase } from "../store/engine/database.ts";
 import { lockDirectory } from "../store/engine/embedded/directory-lock.ts";
 import { migrate, migrationTimeoutMs } from "../store/engine/migrate.ts";
-import { type BackupManifest, isFresh, loadBackup, readManifest, reviveRestored } from "../store/maintenance/backup.ts";
+import {
+  activateRestored,
+  type BackupManifest,
+  isFresh,
+  loadBackup,
+  readManifest,
+} from "../store/maintenance/backup.ts";
 import { openSealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
@@ -82,7 +88,7 @@ function load(
     await migrate(db);
     // With another master key nobody could read what is sealed: better said now.
     (await openSealer(db, ...masterKeys)).close();
-    return reviveRestored(db, manifest);
+    return activateRestored(db, manifest);
   };
   // Keys between tables are checked in one statement each, as large as the tables are.
   return db.atomically(fill, { timeoutMs: migrationTimeoutMs });

@@ -7,7 +7,7 @@ import { createApi } from "../api/app.ts";
 import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";
-import { buildLeaseMs, outwardCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
+import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
 import { BuildRunner } from "../reconciler/builds/build-runner.ts";
@@ -111,7 +111,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       db,
       gateway,
       close: async (options) => {
-        db.hurry();
+        db.limitShutdown();
         if (options?.stopReplicas) await listener?.stopReplicas();
         await closing.run();
       },
@@ -265,7 +265,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     db,
     logger,
     builds,
-    outward: new Places(outwardCallsMax),
+    outward: new Places(outboundCallsMax),
     settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
     ...{ sealer, github, traces },
     databases,

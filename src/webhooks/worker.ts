@@ -12,7 +12,7 @@ import type { Sealer } from "../store/secrets/seal.ts";
 import {
   type ClaimedDelivery,
   claimDeliveries,
-  makeDeliveries,
+  createDeliveries,
   nextDeliveryAt,
   releaseDeliveries,
   settleDelivered,
@@ -113,7 +113,7 @@ export class WebhookWorker {
       this.#wake();
     };
     this.#subscription ??= await feed.subscribe(null, { onEvents, onClosed });
-    while (await makeDeliveries(db, feed.position)) this.#stopping.signal.throwIfAborted();
+    while (await createDeliveries(db, feed.position)) this.#stopping.signal.throwIfAborted();
     const limit = inFlightMax - this.#inFlight;
     const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs };
     const claimed = limit > 0 ? await claimDeliveries(db, worker) : [];

@@ -4,7 +4,7 @@ import { mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import { insertAuthRequest } from "../../src/store/oauth/oauth-requests.ts";
-import { keepToken } from "../../src/store/oauth/oauth-tokens.ts";
+import { saveToken } from "../../src/store/oauth/oauth-tokens.ts";
 import { eventually } from "../support/eventually.ts";
 import type { ProviderAnswer, ProviderCall } from "../support/oauth-server.ts";
 import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
@@ -315,7 +315,7 @@ test("a token whose provider was deleted in the meantime is refused as one of an
   const issued = { accessToken: "a", refreshToken: null, lifeMs: null, scopes: [], metadata: {}, accountLabel: null };
   const subject = { tenantId: t.tenant.tenantId, userId: "alice", agentId: null };
   const kept = { subject, provider: gone, token: issued, isDefault: true, replacesTokenId: null };
-  const keeping = t.db.transaction((trx) => keepToken(trx, t.deps.sealer, kept));
+  const keeping = t.db.transaction((trx) => saveToken(trx, t.deps.sealer, kept));
   await assert.rejects(keeping, { code: "oauthProviderNotFound", message: "OAuth provider 'gone' not found" });
 });
 

@@ -13,7 +13,7 @@ import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
 import { forgetDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
-import { beginUpload, findFinishedUpload } from "../../src/store/builds/uploads.ts";
+import { findFinishedUpload, startUpload } from "../../src/store/builds/uploads.ts";
 import { storeReports } from "../../src/store/data-plane/observations.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
@@ -115,9 +115,9 @@ eachDatabase("a round removes uploads nobody used and directories nobody names, 
       artifactDirectory(directory, "fresh", 0),
     ]);
     const owner = { id, tenantId: world.tenantId };
-    const left = await beginUpload(db, owner, new Date());
-    const used = await beginUpload(db, owner, new Date());
-    const young = await beginUpload(db, owner, new Date());
+    const left = await startUpload(db, owner, new Date());
+    const used = await startUpload(db, owner, new Date());
+    const young = await startUpload(db, owner, new Date());
     await sql`update uploads set created_at = now() - interval '2 days' where id <> ${young.id}`.execute(db.kysely);
     await sql`update revisions set source_revision_config = source_revision_config || jsonb_build_object('source_tarball_path', ${used.object_path}::text)
                where deployment_id = ${id}`.execute(db.kysely);
@@ -156,7 +156,7 @@ eachDatabase(
 eachDatabase("one server at a time sees to the database", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
-  const left = await beginUpload(db, { id, tenantId: world.tenantId }, new Date());
+  const left = await startUpload(db, { id, tenantId: world.tenantId }, new Date());
   await sql`update uploads set created_at = now() - interval '2 days'`.execute(db.kysely);
   await acquireLease(db, { name: "housekeeping", owner: "another server", leaseMs: 60_000 });
   const gone: string[] = [];
@@ -264,7 +264,7 @@ eachDatabase("an upload whose file could not be removed is tried again, and keep
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const owner = { id, tenantId: world.tenantId };
-  const left = [await beginUpload(db, owner, new Date()), await beginUpload(db, owner, new Date())];
+  const left = [await startUpload(db, owner, new Date()), await startUpload(db, owner, new Date())];
   await sql`update uploads set created_at = now() - interval '2 days', finished_at = now()`.execute(db.kysely);
   const [stuck, other] = left.map(({ object_path }) => object_path) as [string, string];
   let isStuck = true;

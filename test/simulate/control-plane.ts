@@ -6,8 +6,8 @@ import {
   awaitingDeployTimeoutMs,
   buildLeaseMs,
   buildTimeoutMs,
+  deadlineMarginMs,
   deployTimeoutMs,
-  overrunMs,
 } from "../../src/domain/limits.ts";
 import { canMoveRevision } from "../../src/domain/revision-status.ts";
 import { planDeployment, type Step } from "../../src/reconciler/plan/plan.ts";
@@ -220,7 +220,7 @@ export class SimulatedControlPlane {
   }
 
   #build(server: Server, deployment: DeploymentRecord, revision: RevisionRecord): Performed {
-    const deadlineAt = this.#in(buildTimeoutMs + overrunMs);
+    const deadlineAt = this.#in(buildTimeoutMs + deadlineMarginMs);
     deployment.moveRevision(revision.id, "AWAITING_BUILD", "BUILDING", deadlineAt);
     if (revision.status !== "BUILDING") return "done";
     const before = deployment.builds.get(revision.id);
@@ -274,7 +274,7 @@ export class SimulatedControlPlane {
       case "rollOut": {
         const { status } = state.unsettled.find(({ id }) => id === step.revisionId) ?? {};
         const isFirst = status === "AWAITING_DEPLOY";
-        const deadlineAt = this.#in(deployTimeoutMs + overrunMs);
+        const deadlineAt = this.#in(deployTimeoutMs + deadlineMarginMs);
         if (isFirst && !deployment.moveRevision(step.revisionId, status, "DEPLOYING", deadlineAt)) return "done";
         return this.#write(deployment, step.revisionId, active);
       }

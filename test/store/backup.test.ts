@@ -7,9 +7,9 @@ import { sql } from "kysely";
 import { secretsBytesMax } from "../../src/domain/limits.ts";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { findEventBounds } from "../../src/store/events/events.ts";
-import { loadBackup, reviveRestored, writeBackup } from "../../src/store/maintenance/backup.ts";
+import { activateRestored, loadBackup, writeBackup } from "../../src/store/maintenance/backup.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
-import { makeDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
+import { createDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
 import { createWebhook } from "../../src/store/webhooks/webhooks.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -79,7 +79,7 @@ eachDatabase("a restore redeploys what serves, and restarts unfinished revisions
     select id, deployment_id, 'succeeded', 'gone', now() from revisions where status = 'DEPLOYING'`.execute(db.kysely);
   const madeAt = new Date().toISOString();
 
-  assert.equal(await reviveRestored(db, { format: 1, version: "test", madeAt, migrations: [], rows: {} }), 3);
+  assert.equal(await activateRestored(db, { format: 1, version: "test", madeAt, migrations: [], rows: {} }), 3);
   const again = ["CREATING, redeployed", "DEPLOYED"];
   assert.deepEqual(await newestFirst(db, ready), again);
   assert.deepEqual(await newestFirst(db, unused), ["CREATING, redeployed", "BUILD_FAILED", "DEPLOYED"]);
@@ -130,14 +130,14 @@ eachDatabase(
       const { signal } = new AbortController();
       const { manifest } = await writeBackup(db, directory, { version: "test", signal });
       await loadBackup(db, directory, manifest);
-      await reviveRestored(db, manifest);
+      await activateRestored(db, manifest);
     } finally {
       await rm(directory, { recursive: true });
     }
     const last = (await findEventBounds(db))?.last ?? 0;
     assert.ok(last > 1_000_000_000);
     let rounds = 1;
-    while (await makeDeliveries(db, last)) {
+    while (await createDeliveries(db, last)) {
       rounds += 1;
       assert.ok(rounds < 10, "the deliveries are created number by number");
     }

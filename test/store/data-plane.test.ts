@@ -12,7 +12,7 @@ import {
 import { readDesired, writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { checkEpoch, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import { storeReports } from "../../src/store/data-plane/observations.ts";
-import { findForgottenDeployments, readDeploymentState } from "../../src/store/deployments/deployment-state.ts";
+import { findUnqueuedDeployments, readDeploymentState } from "../../src/store/deployments/deployment-state.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { appendLogEntries, appendReplicaLog, readLogEntries } from "../../src/store/logs/log-entries.ts";
 import { moveRevision } from "../../src/store/revisions/revisions.ts";
@@ -280,9 +280,9 @@ eachDatabase("resync finds only the deployment whose change was lost", async (db
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   await makeDeployment(db, world);
-  assert.deepEqual(await findForgottenDeployments(db, 10), []);
+  assert.deepEqual(await findUnqueuedDeployments(db, 10), []);
   await sql`update reconcile_queue set run_at = null where deployment_id = ${id}`.execute(db.kysely);
-  assert.deepEqual(await findForgottenDeployments(db, 10), [id]);
+  assert.deepEqual(await findUnqueuedDeployments(db, 10), [id]);
 });
 
 async function awaitingBuild(db: Db, world: World): Promise<{ id: string; revisionId: string }> {

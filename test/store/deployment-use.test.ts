@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
-import { noteUnusedDeployments } from "../../src/store/deployments/unused-deployments.ts";
+import { updateUnusedDeployments } from "../../src/store/deployments/unused-deployments.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
@@ -48,16 +48,16 @@ eachDatabase("a deployment without requests for the configured days is UNUSED un
   );
   const statuses = () => Promise.all([idle, young, building].map(({ id }) => statusOf(db, id)));
 
-  assert.equal(await noteUnusedDeployments(db, null), 0, "no number of days is configured");
-  assert.equal(await noteUnusedDeployments(db, 28), 1);
-  assert.equal(await noteUnusedDeployments(db, 28), 0);
+  assert.equal(await updateUnusedDeployments(db, null), 0, "no number of days is configured");
+  assert.equal(await updateUnusedDeployments(db, 28), 1);
+  assert.equal(await updateUnusedDeployments(db, 28), 0);
   assert.deepEqual(await statuses(), ["UNUSED", "READY", "AWAITING_DATABASE"]);
 
   const session = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
   await addMetricSamples(db, session, [sample(idle.id, 0)]);
-  assert.equal(await noteUnusedDeployments(db, 28), 0, "it runs, but gets no requests");
+  assert.equal(await updateUnusedDeployments(db, 28), 0, "it runs, but gets no requests");
   await addMetricSamples(db, session, [sample(idle.id, 1)]);
-  assert.equal(await noteUnusedDeployments(db, 28), 1);
+  assert.equal(await updateUnusedDeployments(db, 28), 1);
   assert.deepEqual(await statuses(), ["READY", "READY", "AWAITING_DATABASE"]);
 });
 
@@ -65,8 +65,8 @@ eachDatabase("without a configured number of days no deployment stays UNUSED", a
   const world = await makeWorld(db);
   const idle = await makeDeployment(db, world);
   await serving(db, idle, 29);
-  assert.equal(await noteUnusedDeployments(db, 28), 1);
-  assert.equal(await noteUnusedDeployments(db, null), 1);
+  assert.equal(await updateUnusedDeployments(db, 28), 1);
+  assert.equal(await updateUnusedDeployments(db, null), 1);
   assert.equal(await statusOf(db, idle.id), "READY");
 });
 
@@ -75,7 +75,7 @@ eachDatabase("a remote deployment becomes UNUSED only if its listener has ever c
   const idle = await makeDeployment(db, world);
   await serving(db, idle, 29);
   await sql`update listeners set builtin = false where id = ${world.listenerId}`.execute(db.kysely);
-  assert.equal(await noteUnusedDeployments(db, 28), 0, "a cluster's routes do not tell");
+  assert.equal(await updateUnusedDeployments(db, 28), 0, "a cluster's routes do not tell");
   await sql`update deployments set used_at = now() - interval '29 days' where id = ${idle.id}`.execute(db.kysely);
-  assert.equal(await noteUnusedDeployments(db, 28), 1);
+  assert.equal(await updateUnusedDeployments(db, 28), 1);
 });

@@ -10,7 +10,7 @@ import {
   moveDeployment,
   requestDelete,
 } from "../../src/store/deployments/deployments.ts";
-import { leaveTracingProject, noteTracingFailure } from "../../src/store/deployments/tracing-projects.ts";
+import { detachTracingProject, recordTracingFailure } from "../../src/store/deployments/tracing-projects.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { claim, failPass } from "../../src/store/queue/reconcile-queue.ts";
 import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions/revisions.ts";
@@ -160,8 +160,8 @@ eachDatabase("stores texts of other servers, even with a zero byte or half of a 
     db.kysely,
   );
   await sql`update tracing_projects set status = 'wanted'`.execute(db.kysely);
-  await noteTracingFailure(db, id, { message: odd, retryAt: new Date() });
-  await leaveTracingProject(db, id, odd);
+  await recordTracingFailure(db, id, { message: odd, retryAt: new Date() });
+  await detachTracingProject(db, id, odd);
   const look = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
   await recordBranchPoll(db, { ...look, handled: [], nextInMs: 0, error: odd });
   assert.equal((await findFollowedBranch(db, id))?.error, sound);

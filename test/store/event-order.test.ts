@@ -11,10 +11,10 @@ test("delivers rows without a gap at once, and rows above a gap when it is fille
   assert.deepEqual(ids(order.add([row(11), row(12)], 0)), [11, 12]);
   assert.deepEqual(ids(order.add([row(15), row(14)], 0)), []);
   assert.deepEqual([order.position, order.highest, order.gaps], [12, 15, [13]]);
-  order.note(new Set(["a", "b"]));
-  order.note(new Set(["b", "c"]));
+  order.setOpenTransactions(new Set(["a", "b"]));
+  order.setOpenTransactions(new Set(["b", "c"]));
   assert.deepEqual(ids(order.add([], 0)), []);
-  order.note(new Set(["c"]));
+  order.setOpenTransactions(new Set(["c"]));
   assert.deepEqual(ids(order.add([], 0)), [14, 15]);
   assert.deepEqual([order.position, order.gaps], [15, []]);
 });
@@ -22,14 +22,14 @@ test("delivers rows without a gap at once, and rows above a gap when it is fille
 test("the next poll finds a row committed between the poll and the transaction query", () => {
   const order = new EventOrder(0);
   order.add([row(2)], 0);
-  order.note(new Set());
+  order.setOpenTransactions(new Set());
   assert.deepEqual(ids(order.add([row(1)], 0)), [1, 2]);
 });
 
 test("waits for a gap no longer than any transaction may last", () => {
   const order = new EventOrder(0);
   order.add([row(2)], 0);
-  order.note(new Set(["endless"]));
+  order.setOpenTransactions(new Set(["endless"]));
   assert.deepEqual(ids(order.add([], gapTimeoutMs)), []);
   assert.deepEqual(ids(order.add([], gapTimeoutMs + 1)), [2]);
 });
@@ -38,7 +38,7 @@ test("a jump by millions of numbers costs no memory", () => {
   const order = new EventOrder(0);
   order.add([row(10_000_000)], 0);
   assert.equal(order.gaps.length, 5_000);
-  order.note(new Set());
+  order.setOpenTransactions(new Set());
   assert.deepEqual(ids(order.add([], 0)), [10_000_000]);
 });
 
@@ -76,7 +76,7 @@ test("whatever transactions do, delivers every committed row once and in order",
       given.push(...ids(order.add(seen.map(row), 0)));
       assert.ok(table.committed.every((id) => id > order.position || given.includes(id)));
     };
-    const ask = () => order.note(new Set(table.open.map(({ name }) => name)));
+    const ask = () => order.setOpenTransactions(new Set(table.open.map(({ name }) => name)));
     for (const one of steps) {
       if (one.kind === "look") look();
       else if (one.kind === "ask") ask();

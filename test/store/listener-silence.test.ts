@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { noteSilentListeners } from "../../src/store/data-plane/silent-listeners.ts";
-import { findForgottenDeployments } from "../../src/store/deployments/deployment-state.ts";
+import { updateSilentListeners } from "../../src/store/data-plane/silent-listeners.ts";
+import { findUnqueuedDeployments } from "../../src/store/deployments/deployment-state.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { recordServerActivity } from "../../src/store/queue/server-activity.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -32,18 +32,18 @@ eachDatabase(
     const statuses = () => Promise.all([ready, unused, fresh].map(({ id }) => statusOf(db, id)));
 
     await seen(db, null);
-    assert.equal(await noteSilentListeners(db, silentMs), 0, "never seen, so nothing was ever reported");
+    assert.equal(await updateSilentListeners(db, silentMs), 0, "never seen, so nothing was ever reported");
     await seen(db, "4 minutes");
-    assert.equal(await noteSilentListeners(db, silentMs), 0);
+    assert.equal(await updateSilentListeners(db, silentMs), 0);
     await seen(db, "6 minutes");
-    assert.equal(await noteSilentListeners(db, silentMs), 2);
-    assert.equal(await noteSilentListeners(db, silentMs), 0);
+    assert.equal(await updateSilentListeners(db, silentMs), 2);
+    assert.equal(await updateSilentListeners(db, silentMs), 0);
     assert.deepEqual(await statuses(), ["UNKNOWN", "UNKNOWN", "AWAITING_DATABASE"]);
     await sql`update reconcile_queue set run_at = null`.execute(db.kysely);
-    assert.deepEqual(await findForgottenDeployments(db, 10), [fresh.id]);
+    assert.deepEqual(await findUnqueuedDeployments(db, 10), [fresh.id]);
 
     await seen(db, "1 second");
-    assert.equal(await noteSilentListeners(db, silentMs), 2);
+    assert.equal(await updateSilentListeners(db, silentMs), 2);
     assert.deepEqual(await statuses(), ["READY", "READY", "AWAITING_DATABASE"]);
     const { rows } = await sql<{ data: object }>`
     select data from events where deployment_id = ${unused.id} and kind = 'deployment.status' order by id`.execute(
@@ -66,7 +66,7 @@ eachDatabase("after all servers were down, a listener gets its full time to repo
   await seen(db, "10 minutes");
   await sql`update clock set worked_at = now() - interval '10 minutes'`.execute(db.kysely);
   await recordServerActivity(db);
-  assert.equal(await noteSilentListeners(db, silentMs), 0);
+  assert.equal(await updateSilentListeners(db, silentMs), 0);
   await sql`update clock set resumed_at = now() - interval '6 minutes'`.execute(db.kysely);
-  assert.equal(await noteSilentListeners(db, silentMs), 1);
+  assert.equal(await updateSilentListeners(db, silentMs), 1);
 });

@@ -15,12 +15,12 @@ import {
 import {
   claimRefresh,
   findToken,
-  keepToken,
   openToken,
+  saveToken,
   storeRefreshed,
   type TokenRow,
 } from "../../src/store/oauth/oauth-tokens.ts";
-import { renewDataKey, resealValues, sealedPlaces } from "../../src/store/secrets/reseal.ts";
+import { renewDataKey, resealValues, sealedColumns } from "../../src/store/secrets/reseal.ts";
 import { openSealer, SealError, type Sealer } from "../../src/store/secrets/seal.ts";
 import { findSecretSet, sealSecrets } from "../../src/store/secrets/secrets.ts";
 import {
@@ -69,7 +69,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
     accountLabel: null,
   };
   const kept = { subject, provider, token, isDefault: true, replacesTokenId: null };
-  const tokenId = await db.transaction((trx) => keepToken(trx, sealer, kept));
+  const tokenId = await db.transaction((trx) => saveToken(trx, sealer, kept));
   const settings = {
     url: "https://hooks.example/x",
     description: null,
@@ -126,7 +126,7 @@ async function ageKeys(db: Db, sealer: Sealer, days: number): Promise<void> {
 }
 
 const keysInUse = async (db: Db): Promise<Set<string>> => {
-  const ids = sealedPlaces.map(({ table, keyColumn }) =>
+  const ids = sealedColumns.map(({ table, keyColumn }) =>
     sql<{ id: string }>`select ${sql.ref(keyColumn)} as id from ${sql.table(table)}`.execute(db.kysely),
   );
   return new Set((await Promise.all(ids)).flatMap(({ rows }) => rows.map(({ id }) => id)));
@@ -144,7 +144,7 @@ eachDatabase("replaces an old data key, and reseals every stored value under the
   await ageKeys(db, sealer, 1);
   assert.notEqual(sealer.activeKeyId, old);
   assert.deepEqual([...(await keysInUse(db))], [old]);
-  assert.equal(await resealValues(db, sealer, never), sealedPlaces.length);
+  assert.equal(await resealValues(db, sealer, never), sealedColumns.length);
   assert.deepEqual([...(await keysInUse(db))], [sealer.activeKeyId]);
   assert.deepEqual(await sealed.read(sealer), sealed.expected);
   assert.equal(await resealValues(db, sealer, never), 0, "there is nothing left to do");
@@ -188,7 +188,7 @@ eachDatabase("every table with sealed values is resealed or short-lived", async 
      where table_schema = 'public' and column_name like '%sealed%' order by 1`.execute(db.kysely);
   assert.deepEqual(
     rows.map(({ name }) => name).sort(),
-    [...sealedPlaces.map(({ table }) => table), ...shortLived].sort(),
+    [...sealedColumns.map(({ table }) => table), ...shortLived].sort(),
   );
 });
 

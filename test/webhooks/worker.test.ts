@@ -8,7 +8,7 @@ import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { EventFeed } from "../../src/store/events/event-feed.ts";
 import { openSealer, type Sealer } from "../../src/store/secrets/seal.ts";
 import { createOrganization, createWorkspace } from "../../src/store/tenants/tenants.ts";
-import { type DeliveryRow, listDeliveries, makeDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
+import { createDeliveries, type DeliveryRow, listDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
 import {
   changeWebhook,
   createWebhook,
@@ -352,7 +352,7 @@ eachDatabase(
       await sql`select setval('events_id_seq', 2)`.execute(kysely);
     });
     // As a worker would that has not noticed yet.
-    await makeDeliveries(db, 5);
+    await createDeliveries(db, 5);
     await write(world, { data: { i: "again" } });
     assert.deepEqual((await told(6)).slice(5), ["again"]);
   },

@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { gzipSync } from "node:zlib";
 import { create } from "tar";
 import { operations } from "../../contract/operations.ts";
-import { noteBackup, writeBackup } from "../../store/maintenance/backup.ts";
+import { auditBackup, writeBackup } from "../../store/maintenance/backup.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { type Api, adminRoute } from "../http/route.ts";
 
@@ -34,7 +34,7 @@ export function addBackupRoute(api: Api): void {
     try {
       const { manifest, uploads } = await writeBackup(db, directory, { version: settings.version, signal });
       for (const upload of uploads) await linkUpload(settings.dataDir, directory, upload);
-      await noteBackup(db, principal.actor, manifest);
+      await auditBackup(db, principal.actor, manifest);
       logger.info({ actor: principal.actor, rows: manifest.rows["deployments"] }, "backup written");
       clearInterval(keepAlive);
       const archive = create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable;

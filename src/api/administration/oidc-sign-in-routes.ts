@@ -6,7 +6,7 @@ import { Oidc } from "../../auth/oidc.ts";
 import { memberSessionHours, signInCookie } from "../../contract/administration/session.ts";
 import { operations } from "../../contract/operations.ts";
 import { createMemberSession, findMemberships } from "../../store/tenants/sessions.ts";
-import { insertSignIn, signInLifeMs, takeSignIn } from "../../store/tenants/sign-ins.ts";
+import { consumeSignIn, insertSignIn, signInLifeMs } from "../../store/tenants/sign-ins.ts";
 import { cookieNamed } from "../http/authenticate.ts";
 import type { Page } from "../http/browser-page.ts";
 import { type Api, pageRoute } from "../http/route.ts";
@@ -57,7 +57,7 @@ export function addOidcRoutes(api: Api): void {
       const parameters = new URLSearchParams(request.raw.url?.split("?").slice(1).join("?") ?? "");
       const secret = cookieNamed(request.headers, signInCookie);
       if (secret === undefined || !oidc.isAnswerTo(secret, parameters)) return failed(notBegun);
-      if (!(await takeSignIn(db, digestOf(secret)))) return failed(notBegun);
+      if (!(await consumeSignIn(db, digestOf(secret)))) return failed(notBegun);
       const email = await oidc.finish(secret, parameters, signInCallbackOf(settings));
       const memberships = await findMemberships(db, email);
       if (memberships.length === 0) {

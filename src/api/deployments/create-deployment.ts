@@ -6,7 +6,7 @@ import { normaliseCreate } from "../../domain/create.ts";
 import { slugOf } from "../../domain/names.ts";
 import type { RuleContext } from "../../domain/settings.ts";
 import { readAgentsUrl } from "../../store/data-plane/listener-sessions.ts";
-import { listListenerPlaces } from "../../store/data-plane/workspace-listeners.ts";
+import { listListenerNamespaces } from "../../store/data-plane/workspace-listeners.ts";
 import { createDeployment } from "../../store/deployments/create-deployment.ts";
 import { newRevision } from "../../store/deployments/deployment-settings.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
@@ -73,6 +73,6 @@ async function contextOf(
   const isExternal = body.source === "external_docker";
   return ruleContext(settings, {
     templateIds: isTemplate ? (await listTemplates(settings.templatesDir)).map(({ id }) => id) : [],
-    listeners: isExternal ? await listListenerPlaces(db, principal.tenantId) : [],
+    listeners: isExternal ? await listListenerNamespaces(db, principal.tenantId) : [],
   });
 }

@@ -5,7 +5,7 @@ import { type EventPage, lastEventIdHeader } from "../../contract/logs/event.ts"
 import type { LogType } from "../../contract/logs/log.ts";
 import { operations } from "../../contract/operations.ts";
 import { eventStreamsMax } from "../../domain/limits.ts";
-import { type EventFilter, isForgotten, readEvents, readEventsBack } from "../../store/events/events.ts";
+import { type EventFilter, mayBeDeleted, readEvents, readEventsBack } from "../../store/events/events.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { credentialsOf } from "../http/authenticate.ts";
 import { type Api, type Call, route } from "../http/route.ts";
@@ -62,7 +62,7 @@ async function readPage(
     const rows = await readEventsBack(db, filter, { before: after ?? Number.MAX_SAFE_INTEGER, limit });
     return { events: rows.map(eventOf), position: String(rows.at(-1)?.id ?? after ?? 0) };
   }
-  if (after !== null && (await isForgotten(db, after))) throw errors.eventsForgotten();
+  if (after !== null && (await mayBeDeleted(db, after))) throw errors.eventsForgotten();
   // An event above this position may still commit below it, and a client that continues from there would miss it.
   const upTo = await events.settled();
   const rows = await readEvents(db, filter, { after: after ?? 0, upTo, limit });

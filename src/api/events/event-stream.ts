@@ -4,7 +4,7 @@ import type { LogType } from "../../contract/logs/log.ts";
 import { slowReaderTimeoutMs } from "../../domain/limits.ts";
 import type { Db } from "../../store/engine/database.ts";
 import type { EventFeed, FeedSubscription } from "../../store/events/event-feed.ts";
-import { type EventFilter, type EventRow, isForgotten, readEvents } from "../../store/events/events.ts";
+import { type EventFilter, type EventRow, mayBeDeleted, readEvents } from "../../store/events/events.ts";
 import { findLastLogIds, readLogEntries } from "../../store/logs/log-entries.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { logEntryOf } from "../logs/present-log-entry.ts";
@@ -74,7 +74,7 @@ export class EventStream {
   async open(): Promise<string> {
     const { db, feed } = this.#deps;
     const { tenantId, after, logs, deploymentIds } = this.#filter;
-    const isLost = after !== null && (await isForgotten(db, after));
+    const isLost = after !== null && (await mayBeDeleted(db, after));
     if (logs.some((log) => log.after === null || isLost)) {
       const last = await findLastLogIds(db, deploymentIds?.[0] as string);
       // After the database was restored from an older backup, new lines reuse numbers that the client has already seen.

@@ -1,10 +1,10 @@
 import { appManifest, convertManifest, isReachable, manifestTarget } from "../../integrations/github-manifest.ts";
 import { HostFailure } from "../../integrations/host-failure.ts";
 import {
+  consumeGithubAppLink,
   createGithubApp,
   findGithubAppLink,
   type GithubAppLink,
-  takeGithubAppLink,
 } from "../../store/code-hosts/github-app.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
@@ -52,7 +52,7 @@ export async function finishGithubApp(
   const { state, code } = query;
   if (state === undefined || code === undefined)
     return refused("GitHub redirects to this page after it has created an App.");
-  const link = await (query.isHead ? findGithubAppLink : takeGithubAppLink)(deps.db, state);
+  const link = await (query.isHead ? findGithubAppLink : consumeGithubAppLink)(deps.db, state);
   if (link === undefined) return refused(unusable);
   if (query.isHead) return { status: 200, title: "Created", lines: [] };
   if ((await deps.github.current()) !== null) return refused(taken);

@@ -1,7 +1,7 @@
 import type { GithubApp, Installation } from "../../integrations/github-app.ts";
 import { HostFailure } from "../../integrations/host-failure.ts";
 import { newWebhookSecret } from "../../integrations/webhook-signature.ts";
-import { type TakenLink, takeInstallationLink } from "../../store/code-hosts/installation-links.ts";
+import { consumeInstallationLink, type InstallationLink } from "../../store/code-hosts/installation-links.ts";
 import { createIntegration, isInstallationTaken, noSecrets } from "../../store/code-hosts/integrations.ts";
 import { createPickerSession } from "../../store/code-hosts/picker-sessions.ts";
 import { describeError } from "../../telemetry/log.ts";
@@ -27,7 +27,7 @@ export async function finishInstallation(
   if (github === null || (query.installation_id === undefined && !isSignIn)) {
     return refused("GitHub did not name an installation.");
   }
-  const link = await takeInstallationLink(db, query.state);
+  const link = await consumeInstallationLink(db, query.state);
   if (link === undefined) return refused(unusable);
   try {
     if (query.installation_id === undefined) return await openPicker(deps, github, link, query.code ?? "", signal);
@@ -48,7 +48,7 @@ export async function finishInstallation(
 async function openPicker(
   { db, settings }: ApiDeps,
   github: GithubApp,
-  link: TakenLink,
+  link: InstallationLink,
   code: string,
   signal: AbortSignal,
 ): Promise<Page> {
@@ -72,7 +72,7 @@ async function openPicker(
 async function ownershipProblem(
   { db, settings }: ApiDeps,
   github: GithubApp,
-  { installation, link, code }: { installation: Installation; link: TakenLink; code: string | null },
+  { installation, link, code }: { installation: Installation; link: InstallationLink; code: string | null },
   signal: AbortSignal,
 ): Promise<string | null> {
   if (github.provesOwners) {

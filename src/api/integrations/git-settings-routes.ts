@@ -4,7 +4,7 @@ import { operations } from "../../contract/operations.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { checkPatterns } from "../../domain/path-filter.ts";
 import { findFollowedBranch } from "../../store/code-hosts/branch-watches.ts";
-import { changeGitSettings, findGitSettings, noGitSettings } from "../../store/code-hosts/git-settings.ts";
+import { changeGitSettings, defaultGitSettings, findGitSettings } from "../../store/code-hosts/git-settings.ts";
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, route } from "../http/route.ts";
@@ -30,7 +30,7 @@ export function addGitSettingsRoutes(api: Api): void {
     }
     checkPatterns("include_paths", body.include_paths ?? null);
     checkPatterns("exclude_paths", body.exclude_paths ?? null);
-    const { preview: known } = (await findGitSettings(db, id)) ?? noGitSettings;
+    const { preview: known } = (await findGitSettings(db, id)) ?? defaultGitSettings;
     const { include_paths, exclude_paths, preview: sent } = body;
     const preview = sent == null ? sent : { ...previewDefaults, ...known, ...withoutNulls(sent) };
     const change = {
@@ -43,7 +43,7 @@ export function addGitSettingsRoutes(api: Api): void {
   });
 
   const shown = async (id: string) => ({
-    ...((await findGitSettings(db, id)) ?? noGitSettings),
+    ...((await findGitSettings(db, id)) ?? defaultGitSettings),
     followed: await findFollowedBranch(db, id),
   });
 

@@ -6,7 +6,7 @@ import { operations } from "../../contract/operations.ts";
 import type { UploadReceipt } from "../../contract/revisions/upload.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { uploadBytesMax, uploadUrlLifeMs } from "../../domain/limits.ts";
-import { beginUpload, findUpload, finishUpload, isUploadUsed, type UploadRow } from "../../store/builds/uploads.ts";
+import { findUpload, finishUpload, isUploadUsed, startUpload, type UploadRow } from "../../store/builds/uploads.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
@@ -24,7 +24,7 @@ export function addUploadRoutes(api: Api): void {
     if (!takesUploads.has(deployment.source)) throw errors.uploadNotApplicable(deployment.source);
     if (isBeingDeleted(deployment.status)) throw errors.beingDeleted(deployment.id);
     const expiresAt = new Date(db.now().getTime() + uploadUrlLifeMs);
-    const upload = await beginUpload(db, { id: deployment.id, tenantId: principal.tenantId }, expiresAt);
+    const upload = await startUpload(db, { id: deployment.id, tenantId: principal.tenantId }, expiresAt);
     const query = new URLSearchParams({
       expires_at: expiresAt.toISOString(),
       signature: signUpload(sealer, { id: upload.id, expiresAt }),

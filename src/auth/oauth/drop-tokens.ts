@@ -1,4 +1,4 @@
-import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
+import { recordTokenEvent } from "../../store/oauth/oauth-events.ts";
 import { findProviderRow } from "../../store/oauth/oauth-providers.ts";
 import { deleteToken, openToken, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import { audited } from "../../store/tenants/audit.ts";
@@ -27,7 +27,7 @@ export async function dropTokens(
       const { provider_id: providerId, account_label: accountLabel, scopes } = row;
       const subject = { tenantId: row.tenant_id, userId: row.user_id, agentId: row.agent_id };
       const facts = { providerId, tokenId: row.id, scopes, accountLabel };
-      await noteTokenEvent(trx, subject, { type: "deleted", source: "delete", ...facts });
+      await recordTokenEvent(trx, subject, { type: "deleted", source: "delete", ...facts });
       const what = { organizationId: by.organizationId, workspaceId: row.tenant_id, id: row.id, name: providerId };
       const details = { user_id: row.user_id, agent_id: row.agent_id };
       await audited(what, { actor: by.actor, action: "oauth_token.delete", details }).execute(trx.kysely);

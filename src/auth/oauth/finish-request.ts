@@ -1,5 +1,5 @@
 import { connectToken } from "../../store/oauth/agent-connections.ts";
-import { noteTokenEvent, type TokenNote } from "../../store/oauth/oauth-events.ts";
+import { recordTokenEvent, type TokenEvent } from "../../store/oauth/oauth-events.ts";
 import { findProviderRow, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import {
   type AuthRequestRow,
@@ -9,7 +9,7 @@ import {
   findRequestByState,
   openRequest,
 } from "../../store/oauth/oauth-requests.ts";
-import { keepToken, type Subject } from "../../store/oauth/oauth-tokens.ts";
+import { type Subject, saveToken } from "../../store/oauth/oauth-tokens.ts";
 import { dialogueWith, type OAuthCaller, type OAuthDeps } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
 import { announceEnd } from "./request-ends.ts";
@@ -120,7 +120,7 @@ function keepExchanged(
   const subject = subjectOf(request);
   return db.transaction(async (trx) => {
     const { is_default: isDefault, replaces_token_id: replacesTokenId } = request;
-    const tokenId = await keepToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId });
+    const tokenId = await saveToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId });
     if (!(await completeAuthRequest(trx, request.id, tokenId))) throw lateFailure();
     if (subject.userId === null && subject.agentId !== null) {
       const { tenantId, agentId } = subject;
@@ -128,7 +128,7 @@ function keepExchanged(
     }
     if (workspaceToken !== null) {
       const whole = { tenantId: subject.tenantId, userId: null, agentId: null };
-      await keepToken(trx, sealer, {
+      await saveToken(trx, sealer, {
         subject: whole,
         provider,
         token: workspaceToken,
@@ -137,7 +137,7 @@ function keepExchanged(
       });
     }
     const { scopes, accountLabel } = token;
-    const note: TokenNote = {
+    const note: TokenEvent = {
       type: "connected",
       source: "callback",
       providerId: provider.provider_id,
@@ -145,7 +145,7 @@ function keepExchanged(
       scopes,
       accountLabel,
     };
-    await noteTokenEvent(trx, subject, note);
+    await recordTokenEvent(trx, subject, note);
     return tokenId;
   });
 }
@@ -155,7 +155,7 @@ const lateFailure = () => new OAuthFailure("refused", "took_too_long", "The sign
 async function noteFailure(deps: OAuthDeps, { request, provider }: Claimed, failure: OAuthFailure): Promise<void> {
   await deps.db.transaction(async (trx) => {
     if (!(await failAuthRequest(trx, request.id, failure.reason))) return;
-    await noteTokenEvent(trx, subjectOf(request), {
+    await recordTokenEvent(trx, subjectOf(request), {
       type: "flow_failed",
       source: "callback",
       providerId: provider.provider_id,

@@ -2,9 +2,9 @@ import { errors } from "../../contract/error.ts";
 import type { ImportOAuthToken } from "../../contract/oauth/oauth-token.ts";
 import type { Trx } from "../../store/engine/database.ts";
 import { type AgentConnectionRow, connectToken, deleteLooseAgentTokens } from "../../store/oauth/agent-connections.ts";
-import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
+import { recordTokenEvent } from "../../store/oauth/oauth-events.ts";
 import { findProvider, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
-import { type IssuedToken, keepToken, type Subject } from "../../store/oauth/oauth-tokens.ts";
+import { type IssuedToken, type Subject, saveToken } from "../../store/oauth/oauth-tokens.ts";
 import { audited } from "../../store/tenants/audit.ts";
 import type { OAuthDeps } from "./deps.ts";
 
@@ -75,10 +75,10 @@ async function keepBrought(
   made: { provider: ProviderRow; subject: Subject; token: IssuedToken; isDefault: boolean },
 ): Promise<string> {
   const { provider, subject, token, isDefault } = made;
-  const tokenId = await keepToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId: null });
+  const tokenId = await saveToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId: null });
   const { scopes, accountLabel } = token;
   const facts = { providerId: provider.provider_id, tokenId, scopes, accountLabel };
-  await noteTokenEvent(trx, subject, { type: "imported", source: "import", ...facts });
+  await recordTokenEvent(trx, subject, { type: "imported", source: "import", ...facts });
   return tokenId;
 }
 

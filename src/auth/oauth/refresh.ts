@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../contract/error.ts";
-import { noteTokenEvent } from "../../store/oauth/oauth-events.ts";
+import { recordTokenEvent } from "../../store/oauth/oauth-events.ts";
 import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import {
   claimRefresh,
@@ -85,7 +85,7 @@ async function refresh(
   const metadata = { ...secrets.metadata, ...issued.metadata };
   const stored = await storeFirmly(() => storeRefreshed(deps.db, deps.sealer, row, { ...issued, metadata }));
   if (!stored) return dropOrphan(deps, provider, row, issued);
-  await noteTokenEvent(deps.db, subjectOf(row), { type: "refreshed", source: "refresh", ...factsOf(row) });
+  await recordTokenEvent(deps.db, subjectOf(row), { type: "refreshed", source: "refresh", ...factsOf(row) });
   const kept = (await findToken(deps.db, row.tenant_id, row.id)) as TokenRow | undefined;
   return kept === undefined ? undefined : { row: kept, secrets: openToken(deps.sealer, kept) };
 }
@@ -99,11 +99,11 @@ async function endRefresh(
   const note = { source: "refresh", reason: failure.reason, detail: failure.message, ...factsOf(row) } as const;
   if (failure.kind === "refused") {
     if (await markDead(deps.db, row))
-      await noteTokenEvent(deps.db, subjectOf(row), { type: "refresh_failed", ...note });
+      await recordTokenEvent(deps.db, subjectOf(row), { type: "refresh_failed", ...note });
     return undefined;
   }
   await releaseRefresh(deps.db, row);
-  await noteTokenEvent(deps.db, subjectOf(row), { type: "refresh_failed", ...note });
+  await recordTokenEvent(deps.db, subjectOf(row), { type: "refresh_failed", ...note });
   deps.logger.warn(
     { token_id: row.id, provider_id: row.provider_id, reason: failure.reason },
     "a token could not be refreshed",

@@ -5,7 +5,7 @@ import { killBuild, removeWorkDirs, startBuild } from "../../builds/worker/start
 import {
   claimBuild,
   finishBuild,
-  type LeftBuild,
+  type OrphanedProcess,
   recordBuildProcess,
   releaseBuilds,
   renewBuilds,
@@ -93,7 +93,7 @@ export class BuildRunner {
         this.#running.delete(revision.id);
         return false;
       }
-      await endLeftBuild(left, revision.id);
+      await endOrphanedBuild(left, revision.id);
       await removeWorkDirs(path.dirname(request.workDir), revision.id);
       entry.ended = this.#run(revision, request, entry);
       return true;
@@ -114,7 +114,7 @@ export class BuildRunner {
     const { owner, leaseMs } = this.#settings;
     const left = await takeAbandonedBuild(this.#db, revisionId, { owner, leaseMs });
     if (left === undefined) return false;
-    await endLeftBuild(left, revisionId);
+    await endOrphanedBuild(left, revisionId);
     await finishBuild(this.#db, revisionId, { owner, status: "cancelled", result: null });
     return true;
   }
@@ -199,7 +199,7 @@ export class BuildRunner {
   }
 }
 
-async function endLeftBuild(left: LeftBuild, buildId: string): Promise<void> {
+async function endOrphanedBuild(left: OrphanedProcess, buildId: string): Promise<void> {
   if (left.pid === null || left.pidStarted === null) return;
   await killBuild({ pid: left.pid, startedAtTicks: left.pidStarted, buildId });
 }

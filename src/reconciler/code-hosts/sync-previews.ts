@@ -15,7 +15,7 @@ import {
   findPreviewByName,
   findPreviewComment,
   listPreviews,
-  notePreview,
+  recordPreview,
 } from "../../store/code-hosts/previews.ts";
 import { createDeployment } from "../../store/deployments/create-deployment.ts";
 import { currentOf, newRevision } from "../../store/deployments/deployment-settings.ts";
@@ -91,7 +91,13 @@ async function create(deps: ReconcilerDeps, parent: DeploymentRow, pull: OpenPul
   const made = (await findPreviewByName(deps.db, parent.id, name)) ?? (await createChild(deps, parent, { name, pull }));
   if (made === undefined) return;
   const { number, headSha } = pull;
-  await notePreview(deps.db, { parentId: parent.id, number, tenantId: parent.tenant_id, deploymentId: made, headSha });
+  await recordPreview(deps.db, {
+    parentId: parent.id,
+    number,
+    tenantId: parent.tenant_id,
+    deploymentId: made,
+    headSha,
+  });
   // Its passes so far knew of nobody to tell.
   await enqueueAndWake(deps.db, made);
 }
@@ -150,7 +156,7 @@ async function update(
     const row = await lockDeployment(trx, tenantId, deploymentId);
     if (row === undefined) return;
     await makeRevision(deps, trx, row, { commitSha: headSha, trigger: "pull_request", ref: headRef });
-    await notePreview(trx, { parentId: parent.id, number, tenantId, deploymentId, headSha });
+    await recordPreview(trx, { parentId: parent.id, number, tenantId, deploymentId, headSha });
   });
   deps.db.changes.wake();
 }

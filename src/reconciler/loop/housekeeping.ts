@@ -7,19 +7,19 @@ import {
   signInFinishTimeoutMs,
 } from "../../domain/limits.ts";
 import { deliveryRetentionDays } from "../../domain/webhook-schedule.ts";
-import { noteUnusedDeployments } from "../../store/deployments/unused-deployments.ts";
+import { updateUnusedDeployments } from "../../store/deployments/unused-deployments.ts";
 import type { Db } from "../../store/engine/database.ts";
 import {
-  dropReportsOfGone,
+  deleteOrphanedReports,
   dropSupersededArtifacts,
   dropUpload,
   findKnownArtifactKeys,
-  setUnusedUploadsAside,
+  retireUnusedUploads,
   trimAuditLog,
   trimLogEntries,
   trimOlder,
 } from "../../store/maintenance/retention.ts";
-import { failInterrupted } from "../../store/oauth/oauth-requests.ts";
+import { failInterruptedSignIns } from "../../store/oauth/oauth-requests.ts";
 import { acquireLease, releaseLease, renewLease } from "../../store/queue/leases.ts";
 import { renewDataKey, resealValues } from "../../store/secrets/reseal.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
@@ -63,7 +63,7 @@ const sharedChores: Record<string, Chore> = {
   events: ({ db, settings }, signal) => trimOlder(db, "events", { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
     days === 0 ? 0 : trimAuditLog(db, { days }, signal),
-  "interrupted sign-ins": ({ db }) => failInterrupted(db, { afterMs: signInFinishTimeoutMs }),
+  "interrupted sign-ins": ({ db }) => failInterruptedSignIns(db, { afterMs: signInFinishTimeoutMs }),
   "sign-ins": ({ db }, signal) => trimOlder(db, "oauth_requests", { days: 1 }, signal),
   "token events": ({ db, settings }, signal) =>
     trimOlder(db, "oauth_token_events", { days: settings.eventRetentionDays }, signal),
@@ -77,15 +77,15 @@ const sharedChores: Record<string, Chore> = {
   metrics: ({ db }, signal) => trimOlder(db, "metric_minutes", { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
-  "unused deployments": ({ db, settings }) => noteUnusedDeployments(db, settings.unusedAfterDays ?? null),
-  "reports of gone deployments": ({ db }) => dropReportsOfGone(db),
+  "unused deployments": ({ db, settings }) => updateUnusedDeployments(db, settings.unusedAfterDays ?? null),
+  "reports of gone deployments": ({ db }) => deleteOrphanedReports(db),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
   uploads: removeUnusedUploads,
 };
 
 /** A file that cannot be removed keeps no other from going, and is tried again. */
 async function removeUnusedUploads({ db, removeUpload }: HousekeepingDeps): Promise<number> {
-  const unused = await setUnusedUploadsAside(db);
+  const unused = await retireUnusedUploads(db);
   const failures: unknown[] = [];
   for (const objectPath of unused) {
     await removeUpload(objectPath)

@@ -1,6 +1,6 @@
 import { listenerSilentMs } from "../../domain/limits.ts";
-import { noteSilentListeners } from "../../store/data-plane/silent-listeners.ts";
-import { findForgottenDeployments } from "../../store/deployments/deployment-state.ts";
+import { updateSilentListeners } from "../../store/data-plane/silent-listeners.ts";
+import { findUnqueuedDeployments } from "../../store/deployments/deployment-state.ts";
 import { enqueue } from "../../store/queue/reconcile-queue.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { ReconcilerMetrics } from "../../telemetry/metrics.ts";
@@ -11,7 +11,7 @@ const correctionsMax = 1_000;
 /** Deployments of listeners that went silent, or are heard again. Nothing of it is work: only what is shown changes. */
 export async function watchListeners({ db, logger }: Pick<ReconcilerDeps, "db" | "logger">): Promise<void> {
   try {
-    const moved = await noteSilentListeners(db, listenerSilentMs);
+    const moved = await updateSilentListeners(db, listenerSilentMs);
     if (moved > 0) logger.warn({ deployments: moved }, "listeners went silent or came back");
   } catch (error) {
     logger.warn({ error: describeError(error) }, "looking after listeners failed");
@@ -25,7 +25,7 @@ export async function watchListeners({ db, logger }: Pick<ReconcilerDeps, "db" |
  */
 export async function resync(deps: Pick<ReconcilerDeps, "db" | "logger">, metrics: ReconcilerMetrics): Promise<number> {
   try {
-    const forgotten = await findForgottenDeployments(deps.db, correctionsMax);
+    const forgotten = await findUnqueuedDeployments(deps.db, correctionsMax);
     for (const deploymentId of forgotten) await enqueue(deps.db, deploymentId);
     if (forgotten.length > 0) {
       metrics.resyncCorrections.inc(forgotten.length);

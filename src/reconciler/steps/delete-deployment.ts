@@ -1,5 +1,5 @@
 import { dropArtifactsOf } from "../../store/builds/artifacts.ts";
-import { findLeftPreviews } from "../../store/code-hosts/previews.ts";
+import { findOrphanedPreviews } from "../../store/code-hosts/previews.ts";
 import { deleteDeploymentRow, moveDeployment, requestDelete } from "../../store/deployments/deployments.ts";
 import { dropLogEntries, findKnownArtifactKeys } from "../../store/maintenance/retention.ts";
 import type { ReconcilerDeps } from "../deps.ts";
@@ -15,7 +15,7 @@ export async function finalizeDeployment(
   signal: AbortSignal,
 ): Promise<Performed> {
   const { db, files } = deps;
-  for (const { id, deleteTracingProject } of await findLeftPreviews(db, state.id)) {
+  for (const { id, deleteTracingProject } of await findOrphanedPreviews(db, state.id)) {
     await requestDelete(db, state.tenantId, id, { deleteTracingProject, force: false, actor: "system" });
   }
   const left = await removeDatabases(deps, state, signal);

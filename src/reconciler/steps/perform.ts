@@ -8,8 +8,8 @@ import {
   awaitingBuildTimeoutMs,
   awaitingDeployTimeoutMs,
   buildDiskBytesMax,
+  deadlineMarginMs,
   listenerPollMs,
-  overrunMs,
 } from "../../domain/limits.ts";
 import { saveArtifact } from "../../store/builds/artifacts.ts";
 import { deleteWatch } from "../../store/code-hosts/branch-watches.ts";
@@ -279,7 +279,7 @@ async function beginBuild(
     timeoutMs: settings.buildTimeoutMs,
     diskBytesMax: buildDiskBytesMax,
   };
-  const deadlineAt = new Date(deps.db.now().getTime() + settings.buildTimeoutMs + overrunMs);
+  const deadlineAt = new Date(deps.db.now().getTime() + settings.buildTimeoutMs + deadlineMarginMs);
   const of = { id: revisionId, deploymentId: state.id, tenantId: state.tenantId };
   const isBegun = await builds.begin(of, request, deadlineAt);
   return isBegun ? done : { kind: "later", retryInMs: 500, because: "another server builds it" };
@@ -316,7 +316,7 @@ function deadlineOf(deps: ReconcilerDeps, status: string): Date | null {
   const limits: Record<string, number> = {
     AWAITING_BUILD: awaitingBuildTimeoutMs,
     AWAITING_DEPLOY: awaitingDeployTimeoutMs,
-    DEPLOYING: deps.settings.deployTimeoutMs + overrunMs,
+    DEPLOYING: deps.settings.deployTimeoutMs + deadlineMarginMs,
   };
   const limit = limits[status];
   return limit === undefined ? null : new Date(deps.db.now().getTime() + limit);

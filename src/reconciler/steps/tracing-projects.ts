@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { backOffMaxMs, backOffMinMs } from "../../domain/limits.ts";
 import { TracingFailure } from "../../integrations/langsmith-projects.ts";
 import {
+  detachTracingProject,
   dropTracingProject,
   findTracingProject,
-  leaveTracingProject,
-  noteTracingFailure,
+  recordTracingFailure,
   settleTracingProject,
 } from "../../store/deployments/tracing-projects.ts";
 import type { ReconcilerDeps } from "../deps.ts";
@@ -29,7 +29,7 @@ export async function createTracingProject(
     if (!(error instanceof TracingFailure)) throw error;
     const { message } = error;
     const retryAt = new Date(db.now().getTime() + Math.min(backOffMinMs * 2 ** row.attempts, backOffMaxMs));
-    await noteTracingFailure(db, state.id, { message, retryAt });
+    await recordTracingFailure(db, state.id, { message, retryAt });
     logger.warn({ deployment_id: state.id, attempts: row.attempts + 1, error: message }, "tracing project not made");
   }
   return done;
@@ -59,7 +59,7 @@ export async function removeTracingProject(
         continue;
       }
       const { message } = error;
-      await leaveTracingProject(db, state.id, message);
+      await detachTracingProject(db, state.id, message);
       logger.warn({ deployment_id: state.id, project: row.project, error: message }, "tracing project left behind");
       return done;
     }

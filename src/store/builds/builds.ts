@@ -11,7 +11,7 @@ export interface StoredBuildResult {
   artifact: unknown;
 }
 
-export interface LeftBuild {
+export interface OrphanedProcess {
   pid: number | null;
   pidStarted: string | null;
 }
@@ -25,8 +25,8 @@ export async function claimBuild(
   db: Db,
   revision: { id: string; deploymentId: string },
   claim: { owner: string; leaseMs: number; deadlineAt: Date },
-): Promise<LeftBuild | undefined> {
-  const { rows } = await sql<LeftBuild>`
+): Promise<OrphanedProcess | undefined> {
+  const { rows } = await sql<OrphanedProcess>`
     with moved as (
       update revisions set status = 'BUILDING', status_since = now(), deadline_at = ${claim.deadlineAt}, updated_at = now()
        where id = ${revision.id} and status = 'AWAITING_BUILD' returning id, deployment_id, tenant_id
@@ -123,8 +123,8 @@ export async function takeAbandonedBuild(
   db: Db,
   revisionId: string,
   claim: { owner: string; leaseMs: number },
-): Promise<LeftBuild | undefined> {
-  const { rows } = await sql<LeftBuild>`
+): Promise<OrphanedProcess | undefined> {
+  const { rows } = await sql<OrphanedProcess>`
     update builds set owner = ${claim.owner}, lease_until = now() + ${claim.leaseMs} * interval '1 millisecond',
            started_at = started_at + (now() - lease_until)
      where revision_id = ${revisionId} and status = 'running' and lease_until < now()

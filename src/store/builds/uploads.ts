@@ -14,7 +14,7 @@ export interface UploadRow {
 }
 
 /** Reserves an object path for one tarball of one deployment. `object_path` is opaque to clients and relative to the uploads directory. */
-export async function beginUpload(
+export async function startUpload(
   db: Db,
   deployment: { id: string; tenantId: string },
   expiresAt: Date,

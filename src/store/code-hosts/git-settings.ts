@@ -9,7 +9,7 @@ import { auditedDeployment } from "../tenants/audit.ts";
 export type GitSettings = Omit<Shown, "followed">;
 
 /** The default settings. */
-export const noGitSettings: GitSettings = { include_paths: null, exclude_paths: null, preview: null };
+export const defaultGitSettings: GitSettings = { include_paths: null, exclude_paths: null, preview: null };
 
 export async function findGitSettings(db: Db | Trx, deploymentId: string): Promise<GitSettings | undefined> {
   const { rows } = await sql<GitSettings>`
@@ -27,7 +27,7 @@ export async function changeGitSettings(
 ): Promise<GitSettings> {
   const settings = await db.transaction(async (trx) => {
     await sql`select 1 from deployments where id = ${id} for no key update`.execute(trx.kysely);
-    const before = (await findGitSettings(trx, id)) ?? noGitSettings;
+    const before = (await findGitSettings(trx, id)) ?? defaultGitSettings;
     const after = { ...before, ...change };
     if (isDeepStrictEqual(before, after)) return before;
     const note = { actor, action: "deployment.git_settings", changes: changesBetween({ ...before }, { ...after }) };

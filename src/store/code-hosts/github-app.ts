@@ -119,7 +119,7 @@ export async function findGithubAppLink(db: Db, state: string): Promise<GithubAp
 }
 
 /** Consumes a link. */
-export async function takeGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
+export async function consumeGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
   const { rows } = await sql<GithubAppLink>`
     delete from github_app_links l using api_keys k where k.id = l.key_id and ${isGood(state)}
     returning ${linkColumns}`.execute(db.kysely);

@@ -22,14 +22,14 @@ export async function createInstallationLink(db: Db, owner: Owner, returnTo: str
 
 export const isInstallationState = (state: string) => state.startsWith(prefix);
 
-export interface TakenLink extends Owner {
+export interface InstallationLink extends Owner {
   returnTo: string | null;
   createdAt: Date;
 }
 
 /** Consumes a link; undefined: unknown, used or expired, or its creator is no longer an admin there. */
-export async function takeInstallationLink(db: Db, state: string): Promise<TakenLink | undefined> {
-  const { rows } = await sql<TakenLink>`
+export async function consumeInstallationLink(db: Db, state: string): Promise<InstallationLink | undefined> {
+  const { rows } = await sql<InstallationLink>`
     delete from installation_links l where l.state_digest = ${digestOf(state)} and l.expires_at > now() and ${isByAdmin}
     returning tenant_id as "tenantId", organization_id as "organizationId", actor, return_to as "returnTo",
               created_at as "createdAt"`.execute(db.kysely);

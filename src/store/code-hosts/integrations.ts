@@ -99,7 +99,7 @@ export async function createIntegration(
   const row = { id: randomUUID(), tenant_id: owner.tenantId };
   const { keyId, sealed } = sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(row));
   return db.transaction(async (trx) => {
-    const id = await checkRoom(trx, owner.tenantId, settings.installation_id);
+    const id = await checkLimit(trx, owner.tenantId, settings.installation_id);
     if (id !== null) return readIntegration(trx, owner.tenantId, id);
     await sql`
       with integration as (
@@ -180,7 +180,7 @@ function found<Row>(row: Row | undefined, id: string): Row {
  * Checks the limit. Locks the workspace's row, so that of two concurrent calls the second one counts the first.
  * @returns the integration that already has the installation.
  */
-async function checkRoom(trx: Trx, tenantId: string, installationId: number | null): Promise<string | null> {
+async function checkLimit(trx: Trx, tenantId: string, installationId: number | null): Promise<string | null> {
   await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
   const { rows } = await sql<{ count: number; id: string | null }>`
     select count(*) as count, max(id::text) filter (where installation_id = ${installationId}) as id

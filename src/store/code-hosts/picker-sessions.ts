@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { PickerSession } from "../../contract/integrations/integration.ts";
 import type { Db } from "../engine/database.ts";
-import type { TakenLink } from "./installation-links.ts";
+import type { InstallationLink } from "./installation-links.ts";
 
 /** Time to read the list and choose. */
 const sessionLifeMs = 3_600_000;
@@ -10,7 +10,7 @@ const sessionLifeMs = 3_600_000;
 /** Offers installations to the creator of the link. @returns the session's id, of which only the digest is stored. */
 export async function createPickerSession(
   db: Db,
-  { tenantId, organizationId, returnTo }: TakenLink,
+  { tenantId, organizationId, returnTo }: InstallationLink,
   usable: readonly { id: number; account: string; accountType: "User" | "Organization" }[],
 ): Promise<string> {
   // Users pass the id to a command, so it must not look like an option.

@@ -16,7 +16,7 @@ export async function listPreviews(db: Db, parentId: string): Promise<KnownPrevi
 }
 
 /** Records which commit the deployment of a pull request runs. */
-export async function notePreview(
+export async function recordPreview(
   db: Db | Trx,
   preview: { parentId: string; number: number; tenantId: string; deploymentId: string; headSha: string },
 ): Promise<void> {
@@ -53,7 +53,7 @@ export async function findPreviewByName(db: Db, parentId: string, name: string):
  * Returns live previews of a deployment that is being deleted: they were being created when the delete was requested, which
  * could not see them yet.
  */
-export async function findLeftPreviews(
+export async function findOrphanedPreviews(
   db: Db,
   parentId: string,
 ): Promise<{ id: string; deleteTracingProject: boolean }[]> {

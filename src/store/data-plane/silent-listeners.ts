@@ -7,7 +7,7 @@ import type { Db } from "../engine/database.ts";
  * listener reports again. Running replicas keep running and serving (contract 5.1).
  * @returns how many moved, in either direction.
  */
-export function noteSilentListeners(db: Db, silentMs: number): Promise<number> {
+export function updateSilentListeners(db: Db, silentMs: number): Promise<number> {
   return moveFound(
     db,
     sql`

@@ -53,7 +53,7 @@ export async function listListeners(
 }
 
 /** Returns all listeners of a workspace in the form in which a deployment chooses among them. */
-export const listListenerPlaces = batched(
+export const listListenerNamespaces = batched(
   async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
     const { rows } = await sql<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>`
       select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l

@@ -117,7 +117,7 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
  * Finds deployments with unfinished work that no pass will process: neither enqueued nor leased. A row here is a lost
  * change, and `resync_corrections_total` counts it.
  */
-export async function findForgottenDeployments(db: Db, limit: number): Promise<string[]> {
+export async function findUnqueuedDeployments(db: Db, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with unsettled as (
       select r.deployment_id as id from revisions r where ${isUnsettled("r")}

@@ -93,7 +93,7 @@ export async function settleTracingProject(db: Db, deploymentId: string, externa
 }
 
 /** Records that creating it failed; the next attempt is at `retryAt`. An event reports each distinct reason once. */
-export async function noteTracingFailure(
+export async function recordTracingFailure(
   db: Db,
   deploymentId: string,
   failure: { message: string; retryAt: Date },
@@ -121,7 +121,7 @@ export async function dropTracingProject(db: Db, deploymentId: string): Promise<
 }
 
 /** Keeps the project, as if no delete had been requested, because the back end did not delete it. An event reports it. */
-export async function leaveTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
+export async function detachTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
   const message = sanitizeText(because);
   await sql`
     with left_behind as (

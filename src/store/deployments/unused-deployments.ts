@@ -9,7 +9,7 @@ import { moveFound } from "./move-status.ts";
  * @param idleDays null: no deployment ever becomes UNUSED.
  * @returns how many moved, in either direction.
  */
-export function noteUnusedDeployments(db: Db, idleDays: number | null): Promise<number> {
+export function updateUnusedDeployments(db: Db, idleDays: number | null): Promise<number> {
   return moveFound(
     db,
     sql`

@@ -54,7 +54,7 @@ export interface Db {
   /** Reports that a step is durable. Tests kill the process at chosen points. */
   reached(point: FaultPoint): void;
   /** Limits the waits of a stopping server: if PostgreSQL freezes from now on, all its connections are closed and requests fail. */
-  hurry(): void;
+  limitShutdown(): void;
   /** Ends all connections, and shuts the embedded engine down cleanly. Further calls do nothing. */
   close(): Promise<void>;
 }
@@ -203,7 +203,7 @@ function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, opti
     now: () => clock.now(),
     watchClock: () => clock.watch(),
     reached: (point) => afterCommit(() => options.onReached?.(point)),
-    hurry: () => sockets?.hurry(),
+    limitShutdown: () => sockets?.limitShutdown(),
     close: () => {
       closing ??= close();
       return closing;

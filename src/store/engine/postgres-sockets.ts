@@ -38,7 +38,7 @@ export class PostgresSockets {
   }
 
   /** From now on closes all connections as soon as one caller waits for too long. */
-  hurry(): void {
+  limitShutdown(): void {
     const beganMs = performance.now();
     this.#watch ??= setInterval(() => {
       const lateMs = performance.now() - shutdownTimeoutMs;

@@ -151,7 +151,7 @@ export class EventFeed {
     // Poll twice: a number that is still missing after its transaction has ended does not exist.
     for (let poll = 0; poll < 2; poll += 1) {
       await this.#pollOnce(order);
-      order.note(await findOpenTransactions(this.#db));
+      order.setOpenTransactions(await findOpenTransactions(this.#db));
     }
     await this.#pollOnce(order);
     this.#position = order.position;
@@ -182,7 +182,7 @@ export class EventFeed {
         this.#deliver(found);
         for (const done of waiting.splice(0)) done();
         const isMissing = order.gaps.length > 0;
-        if (isMissing) order.note(await findOpenTransactions(this.#db));
+        if (isMissing) order.setOpenTransactions(await findOpenTransactions(this.#db));
         pausedMs = pauseAfter(pausedMs, isMissing && found.length === 0);
         if (isMissing || found.length > 0) await sleep(pausedMs);
         else if (this.#afterPoll.length === 0) await woken;

@@ -67,7 +67,7 @@ export class EventOrder<Row extends { id: number }> {
   }
 
   /** Takes the names of the transactions that are open now; names are never reused. */
-  note(open: ReadonlySet<string>): void {
+  setOpenTransactions(open: ReadonlySet<string>): void {
     for (const gap of this.#gaps.values()) {
       gap.suspects ??= open;
       gap.isOver = ![...gap.suspects].some((name) => open.has(name));

@@ -78,7 +78,7 @@ const isWanted = ({ tenantId, deploymentIds, types }: EventFilter) => sql`
        and (${types}::text[] is null or e.kind = any(${types}::text[]))`;
 
 /** Returns whether events after this number may have been deleted already. 0 asks for every event that still exists. */
-export async function isForgotten(db: Db, after: number): Promise<boolean> {
+export async function mayBeDeleted(db: Db, after: number): Promise<boolean> {
   if (after === 0) return false;
   const bounds = await findEventBounds(db);
   // A number above the newest event means that the database was restored from a copy older than what the reader has seen.

@@ -89,9 +89,9 @@ export async function writeBackup(
 }
 
 /** Writes a row to the audit log of each organization, before the backup is returned to the caller. */
-export async function noteBackup(db: Db, actor: string, { madeAt }: BackupManifest): Promise<void> {
+export async function auditBackup(db: Db, actor: string, { madeAt }: BackupManifest): Promise<void> {
   const note = { actor, action: "installation.backup", details: { made_at: madeAt } };
-  await db.transaction((trx) => noteToAll(trx, note));
+  await db.transaction((trx) => auditAllOrganizations(trx, note));
 }
 
 async function writeTable(trx: Trx, directory: string, table: string, signal: AbortSignal): Promise<number> {
@@ -243,7 +243,7 @@ async function moveSequences(trx: Trx): Promise<void> {
  *
  * @returns how many are redeployed.
  */
-export async function reviveRestored(db: Db, { madeAt }: BackupManifest): Promise<number> {
+export async function activateRestored(db: Db, { madeAt }: BackupManifest): Promise<number> {
   return db.transaction(async (trx) => {
     const run = (statement: RawBuilder<unknown>) => statement.execute(trx.kysely);
     // Above every epoch and position that a listener received after the backup.
@@ -252,14 +252,14 @@ export async function reviveRestored(db: Db, { madeAt }: BackupManifest): Promis
     await run(sql`update assignments set rv = rv + ${numbersSkipped}, generation = generation + ${numbersSkipped}`);
     await run(restarted);
     const { numAffectedRows } = await run(redeployed);
-    await noteToAll(trx, { actor: "system", action: "installation.restore", details: { made_at: madeAt } });
+    await auditAllOrganizations(trx, { actor: "system", action: "installation.restore", details: { made_at: madeAt } });
     await run(sql`insert into reconcile_queue (deployment_id, run_at) select id, now() from deployments`);
     return Number(numAffectedRows ?? 0);
   });
 }
 
 /** Writes an audit row for every organization, because a backup contains data of all of them. */
-async function noteToAll(trx: Trx, note: AuditNote): Promise<void> {
+async function auditAllOrganizations(trx: Trx, note: AuditNote): Promise<void> {
   const { rows } = await sql<{ id: string; name: string }>`select id, name from organizations`.execute(trx.kysely);
   for (const { id, name } of rows) {
     await audited({ organizationId: id, workspaceId: null, id, name }, note).execute(trx.kysely);

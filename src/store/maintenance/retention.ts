@@ -104,7 +104,7 @@ export async function dropLogEntries(db: Db, deploymentId: string, signal: Abort
 }
 
 /** Deletes reports of deleted deployments, which arrived while the row was deleted. @returns how many. */
-export async function dropReportsOfGone(db: Db): Promise<number> {
+export async function deleteOrphanedReports(db: Db): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from observations where deployment_id = any(array(
       select o.deployment_id from observations o
@@ -183,7 +183,7 @@ export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set
  * Their rows stay until their files are deleted, so that another server can continue if this one dies.
  * @returns their object paths.
  */
-export async function setUnusedUploadsAside(db: Db): Promise<string[]> {
+export async function retireUnusedUploads(db: Db): Promise<string[]> {
   const { rows } = await sql<{ object_path: string }>`
     update uploads u set finished_at = null
      where u.created_at < now() - interval '1 day'

@@ -6,7 +6,7 @@ import type { Subject } from "./oauth-tokens.ts";
 export type TokenEventType = "connected" | "refreshed" | "refresh_failed" | "flow_failed" | "imported" | "deleted";
 
 /** An entry of a token's history, for diagnosis. Never contains a token, a code or a provider's text. */
-export interface TokenNote {
+export interface TokenEvent {
   type: TokenEventType;
   source: "authenticate" | "callback" | "import" | "delete" | "refresh";
   providerId: string;
@@ -31,7 +31,7 @@ export interface TokenEventRow {
   created_at: Date;
 }
 
-export async function noteTokenEvent(db: Db | Trx, subject: Subject, note: TokenNote): Promise<void> {
+export async function recordTokenEvent(db: Db | Trx, subject: Subject, note: TokenEvent): Promise<void> {
   await sql`
     insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, token_id, event_type, reason, source,
       account_label, scopes, detail)

@@ -161,7 +161,7 @@ export async function failAuthRequest(db: Db | Trx, id: string, failure: string)
  * @param by prefix of the owner names of servers that are gone; or the age of a claim in ms.
  * @returns how many failed.
  */
-export async function failInterrupted(db: Db, by: { owner: string } | { afterMs: number }): Promise<number> {
+export async function failInterruptedSignIns(db: Db, by: { owner: string } | { afterMs: number }): Promise<number> {
   const isGone =
     "owner" in by
       ? sql`starts_with(r.claimed_by, ${by.owner})`

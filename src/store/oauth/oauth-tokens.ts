@@ -154,7 +154,7 @@ export async function findProvidersWithToken(
   return new Set(rows.map(({ provider_id }) => provider_id));
 }
 
-export interface KeptToken {
+export interface TokenToSave {
   subject: Subject;
   provider: Pick<ProviderRow, "id" | "provider_id" | "token_url" | "client_id">;
   token: IssuedToken;
@@ -168,7 +168,7 @@ export interface KeptToken {
  * @returns its id.
  * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
  */
-export async function keepToken(trx: Trx, sealer: Sealer, kept: KeptToken): Promise<string> {
+export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Promise<string> {
   const { subject, provider, token, isDefault } = kept;
   const { tenantId, userId, agentId } = subject;
   const replaced = await lockReplaced(trx, kept);
@@ -199,7 +199,10 @@ export async function keepToken(trx: Trx, sealer: Sealer, kept: KeptToken): Prom
 }
 
 /** Locks the row to replace, if it still belongs to the same subject and provider. */
-async function lockReplaced(trx: Trx, { subject, provider, replacesTokenId }: KeptToken): Promise<string | undefined> {
+async function lockReplaced(
+  trx: Trx,
+  { subject, provider, replacesTokenId }: TokenToSave,
+): Promise<string | undefined> {
   if (replacesTokenId === null) return undefined;
   const { rows } = await sql<{ id: string }>`
     select id from oauth_tokens

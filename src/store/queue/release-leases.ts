@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
-import { failInterrupted } from "../oauth/oauth-requests.ts";
+import { failInterruptedSignIns } from "../oauth/oauth-requests.ts";
 
 /**
  * Ends the leases that an earlier process of this installation left, so that its work continues at once instead of after
@@ -25,5 +25,5 @@ export async function takeOverLeases(db: Db, installation: string): Promise<void
        where lease_owner is not null and starts_with(lease_owner, ${mine})
     )
     select 1`.execute(db.kysely);
-  await failInterrupted(db, { owner: mine });
+  await failInterruptedSignIns(db, { owner: mine });
 }

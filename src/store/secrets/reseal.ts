@@ -10,7 +10,7 @@ import { SealError, type SealedColumn, type Sealer } from "./seal.ts";
 import { sealedSecretSets } from "./secrets.ts";
 
 /** Every sealed column with long-lived values. Sign-ins and saved responses expire within a day, before their key matters. */
-export const sealedPlaces: readonly SealedColumn[] = [
+export const sealedColumns: readonly SealedColumn[] = [
   sealedSecretSets,
   sealedPasswords,
   sealedProviders,
@@ -40,7 +40,7 @@ export async function renewDataKey(db: Db, sealer: Sealer, { days }: { days: num
 export async function resealValues(db: Db, sealer: Sealer, signal: AbortSignal): Promise<number> {
   let done = 0;
   let broken = 0;
-  for (const place of sealedPlaces) {
+  for (const place of sealedColumns) {
     for (let after = ""; !signal.aborted; ) {
       const page = await findStale(db, sealer, place, after);
       for (const row of page) {

@@ -13,7 +13,7 @@ export async function insertSignIn(db: Db, tokenHash: Buffer): Promise<void> {
 }
 
 /** Consumes a sign-in, whether it succeeds or not. @returns whether it was started here, is not expired and not consumed before. */
-export async function takeSignIn(db: Db, tokenHash: Buffer): Promise<boolean> {
+export async function consumeSignIn(db: Db, tokenHash: Buffer): Promise<boolean> {
   const { rows } = await sql`
     delete from sign_ins where token_hash = ${tokenHash} and expires_at > now() returning 1`.execute(db.kysely);
   return rows.length > 0;

@@ -53,7 +53,7 @@ const eventsMax = 5_000;
  * the new position are one commit, so of two concurrent servers one finds nothing to do.
  * @returns whether there are more events.
  */
-export async function makeDeliveries(db: Db, settled: number): Promise<boolean> {
+export async function createDeliveries(db: Db, settled: number): Promise<boolean> {
   const { from, upTo, given } = await nextEvents(db, settled);
   // Beyond the assigned numbers: the database was restored from an older copy than what was read, and will reuse the numbers.
   if (from >= settled || settled > given) return false;

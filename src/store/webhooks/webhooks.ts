@@ -100,9 +100,9 @@ export async function createWebhook(
   const { keyId, sealed } = sealWebhook(sealer, { id, tenant_id: owner.tenantId }, secrets);
   const origin = originOf(made.url);
   const row = await db.transaction(async (trx) => {
-    await checkRoom(trx, owner.tenantId);
+    await checkLimit(trx, owner.tenantId);
     await checkDeployments(trx, owner.tenantId, made.deployment_ids);
-    await beginWithNow(trx);
+    await startAtNewestEvent(trx);
     await sql`
       with webhook as (
         insert into webhooks (id, tenant_id, origin, description, types, deployment_ids, enabled, data_key_id, sealed, after_event)
@@ -139,7 +139,7 @@ export async function changeWebhook(
     const { keys } = openSealed(sealer, stored);
     const { keyId, sealed } = after.url === url ? stored : sealWebhook(sealer, stored, { url: after.url, keys });
     const origin = after.url === url ? stored.origin : originOf(after.url);
-    if (isSwitchedOn) await beginWithNow(trx);
+    if (isSwitchedOn) await startAtNewestEvent(trx);
     await sql`
       with webhook as (
         update webhooks set origin = ${origin}, data_key_id = ${keyId}, sealed = ${sealed}, description = ${after.description}, types = ${after.types},
@@ -276,7 +276,7 @@ function openRow(sealer: Sealer, row: StoredWebhook): WebhookRow {
 }
 
 /** Checks the limit. Locks the workspace's row, so that of two concurrent calls the second one counts the first. */
-async function checkRoom(trx: Trx, tenantId: string): Promise<void> {
+async function checkLimit(trx: Trx, tenantId: string): Promise<void> {
   await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
   const { rows } = await sql<{ count: number }>`
     select count(*) as count from webhooks where tenant_id = ${tenantId}`.execute(trx.kysely);
@@ -295,7 +295,7 @@ async function checkDeployments(trx: Trx, tenantId: string, ids: string[] | null
 }
 
 /** Moves the position of deliveries to now if no webhook was enabled, because it does not advance meanwhile. */
-async function beginWithNow(trx: Trx): Promise<void> {
+async function startAtNewestEvent(trx: Trx): Promise<void> {
   await sql`
     insert into webhook_position (event_id) select ${newestEvent} where not exists (select 1 from webhooks where enabled)
     on conflict (singleton) do update set event_id = greatest(webhook_position.event_id, excluded.event_id)`.execute(
