@@ -5,7 +5,7 @@ import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { baseImage } from "../../src/builds/image/base-image.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
-import { answeringEngine } from "../compute/docker/answering-engine.ts";
+import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 
 const nodeImage = "registry.example.com/team/node:24";
 
@@ -51,7 +51,7 @@ async function place(
   const asked: { fromImage?: string | null; tag?: string | null; auth?: string | undefined } = {};
   const tagged: string[] = [];
   let isThere = false;
-  const engine = await answeringEngine(context, ({ url = "", headers }, response) => {
+  const engine = await startFakeEngine(context, ({ url = "", headers }, response) => {
     const { pathname, searchParams } = new URL(url, "http://engine");
     if (pathname.endsWith("/images/create")) {
       isThere = true;

@@ -5,7 +5,7 @@ import { type TestContext, test } from "node:test";
 import { readProject } from "../../src/builds/detect/project.ts";
 import { pythonInstructions } from "../../src/builds/image/python-image.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
-import { answeringEngine } from "../compute/docker/answering-engine.ts";
+import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
 const config = { graphs: { agent: "./agent.py:graph" }, source: { kind: "uv", root: "." } };
@@ -26,7 +26,7 @@ test("uv, which runs beside this server, is given no project with links out of t
 async function instructionsOf(context: TestContext, sourceDir: string) {
   const project = await readProject(sourceDir, null, 24);
   assert.equal(project.kind, "langgraph-python");
-  const engine = await answeringEngine(context, (_, response) => response.writeHead(404).end("{}"));
+  const engine = await startFakeEngine(context, (_, response) => response.writeHead(404).end("{}"));
   const target = {
     kind: "image" as const,
     ...{ host: engine.host, installationId: "00000000-0000-4000-8000-000000000000", nodeImage: "", pythonImage: "" },

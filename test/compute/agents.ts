@@ -19,9 +19,9 @@ export const commandArtifact = (directory: string, argv: string[]): Artifact => 
   rollout: "rolling",
 });
 
-/** Small agent servers, each a program that Node runs. */
+/** Small agent servers, each a program for Node. */
 export const agents = {
-  /** Tells who and how it is, and grows, writes or ends when asked. */
+  /** Reports its id and health, and allocates, writes or exits on request. */
   healthy: `
     import { spawn } from "node:child_process";
     import { createServer } from "node:http";
@@ -52,10 +52,10 @@ export const agents = {
     process.exitCode = 3;
   `,
   hanging: "setInterval(() => {}, 1000);",
-  /** Long lines, each in one write, and the end. */
+  /** Long lines, each in one write, and then the exit. */
   talker: 'process.stdout.write(["a".repeat(40_000), "b".repeat(100_000), "end"].join("\\n") + "\\n");',
   endsAtOnce: 'console.log("nothing to do");',
-  /** Answers, but never well. */
+  /** Answers, but is never healthy. */
   sick: `
     import { createServer } from "node:http";
     createServer((_, response) => response.writeHead(503).end()).listen(Number(process.env.PORT), "127.0.0.1");

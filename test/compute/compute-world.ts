@@ -4,7 +4,7 @@ import { eventually } from "../support/eventually.ts";
 
 export const soon = () => AbortSignal.timeout(60_000);
 
-/** What tests do with the replicas of a driver, whichever it is. */
+/** Helpers for tests of any driver. */
 export abstract class ComputeWorld {
   abstract compute: Compute;
 
@@ -17,7 +17,7 @@ export abstract class ComputeWorld {
     return (await this.compute.observe(soon())).find((state) => state.replicaId === spec.replicaId);
   }
 
-  /** Waits for a phase; an exit instead of it fails at once, with its cause. */
+  /** Waits for a phase. An exit instead fails at once, with its cause. */
   async reaches(spec: ReplicaSpec, phase: ReplicaState["phase"]): Promise<ReplicaState> {
     const state = await eventually(
       () => this.stateOf(spec),
@@ -37,7 +37,7 @@ export abstract class ComputeWorld {
     return this.compute.remove(spec.replicaId, { graceMs, signal: soon() });
   }
 
-  /** @returns what there was. */
+  /** Removes all replicas. @returns their previous states */
   protected async removeAll(): Promise<ReplicaState[]> {
     const states = await this.compute.observe(soon());
     await Promise.all(states.map(({ replicaId }) => this.compute.remove(replicaId, { graceMs: 0, signal: soon() })));

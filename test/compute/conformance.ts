@@ -5,22 +5,22 @@ import type { Compute, ReplicaSpec, ReplicaState } from "../../src/compute/compu
 import { eventually } from "../support/eventually.ts";
 
 export interface ComputeUnderTest {
-  /** Opens the driver. Called again after `close`, it must see what the earlier one left. */
+  /** Opens the driver. Opened again after `close`, it must find the replicas of the earlier driver. */
   open(): Promise<Compute>;
   /**
-   * A new replica that becomes ready, that ends by itself with exit code 3 and a last line naming its cause, or that
+   * Returns a new replica that becomes ready, or exits on its own with code 3 and a last line with its cause, or
    * runs but never answers its health check.
    */
   spec(kind: "healthy" | "broken" | "hanging"): ReplicaSpec;
-  /** Whether replicas are real: agents that answer at their address. */
+  /** True when replicas are real: agents that answer at their address. */
   answers: boolean;
-  /** Removes everything the suite left. */
+  /** Removes everything the suite left behind. */
   end(): Promise<void>;
 }
 
 const soon = () => AbortSignal.timeout(60_000);
 
-/** Whether this very replica answers: a port that is free again is soon another's, of the next test file's engine too. */
+/** Returns whether this very replica answers, because a free port may soon belong to a replica of another test file. */
 async function answers({ address, revisionId }: ReplicaState): Promise<boolean> {
   const asked = await fetch(`http://${address?.host}:${address?.port}/env`).catch(() => undefined);
   const told = asked?.ok ? ((await asked.json().catch(() => null)) as { env?: Record<string, string> } | null) : null;
@@ -30,7 +30,7 @@ async function answers({ address, revisionId }: ReplicaState): Promise<boolean> 
 const revisionVariable = "OF_REVISION";
 const broken = "cannot start: no such model";
 
-/** What every driver owes the listener. All drivers run this same suite. */
+/** Contract of every driver with the listener. All drivers run this suite. */
 export function computeConformance(name: string, prepare: () => Promise<ComputeUnderTest>): void {
   describe(`compute ${name}`, () => {
     let world: ComputeUnderTest;
@@ -69,7 +69,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await remove(spec);
     });
 
-    test("a replica ensured twice, also at once, runs once", async () => {
+    test("a replica that is ensured twice, also concurrently, runs once", async () => {
       const spec = world.spec("healthy");
       await Promise.all([compute.ensure(spec, soon()), compute.ensure(spec, soon())]);
       const first = await reaches(spec, "ready");
@@ -79,7 +79,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await remove(spec);
     });
 
-    test("a removed replica is gone when remove resolves, and answers no more", async () => {
+    test("a removed replica is gone when remove resolves, and no longer answers", async () => {
       const spec = world.spec("healthy");
       await compute.ensure(spec, soon());
       const state = await reaches(spec, "ready");
@@ -95,25 +95,25 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       assert.equal(await stateOf(spec), undefined);
     });
 
-    test("all replicas are removed, also those whose start is under way", async () => {
+    test("removeAll removes all replicas, also those that are starting", async () => {
       const specs = [world.spec("healthy"), world.spec("healthy"), world.spec("hanging")];
       const [first, ...others] = specs as [ReplicaSpec, ...ReplicaSpec[]];
       await compute.ensure(first, soon());
       const running = await reaches(first, "ready");
-      // Nobody waits for these any more, as when the listener has stopped.
+      // The test does not wait for these starts, as when the listener has stopped.
       const leave = new AbortController();
       const left = Promise.allSettled(others.map((spec) => compute.ensure(spec, leave.signal)));
       leave.abort();
       await Promise.all([compute.removeAll({ graceMs: 5_000, signal: soon() }), left]);
       assert.deepEqual(await compute.observe(soon()), []);
-      // What a start that is still under way would leave shows once the driver has waited for it.
+      // Leftovers of a start in progress show once the driver has waited for it.
       await compute.close();
       compute = await world.open();
       assert.deepEqual(await compute.observe(soon()), []);
       if (world.answers) assert.equal(await answers(running), false);
     });
 
-    test("removing twice, also at once, and removing an unknown replica is no error", async () => {
+    test("removing twice, also concurrently, and removing an unknown replica is no error", async () => {
       const spec = world.spec("healthy");
       await compute.ensure(spec, soon());
       await Promise.all([remove(spec), remove(spec)]);
@@ -121,13 +121,13 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await remove({ ...spec, replicaId: `${randomUUID()}-1` });
     });
 
-    test("a broken start is exited with code and last lines, stays so over ensure, and goes with remove", async () => {
+    test("a broken start exits with code and last lines, stays exited over ensure, and disappears with remove", async () => {
       const spec = world.spec("broken");
       await compute.ensure(spec, soon());
       const exited = await reaches(spec, "exited");
       assert.equal(exited.exit?.reason, "Exited");
       assert.equal(exited.exit.exitCode, 3);
-      // An engine may take what two streams say in the same millisecond in either order.
+      // An engine may return two streams of the same millisecond in either order.
       assert.ok(exited.exit.lastLines.slice(-2).includes(broken), exited.exit.lastLines.join());
       assert.ok(exited.exit.lastLines.length <= 30);
       assert.ok(exited.exit.message.length > 20);
@@ -138,7 +138,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       assert.equal(await stateOf(spec), undefined);
     });
 
-    test("a replica that is not ready at its start deadline is ended and exited as NotHealthy", async () => {
+    test("a replica that is not ready at its start deadline is killed and exits as NotHealthy", async () => {
       const spec = { ...world.spec("hanging"), startTimeoutMs: 700 };
       await compute.ensure(spec, soon());
       const exited = await reaches(spec, "exited");
@@ -166,13 +166,13 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await Promise.all([remove(healthy), remove(failing)]);
     });
 
-    test("a driver opened anew sees the same replicas, and they went on running", async () => {
+    test("a driver that is opened again sees the same replicas, which kept running", async () => {
       const [healthy, failing] = [world.spec("healthy"), world.spec("broken")];
       await Promise.all([compute.ensure(healthy, soon()), compute.ensure(failing, soon())]);
       const ready = await reaches(healthy, "ready");
       const exited = await reaches(failing, "exited");
       await compute.close();
-      if (world.answers) assert.ok(await answers(ready), "answers while no driver is open");
+      if (world.answers) assert.ok(await answers(ready), "it answers while no driver is open");
       compute = await world.open();
       const again = await reaches(healthy, "ready");
       assert.deepEqual(again, ready);
@@ -198,7 +198,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
   });
 }
 
-/** Common parts of a spec; drivers add the artifact that behaves as asked. */
+/** Common parts of a spec. Drivers add the artifact that behaves as requested. */
 export function anySpec(artifact: ReplicaSpec["artifact"], env: Record<string, string> = {}): ReplicaSpec {
   const revisionId = randomUUID();
   return {
@@ -215,5 +215,5 @@ export function anySpec(artifact: ReplicaSpec["artifact"], env: Record<string, s
   };
 }
 
-/** The last line a `broken` replica writes. */
+/** The last line that a `broken` replica writes. */
 export const brokenCause = broken;

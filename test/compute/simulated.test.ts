@@ -25,7 +25,7 @@ computeConformance("simulated", async () => {
   };
 });
 
-/** Time that moves only when told, timer by timer. */
+/** Virtual time that advances only on request, timer by timer. */
 function virtualClock(): Clock & { runUntil(ms: number): void } {
   let now = 0;
   let timers: { at: number; run: () => void }[] = [];
@@ -73,7 +73,7 @@ async function historyOf(seed: number, replicas: ReplicaSpec[]) {
   return history;
 }
 
-test("simulated: a seed decides the fate of each replica, in whatever order they are asked for", async () => {
+test("simulated: a seed decides the fate of each replica, independent of the order of the calls", async () => {
   const replicas = specs(50);
   const first = await historyOf(7, replicas);
   assert.deepEqual(await historyOf(7, replicas.toReversed()), first);
@@ -82,7 +82,7 @@ test("simulated: a seed decides the fate of each replica, in whatever order they
   for (const seen of ["starting", "ready", "exited", "undefined"]) assert.ok(phases.has(seen), seen);
 });
 
-test("simulated: ensure that lies has started the replica, ensure that refuses has not", async () => {
+test("simulated: a lying ensure has started the replica, a refusing ensure has not", async () => {
   for (const [fault, count] of [
     ["ensureLies", 1],
     ["ensureRefuses", 0],
@@ -93,7 +93,7 @@ test("simulated: ensure that lies has started the replica, ensure that refuses h
   }
 });
 
-test("simulated: a crash that is told ends the replica with the given exit", async () => {
+test("simulated: a requested crash ends the replica with the given exit", async () => {
   const clock = virtualClock();
   const compute = openSimulatedCompute({ seed: 1, clock });
   const spec = anySpec(artifact);
@@ -106,7 +106,7 @@ test("simulated: a crash that is told ends the replica with the given exit", asy
   assert.equal(state.address, undefined);
 });
 
-test("simulated: a look that finds no change among 10,000 replicas hands out the same list", async () => {
+test("simulated: observing 10,000 unchanged replicas returns the same list", async () => {
   const clock = virtualClock();
   const compute = openSimulatedCompute({ seed: 1, clock });
   for (const spec of specs(10_000)) await compute.ensure(spec, new AbortController().signal);

@@ -8,8 +8,8 @@ interface NetworkOfEngine {
   IPAM: { Config: { Subnet: string }[] };
 }
 
-describe("docker: an engine without address space for another network", { skip: missingForDockerd() ?? false }, () => {
-  test("the workspaces beyond it run in subnets of our own, one each", async () => {
+describe("docker: an engine without addresses for another network", { skip: missingForDockerd() ?? false }, () => {
+  test("further workspaces get networks in subnets of our own, one each", async () => {
     await withQuietDockerd({ pool: "base=10.129.0.0/28,size=28" }, async (_dockerd, world) => {
       const tenants = ["first", "second", "third"];
       const answers = tenants.map(async (tenantId) => {

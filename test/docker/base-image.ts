@@ -7,10 +7,10 @@ import { Readable } from "node:stream";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { rawTar } from "../builds/tar-fixture.ts";
 
-/** Node, npm and the little they need, made of this machine's own files in a second: 150 MB. */
+/** Node, npm and their dependencies, copied from this machine in a second: 150 MB. */
 export const nodeImage = "pierhead-test/node:24";
 
-/** Makes `nodeImage` unless it is there. No registry is asked. */
+/** Builds `nodeImage` unless it exists. Needs no registry. */
 export function importNodeImage(engine: Engine): Promise<void> {
   return importRoot(engine, nodeImage, (root) => {
     copyPrograms(root, {
@@ -25,7 +25,7 @@ export function importNodeImage(engine: Engine): Promise<void> {
   });
 }
 
-/** Makes an image of a directory tree, unless it is there. */
+/** Builds an image from a directory tree, unless it exists. */
 export async function importRoot(engine: Engine, name: string, layOut: (root: string) => void): Promise<void> {
   if ((await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined) return;
   const root = await mkdtemp(path.join(tmpdir(), "pierhead-base-image-"));
@@ -47,7 +47,7 @@ export async function importRoot(engine: Engine, name: string, layOut: (root: st
   }
 }
 
-/** Programs by their place in the tree, with the libraries that they and the given ones need. */
+/** Copies programs to their paths in a tree, with the libraries that they need and the given ones. */
 export function copyPrograms(root: string, programs: Record<string, string>, libraries: string[] = []): void {
   const needed = [...Object.keys(programs), ...libraries].flatMap(librariesOf);
   const files = new Map([
@@ -62,30 +62,30 @@ export function copyPrograms(root: string, programs: Record<string, string>, lib
 
 const [npmDir, binDir] = ["/usr/local/lib/node_modules/npm", "/usr/local/bin"];
 
-/** Without what npm puts in front for its scripts. */
+/** PATH without the directories that npm adds for its scripts. */
 const hostPath = () =>
   (process.env["PATH"] ?? "")
     .split(path.delimiter)
     .filter((place) => !place.includes("node_modules"))
     .join(path.delimiter);
 
-/** Shared libraries of a program, its loader included. */
+/** Returns the shared libraries of a program, including its loader. */
 function librariesOf(program: string): string[] {
   const printed = execFileSync("ldd", [program], { encoding: "utf8" });
   return [...printed.matchAll(/(\/\S+) \(0x/g)].map((found) => found[1] as string);
 }
 
-/** Builds an image that runs a Node program, in 0.3 s. @param lines further lines of its Dockerfile. */
+/** Builds an image that runs a Node program, in 0.3 s. @param lines further lines of its Dockerfile */
 export async function buildAgentImage(engine: Engine, name: string, program: string, lines: string[] = []) {
   const dockerfile = [`FROM ${nodeImage}`, "COPY agent.mjs /agent.mjs", 'CMD ["node", "/agent.mjs"]', ...lines];
   await buildImage(engine, name, { Dockerfile: dockerfile.join("\n"), "agent.mjs": program });
 }
 
-/** An image that holds a text and runs nothing: it is pushed at once, where Node takes seconds. */
+/** Builds an image that contains a text and runs nothing. It is pushed at once, where Node takes seconds. */
 export const buildTinyImage = (engine: Engine, name: string) =>
   buildImage(engine, name, { Dockerfile: "FROM scratch\nCOPY text /text", text: name });
 
-/** Of the given files. */
+/** Builds an image from the given files. */
 export async function buildImage(engine: Engine, name: string, files: Record<string, string>) {
   const context = rawTar(Object.entries(files).map(([file, content]) => ({ name: file, content })));
   const progress = engine.values<{ error?: string }>("POST", "/build", {

@@ -72,7 +72,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
       query: { all: true, filters: { label: [`pierhead.dev/installation=${target.installationId}`] } },
     });
 
-  test("a project becomes an image that serves, made by programs that run in containers", async () => {
+  test("a project is built into an image that serves, by programs that run in containers", async () => {
     await using place = await scratch();
     const { result, lines } = await build(place.dir, project());
     assert.ok(result.ok, JSON.stringify(result));
@@ -92,7 +92,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.match(details.Config.Labels["pierhead.dev/builder"] ?? "", /./);
   });
 
-  test("an unchanged source is not built again, as long as its image is there", async () => {
+  test("an unchanged source is not built again while its image exists", async () => {
     await using place = await scratch();
     const key = randomUUID().replaceAll("-", "");
     const first = await build(place.dir, project({ "answer.txt": "again" }), { key });
@@ -108,7 +108,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.ok(third.result.ok && !third.result.cached);
   });
 
-  test("a Dockerfile of the project's own is built, without what .dockerignore leaves out", async () => {
+  test("a Dockerfile of the project is built, without files that .dockerignore excludes", async () => {
     await using place = await scratch();
     const files = {
       Dockerfile: [
@@ -132,7 +132,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.equal(listed, ".dockerignore,Dockerfile,KEEP.md,answer.js,server.js");
   });
 
-  test("pierhead.json names the Dockerfile, its health path and its state", async () => {
+  test("pierhead.json sets the Dockerfile, its health path and its state", async () => {
     await using place = await scratch();
     const { result } = await build(
       place.dir,
@@ -151,7 +151,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.deepEqual([artifact.health_path, artifact.rollout], ["/health", "handover"]);
   });
 
-  test("what fails is named with its exit code and last lines, and by what it was", async () => {
+  test("a failed build is reported with its exit code and last lines, and with the command that failed", async () => {
     const failing = project({ "make.js": 'console.log("compiling"); console.error("no such type"); process.exit(2);' });
     const result = await failed(failing);
     assert.equal(result.reason, "BuildFailed");
@@ -166,7 +166,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.match(missing.message, /COPY nothing \/.*(nothing|not found|no such file)/s);
   });
 
-  test("what an image sets in motion may not copy another's image either, and only this engine's platform is built for", async () => {
+  test("triggers of an image may not copy another workspace's image, and only the engine's own platform is built for", async () => {
     const { Id } = await engine.call<{ Id: string }>("POST", "/containers/create", {
       body: { Image: nodeImage, Cmd: ["true"] },
     });
@@ -188,7 +188,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.ok(result.ok, JSON.stringify(result));
   });
 
-  test("a Dockerfile with the labels of a replica keeps no driver from seeing what it runs, and is built", async () => {
+  test("a Dockerfile with the labels of a replica is built, and hides no replica from the driver", async () => {
     await using place = await scratch();
     const forged = [labels.replica, labels.deployment, labels.revision, labels.tenant];
     const lines = [...forged.map((name) => `LABEL ${name}="x"`), `LABEL ${labels.facts}="{"`];
@@ -210,7 +210,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.ok(result.ok, JSON.stringify(result));
   });
 
-  test("a name that is not UTF-8, as git keeps some, is named", async () => {
+  test("a file name that is not UTF-8, which git allows, is reported by name", async () => {
     await using place = await scratch();
     const repository = await gitRepository(path.join(place.dir, "repository"));
     await writeFile(Buffer.concat([Buffer.from(`${repository.dir}/caf`), Buffer.from([0xe9])]), "");
@@ -222,7 +222,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     ]);
   });
 
-  test("images that people build on a base are theirs: they have no mark of ours, and are not removed with ours", async () => {
+  test("images that users base on ours are not labelled as ours, and are not removed with ours", async () => {
     await using place = await scratch();
     assert.ok((await build(place.dir, project())).result.ok);
     const images = await engine.call<{ RepoTags: string[] | null }[]>("GET", "/images/json");
@@ -239,14 +239,14 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     await engine.call("DELETE", `/images/${Id}`, { query: { force: true } });
   });
 
-  test("a build that needs more memory than it may is ended, and told so", async () => {
+  test("a build that exceeds its memory limit is killed, and the message says so", async () => {
     const greedy = "const held = []; for (;;) held.push(Buffer.alloc(16 << 20, 1));";
     const result = await failed(project({ "make.js": greedy }), { target: { ...target, memoryMib: 128 } });
     assert.equal(result.reason, "BuildFailed");
     assert.match(result.message, /128 MiB/);
   });
 
-  test("a build that writes more than it may is ended with DiskFull", async () => {
+  test("a build that exceeds its disk limit is stopped with DiskFull", async () => {
     const writing = `
       const fs = require("fs");
       const file = fs.openSync("large", "w");
@@ -256,7 +256,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.equal(result.reason, "DiskFull");
   });
 
-  test("cancelled, or at its deadline, a build and all that runs for it are gone", async () => {
+  test("a build that is cancelled or times out leaves nothing running", async () => {
     await using place = await scratch();
     const files = project({ "make.js": 'console.log("waiting"); setInterval(() => {}, 1000);' });
     const { build: cancelled, lines } = begin(place.dir, await filesSource(path.join(place.dir, "source"), files), {
@@ -273,14 +273,14 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     await eventually(
       () => ours("/containers/json"),
       (left) => left.length === 0,
-      { what: "the build's container leaves" },
+      { what: "the build's container is removed" },
     );
     const late = await failed(files, { timeoutMs: 20_000 });
     assert.equal(late.reason, "Timeout");
     await eventually(
       () => ours("/containers/json"),
       (left) => left.length === 0,
-      { what: "the build's container leaves" },
+      { what: "the build's container is removed" },
     );
   });
 });

@@ -9,11 +9,11 @@ import { buildImage, copyPrograms, importRoot } from "./base-image.ts";
 export const postgresImage = "pierhead-test/postgres:1";
 export const redisImage = "pierhead-test/redis:1";
 
-/** Why there are no such images; undefined: they can be made. */
+/** Why these images cannot be built here; undefined: they can. */
 export const databaseImagesSkipped =
   findBinaries() === undefined || redisProgram === undefined ? "PostgreSQL and Redis (Debian packages)" : undefined;
 
-/** Images that begin as the official ones do, made of this machine's own PostgreSQL and Redis: 60 and 10 MB. */
+/** Images that start like the official ones, built from this machine's PostgreSQL and Redis: 60 and 10 MB. */
 export async function makeDatabaseImages(engine: Engine): Promise<void> {
   const binaries = findBinaries() as string;
   await importRoot(engine, "pierhead-test/postgres-files:1", (root) => layOutPostgres(root, binaries));
@@ -27,7 +27,7 @@ export async function makeDatabaseImages(engine: Engine): Promise<void> {
   await importRoot(engine, redisImage, (root) => copyPrograms(root, { [redisProgram as string]: "/bin/redis-server" }));
 }
 
-/** As the official image does: hands its volume to a user of its own, makes a database there once, and serves as that user. */
+/** Like the official image: hands its volume to a user of its own, creates a database there once, and serves as that user. */
 const begin = `set -e
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
   mkdir -p "$PGDATA"

@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
 import { postgresImage, redisImage } from "./database-images.ts";
 
-/** Of a prober. */
+/** Image of a prober. */
 export const agentImage = "pierhead-test/prober-databases:1";
 const sizes = { db_cpu: 0.5, db_cpu_limit: 0.5, db_memory_mb: 128, db_memory_limit_mb: 256, db_max_connections: 20 };
 const redisSizes = { redis_cpu: 0.2, redis_cpu_limit: 0.3, redis_memory_mb: 32, redis_memory_limit_mb: 64 };
@@ -22,7 +22,7 @@ export const startServer = (engine: Engine, environment = {}) =>
     ...environment,
   });
 
-/** A deployment of `agentImage`, with limits of its databases. */
+/** Creates a deployment of `agentImage` with limits for its databases. */
 export const bodyOf = (name: string, spec = {}) => ({
   name,
   source: "external_docker" as const,
@@ -70,7 +70,7 @@ export interface Inspected {
 export const containerOf = (engine: Engine, uri: string) =>
   engine.callUnless<Inspected>([404], "GET", `/containers/${new URL(uri).hostname}/json`);
 
-/** As the deployment's own user, over the loopback of this machine. */
+/** Queries as the deployment's own user, over the loopback interface of this machine. */
 export async function query(engine: Engine, uri: string, text: string): Promise<unknown[]> {
   const at = new URL(uri);
   const { NetworkSettings } = (await containerOf(engine, uri)) as Inspected;

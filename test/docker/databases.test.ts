@@ -31,7 +31,7 @@ import {
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 import { prober } from "./prober.ts";
 
-/** Says a few bytes to a server and returns how its answer begins. */
+/** Sends a few bytes to a server and returns the beginning of its answer. */
 const exchange = (host: string, port: number, text: string, timeoutMs = 2_000) => `
   const socket = require("node:net").connect({ host: ${JSON.stringify(host)}, port: ${port} });
   return new Promise((resolve, reject) => {
@@ -40,7 +40,7 @@ const exchange = (host: string, port: number, text: string, timeoutMs = 2_000) =
     socket.once("data", (data) => { socket.destroy(); resolve(data.toString()); });
     socket.write(${JSON.stringify(text)}, "latin1");
   });`;
-/** Asks PostgreSQL whether it speaks TLS: `N` when it does not. */
+/** Asks PostgreSQL whether it supports TLS: `N` when it does not. */
 const sslRequest = "\0\0\0\b\u0004\u00d2\u0016/";
 
 describe("docker: databases in containers", { skip: dockerSkipped || databaseImagesSkipped || false }, () => {
@@ -48,7 +48,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
   let end: () => Promise<void>;
   let pierhead: TestServer;
   let stranger: Client;
-  /** Ids of deployments: two of one workspace, one of another. */
+  /** Ids of three deployments: two in one workspace, one in another. */
   let first = "";
   let second = "";
   let theirs = "";
@@ -69,7 +69,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
     await end?.();
   });
 
-  test("each deployment gets a PostgreSQL and a Redis of its own, within its limits, that another workspace does not reach", async () => {
+  test("each deployment gets its own PostgreSQL and Redis within its limits, unreachable for other workspaces", async () => {
     const { client } = pierhead;
     const [env, other] = [await environmentOf(client, first), await environmentOf(stranger, theirs)];
     assert.notEqual(env.DATABASE_URI, other.DATABASE_URI);
@@ -93,7 +93,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
 
     const at = (uri: string) => [new URL(uri).hostname, Number(new URL(uri).port)] as const;
     const auth = (uri: string) => `AUTH ${new URL(uri).password}\r\nPING\r\n`;
-    // Who is reached may take its time, with half a core on a busy machine.
+    // A reachable server may answer slowly, with half a core on a busy machine.
     const ask = (uri: string, text: string) => exchange(...at(uri), text, 30_000);
     assert.equal(await inside(client, first, ask(env.DATABASE_URI, sslRequest)), "N");
     assert.match(await inside(client, first, ask(env.REDIS_URI, auth(env.REDIS_URI))), /^\+OK/);
@@ -105,7 +105,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
       const [{ IPAddress } = { IPAddress: "" }] = Object.values((found as Inspected).NetworkSettings.Networks);
       const [name, port] = at(uri);
       for (const host of [name, IPAddress]) {
-        // Again: the engine opens for a moment when it makes a network (isolation.test.ts).
+        // Retries, because the engine opens for a moment when it creates a network (isolation.test.ts).
         await eventually(
           async () => (await inside(stranger, theirs, exchange(host, port, sslRequest))).failed,
           (failed) => /^(ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)$/.test(failed ?? ""),
@@ -119,7 +119,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
     );
   });
 
-  test("it is the same over revisions, is backed up and restored into another, and goes with its deployment, volume and all", async () => {
+  test("a database stays the same over revisions, can be backed up and restored into another, and is deleted with its deployment", async () => {
     const { client } = pierhead;
     const env = await environmentOf(client, first);
     await query(
@@ -146,7 +146,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
     const listed = new PassThrough();
     const listing = { argv: ["ls", "/tmp"], env: {}, output: listed, signal: AbortSignal.timeout(20_000) };
     const [left] = await Promise.all([text(listed), runInContainer(engine, new URL(restored).hostname, listing)]);
-    assert.doesNotMatch(left, /pierhead-/, "the dump that was put there is removed");
+    assert.doesNotMatch(left, /pierhead-/, "the copied dump is removed");
     assert.deepEqual(await query(engine, restored, "select id, of from kept"), [{ id: 7, of: "seven" }]);
 
     const same = await client.redeployRevision({
@@ -154,7 +154,11 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
       revision_id: (await client.getDeployment({ deployment_id: first })).latest_revision_id as string,
     });
     await settled(client, first, same.latest_revision_id);
-    assert.equal((await containerOf(engine, env.DATABASE_URI))?.State.StartedAt, began, "nothing changed: it goes on");
+    assert.equal(
+      (await containerOf(engine, env.DATABASE_URI))?.State.StartedAt,
+      began,
+      "an unchanged database keeps running",
+    );
     const body = {
       source_config: { resource_spec: { ...bodyOf("").source_config.resource_spec, db_max_connections: 30 } },
     };
@@ -175,7 +179,7 @@ describe("docker: databases in containers", { skip: dockerSkipped || databaseIma
     assert.deepEqual(await query(engine, restored, "select id from kept"), [{ id: 7 }]);
   });
 
-  test("an image that is not there fails the revision with its name, and the deployment waits for the operator", async () => {
+  test("a missing image fails the revision with its name, and the deployment waits for the operator", async () => {
     const registry = createServer(({ url }, response) => {
       response.writeHead(url === "/v2/" ? 200 : 404, { "content-type": "application/json" });
       response.end(url === "/v2/" ? "{}" : '{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}');

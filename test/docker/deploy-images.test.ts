@@ -68,7 +68,7 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     return engine.call<{ Id: string; Ports: { PublicPort: number }[] }[]>("GET", "/containers/json", { query });
   };
 
-  test("an image serves behind the gateway, several replicas of it, more under load, and the next one takes over", async () => {
+  test("an image serves behind the gateway, scales to several replicas under load, and is replaced by the next revision", async () => {
     await using pierhead = await startServer();
     const { id, revision } = await deploy(pierhead, nameOf("one"), { min_scale: 2, max_scale: 3 });
     assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
@@ -83,16 +83,16 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     await Promise.all(asking);
     assert.equal((await update(pierhead, id, nameOf("two"))).status, "DEPLOYED");
     assert.equal(await ask(pierhead, id), "two");
-    await eventually(observed, (report) => report?.replicas.length === 3, { what: "the old replicas leave" });
+    await eventually(observed, (report) => report?.replicas.length === 3, { what: "the old replicas are removed" });
     await pierhead.client.deleteDeployment({ deployment_id: id });
     await eventually(
       () => containersOf(id),
       (left) => left.length === 0,
-      { what: "its containers leave" },
+      { what: "its containers are removed" },
     );
   });
 
-  test("one that crashes, one that is missing and one that is not healthy fail with their reason, and the old one serves", async () => {
+  test("a crashing, a missing and an unhealthy image fail with their reason, and the old revision keeps serving", async () => {
     await using pierhead = await startServer();
     const { id, revision } = await deploy(pierhead, nameOf("one"));
     assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
@@ -102,7 +102,7 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
       [nameOf("unhealthy"), /did not answer 200 on \/ok within 15 s.*500/s],
     ];
     for (const [image, message] of failures) {
-      // These two need the whole time that a deploy is given.
+      // These two need the whole time limit of a deploy.
       if (image.startsWith("127.")) await pierhead.restart({ PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" });
       const failed = await update(pierhead, id, image);
       assert.equal(failed.status, "DEPLOY_FAILED", image);
@@ -111,7 +111,7 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     }
   });
 
-  test("a server that runs out of memory says so with its limit, and is started again", async () => {
+  test("a server that runs out of memory is reported with its limit and started again", async () => {
     await using pierhead = await startServer();
     const { id } = await deploy(pierhead, nameOf("one"));
     await ask(pierhead, id, "/grow");
@@ -125,7 +125,7 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     );
   });
 
-  test("containers go on answering while Pierhead restarts, and are found again", async () => {
+  test("containers keep answering while Pierhead restarts, and are adopted", async () => {
     await using pierhead = await startServer();
     const { id } = await deploy(pierhead, nameOf("one"));
     const containers = () => containersOf(id);

@@ -47,7 +47,7 @@ describe("docker: sources are deployed", { skip: dockerSkipped }, () => {
   const ask = async (pierhead: TestServer, id: string) =>
     fetch(`${await urlOf(pierhead, id)}/`).then((answer) => answer.text());
 
-  test("from git into a container; the next commit; one that cannot be built; back to the first without a build", async () => {
+  test("a source is deployed from git; the next commit too; one that cannot be built fails; a rollback needs no build", async () => {
     await using pierhead = await startServer();
     await using repository = await createAgentRepository(agent("one"));
     const { id, first } = await deployGit(pierhead, repository.url, "pierhead.json");

@@ -18,7 +18,7 @@ import { anySpec } from "../compute/conformance.ts";
 import { buildAgentImage, importNodeImage } from "./base-image.ts";
 import { type Dockerd, startQuietDockerd } from "./dockerd.ts";
 
-/** An installation of its own in an engine, with a driver on it. Ends with nothing of it left. */
+/** An installation in an engine, with a driver. Its end leaves nothing behind. */
 export class DockerWorld extends ComputeWorld implements AsyncDisposable {
   readonly engine: Engine;
   readonly options: DockerComputeOptions;
@@ -36,7 +36,7 @@ export class DockerWorld extends ComputeWorld implements AsyncDisposable {
     return new DockerWorld(engine, options, await openDockerCompute(options));
   }
 
-  /** Closes the driver and opens another one, as a restart of the server does; `between`: while none is open. */
+  /** Closes the driver and opens another one, like a restart of the server. `between` runs while none is open. */
   async reopen(between?: () => Promise<unknown>): Promise<void> {
     await this.compute.close();
     await between?.();
@@ -47,7 +47,7 @@ export class DockerWorld extends ComputeWorld implements AsyncDisposable {
     return { ...anySpec(await agentArtifact(this.engine, kind)), ...changes };
   }
 
-  /** What the engine says of a replica's container. */
+  /** Inspects the container of a replica. */
   async inspect(spec: ReplicaSpec): Promise<Inspected> {
     const name = `pierhead-${this.options.installationId.slice(0, 8)}-${spec.replicaId}`;
     return this.engine.call<Inspected>("GET", `/containers/${name}/json`);
@@ -60,7 +60,7 @@ export class DockerWorld extends ComputeWorld implements AsyncDisposable {
   }
 }
 
-/** An engine for one test alone, with a world in it. `pool`: where its networks get their addresses. */
+/** Starts an engine for one test, with a world in it. `pool`: address range of its networks. */
 export async function withQuietDockerd(
   { flags = [], pool }: { flags?: string[]; pool?: string },
   act: (dockerd: Dockerd, world: DockerWorld) => Promise<void>,
@@ -77,7 +77,7 @@ export async function withQuietDockerd(
   }
 }
 
-/** As far as tests look at it. */
+/** The fields that tests read. */
 export interface Inspected {
   Id: string;
   Config: { Image: string; Env: string[]; Labels: Record<string, string> };
@@ -91,7 +91,7 @@ export async function worldOptions(engine: Engine, changes: Partial<DockerComput
   return { host: engine.host, dataDir, installationId: randomUUID(), logger, ...changes };
 }
 
-/** Of an image that runs one of the small agents; made once an engine. */
+/** Artifact of an image with one of the small agents, built once per engine. */
 export async function agentArtifact(engine: Engine, kind: keyof typeof agents): Promise<Artifact> {
   const name = `pierhead-test/${kind.toLowerCase()}:1`;
   const isThere = (await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined;
@@ -99,7 +99,7 @@ export async function agentArtifact(engine: Engine, kind: keyof typeof agents): 
   return { kind: "image", digest: name, uri: name, health_path: "/ok", rollout: "rolling" };
 }
 
-/** No container, network, volume or note of an installation; removes its directory. */
+/** Asserts that no container, network, volume or journal entry of an installation is left, and removes its directory. */
 export async function assertNothingLeft(engine: Engine, { installationId, dataDir }: DockerComputeOptions) {
   const query = { filters: { label: [`pierhead.dev/installation=${installationId}`] }, all: true };
   assert.deepEqual(await engine.call("GET", "/containers/json", { query }), []);
@@ -108,7 +108,7 @@ export async function assertNothingLeft(engine: Engine, { installationId, dataDi
   await rm(dataDir, { recursive: true });
 }
 
-/** GET from a replica; undefined when it does not answer (to the end). */
+/** Sends a GET to a replica; undefined when it does not answer completely. */
 export async function ask(state: ReplicaState, target: string): Promise<string | undefined> {
   return fetch(`http://${state.address?.host}:${state.address?.port}${target}`)
     .then((response) => response.text())

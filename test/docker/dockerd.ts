@@ -8,9 +8,9 @@ import { eventually } from "../support/eventually.ts";
 import { importNodeImage } from "./base-image.ts";
 
 export interface Dockerd {
-  /** As `DOCKER_HOST`. */
+  /** Same format as `DOCKER_HOST`. */
   host: string;
-  /** Ends it, containers included unless it is to keep them, and starts it again on the same data. */
+  /** Stops it, with its containers unless it should keep them, and starts it again on the same data. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -19,7 +19,7 @@ export interface Dockerd {
 export function missingForDockerd(): string | null {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "root on Linux, to start an engine of its own";
   if (findDockerd() === undefined) return "dockerd (Debian: apt-get install docker.io)";
-  // Two engines share the rules of the kernel's packet filter, and the second begins by emptying them.
+  // Two engines share the packet filter rules of the kernel, and the second one starts by deleting them.
   return existsSync("/var/run/docker.sock")
     ? "an engine of its own, for one runs here already: name it with PIERHEAD_TEST_DOCKER_HOST=unix:///var/run/docker.sock"
     : null;
@@ -27,7 +27,7 @@ export function missingForDockerd(): string | null {
 
 const findDockerd = () => ["/usr/sbin/dockerd", "/usr/bin/dockerd", "/usr/local/bin/dockerd"].find(existsSync);
 
-/** A bridge without rules, which can be beside that of another engine. */
+/** A bridge without rules, which does not conflict with that of another engine. */
 function addBridge(): string {
   const name = `ph${process.pid}`;
   const steps = [
@@ -39,7 +39,7 @@ function addBridge(): string {
   return name;
 }
 
-/** An engine that runs beside another one, which it does not disturb: nothing in it reaches the outside. */
+/** Starts an engine beside another one without disturbing it. It has no connection to the internet. */
 export async function startQuietDockerd(flags: string[], pool?: string): Promise<Dockerd> {
   const bridge = addBridge();
   const quiet = [`--bridge=${bridge}`, "--iptables=false", "--host-gateway-ip=127.0.0.1"];
@@ -54,12 +54,12 @@ export async function startQuietDockerd(flags: string[], pool?: string): Promise
 }
 
 /**
- * 256 networks for each: bridges that a killed run left behind overlap with none of them. What an engine has by default
- * is about 30 for the whole machine.
+ * 256 networks for each engine, so that leftover bridges of a killed run overlap with none. The default of an engine is
+ * about 30 for the whole machine.
  */
 const addressPool = () => `base=10.${64 + (process.pid % 64)}.0.0/16,size=24`;
 
-/** An engine of our own, in a temporary directory. */
+/** Starts an engine in a temporary directory. */
 export async function startDockerd(flags: string[] = [], pool = addressPool()): Promise<Dockerd> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-dockerd-"));
   const socket = path.join(directory, "docker.sock");
@@ -71,16 +71,16 @@ export async function startDockerd(flags: string[] = [], pool = addressPool()): 
     host,
     async restart() {
       await end(daemon);
-      // Without the pool: an engine that has one and finds its default network of before removes the bridge `docker0`,
-      // whatever its own bridge is called, and with it the network of another engine's builds. Networks that are there
-      // keep their addresses.
+      // Without the pool: an engine with a pool that finds its previous default network removes the bridge `docker0`,
+      // whatever its own bridge is named, and with it the network of another engine's builds. Existing networks keep their
+      // addresses.
       daemon = await launch(args, host, directory);
     },
     async stop() {
       await removeNetworks(host);
       await end(daemon);
-      // With live-restore an engine leaves its data directory mounted onto itself; one that had containers on the host's
-      // network, the namespace of that.
+      // With live-restore, an engine leaves its data directory as a mount; one with containers on the host's network leaves
+      // the namespace of that network.
       for (const left of ["data-root", "exec-root/netns/default"]) {
         spawnSync("umount", [path.join(directory, left)], { stdio: "ignore" });
       }
@@ -89,7 +89,7 @@ export async function startDockerd(flags: string[] = [], pool = addressPool()): 
   };
 }
 
-/** An engine that ends leaves the bridges of its networks on the machine. */
+/** Removes the bridges of its networks, which an engine leaves on the machine. */
 async function removeNetworks(host: string): Promise<void> {
   const engine = await new Engine(host).open().catch(() => undefined);
   if (engine === undefined) return;
@@ -103,7 +103,7 @@ async function removeNetworks(host: string): Promise<void> {
 async function launch(args: string[], host: string, directory: string): Promise<ChildProcess> {
   const log = path.join(directory, "dockerd.log");
   const output = openSync(log, "a");
-  // When a test process is killed, its engine must go too: the kernel sends the signal.
+  // When a test process is killed, the kernel stops its engine with this signal.
   const program = ["--pdeathsig", "TERM", "--", findDockerd() as string, ...args];
   const daemon = spawn("setpriv", program, { stdio: ["ignore", output, output] });
   closeSync(output);
@@ -124,7 +124,7 @@ async function end(daemon: ChildProcess): Promise<void> {
   await ended;
 }
 
-/** The engine for a test file: the suite's when it runs in one, else one of its own. It has `nodeImage`. */
+/** Returns the engine for a test file: that of the suite, or one of its own. It has `nodeImage`. */
 export async function engineForTests(): Promise<{ engine: Engine; end(): Promise<void> }> {
   const given = process.env["PIERHEAD_TEST_DOCKER_HOST"];
   const own = given === undefined ? await startDockerd() : undefined;
@@ -139,6 +139,6 @@ export async function engineForTests(): Promise<{ engine: Engine; end(): Promise
   };
 }
 
-/** `skip` of a test or a suite. */
+/** `skip` option of a test or a suite. */
 export const dockerSkipped =
   process.env["PIERHEAD_TEST_DOCKER_HOST"] === undefined ? (missingForDockerd() ?? false) : false;

@@ -16,7 +16,7 @@ import { createServer } from "node:http";
 createServer((_, response) => response.writeHead(503).end()).listen(Number(process.env.PORT), ${how});
 `;
 
-describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
+describe("docker: causes of failed replicas", { skip: dockerSkipped }, () => {
   let engine: Engine;
   let end: () => Promise<void>;
   before(async () => {
@@ -33,7 +33,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     return specOf(`pierhead-test/${name}:1`, changes);
   };
 
-  test("a server that outgrows its memory is OutOfMemory, with the limit", async () => {
+  test("a server that exceeds its memory limit is OutOfMemory, with the limit", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("healthy", { memoryLimitMib: 96 });
     await ask(await world.start(wanted), "/grow");
@@ -43,7 +43,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.match(exit.message, /memory limit of 96 MiB/);
   });
 
-  test("one that outgrows it before it is ready says that, too", async () => {
+  test("a server that exceeds it before it is ready reports that, too", async () => {
     await using world = await DockerWorld.open(engine);
     const program =
       'console.log("loading"); const held = []; setInterval(() => held.push(Buffer.alloc(16 << 20, 1)), 5);';
@@ -55,37 +55,37 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.deepEqual(exit.lastLines, ["loading"]);
   });
 
-  test("an image that no registry has is StartError in words, keeps nothing in the engine, and goes with remove", async () => {
+  test("an image that no registry has is a readable StartError, leaves nothing in the engine, and disappears with remove", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = specOf("127.0.0.1:1/nobody/agent:1");
     await assert.rejects(
       world.compute.ensure(wanted, soon()),
       /127\.0\.0\.1:1/,
-      "a registry that is down may come back",
+      "an unreachable registry may come back, so the start can be retried",
     );
     assert.equal(await world.stateOf(wanted), undefined);
     const built = specOf("pierhead-built/agent:gone");
     await world.compute.ensure(built, soon());
     const exit = await world.exits(built);
     assert.equal(exit.reason, "StartError");
-    assert.match(exit.message, /Build it again/);
+    assert.match(exit.message, /Build the revision again/);
     await world.reopen();
-    assert.deepEqual(await world.exits(built), exit, "also for the next driver");
+    assert.deepEqual(await world.exits(built), exit, "the next driver reports the same exit");
     await world.remove(built);
     assert.equal(await world.stateOf(built), undefined);
   });
 
-  test("a revision built for processes is StartError in words", async () => {
+  test("a revision built to run as a process is a readable StartError", async () => {
     await using world = await DockerWorld.open(engine);
     const start = { runner: "command" as const, argv: ["node"], cwd: "." };
     const artifact = { kind: "directory" as const, digest: "sha256:0", path: "/", start };
     const wanted = anySpec({ ...artifact, health_path: "/ok", rollout: "rolling" });
-    await assert.rejects(world.compute.prepare(wanted, soon()), /Build it again/);
+    await assert.rejects(world.compute.prepare(wanted, soon()), /Build the revision again/);
     await world.compute.ensure(wanted, soon());
     assert.equal((await world.exits(wanted)).reason, "StartError");
   });
 
-  test("an image whose command is not there, and one without a command, is StartError naming it", async () => {
+  test("an image with a missing command, or without a command, is a StartError with its name", async () => {
     await using world = await DockerWorld.open(engine);
     const misspelt = await imageSpec("misspelt", "", {}, ['CMD ["/no/such/program"]']);
     await world.compute.ensure(misspelt, soon());
@@ -97,7 +97,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.match((await world.exits(mute)).message, /no command specified/i);
   });
 
-  test("a server that answers, but never well, is NotHealthy with its last answer", async () => {
+  test("a server that answers but is never healthy is NotHealthy with its last answer", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await imageSpec("sick", listening("process.env.HOST"), { startTimeoutMs: 10_000 });
     await world.compute.ensure(wanted, soon());
@@ -106,7 +106,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.match(exit.message, /did not answer 200 on \/ok within 10 s.*503/s);
   });
 
-  test("a server that listens on the loopback of its container is told so", async () => {
+  test("a server that listens on the loopback of its container gets a hint to listen on 0.0.0.0", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await imageSpec("shy", listening('"127.0.0.1"'), { startTimeoutMs: 10_000 });
     await world.compute.ensure(wanted, soon());
@@ -115,7 +115,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.match(exit.message, /must listen on 0\.0\.0\.0/);
   });
 
-  test("an end is told without anybody looking, of a start as of a server that was ready", async () => {
+  test("exits are reported without polling, for starting and for ready replicas", async () => {
     await using world = await DockerWorld.open(engine);
     const told = Promise.withResolvers<void>();
     const healthy = await world.agent("healthy");
@@ -130,7 +130,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.equal((await world.exits(healthy)).exitCode, 4);
   });
 
-  test("a container that a start left when it failed without the engine is found and removed, and no other", async () => {
+  test("a container that a failed start left in an unreachable engine is removed later, and no other container is", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("healthy");
     await world.start(wanted);
@@ -154,7 +154,7 @@ describe("docker: why a replica does not run", { skip: dockerSkipped }, () => {
     assert.equal(await ask(await world.reaches(wanted, "ready"), "/ok"), '{"ok":true}');
   });
 
-  test("a container that somebody kills has exited, one that somebody removes is gone", async () => {
+  test("a container that another client kills has exited, one that it removes is gone", async () => {
     await using world = await DockerWorld.open(engine);
     const [killed, removed] = [await world.agent("healthy"), await world.agent("healthy")];
     await Promise.all([world.start(killed), world.start(removed)]);

@@ -19,7 +19,7 @@ describe("docker: garbage", { skip: dockerSkipped }, () => {
   after(() => end?.());
 
   const isThere = async (name: string) => (await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined;
-  /** An image as if it had been pulled: with the tag that the driver gives it. */
+  /** Tags an image as if the driver had pulled it. */
   const pulled = async (world: DockerWorld, name: string) => {
     const uri = `pierhead-test/${name}-${randomUUID().slice(0, 8)}:1`;
     await buildAgentImage(engine, uri, `// ${uri}\n${agents.healthy}`);
@@ -36,7 +36,7 @@ describe("docker: garbage", { skip: dockerSkipped }, () => {
       signal: AbortSignal.timeout(60_000),
     });
 
-  test("beyond the bound pulled images go that nothing uses, longest unused first; within it none does", async () => {
+  test("above the size limit unused pulled images are removed, least recently used first; below it none is", async () => {
     await using world = await DockerWorld.open(engine);
     const [older, newer, used] = [
       await pulled(world, "older"),
@@ -48,7 +48,7 @@ describe("docker: garbage", { skip: dockerSkipped }, () => {
     const { removed, bytes } = await collect(world, Number.POSITIVE_INFINITY);
     assert.deepEqual(removed, []);
     assert.ok(bytes > 0);
-    assert.deepEqual((await collect(world, 0, 600_000)).removed, [], "what was used just now stays");
+    assert.deepEqual((await collect(world, 0, 600_000)).removed, [], "a recently used image stays");
     assert.deepEqual((await collect(world, bytes - 1)).removed, [older.id]);
     assert.deepEqual((await collect(world, 0)).removed, [newer.id]);
     assert.equal(await isThere(used.uri), true, "it is used");
@@ -56,7 +56,7 @@ describe("docker: garbage", { skip: dockerSkipped }, () => {
     assert.deepEqual((await collect(world, 0)).removed, [used.id]);
   });
 
-  test("images of others are not counted and not touched", async () => {
+  test("images of other owners are not counted and not touched", async () => {
     await using world = await DockerWorld.open(engine);
     await using other = await DockerWorld.open(engine);
     const { uri, id } = await pulled(other, "other");

@@ -14,7 +14,7 @@ import { prober } from "./prober.ts";
 
 const image = "pierhead-test/prober-inside:1";
 
-/** What to try inside a container: a function's body, and what it has to answer (its value, or the code of its error). */
+/** A probe inside a container: the body of a function, and its expected answer (its value or the code of its error). */
 type Probe = [what: string, code: string, answer: RegExp];
 
 const denied = /^500 (EPERM|EACCES|EROFS|ENOENT)$/;
@@ -46,7 +46,7 @@ const rights: Probe[] = [
     denied,
   ],
   ["priority cannot be raised", 'require("node:os").setPriority(-10)', /^500 (EPERM|EACCES|ERR_SYSTEM_ERROR)$/],
-  ["the killer of memory hogs cannot be told to look elsewhere", write("/proc/self/oom_score_adj", "-1000"), denied],
+  ["the OOM killer cannot be told to spare the process", write("/proc/self/oom_score_adj", "-1000"), denied],
 ];
 
 const host: Probe[] = [
@@ -100,10 +100,10 @@ const limits: Probe[] = [
   ],
 ];
 
-describe("docker: what is tried inside a container", { skip: dockerSkipped }, () => {
+describe("docker: escape attempts inside a container", { skip: dockerSkipped }, () => {
   let engine: Engine;
   let end: () => Promise<void>;
-  /** Stands where the control plane, its database and its registry stand: on the loopback of the host. */
+  /** Listens like the control plane, its database and its registry: on the loopback of the host. */
   const onLoopback: Server = createServer((_, response) => response.end());
   before(async () => {
     ({ engine, end } = await engineForTests());
@@ -122,7 +122,7 @@ describe("docker: what is tried inside a container", { skip: dockerSkipped }, ()
     return `${answer.status} ${await answer.text()}`;
   };
 
-  test("none of at least 25 ways out of it leads anywhere", async () => {
+  test("none of at least 25 escape attempts succeeds", async () => {
     await using world = await DockerWorld.open(engine);
     const [inside, stranger] = [spec(), spec()];
     const [state, theirs] = await Promise.all([world.start(inside), world.start(stranger)]);
@@ -138,7 +138,7 @@ describe("docker: what is tried inside a container", { skip: dockerSkipped }, ()
       ["by its port on the host", get(`http://host.docker.internal:${theirs.address?.port}/ok`), nobodyThere],
       ["by that port on its own side of the host", get(`http://${Gateway}:${theirs.address?.port}/ok`), nobodyThere],
       [
-        "what listens on the host's loopback: control plane, database, registry",
+        "a listener on the host's loopback: control plane, database, registry",
         get(`http://host.docker.internal:${port}/`),
         nobodyThere,
       ],
@@ -146,10 +146,14 @@ describe("docker: what is tried inside a container", { skip: dockerSkipped }, ()
       ["the same as its own loopback", get(`http://127.0.0.1:${port}/`), nobodyThere],
       ["the engine, in clear", get(`http://${own}:2375/_ping`), nobodyThere],
     ];
-    assert.equal(await run(state, get("http://127.0.0.1:8000/ok")), "200 200", "what is there is found");
+    assert.equal(
+      await run(state, get("http://127.0.0.1:8000/ok")),
+      "an existing address is found",
+      "what is there is found",
+    );
     const probes = [...rights, ...host, ...network, ...limits];
     assert.ok(probes.length >= 25, String(probes.length));
-    // A way to others is tried again: the engine opens for a moment when it makes a network (isolation.test.ts).
+    // A connection to others is retried, because the engine opens for a moment when it creates a network (isolation.test.ts).
     const tryOut = async ([what, code, wanted]: Probe) => {
       let answer = await run(state, code);
       for (let left = 20; left > 0 && wanted === nobodyThere && !wanted.test(answer); left -= 1) {

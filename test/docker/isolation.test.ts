@@ -12,7 +12,7 @@ import { prober } from "./prober.ts";
 
 const image = "pierhead-test/prober:1";
 
-describe("docker: what a container may do", { skip: dockerSkipped }, () => {
+describe("docker: privileges of a container", { skip: dockerSkipped }, () => {
   let engine: Engine;
   let end: () => Promise<void>;
   before(async () => {
@@ -53,7 +53,7 @@ describe("docker: what a container may do", { skip: dockerSkipped }, () => {
     assert.equal(HostConfig["PidMode"], "");
   });
 
-  test("memory, CPU and processes are limited, and the limits are said", async () => {
+  test("memory, CPU and processes are limited, and the limits are reported", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = spec({ memoryLimitMib: 192, cpuLimitCores: 0.5 });
     const state = await world.start(wanted);
@@ -65,7 +65,7 @@ describe("docker: what a container may do", { skip: dockerSkipped }, () => {
     assert.deepEqual(state.limits, { memory: "enforced", cpu: "enforced" });
   });
 
-  test("what a replica uses can be read: processor time that grows, and memory", async () => {
+  test("usage of a replica is readable: growing processor time, and memory", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = spec();
     await world.start(wanted);
@@ -79,20 +79,20 @@ describe("docker: what a container may do", { skip: dockerSkipped }, () => {
     await eventually(read, (next) => (next?.cpuSeconds ?? 0) > first.cpuSeconds);
   });
 
-  test("a limit above what the machine has is kept at all of it, and says so", async () => {
+  test("a limit above the machine's capacity is set to all of it, and the report says so", async () => {
     await using world = await DockerWorld.open(engine);
     const { limits } = await world.start(spec({ cpuLimitCores: 1_000 }));
     assert.match(limits.cpu, /^enforced at \d+ cores?, which is all this machine has$/);
   });
 
-  test("the root is read-only where asked, and /tmp is not", async () => {
+  test("the root is read-only if configured, and /tmp is not", async () => {
     await using world = await DockerWorld.open(engine, { isRootReadOnly: true });
     const state = await world.start(spec());
     assert.equal(await act(state, "write", "/file"), "500 EROFS");
     assert.equal(await act(state, "write", "/tmp/file"), "200 written");
   });
 
-  test("agents of one workspace reach each other, those of another do not", async () => {
+  test("agents of one workspace reach each other, but not those of another", async () => {
     await using world = await DockerWorld.open(engine);
     const [one, other, stranger] = [spec(), spec(), spec()];
     other.tenantId = one.tenantId;
@@ -103,13 +103,13 @@ describe("docker: what a container may do", { skip: dockerSkipped }, () => {
     assert.equal(ofOne?.name, ofOther?.name);
     assert.notEqual(ofOne?.name, ofStranger?.name);
     assert.equal(await act(asking as ReplicaState, "fetch", ofOther?.address), "200 ok");
-    // Docker 20.10 takes the rule between networks away and puts it back whenever it makes another one, as tests beside this
-    // one do: of 1,750 questions asked while 40 networks came and went 226 were let through, and none of 400 otherwise.
+    // Docker 20.10 removes the rule between networks for a moment whenever it creates another network, as parallel tests do:
+    // of 1,750 requests sent while 40 networks came and went, 226 passed, and of 400 otherwise none did.
     const reaches = () => act(asking as ReplicaState, "fetch", ofStranger?.address);
     await eventually(reaches, (answer) => answer.startsWith("500 "));
   });
 
-  test("a workspace's network goes with its last replica", async () => {
+  test("the network of a workspace is removed with its last replica", async () => {
     await using world = await DockerWorld.open(engine);
     const [first, second] = [spec(), spec()];
     second.tenantId = first.tenantId;
@@ -121,7 +121,7 @@ describe("docker: what a container may do", { skip: dockerSkipped }, () => {
     assert.equal(await engine.callUnless([404], "GET", `/networks/${name}`), undefined);
   });
 
-  test("state of a server that keeps any outlives its replicas, and goes when it is removed", async () => {
+  test("state of a server outlives its replicas, and is deleted with removeState", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = spec();
     wanted.artifact = { ...wanted.artifact, rollout: "handover" };
@@ -134,7 +134,7 @@ describe("docker: what a container may do", { skip: dockerSkipped }, () => {
     assert.equal(await act(await world.start(wanted), "exists", "/var/lib/agent/state"), "200 false");
   });
 
-  test("nothing of another installation is seen or touched", async () => {
+  test("objects of another installation are neither listed nor touched", async () => {
     await using world = await DockerWorld.open(engine);
     await using other = await DockerWorld.open(engine);
     const wanted = spec();

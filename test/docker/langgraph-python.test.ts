@@ -26,7 +26,7 @@ describe("docker: LangGraph agents in Python", { skip: dockerSkipped }, () => {
   });
   after(() => end?.());
 
-  test("one runs in a container, and keeps its threads when a new revision takes over", async () => {
+  test("an agent runs in a container and keeps its threads when a new revision takes over", async () => {
     await using pierhead = await startTestServer({
       PIERHEAD_COMPUTE: "docker",
       DOCKER_HOST: engine.host,

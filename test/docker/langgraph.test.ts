@@ -47,7 +47,7 @@ describe("docker: LangGraph.js agents", { skip: dockerSkipped }, () => {
     return { threadId, answer: messages.at(-1)?.content };
   };
 
-  test("one runs in a container, and keeps its threads when a new revision takes over", async () => {
+  test("an agent runs in a container and keeps its threads when a new revision takes over", async () => {
     const { client } = desk.pierhead;
     await using repository = await createAgentRepository(await filesOf(path.resolve(example)));
     const { id, latest_revision_id: firstId } = await client.createDeployment({
@@ -79,15 +79,17 @@ describe("docker: LangGraph.js agents", { skip: dockerSkipped }, () => {
       });
     assert.equal((await volumes()).Volumes?.length, 1);
     await client.deleteDeployment({ deployment_id: id });
-    await eventually(volumes, ({ Volumes }) => (Volumes ?? []).length === 0, { what: "its state goes with it" });
+    await eventually(volumes, ({ Volumes }) => (Volumes ?? []).length === 0, {
+      what: "its state is deleted with the deployment",
+    });
   });
 
-  test("the public command builds an image at a desk, pushes it with a push token and deploys it", async (context) => {
+  test("the public command builds an image locally, pushes it with a push token and deploys it", async (context) => {
     if (findRegistryProgram() === null)
       return context.skip("docker-registry (Debian: apt-get install docker-registry)");
     const missing = installNpmPackages();
     if (missing !== undefined) return context.skip(missing);
-    // The test before has made the base.
+    // The previous test has built the base image.
     const how = ["--no-remote", "--no-pull", "--base-image", `${publicBaseName}:latest`, "--no-input", "--json"];
     const ended = await desk.run(["deploy", "--name", "pushed", ...how], { DOCKER_HOST: engine.host });
     assert.equal(ended.code, 0, ended.stdout + ended.stderr);

@@ -9,7 +9,7 @@ import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 type Line = ReplicaLogChunk["lines"][number];
 
-/** Reads on from a cursor until nothing more comes and `isAll` holds. */
+/** Reads from a cursor until nothing more comes and `isAll` holds. */
 async function readOn(world: DockerWorld, spec: ReplicaSpec, isAll: (lines: Line[]) => boolean, from: string | null) {
   let cursor = from;
   const lines: Line[] = [];
@@ -37,7 +37,7 @@ describe("docker: logs", { skip: dockerSkipped }, () => {
   });
   after(() => end?.());
 
-  test("lines come in order with time, stream and level, and each has a key of its own", async () => {
+  test("lines keep their order, with time, stream and level, and each has a unique key", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("healthy");
     const state = await world.start(wanted);
@@ -55,7 +55,7 @@ describe("docker: logs", { skip: dockerSkipped }, () => {
     }
   });
 
-  test("a reader that comes back, also to another driver, gets what followed and nothing twice", async () => {
+  test("a reader that continues from a cursor, also with another driver, gets each following line once", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("healthy");
     const state = await world.start(wanted);
@@ -70,7 +70,7 @@ describe("docker: logs", { skip: dockerSkipped }, () => {
     assert.deepEqual(keys(again.lines), [...keys(first.lines), ...keys(second.lines)], "keys are stable");
   });
 
-  test("a line longer than the engine's pieces is one line, up to 64 KiB", async () => {
+  test("a line longer than the engine's frames is one line, up to 64 KiB", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("talker");
     await world.compute.ensure(wanted, soon());
@@ -83,7 +83,7 @@ describe("docker: logs", { skip: dockerSkipped }, () => {
     assert.equal(lines.at(-1)?.message, "end");
   });
 
-  test("what a replica wrote at its very end is read after its exit, both streams", async () => {
+  test("the last output of a replica is read after its exit, from both streams", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("broken");
     await world.compute.ensure(wanted, soon());
@@ -95,7 +95,7 @@ describe("docker: logs", { skip: dockerSkipped }, () => {
     assert.deepEqual(rest, { lines: [], cursor: chunk.cursor });
   });
 
-  test("a flood is handed out in pieces of the size asked for, and all of it", async () => {
+  test("a large output is read completely, in chunks of the requested size", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = await world.agent("healthy");
     const state = await world.start(wanted);

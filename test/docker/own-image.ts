@@ -12,14 +12,14 @@ import { copyPrograms, importRoot } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 /**
- * `npm run test:docker -- test/docker/own-image.ts`: builds `deploy/Dockerfile` as it was committed last, and runs what comes
- * of it. Apart from the suite, as it installs all packages anew, which takes a minute and the registry of this machine's npm.
+ * `npm run test:docker -- test/docker/own-image.ts`: builds `deploy/Dockerfile` as last committed, and runs the image.
+ * Separate from the suite, because it installs all packages, which takes a minute and the npm registry of this machine.
  */
 
 const base = "pierhead-test/base:24";
 const image = "pierhead-test/pierhead:0";
 
-/** What the Dockerfile expects of a base that is no Debian: Node and npm, a shell, git, certificates. */
+/** What the Dockerfile expects of a base image that is not Debian: Node and npm, a shell, git, certificates. */
 async function importBase(engine: Engine): Promise<void> {
   await importRoot(engine, base, (directory) => {
     const at = (file: string) => path.join(directory, file);
@@ -31,7 +31,7 @@ async function importBase(engine: Engine): Promise<void> {
     copyPrograms(
       directory,
       { [process.execPath]: "/usr/local/bin/node", ...Object.fromEntries(programs.map((one) => [one, one])) },
-      // The bundler of the console is linked with it.
+      // The console's bundler links against it.
       [path.join(libraries, "librt.so.1")],
     );
     for (const name of ["npm", "npx"]) {
@@ -48,7 +48,7 @@ async function importBase(engine: Engine): Promise<void> {
       copyFileSync(file, at(file));
     }
     writeFileSync(at("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/tmp:/bin/sh\n");
-    // Packages come from where this machine gets them, whose authorities it knows.
+    // Packages come from the registry of this machine, so the image needs the same certificate authorities.
     mkdirSync(at("usr/local/etc"), { recursive: true });
     writeFileSync(at("usr/local/etc/npmrc"), "cafile=/etc/ssl/certs/ca-certificates.crt\n");
     const npmrc = path.join(homedir(), ".npmrc");
@@ -77,7 +77,7 @@ interface Inspected {
   State: { Running: boolean; ExitCode: number; Health?: { Status: string; Log: { Output: string }[] } };
 }
 
-test("the image of the Dockerfile serves as somebody who is not root, on a root that cannot be written, and knows its health", {
+test("the image of the Dockerfile serves as a non-root user on a read-only root, and has a health check", {
   skip: dockerSkipped,
 }, async () => {
   const { engine, end } = await engineForTests();
@@ -135,7 +135,7 @@ test("the image of the Dockerfile serves as somebody who is not root, on a root 
     );
     assert.ok(State.Running);
     await engine.call("POST", `/containers/${id}/stop`, { query: { t: 20 }, timeoutMs: 40_000 });
-    assert.equal((await inspect()).State.ExitCode, 0, "it ends by itself when it is asked to");
+    assert.equal((await inspect()).State.ExitCode, 0, "it stops on request without being killed");
   } finally {
     if (id !== undefined) await engine.call("DELETE", `/containers/${id}`, { query: { force: true, v: true } });
     await engine.callUnless([404], "DELETE", `/images/${image}`, { query: { force: true } });

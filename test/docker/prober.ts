@@ -1,4 +1,4 @@
-/** An agent server that tries out what its container lets it do. */
+/** An agent server that tests what its container allows. */
 export const prober = `
 import { readFileSync, writeFileSync, existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +9,7 @@ const acts = {
   write: (path) => { writeFileSync(path, "kept"); return "written"; },
   exists: (path) => String(existsSync(path)),
   fetch: async (url) => (await fetch(url, { signal: AbortSignal.timeout(3_000) })).text(),
-  /** The body of a function; what it throws is told by its code. */
+  /** Body of a function. What it throws is reported by its code. */
   run: (code) => new (async () => {}).constructor("require", code)(createRequire(import.meta.url)).then(JSON.stringify),
 };
 createServer(async (request, response) => {

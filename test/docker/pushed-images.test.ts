@@ -26,14 +26,14 @@ after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** The program itself, without the door; its files are those of the registry under test. */
+/** The registry itself, without its proxy. Its files are those of the registry under test. */
 async function filled(fill: (port: number) => Promise<void>): Promise<void> {
   const own = new RegistryProcess({ directory, program: program as string, logger: createLogger("silent") });
   await fill(await own.port());
   await own.stop();
 }
 
-/** @returns digests: of its only layer, and of its manifest. */
+/** @returns digests of its only layer and of its manifest */
 async function pushImage(port: number, name: string, tag: string, content: string) {
   const put = async (text: string) => {
     const begun = await fetch(`http://127.0.0.1:${port}/v2/${name}/blobs/uploads/`, { method: "POST" });
@@ -56,14 +56,14 @@ async function pushManifest(port: number, name: string, tag: string, manifest: {
   return digestOf(body);
 }
 
-test("images of kept revisions and new ones stay, with the parts of a list; the rest goes, with its blobs", {
+test("images of remaining and of new revisions stay, with all parts of a list; others are deleted with their blobs", {
   skip,
 }, async () => {
   const [mine, gone, emptied] = [randomUUID(), randomUUID(), randomUUID()];
   const pushed: Record<string, { layer: string; manifest: string }> = {};
   let list = "";
   await filled(async (port) => {
-    // Its images went before it did.
+    // The images of this deployment were deleted before the deployment itself.
     await fetch(`http://127.0.0.1:${port}/v2/r/${emptied}/agent/blobs/uploads/`, { method: "POST" });
     for (const name of ["kept", "old", "new", "part"]) {
       pushed[name] = await pushImage(port, `r/${mine}/team/agent`, name, `content of ${name}`);
@@ -96,7 +96,7 @@ test("images of kept revisions and new ones stay, with the parts of a list; the 
     deployments: async () => new Set([mine]),
     digests: async () => new Set([pushed["kept"]?.manifest ?? "", list]),
   };
-  assert.equal(await registry.sweep(needed), 0, "somebody may be pushing");
+  assert.equal(await registry.sweep(needed), 0, "a push may be in progress");
   assert.equal(await registry.sweep(needed, { quietMs: 0 }), 2);
   assert.equal(await registry.sweep(needed, { quietMs: 0 }), 0);
   const find = (id: string, name: string, reference: string) => registry.findDigest(id, name, reference);
@@ -108,7 +108,7 @@ test("images of kept revisions and new ones stay, with the parts of a list; the 
   assert.equal(await find(mine, "team/agent", pushed["old"]?.manifest ?? ""), null);
   assert.equal(await find(gone, "agent", "1"), null);
   const repositories = await readdir(path.join(directory, "data/docker/registry/v2/repositories/r"));
-  assert.deepEqual(repositories, [mine], "nothing is kept of deployments that are gone");
+  assert.deepEqual(repositories, [mine], "nothing is left of deleted deployments");
   await registry.close();
   await filled(async (port) => {
     const layers = Object.entries(pushed).map(async ([name, { layer }]) => {

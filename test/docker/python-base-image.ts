@@ -5,10 +5,10 @@ import path from "node:path";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { copyPrograms, importRoot } from "./base-image.ts";
 
-/** Python and pip, made of this machine's own files: 150 MB. */
+/** Python and pip, copied from this machine: 150 MB. */
 export const pythonImage = "pierhead-test/python:3";
 
-/** What nobody imports on a server, what a distribution forbids in it, and packages of this machine. */
+/** Modules that no server imports, what a distribution forbids in its Python, and packages of this machine. */
 const leftOut =
   /^(__pycache__|test|tests|idlelib|tkinter|turtledemo|lib2to3|config-.*|site-packages|dist-packages|EXTERNALLY-MANAGED)$/;
 
@@ -19,7 +19,7 @@ interface Place {
   purelib: string;
 }
 
-/** Makes `pythonImage` unless it is there. No registry is asked. */
+/** Builds `pythonImage` unless it exists. Needs no registry. */
 export function importPythonImage(engine: Engine): Promise<void> {
   return importRoot(engine, pythonImage, (root) => {
     const python = readPlace();
@@ -45,7 +45,7 @@ function readPlace(): Place {
   return JSON.parse(execFileSync("python3", ["-I", "-c", script], { encoding: "utf8" })) as Place;
 }
 
-/** What packages from the index are linked with and no Python is. */
+/** Libraries that packages from the index link against but Python does not. */
 function wheelLibraries(): string[] {
   const known = execFileSync("/sbin/ldconfig", ["-p"], { encoding: "utf8" });
   const names = ["libstdc++.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"];

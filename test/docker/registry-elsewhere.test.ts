@@ -41,7 +41,7 @@ before(async () => {
   directory = await mkdtemp(path.join(tmpdir(), "pierhead-registry-"));
   elsewhere = new RegistryProcess({ directory, program, logger });
   const port = await elsewhere.port();
-  // The operator's: it asks for credentials and tells absolute addresses.
+  // The operator's registry: it requires credentials and returns absolute addresses.
   origin = await serve(
     createServer((asked, answer) => {
       if (asked.headers.authorization !== operator) return answer.writeHead(401).end();
@@ -61,7 +61,7 @@ after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A door to a registry. @param credentials by host, as the operator wrote them down */
+/** A proxy for a registry. @param credentials by host, as the operator configured them */
 async function openDoor(to: string, credentials: Record<string, typeof own>, allowPrivateNetwork = true) {
   const credentialOf = async (host: string) => credentials[host] ?? null;
   const login = new RegistryLogin({ origin: to, credentialOf, allowPrivateNetwork });
@@ -77,7 +77,7 @@ const callAs = (url: string, token: string) => (method: string, target: string, 
   return fetch(new URL(target, url), { method, headers, ...(body === undefined ? {} : { body }) });
 };
 
-/** @returns its digest. */
+/** @returns its digest */
 async function pushImage(call: ReturnType<typeof callAs>, id: string): Promise<string | null> {
   const put = async (text: string) => {
     const begun = await call("POST", `/v2/r/${id}/agent/blobs/uploads/`);
@@ -95,7 +95,7 @@ async function pushImage(call: ReturnType<typeof callAs>, id: string): Promise<s
   return pushed.headers.get("docker-content-digest");
 }
 
-test("a registry of the operator's keeps what is pushed, below its prefix, and clients never learn its address or password", {
+test("a registry of the operator stores pushes below its prefix, and clients never see its address or password", {
   skip,
 }, async () => {
   const { registry, url } = await openDoor(origin, { [hostOf(origin)]: own });
@@ -111,7 +111,7 @@ test("a registry of the operator's keeps what is pushed, below its prefix, and c
   await registry.close();
 });
 
-test("a token that has expired is let in no more; wrong credentials of the operator are not the client's to correct", {
+test("an expired token is rejected; wrong credentials of the operator are not reported as the client's mistake", {
   skip,
 }, async () => {
   const { registry, url } = await openDoor(origin, { [hostOf(origin)]: { ...own, password: "wrong" } });
@@ -125,7 +125,7 @@ test("a token that has expired is let in no more; wrong credentials of the opera
   await registry.close();
 });
 
-/** A token service, as distribution's registry believes it, and the scopes it was asked for by whom. */
+/** A token service as distribution's registry trusts it, with a record of the requested scopes. */
 async function startTokenService(files: { key: string; certificate: string }) {
   const asked: { authorization: string | undefined; scopes: string[] }[] = [];
   const key = await readFile(files.key);
@@ -159,7 +159,7 @@ async function startTokenService(files: { key: string; certificate: string }) {
   return { url: `${url}/token`, asked };
 }
 
-test("a registry that takes tokens only is asked with those of the service it names, each for the images of one deployment", {
+test("a registry that takes only tokens is used with those of the service it names, each for the images of one deployment", {
   skip,
 }, async () => {
   const [key, certificate] = [path.join(directory, "key.pem"), path.join(directory, "certificate.pem")];
@@ -201,7 +201,7 @@ test("a registry that takes tokens only is asked with those of the service it na
         `repository:team/agents/r/${other}/agent:pull`,
       ].sort(),
     );
-    assert.equal(service.asked.length, 3, "a token is used again");
+    assert.equal(service.asked.length, 3, "a token is reused");
     await registry.close();
     const refusals: [Parameters<typeof openDoor>[1], boolean, RegExp][] = [
       [{ [hostOf(to)]: own }, true, /sends for a token to 127\.0\.0\.1:\d+: add credentials for that host/],

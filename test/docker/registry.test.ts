@@ -17,7 +17,7 @@ import { createServer } from "node:http";
 createServer((_, response) => response.end("${version}")).listen(Number(process.env.PORT), process.env.HOST);
 process.on("SIGTERM", () => process.exit(0));
 `;
-/** Counts its starts in a file where state is kept. */
+/** Counts its starts in a file in its state directory. */
 const keeping = `
 import { appendFileSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -60,7 +60,7 @@ describe("docker: images are pushed", { skip }, () => {
         source_revision_config: {},
       },
     });
-  /** As `docker push` has the engine do it. @returns the digest. */
+  /** Pushes like `docker push` with the engine. @returns the digest */
   const push = async (image: string, target: string, token: string) => {
     const [repo = "", tag = ""] = splitTag(target);
     await engine.call("POST", `/images/${image}/tag`, { query: { repo, tag } });
@@ -114,7 +114,7 @@ describe("docker: images are pushed", { skip }, () => {
     assert.equal(await ask(pierhead, other), "one", "as external_docker, by its digest");
   });
 
-  test("an image that keeps state of its own is handed over, and finds it again in the next", async () => {
+  test("an image with state of its own is handed over, and the next revision finds that state", async () => {
     const { id } = await newDeployment(pierhead);
     const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
     for (const [version, starts] of [
@@ -129,7 +129,7 @@ describe("docker: images are pushed", { skip }, () => {
     }
   });
 
-  test("a token is for the images of its deployment: others are denied, wrong ones are not let in, nothing is deleted", async () => {
+  test("a token covers the images of its deployment: others are denied, wrong tokens are rejected, nothing is deleted", async () => {
     const [mine, other] = [await newDeployment(pierhead), await newDeployment(pierhead)];
     const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: mine.id });
     const foreign = registry.replace(mine.id, other.id);
@@ -156,7 +156,7 @@ describe("docker: images are pushed", { skip }, () => {
     assert.equal(status, 401, "the API keeps its own paths");
   });
 
-  test("an image of another workspace is as if it had never been pushed, by whatever name the engine knows it", async () => {
+  test("an image of another workspace looks as if it had never been pushed, under any name that the engine knows", async () => {
     const { id } = await newDeployment(pierhead);
     const { token, registry_url: registry } = await pierhead.client.createPushToken({ deployment_id: id });
     const digest = await push("pierhead-test/pushed-one:1", `${registry}/agent:1`, token);
@@ -193,13 +193,13 @@ describe("docker: images are pushed", { skip }, () => {
     ]) {
       assert.equal(await missing(name), never, name);
     }
-    // A digest counts with its name only; this name leads to a registry that is not there.
+    // A digest counts only together with its name, and this name refers to a registry that does not exist.
     await pierhead.restart({ PIERHEAD_DEPLOY_TIMEOUT_MS: "3000" });
     stranger = strangers();
     await missing(`127.0.0.1:1/team/agent@${image.Id}`);
   });
 
-  test("pushed images are there after a restart, and the registry's process goes with the server", async () => {
+  test("pushed images survive a restart, and the registry's process stops with the server", async () => {
     const { id } = await newDeployment(pierhead);
     const pushed = await pierhead.client.createPushToken({ deployment_id: id });
     await push("pierhead-test/pushed-text:1", `${pushed.registry_url}/agent:1`, pushed.token);

@@ -9,7 +9,7 @@ import { missingForDockerd } from "./dockerd.ts";
 import { prober } from "./prober.ts";
 
 describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseImagesSkipped ?? false }, () => {
-  test("its replicas have exited then, are told so at once, and new ones start; databases are there again, with all they held", async () => {
+  test("after a restart of the engine replicas are reported as exited at once and replaced, and databases return with their data", async () => {
     await withQuietDockerd({}, async (dockerd, world) => {
       await Promise.all([makeDatabaseImages(world.engine), buildAgentImage(world.engine, agentImage, prober)]);
       await using pierhead = await startServer(world.engine);
@@ -42,7 +42,7 @@ describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseI
     });
   });
 
-  test("with live-restore they go on, also while neither the engine nor Pierhead runs", async () => {
+  test("with live-restore replicas keep running, also while neither the engine nor Pierhead runs", async () => {
     await withQuietDockerd({ flags: ["--live-restore"] }, async (dockerd, world) => {
       const wanted = await world.agent("healthy");
       const before = await world.start(wanted);

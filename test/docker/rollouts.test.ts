@@ -6,12 +6,12 @@ import { startTestServer } from "../support/server.ts";
 import { buildAgentImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
-/** `PIERHEAD_TEST_ROLLOUTS=100` is the long form: so many rollouts, and as many rollbacks. */
+/** `PIERHEAD_TEST_ROLLOUTS=100` is the long form: the number of rollouts, and of rollbacks. */
 const rollouts = Number(process.env["PIERHEAD_TEST_ROLLOUTS"] ?? 2);
 const requestsPerS = 200;
 const streamsOpen = 5;
 
-/** Streams last three seconds, so that some are open through every switch; it ends when the last one has. */
+/** Streams last three seconds, so that some are open during every switch. The test ends when the last one has. */
 const agent = (version: string) => `
 import { createServer } from "node:http";
 const server = createServer(({ url }, response) => {
@@ -70,7 +70,7 @@ describe("docker: rollouts under load", { skip: dockerSkipped }, () => {
   });
 });
 
-/** Requests at a fixed pace, whatever the answers take, and streams that are opened again as they end. */
+/** Sends requests at a fixed rate, however long the answers take, and opens streams again as they end. */
 function startLoad(url: string) {
   const keepAlive = new Agent({ keepAlive: true });
   const failures: string[] = [];

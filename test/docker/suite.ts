@@ -6,8 +6,8 @@ import { importNodeImage } from "./base-image.ts";
 import { missingForDockerd, startDockerd } from "./dockerd.ts";
 
 /**
- * `npm run test:docker [-- FILES]`: the tests that need a container engine, all on one that is started for them, or on
- * the one that PIERHEAD_TEST_DOCKER_HOST names.
+ * `npm run test:docker [-- FILES]`: runs the tests that need a container engine, on one that is started for them, or on
+ * the one in PIERHEAD_TEST_DOCKER_HOST.
  */
 const given = process.env["PIERHEAD_TEST_DOCKER_HOST"];
 const missing = given === undefined ? missingForDockerd() : null;

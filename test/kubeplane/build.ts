@@ -6,15 +6,15 @@ import { mkdir, readFile, rename } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
 
-/** As in go.mod; what the API server says of itself. */
+/** As in go.mod; the API server reports this version. */
 const kubernetesVersion = "1.34.10";
 
 const here = import.meta.dirname;
 
 /**
- * The control plane as one program, built from the modules of Kubernetes and kept under `~/.cache` by the digest of its
- * sources. The first build takes 8 to 10 minutes of CPU and 3 GB of disk, which Go's own cache keeps as well.
- * @returns its path, or why there is none.
+ * Builds the control plane as one program from the modules of Kubernetes, cached in `~/.cache` by the digest of its
+ * sources. The first build takes 8 to 10 minutes of CPU and 3 GB of disk, which Go's own cache uses, too.
+ * @returns its path, or the reason why there is none
  */
 export async function buildKubeplane(): Promise<{ path: string } | { missing: string }> {
   const given = process.env["PIERHEAD_TEST_KUBEPLANE"];
@@ -26,7 +26,7 @@ export async function buildKubeplane(): Promise<{ path: string } | { missing: st
   const [major, minor] = kubernetesVersion.split(".");
   const names = { gitVersion: `v${kubernetesVersion}`, gitMajor: major, gitMinor: minor };
   const flags = Object.entries(names).map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`);
-  // Whatever else goes on here comes first.
+  // Low priority: everything else on this machine comes first.
   const go = spawn(
     "nice",
     ["-n", "19", "go", "build", "-trimpath", "-ldflags", ["-s -w", ...flags].join(" "), "-o", made, "."],

@@ -43,7 +43,7 @@ const plurals: Record<string, string> = {
   Job: "/apis/batch/v1 jobs",
 };
 
-/** Our templates say kind, name and namespace in their first lines. */
+/** Our templates have kind, name and namespace in their first lines. */
 function documentsOf(yaml: string): Doc[] {
   return yaml.split(/^---\n/m).flatMap((text) => {
     const find = (pattern: RegExp) => pattern.exec(text)?.[1] ?? "";
@@ -54,7 +54,7 @@ function documentsOf(yaml: string): Doc[] {
   });
 }
 
-/** As the real API server understands it, with every field checked; nothing is kept. */
+/** Applies it as a dry run, with every field checked by the real API server. */
 async function dryRun({ kind, namespace, name, text }: Doc): Promise<object> {
   const [root, plural] = plurals[kind]?.split(" ") ?? [];
   const { token, url, ca } = world.plane.address("admin");
@@ -92,7 +92,7 @@ for (const chart of charts) {
   });
 }
 
-test("values that cannot work are refused by the chart, in words", async () => {
+test("values that cannot work are rejected by the chart with a readable message", async () => {
   const listener = (...flags: string[]) => template("pierhead-listener", "x", flags);
   await assert.rejects(listener(), /controlPlaneUrl/);
   await assert.rejects(
@@ -102,7 +102,7 @@ test("values that cannot work are refused by the chart, in words", async () => {
   await assert.rejects(template("pierhead", "x", ["--set", "publicUrl=https://x.example.com"]), /existingSecret/);
 });
 
-test("what `listener install --print` prints is what the chart makes", async () => {
+test("`listener install --print` prints the same manifests as the chart", async () => {
   const namespace = await world.plane.newNamespace();
   const controlPlaneUrl = "https://pierhead.example.com";
   const flags = [`controlPlaneUrl=${controlPlaneUrl}`, "listenerKey=secret", "image.tag=9", "agents.gateway=infra/web"];
@@ -127,7 +127,7 @@ test("what `listener install --print` prints is what the chart makes", async () 
 
 const byKind = (a: { kind: string }, b: { kind: string }) => (a.kind < b.kind ? -1 : 1);
 
-/** One after the other: they share a file. */
+/** In sequence, because they share a file. */
 function dryRunLater(): (document: Doc) => Promise<object> {
   let last: Promise<unknown> = Promise.resolve();
   return (document) => {

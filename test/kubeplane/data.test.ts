@@ -15,7 +15,7 @@ after(() => world[Symbol.asyncDispose]());
 
 const soon = () => AbortSignal.timeout(30_000);
 
-/** With a database of its own, on a disk of ours. */
+/** A run with its own database, on a disk that the test provides. */
 async function deployed(place: Place): Promise<{ deployment_id: string; slug: string }> {
   await addDisk(world.plane, `disk-${place.namespace}`);
   return place.deployed(newRun(place, undefined, {}, {}));
@@ -35,7 +35,7 @@ const annotate = ({ namespace }: Place, name: string, policy: string) =>
     soon(),
   );
 
-/** Everything of ours but data: nothing of it may be left, whatever the policy. */
+/** Asserts that only data is left: all other objects are deleted under any policy. */
 async function assertOnlyDataIsLeft(place: Place, slug: string): Promise<void> {
   for (const kind of ["StatefulSet", "Deployment", "Service", "NetworkPolicy", "Pod", "ServiceAccount"]) {
     const names = (await place.list(kind)).map(({ metadata }) => metadata.name);
@@ -53,11 +53,11 @@ async function assertPasswordIsLeft(place: Place, slug: string): Promise<void> {
   assert.deepEqual(
     secrets.map(({ metadata }) => [metadata.name, metadata.ownerReferences ?? []]),
     [[`${slug}-postgres`, []]],
-    "nobody's: no garbage collector takes it",
+    "orphaned: no garbage collector deletes it",
   );
 }
 
-test("a database whose password somebody deleted gets no other one, which would not open it, and says so", async () => {
+test("a database whose password was deleted does not get a new one, which it would not accept, and the report says so", async () => {
   await using place = await openPlace(world.plane);
   const { deployment_id, slug } = await deployed(place);
   const key = { namespace: place.namespace, name: `${slug}-postgres` };
@@ -74,7 +74,7 @@ test("a database whose password somebody deleted gets no other one, which would 
   await place.reported(deployment_id, ({ serving_revision_id: id }) => id === again.revision_id);
 });
 
-test("a Redis whose password somebody deleted is made anew with another one", async () => {
+test("a Redis whose password was deleted is created again with another one", async () => {
   await using place = await openPlace(world.plane);
   const secrets = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x" };
   const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, secrets));
@@ -88,18 +88,15 @@ test("a Redis whose password somebody deleted is made anew with another one", as
   assert.notEqual((await place.get("Deployment", key.name))?.metadata.uid, began);
 });
 
-suite("data of a deployment that is deleted", () => {
-  test("retain: disk and password stay, found by their label; all else goes. An annotation comes before the listener's policy", async () => {
+suite("data of a deleted deployment", () => {
+  test("retain: disk and password stay and are found by their label; all else is deleted. An annotation overrides the policy", async () => {
     await using place = await openPlace(world.plane, { dataPolicy: "delete" });
     const { deployment_id, slug } = await deployed(place);
     await annotate(place, slug, "keep");
     deleteIt(place, deployment_id);
     const { cause } = await place.reported(deployment_id, (report) => report.cause !== null);
     assert.match(cause?.message ?? "", /none of delete, retain, snapshot/);
-    assert.ok(
-      await place.get("StatefulSet", `${slug}-postgres`),
-      "nothing is touched before it is known what is wanted",
-    );
+    assert.ok(await place.get("StatefulSet", `${slug}-postgres`), "nothing is touched before the policy is known");
     await annotate(place, slug, "retain");
     await place.reported(deployment_id, ({ deleted }) => deleted);
     await assertOnlyDataIsLeft(place, slug);
@@ -111,7 +108,7 @@ suite("data of a deployment that is deleted", () => {
     assert.deepEqual([disk?.metadata.deletionTimestamp, disk?.metadata.ownerReferences], [undefined, undefined]);
   });
 
-  test("retain: the password stays also where somebody has deleted the anchor before", async () => {
+  test("retain: the password stays even if another client has deleted the anchor before", async () => {
     await using place = await openPlace(world.plane, { dataPolicy: "retain" });
     const { deployment_id, slug } = await deployed(place);
     const key = { namespace: place.namespace, name: slug };
@@ -126,13 +123,17 @@ suite("data of a deployment that is deleted", () => {
     await assertPasswordIsLeft(place, slug);
   });
 
-  test("snapshot: a cluster that cannot says so and the disk waits; the disk goes only once its snapshot can be used", async () => {
+  test("snapshot: a cluster without snapshots says so and keeps the disk, which is deleted only once its snapshot is ready", async () => {
     await using place = await openPlace(world.plane, { dataPolicy: "snapshot", snapshotClass: "fast" });
     const { deployment_id, slug } = await deployed(place);
     deleteIt(place, deployment_id);
     const cannot = await place.reported(deployment_id, (report) => report.cause !== null);
     assert.match(cannot.cause?.message ?? "", /no VolumeSnapshot .*Install a snapshot controller/);
-    assert.deepEqual([await place.list("StatefulSet"), await place.list("Pod")], [[], []], "the agent is gone already");
+    assert.deepEqual(
+      [await place.list("StatefulSet"), await place.list("Pod")],
+      [[], []],
+      "the agent is deleted already",
+    );
     const disk = `data-${slug}-postgres-0`;
     await define(world.plane, "snapshot.storage.k8s.io", "v1", [{ kind: "VolumeSnapshot", plural: "volumesnapshots" }]);
     const snapshot = () => place.get<LiveObject & { spec: object }>("VolumeSnapshot", `${disk}-last`).catch(() => null);
@@ -151,7 +152,7 @@ suite("data of a deployment that is deleted", () => {
     assert.equal((await snapshot())?.metadata.labels?.["pierhead.dev/retained"], "true");
   });
 
-  test("a database of CloudNativePG is put to sleep and stays; with a snapshot of each of its disks it goes", async () => {
+  test("a database of CloudNativePG is hibernated and stays; with a snapshot of each of its disks it is deleted", async () => {
     await define(world.plane, "postgresql.cnpg.io", "v1", [{ kind: "Cluster", plural: "clusters" }]);
     await using place = await openPlace(world.plane, { dataPolicy: "retain" });
     await place.rediscovered(({ hasCnpg, hasSnapshots }) => hasCnpg && hasSnapshots);

@@ -20,7 +20,7 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 
 suite("databases, autoscalers and routes", () => {
-  test("what pods use arrives where the cluster measures it; one that does not, or no longer, is said once", async () => {
+  test("usage of pods is reported where the cluster measures it; a missing or lost Metrics API is logged once", async () => {
     const lines: string[] = [];
     const logger = pino({ messageKey: "message" }, { write: (line: string) => void lines.push(line) });
     await using place = await openPlace(world.plane, {}, { logger });
@@ -50,12 +50,12 @@ suite("databases, autoscalers and routes", () => {
     assert.deepEqual([said("usage of replicas is not measured"), said("usage of replicas is measured")], [2, 1]);
   });
 
-  test("a deployment without databases of its own gets them first, and its disk goes with it", async () => {
+  test("a deployment without own databases gets them first, and its disk is deleted with it", async () => {
     await using place = await openPlace(world.plane);
     const run = newRun(place, undefined, {}, {});
     const { deployment_id } = await (async () => {
       const deploying = place.deployed(run);
-      // Without a disk it waits, and says so; nothing else is there yet.
+      // Without a disk it waits and reports that. Nothing else exists yet.
       const waiting = await eventually(
         () => [...place.controlPlane.reports.values()].find(({ cause }) => cause?.reason === "Storage"),
         (report) => report !== undefined,
@@ -95,7 +95,7 @@ suite("databases, autoscalers and routes", () => {
     }
   });
 
-  test("a failed revision leaves a disk that it made larger, and the one before is gone back to on it", async () => {
+  test("a failed revision leaves the disk that it has grown, and the rollback runs on that disk", async () => {
     await using place = await openPlace(world.plane);
     const name = `grows-${place.namespace}`;
     await using _class = await addGrowingClass(world.plane, name);
@@ -115,7 +115,7 @@ suite("databases, autoscalers and routes", () => {
     assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });
 
-  test("a disk grows also when what held it goes just after its change was refused", async () => {
+  test("a disk grows even if its StatefulSet disappears just after its change was refused", async () => {
     await using place = await openPlace(world.plane, {}, { reach: (to) => new LateRefusals(to) });
     const name = `late-${place.namespace}`;
     await using _class = await addGrowingClass(world.plane, name);
@@ -132,7 +132,7 @@ suite("databases, autoscalers and routes", () => {
     assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });
 
-  test("a disk of whole tebibytes is left as it is, and cannot shrink", async () => {
+  test("a disk of whole tebibytes stays unchanged, and cannot shrink", async () => {
     await using place = await openPlace(world.plane);
     const withDisk = (storageGib: number) => ({ sizes: { ...sizes, database: { ...sizes.database, storageGib } } });
     const { deployment_id, slug } = place.controlPlane.assign({
@@ -150,7 +150,7 @@ suite("databases, autoscalers and routes", () => {
     assert.match(cause?.message ?? "", /cannot shrink: the disk has 1024 Gi/);
   });
 
-  test("what keeps a database from starting fails the revision, with the reason; its image is pulled as those of agents are", async () => {
+  test("a database that cannot start fails the revision with the reason, and its image is pulled with the agents' credentials", async () => {
     const postgresImage = "127.0.0.1:1/pull-fails:16";
     await using place = await openPlace(world.plane, { postgresImage, imagePullSecrets: ["registry"] });
     await addDisk(world.plane, `disk-${place.namespace}`);
@@ -180,7 +180,7 @@ suite("databases, autoscalers and routes", () => {
     assert.match(refused.cause?.message ?? "", /exceeded quota: full/);
   });
 
-  test("what serves keeps its Redis and its service account until a revision without them serves", async () => {
+  test("a serving revision keeps its Redis and its service account until a revision without them serves", async () => {
     await using place = await openPlace(world.plane);
     const withRedis = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x" };
     const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, withRedis));
@@ -198,10 +198,10 @@ suite("databases, autoscalers and routes", () => {
     const next = newRun(place, "127.0.0.1:1/agent:2", { spec });
     place.controlPlane.assign({ deployment_id, target: next });
     await place.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
-    await eventually(there, (all) => !all.includes(true), { timeoutMs: 30_000, what: "what nobody uses is gone" });
+    await eventually(there, (all) => !all.includes(true), { timeoutMs: 30_000, what: "unused objects are deleted" });
   });
 
-  test("operators that are installed later are found, and used from the next revision on; data stays where it is", async () => {
+  test("operators that are installed later are discovered and used from the next revision on, and data stays where it is", async () => {
     await using place = await openPlace(world.plane, {
       gateway: { namespace: "infra", name: "web" },
       ingressClass: "nginx",
@@ -229,7 +229,7 @@ suite("databases, autoscalers and routes", () => {
       );
     await serving(second.revision_id);
     const route = await place.get("HTTPRoute", slug);
-    assert.ok(route, "the route is of the Gateway API now");
+    assert.ok(route, "the route belongs to the Gateway API now");
     const { generation } = place.controlPlane.assignments.get(deployment_id) ?? {};
     await place.reported(
       deployment_id,
@@ -239,7 +239,7 @@ suite("databases, autoscalers and routes", () => {
     await eventually(
       () => place.get("HTTPRoute", slug),
       (again) => again !== null && again.metadata.uid !== route.metadata.uid,
-      { timeoutMs: 30_000, what: "put right, as what was there from the start is" },
+      { timeoutMs: 30_000, what: "repaired, like objects that existed from the start" },
     );
     assert.equal(await place.get("Ingress", slug), null, "and the Ingress is gone");
     assert.ok(await place.get("ScaledObject", `${slug}-queue`));
@@ -265,7 +265,7 @@ suite("databases, autoscalers and routes", () => {
     assert.deepEqual(
       owner.map(({ manager }) => manager),
       ["pierhead-scale"],
-      "not ours any more",
+      "not owned by us any more",
     );
     assert.equal((await place.get<DeploymentView>("Deployment", newSlug))?.spec.replicas, 2);
     const third = newRun(place, "127.0.0.1:1/agent:3", scaled);
@@ -278,9 +278,9 @@ suite("databases, autoscalers and routes", () => {
     }, 200);
     await serving(third.revision_id);
     clearInterval(watching);
-    assert.equal(fewest, 4, "never fewer than the autoscaler had chosen");
+    assert.equal(fewest, 4, "never fewer than the autoscaler has chosen");
 
-    // A probe of another kind beside ours is refused by the server, so the object is written as a whole, but for the replicas.
+    // The server refuses to apply a probe of another kind beside ours, so the object is replaced, except for its replicas.
     const probe = "/spec/template/spec/containers/0/livenessProbe";
     const edit = [
       { op: "remove", path: `${probe}/httpGet` },
@@ -296,10 +296,10 @@ suite("databases, autoscalers and routes", () => {
           ({ manager, operation }) => manager === "pierhead-listener" && operation === "Update",
         ),
     );
-    assert.equal(repaired?.spec.replicas, 4, "nor after a write of the whole object");
+    assert.equal(repaired?.spec.replicas, 4, "also after a replace of the whole object");
   });
 
-  test("what pods say arrives at the control plane, each line once", async () => {
+  test("output of pods arrives at the control plane, each line once", async () => {
     await using place = await openPlace(world.plane);
     const { deployment_id } = await place.deployed(newRun(place));
     const lines = () => [...place.controlPlane.lines.values()].filter((line) => line.deployment_id === deployment_id);

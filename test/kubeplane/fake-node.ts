@@ -5,14 +5,14 @@ import type { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
 import type { Plane } from "./plane.ts";
 
 /**
- * A kubelet without containers: pods that are scheduled to it run at once, or do what the name of their image says:
+ * A kubelet without containers: its pods run at once, or do what the name of their image says:
  * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`. It answers the API server's calls for logs.
  */
 export interface FakeNode extends AsyncDisposable {
   name: string;
-  /** What the container of a pod has said; `{pod}` lines unless a test sets it. */
+  /** Output of the container of a pod. Unless a test sets it, lines with `{pod}`. */
   logs: Map<string, string[]>;
-  /** It has this many cores from now on. */
+  /** Sets the number of cores. */
   resize(cpu: string): Promise<void>;
 }
 
@@ -105,7 +105,7 @@ async function register(admin: ApiServer, port: number, signal: AbortSignal): Pr
     type: "merge",
     signal,
   });
-  // The taint that says that a new node is not ready goes when the controller has seen that it is.
+  // The controller removes the not-ready taint of a new node once it has seen that the node is ready.
   await admin.call({
     method: "PATCH",
     path: `/api/v1/nodes/${nodeName}`,
@@ -116,7 +116,7 @@ async function register(admin: ApiServer, port: number, signal: AbortSignal): Pr
   await beat(admin, signal);
 }
 
-/** The controllers believe in a node whose lease is renewed. */
+/** The controllers consider a node alive while its lease is renewed. */
 async function beat(admin: ApiServer, signal: AbortSignal): Promise<void> {
   const metadata = { name: nodeName, namespace: "kube-node-lease" };
   const renewTime = new Date().toISOString().replace("Z", "000Z");

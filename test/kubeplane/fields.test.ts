@@ -49,7 +49,7 @@ function rendered(spec: ResourceSpec, namespace?: string): Manifest[] {
   return [...data, ...rest];
 }
 
-/** Everything at once, each value found nowhere else. */
+/** Sets all fields, each to a unique value. */
 const sentinels = {
   min_scale: 3,
   max_scale: 7,
@@ -114,7 +114,7 @@ const both =
   (manifests) =>
     JSON.stringify(find(pod(manifests))) === JSON.stringify(find(pod(manifests, "-queue"))) && find(pod(manifests));
 
-/** Where each field of a resource spec ends up. A field that is not here fails the test below. */
+/** Where each field of a resource spec ends up. A field that is missing here fails the test below. */
 const places: Record<keyof typeof sentinels, [Find, unknown]> = {
   min_scale: [(all) => at(all, "HorizontalPodAutoscaler").spec.minReplicas, 3],
   max_scale: [(all) => at(all, "HorizontalPodAutoscaler").spec.maxReplicas, 7],
@@ -161,7 +161,7 @@ const places: Record<keyof typeof sentinels, [Find, unknown]> = {
   sidecars: [both((spec) => spec.containers.slice(2)), sentinels.sidecars],
 };
 
-/** Stored and given back, never acted on (contract 2.4). */
+/** Stored and returned, but without effect (contract 2.4). */
 const unused = /^(orchestrator|executor)_/;
 
 let world: Awaited<ReturnType<typeof startWorld>>;
@@ -172,12 +172,12 @@ after(() => world[Symbol.asyncDispose]());
 
 test("every field of a resource spec is found in the manifests", () => {
   const fields = Object.keys(ResourceSpec.properties).filter((field) => !unused.test(field));
-  assert.deepEqual(fields.toSorted(), Object.keys(places).toSorted(), "a field without a place");
+  assert.deepEqual(fields.toSorted(), Object.keys(places).toSorted(), "a field is missing in `places`");
   const manifests = rendered(sentinels);
   for (const [field, [find, expected]] of Object.entries(places)) assert.deepEqual(find(manifests), expected, field);
 });
 
-test("a real API server accepts all of it, field by field, and a second apply changes nothing", async () => {
+test("a real API server accepts every field, and a second apply changes nothing", async () => {
   const namespace = await world.plane.newNamespace();
   const signal = AbortSignal.timeout(60_000);
   const api = new ApiServer(world.plane.address("admin"));
@@ -198,7 +198,7 @@ test("a real API server accepts all of it, field by field, and a second apply ch
   api.close();
 });
 
-test("where the operators are installed, their kinds are rendered in place of ours", () => {
+test("where operators are installed, their kinds are rendered instead of ours", () => {
   const all = { ...bare, hasKeda: true, hasCnpg: true, hasGatewayApi: true };
   const context = {
     traits: all,
@@ -214,7 +214,7 @@ test("where the operators are installed, their kinds are rendered in place of ou
   assert.match(JSON.stringify(server), /"name":"sentinel-1234abcd-postgres-app","key":"uri"/);
 });
 
-test("what reaches beyond a deployment's own pods, or cannot work, is refused in words for the user", () => {
+test("a spec that reaches beyond the deployment's own pods, or cannot work, is rejected with a readable message", () => {
   const refused: [ResourceSpec, RegExp][] = [
     [{ volumes: [{ name: "v", nfs: { server: "x", path: "/" } }] }, /nfs, which the operator/],
     [{ volumes: [{ name: "v", emptyDir: {}, configMap: {} }] }, /exactly one of/],

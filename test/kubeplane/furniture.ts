@@ -2,7 +2,7 @@ import { make, type Plane } from "./plane.ts";
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/** The kinds of an operator, without the operator. */
+/** Installs the kinds of an operator, without the operator. */
 export function define({ admin }: Plane, group: string, version: string, names: { kind: string; plural: string }[]) {
   return Promise.all(
     names.map(({ kind, plural }) =>
@@ -27,7 +27,7 @@ export function define({ admin }: Plane, group: string, version: string, names: 
 
 const classes = "/apis/storage.k8s.io/v1/storageclasses";
 
-/** The default of claims for as long as it is there; their disks may grow. */
+/** Creates a default class for claims until it is disposed. Its disks may grow. */
 export async function addGrowingClass({ admin }: Plane, name: string): Promise<AsyncDisposable> {
   await make(admin, classes, {
     metadata: { name, annotations: { "storageclass.kubernetes.io/is-default-class": "true" } },
@@ -40,7 +40,7 @@ export async function addGrowingClass({ admin }: Plane, name: string): Promise<A
   };
 }
 
-/** A disk that a claim without a class can have, or one of that class. */
+/** Creates a disk for a claim without a class, or of the given class. */
 export const addDisk = ({ admin }: Plane, name: string, storageClassName = "") =>
   make(admin, "/api/v1/persistentvolumes", {
     metadata: { name },

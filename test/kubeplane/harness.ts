@@ -18,7 +18,7 @@ import { eventually } from "../support/eventually.ts";
 import { type FakeNode, startFakeNode } from "./fake-node.ts";
 import { type Plane, startPlane } from "./plane.ts";
 
-/** A troubled rollout is given up after this long, where the operator's default is 2 minutes. */
+/** A rollout with problems is given up after this time; the default is 2 minutes. */
 const graceMs = 2_000;
 
 const ownLogger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | undefined) ?? "silent");
@@ -35,7 +35,7 @@ export const policy: ClusterPolicy = {
   snapshotClass: null,
 };
 
-/** One control plane of Kubernetes with one node, for all tests of a file. */
+/** One Kubernetes control plane with one node, for all tests of a file. */
 export async function startWorld(): Promise<{ plane: Plane; node: FakeNode } & AsyncDisposable> {
   const program = process.env["PIERHEAD_TEST_KUBEPLANE"];
   if (program === undefined) throw new Error("run this by `npm run test:kubernetes`");
@@ -54,30 +54,30 @@ export interface Place extends AsyncDisposable {
   namespace: string;
   controlPlane: ControlPlane;
   listener: Listener;
-  /** As admin. */
+  /** Reads with the rights of an admin. */
   get<T = LiveObject>(kind: string, name: string): Promise<T | null>;
   list<T = LiveObject>(kind: string): Promise<T[]>;
-  /** Waits until the listener has seen what the cluster offers by now. */
+  /** Waits until the listener has discovered what the cluster offers now. */
   rediscovered(holds: (traits: ClusterTraits) => boolean): Promise<unknown>;
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
-  /** Deploys and waits until it serves. */
+  /** Deploys and waits until the revision serves. */
   deployed(run: RevisionRun): Promise<{ deployment_id: string; slug: string }>;
 }
 
 interface PlaceOptions {
   url?: string;
-  /** How its listener speaks to the API server. */
+  /** API client of its listener. */
   reach?: (to: KubeAddress) => ApiServer;
   clock?: Clock;
   logger?: Logger;
-  /** In the namespace of another one. */
+  /** Uses the namespace of another site. */
   beside?: Place;
   listenerId?: string;
-  /** Named before its own. */
+  /** Namespaces listed before its own. */
   firstNamespace?: string;
 }
 
-/** A namespace with the shipped Role, and a listener that follows a control plane of ours there. */
+/** Creates a namespace with the shipped Role, and a listener there that follows a test control plane. */
 export async function openPlace(
   plane: Plane,
   changed: Partial<ClusterPolicy> = {},
@@ -143,7 +143,7 @@ export async function openPlace(
   return place;
 }
 
-/** What the chart gives a listener: read from there, so that what is tested is what is shipped. */
+/** Grants the rules of the chart's Role, so that the tests use what is shipped. */
 export async function grant(plane: Plane, namespace: string): Promise<void> {
   const rules = JSON.parse(await readFile("deploy/helm/pierhead-listener/files/rules.json", "utf8"));
   const root = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
@@ -169,7 +169,7 @@ export const sizes: ClusterSizes = {
   database: { ...small, storageGib: 1, connectionsMax: 50 },
 };
 
-/** Secrets that name a database and a Redis elsewhere, so that only the agent itself is deployed. */
+/** Secrets with the addresses of an external database and Redis, so that only the agent itself is deployed. */
 export const elsewhere = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x", REDIS_URI_CUSTOM: "redis://127.0.0.1:1" };
 
 export function newRun(

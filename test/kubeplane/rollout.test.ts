@@ -14,7 +14,7 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 
 suite("rollouts on a real control plane", { concurrency: true }, () => {
-  test("a first deploy, an update without a moment below the wanted replicas, and a deletion that leaves nothing", async () => {
+  test("a first deploy, an update that never goes below the desired replicas, and a deletion that leaves nothing", async () => {
     await using place = await openPlace(world.plane);
     const first = newRun(place);
     const { deployment_id, slug } = await place.deployed(first);
@@ -70,7 +70,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     });
   }
 
-  test("secrets go where only the cluster sees them, references stay references, and nothing of them is elsewhere", async () => {
+  test("secrets are only in Secrets, references stay references, and their values are nowhere else", async () => {
     await using place = await openPlace(world.plane);
     const value = randomUUID();
     const reference = { name: "API_KEY", secret_name: "theirs", secret_key: "key" };
@@ -96,7 +96,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     assert.equal((secrets[0] as unknown as { immutable: boolean }).immutable, true);
   });
 
-  test("what another listener runs in the same namespace is left alone; what this one ran and nobody wants goes", async () => {
+  test("deployments of another listener in the same namespace are left alone; unwanted ones of this listener are deleted", async () => {
     await using place = await openPlace(world.plane);
     const { slug } = await place.deployed(newRun(place));
     const anchorOf = (name: string) => place.get<LiveObject>("ConfigMap", name);
@@ -109,7 +109,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     await eventually(
       () => anchorOf(theirs.slug),
       (anchor) => anchor === null,
-      { timeoutMs: 60_000, what: "no anchor of the listener that nobody wants" },
+      { timeoutMs: 60_000, what: "no anchor of the listener without a deployment" },
     );
     assert.equal((await anchorOf(slug))?.metadata.deletionTimestamp, undefined);
     const { deployment_id } = again.controlPlane.assign({ deployment_id: randomUUID(), slug, target: newRun(again) });
@@ -120,7 +120,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     );
   });
 
-  test("a deployment that names no namespace stays where it was made when another one is named first", async () => {
+  test("a deployment without a namespace stays where it was created when the default changes", async () => {
     await using place = await openPlace(world.plane);
     const { deployment_id, slug } = await place.deployed(newRun(place));
     await place.listener.stop();
@@ -132,14 +132,14 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     const { template } = (await place.get<DeploymentView>("Deployment", slug))?.spec ?? {};
     assert.match(JSON.stringify(template), new RegExp(next.revision_id));
     const { items } = await world.plane.admin.list("Deployment", firstNamespace, {}, AbortSignal.timeout(30_000));
-    assert.deepEqual(items, [], "nothing was begun anew elsewhere");
+    assert.deepEqual(items, [], "nothing was created elsewhere");
   });
 
-  test("a namespace that is gone holds up nothing in the others; what may be there is not said to be deleted", async () => {
+  test("a deleted namespace does not block the others, and deployments in it are not reported as deleted", async () => {
     await using place = await openPlace(world.plane);
     const { deployment_id, slug } = await place.deployed(newRun(place));
     await place.listener.stop();
-    // Nothing is granted there, as when somebody has deleted it.
+    // Without rights, as in a namespace that was deleted.
     const firstNamespace = await world.plane.newNamespace();
     const { listenerId } = place.controlPlane;
     await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
@@ -154,7 +154,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     assert.match(waiting.cause?.message ?? "", new RegExp(`forbidden.*namespace "${firstNamespace}"`));
   });
 
-  test("a deletion in a namespace that the listener does not have waits and says so", async () => {
+  test("a deletion in a namespace that the listener does not serve waits and is reported", async () => {
     await using place = await openPlace(world.plane);
     const deletion = { deployment_id: randomUUID(), op: "delete" as const, target: null, serving: null };
     place.controlPlane.assign({ ...deletion, namespace: "staging" });
@@ -163,7 +163,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     assert.match(cause?.message ?? "", /made for the namespace staging, which this listener does not have/);
   });
 
-  test("what somebody else changes or deletes is made right again", async () => {
+  test("changes and deletions by other clients are repaired", async () => {
     await using place = await openPlace(world.plane);
     const { slug } = await place.deployed(newRun(place));
     const signal = AbortSignal.timeout(30_000);
@@ -181,7 +181,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
   });
 });
 
-test("a revision after one that could not start is not failed for it, however late the cluster gets to look at it", async () => {
+test("a revision after one that could not start does not fail because of it, even if the cluster processes it late", async () => {
   await using place = await openPlace(world.plane);
   const deployment_id = randomUUID();
   place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/start-fails:1") });
@@ -202,10 +202,10 @@ test("a revision after one that could not start is not failed for it, however la
   }
 });
 
-/** Another control plane goes on with a deployment: it serves the next revision. */
+/** Another control plane takes over a deployment and serves the next revision. */
 async function takenOver(place: Place, deployment: { deployment_id: string; slug: string }): Promise<RevisionRun> {
   const next = newRun(place, "127.0.0.1:1/agent:2");
-  // Of a higher generation than what the cluster has, as it would be.
+  // With a higher generation than the cluster has, as a real one would have.
   for (let generation = 1; generation <= 3; generation++) place.controlPlane.assign({ ...deployment, target: next });
   await place.reported(deployment.deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
   return next;

@@ -33,15 +33,15 @@ const serves = ({ controlPlane }: Place, deployment_id: string, revision_id: str
 const annotate = ({ namespace }: Place, name: string, annotations: Record<string, string | null>) =>
   world.plane.admin.patch("ConfigMap", { namespace, name }, { metadata: { annotations } }, signal());
 
-/** As somebody with kubectl. */
+/** Changes objects as a user with kubectl does. */
 const misdirect = ({ namespace }: Place, name: string, word: string) =>
   world.plane.admin.patch("Service", { namespace, name }, { spec: { selector: { wrong: word } } }, signal());
 
 const misdirected = async (place: Place, name: string) =>
   (await place.get<{ spec: { selector: Record<string, string> } }>("Service", name))?.spec.selector["wrong"];
 
-suite("what others do to a cluster", { concurrency: true }, () => {
-  test("an object that server-side apply cannot put right is written as a whole, and what is left out later still goes", async () => {
+suite("interference of other clients", { concurrency: true }, () => {
+  test("an object that server-side apply cannot repair is replaced, and fields that are left out later are still removed", async () => {
     await using place = await openPlace(world.plane);
     const labelled = newRun(place, undefined, { spec: { labels: { team: "a" } } });
     const { deployment_id, slug } = await place.deployed(labelled);
@@ -63,7 +63,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     assert.equal(labels !== undefined && "team" in labels, false, JSON.stringify(labels));
   });
 
-  test("drift that is only to be told is told and left, until another revision is asked for", async () => {
+  test("drift in warn mode is reported and kept until another revision is deployed", async () => {
     await using place = await openPlace(world.plane);
     const { deployment_id, slug } = await place.deployed(newRun(place));
     await annotate(place, slug, { "pierhead.dev/drift": "warn" });
@@ -78,7 +78,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     assert.equal(await misdirected(place, slug), undefined);
   });
 
-  test("a deployment that is paused in the cluster waits, says so, and goes on afterwards", async () => {
+  test("a deployment that is paused in the cluster waits, reports that, and continues afterwards", async () => {
     await using place = await openPlace(world.plane);
     const first = newRun(place);
     const { deployment_id, slug } = await place.deployed(first);
@@ -94,7 +94,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
   });
 
   for (const propagationPolicy of ["Background", "Orphan"] as const) {
-    test(`an anchor that somebody deletes (${propagationPolicy}) is made anew around what it owns, which stays`, async () => {
+    test(`an anchor that another client deletes (${propagationPolicy}) is replaced, and its objects stay`, async () => {
       await using place = await openPlace(world.plane);
       await addDisk(world.plane, `disk-${place.namespace}`);
       const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, {}));
@@ -116,7 +116,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
       await eventually(
         async () => JSON.stringify((await place.get("Deployment", slug))?.metadata.ownerReferences),
         (owners) => owners?.includes(`"${renewed?.metadata.uid}"`),
-        { what: "owned by it" },
+        { what: "owned by the new anchor" },
       );
       assert.deepEqual(await owned(), before);
       const next = newRun(place, "127.0.0.1:1/agent:2", {}, {});
@@ -131,13 +131,13 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     });
   }
 
-  test("somebody who changes an object back again and again is left alone, and it is said", async () => {
+  test("a client that changes an object again and again wins, and the report says so", async () => {
     await using place = await openPlace(world.plane);
     const { deployment_id, slug } = await place.deployed(newRun(place));
     const isFought = () => /keeps changing/.test(place.controlPlane.reports.get(deployment_id)?.cause?.message ?? "");
     let repairs = 0;
     while (!isFought()) {
-      assert.ok(repairs < 10, "it is put right for ever");
+      assert.ok(repairs < 10, "repairs must end");
       await misdirect(place, slug, String(repairs));
       const isRepaired = await eventually(
         async () => ((await misdirected(place, slug)) === undefined ? "repaired" : isFought() ? "left" : "changed"),
@@ -145,15 +145,11 @@ suite("what others do to a cluster", { concurrency: true }, () => {
       );
       if (isRepaired === "repaired") repairs += 1;
     }
-    assert.equal(
-      repairs,
-      5,
-      "a first deploy is nobody's change, and each change is one however many events there are of it",
-    );
+    assert.equal(repairs, 5, "a first deploy is no drift, and each change counts once however many events it causes");
     assert.equal(await misdirected(place, slug), String(repairs));
   });
 
-  test("a webhook that denies, or that nobody answers for, holds a revision up and says so; once it is gone it goes on", async () => {
+  test("a webhook that denies or does not answer blocks a revision with a report; once it is gone the revision continues", async () => {
     await using place = await openPlace(world.plane);
     const words = "not on a Friday";
     const webhook = createServer(world.plane.tls, (review, response) => {
@@ -192,7 +188,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
         },
       ],
     });
-    // A configuration holds a moment after it was written.
+    // A configuration takes effect a moment after it was written.
     const template = {
       metadata: { labels: { a: "b" } },
       spec: { containers: [{ name: "x", image: "127.0.0.1:1/x" }] },
@@ -222,7 +218,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     await serves(place, waiting.deployment_id, waiting.target.revision_id);
   });
 
-  test("a clock that is set an hour forward or back in the middle of a rollout ends nothing", async () => {
+  test("a clock that is set an hour forward or back during a rollout ends nothing", async () => {
     let passes = 0;
     let offByMs = 0;
     const clock: Clock = {
@@ -253,7 +249,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     await serves(place, deployment_id, target.revision_id);
   });
 
-  test("while the control plane is away the cluster is kept as it was told; what was asked for meanwhile comes afterwards", async () => {
+  test("while the control plane is unreachable the cluster keeps its state, and requested changes are applied afterwards", async () => {
     await using place = await openPlace(world.plane);
     const { controlPlane, namespace } = place;
     const { deployment_id, slug } = await place.deployed(newRun(place));
@@ -272,7 +268,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
     await serves(place, deployment_id, next.revision_id);
   });
 
-  test("a listener that is to drain leaves its cluster as it is, drift included; what was asked for comes afterwards", async () => {
+  test("a draining listener changes nothing in its cluster, not even drift, and applies requested changes afterwards", async () => {
     await using place = await openPlace(world.plane);
     const { controlPlane, listener } = place;
     const { deployment_id, slug } = await place.deployed(newRun(place));
@@ -296,7 +292,7 @@ suite("what others do to a cluster", { concurrency: true }, () => {
   });
 });
 
-/** A call as the listener whose body never ends: it keeps the one seat that even an empty priority level has. */
+/** A call of the listener whose body never ends: it occupies the only seat that even an empty priority level has. */
 async function occupySeat({ address }: Plane, namespace: string): Promise<AsyncDisposable> {
   const { url, ca, token } = address("listener");
   const headers = { authorization: `Bearer ${await token()}`, "content-type": "application/json" };
@@ -306,7 +302,7 @@ async function occupySeat({ address }: Plane, namespace: string): Promise<AsyncD
   const sit = () => {
     call = request(`${url}/api/v1/namespaces/${namespace}/configmaps`, options, (answer) => answer.resume());
     call.on("error", () => {});
-    // Turned away, or thrown out after the server's longest wait.
+    // Rejected, or dropped after the server's longest wait.
     call.once("close", () => isOver || setTimeout(sit, 50));
     call.write("{");
   };
@@ -321,7 +317,7 @@ async function occupySeat({ address }: Plane, namespace: string): Promise<AsyncD
 
 const flowControl = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
-test("an API server that turns everything of ours away (429) holds a revision up; it fails nothing and comes through afterwards", async () => {
+test("an API server that rejects all our calls (429) delays a revision, fails nothing, and is used again afterwards", async () => {
   await using place = await openPlace(world.plane);
   const { deployment_id } = await place.deployed(newRun(place));
   const limited = { nominalConcurrencyShares: 0, lendablePercent: 0, borrowingLimitPercent: 0 };
@@ -353,7 +349,7 @@ test("an API server that turns everything of ours away (429) holds a revision up
   await serves(place, deployment_id, next.revision_id);
 });
 
-test("what happened while nobody watched, and is forgotten since (410), is found and made right", async () => {
+test("changes that no watch saw and that the server has forgotten (410) are found and repaired", async () => {
   const { plane } = world;
   await using proxy = await startTcpProxy(plane.address("listener").url.replace("https:", "http:"));
   await using place = await openPlace(plane, {}, { url: proxy.url.replace("http:", "https:") });

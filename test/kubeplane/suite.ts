@@ -5,8 +5,8 @@ import { buildKubeplane } from "./build.ts";
 import { findHelm } from "./helm.ts";
 
 /**
- * `npm run test:kubernetes [-- FILES]`: the tests that need a control plane of Kubernetes, which is built from its modules
- * when it was not yet, or which PIERHEAD_TEST_KUBEPLANE names.
+ * `npm run test:kubernetes [-- FILES]`: runs the tests that need a Kubernetes control plane, which is built from its modules
+ * when needed, or which PIERHEAD_TEST_KUBEPLANE names.
  */
 const built = await buildKubeplane();
 if ("missing" in built) console.log(`SKIPPED kubernetes: ${built.missing}`);

@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => world[Symbol.asyncDispose]());
 
-test("three control planes on one database and two replicas of a listener: nothing is applied twice, no status is lost", async (context) => {
+test("three control planes on one database and two replicas of a listener apply nothing twice and lose no status", async (context) => {
   const { plane } = world;
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
@@ -75,7 +75,7 @@ test("three control planes on one database and two replicas of a listener: nothi
     };
     const first = await Promise.all([0, 1, 2, 3].map(deploy));
     await Promise.all(first.map(deployed));
-    // The one that acts dies without a word, while more is asked for; the other one takes over.
+    // The leader dies silently while more is requested, and the other replica takes over.
     const asked = await Promise.all([4, 5].map(deploy));
     const leader = replicas.find(({ logged }) => logged().includes("this instance leads"));
     leader?.child.kill("SIGKILL");
@@ -121,10 +121,10 @@ test("three control planes on one database and two replicas of a listener: nothi
   }
 });
 
-test("of two clusters with the same listener key one is let in, and the other one waits and says so", async () => {
+test("of two clusters with the same listener key one gets the session, and the other waits and says so", async () => {
   await using other = await startPlane(process.env["PIERHEAD_TEST_KUBEPLANE"] as string);
   await using site = await openSite(["agents"]);
-  // The chart's own names: the same in every cluster.
+  // The chart's own names, which are the same in every cluster.
   for (const plane of [world.plane, other]) {
     await make(plane.admin, "/api/v1/namespaces", { metadata: { name: "agents" } });
     await grant(plane, "agents");
@@ -139,7 +139,7 @@ test("of two clusters with the same listener key one is let in, and the other on
   await says(second, "listener session opened");
 });
 
-test("without an address of their own the agents of several namespaces answer each in its own", async () => {
+test("without public addresses, agents of several namespaces get addresses in their own namespace", async () => {
   const namespaces = [await world.plane.newNamespace(), await world.plane.newNamespace()];
   for (const namespace of namespaces) await grant(world.plane, namespace);
   await using site = await openSite(namespaces);
@@ -159,7 +159,7 @@ test("without an address of their own the agents of several namespaces answer ea
 
 const says = (replica: ListenerProgram, words: string) => eventually(replica.logged, (log) => log.includes(words));
 
-/** A control plane, and listener programs with the one key that it gave out. */
+/** A control plane, and listener processes that share one key. */
 async function openSite(namespaces: string[]) {
   const server = await startTestServer({ PIERHEAD_COMPUTE: "none" });
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-key-"));

@@ -26,7 +26,7 @@ after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A database of a deployment, and what its owner and the operator say in it. */
+/** A database of a deployment, with queries as its owner and as the operator. */
 async function newDatabase({ url }: PostgresServer) {
   const credentials = { name: databaseNameOf(randomUUID()), password: randomUUID() };
   const spec = { tenantId: randomUUID(), connectionsMax: 5, cpuLimitCores: 1, memoryLimitMib: 512 };
@@ -51,7 +51,7 @@ async function newDatabase({ url }: PostgresServer) {
   };
 }
 
-test("what a backup says takes the place of what is there, in the same database and in another, and is the owner's", async (context) => {
+test("a restore replaces the content of the same or another database, and its owner owns everything", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   const [first, second] = [await newDatabase(postgres), await newDatabase(postgres)];
   await first.asAdmin("create extension pg_trgm");
@@ -71,7 +71,7 @@ test("what a backup says takes the place of what is there, in the same database 
   await second.asOwner("drop table kept");
 });
 
-test("a restore that fails changes nothing, and a backup that fails leaves no file", async (context) => {
+test("a failed restore changes nothing, and a failed backup leaves no file", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   const own = await newDatabase(postgres);
   await own.asOwner("create table kept (id int primary key); insert into kept select generate_series(1, 20000)");
@@ -88,7 +88,7 @@ test("a restore that fails changes nothing, and a backup that fails leaves no fi
   );
 });
 
-test("programs are led to an address of IPv6 as they read it", async () => {
+test("programs get an IPv6 address without brackets", async () => {
   const program = path.join(directory, "pg_dump");
   await writeFile(program, '#!/bin/sh\nprintf "%s %s" "$PGHOST" "$PGPORT"\n', { mode: 0o755 });
   const adminUrl = "postgresql://operator@[::1]:5433/postgres";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { freePort } from "../support/free-port.ts";
 
-/** Where the program is; undefined: nowhere. */
+/** Path of the program; undefined: it is not installed. */
 export const redisProgram = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((file) => {
   try {
     accessSync(file, constants.X_OK);
@@ -16,7 +16,7 @@ export const redisProgram = ["/usr/bin/redis-server", "/usr/local/bin/redis-serv
   }
 });
 
-/** Why tests with Redis are left out; undefined: it is here. */
+/** Why tests with Redis are skipped; undefined: it is installed. */
 export const redisSkipped = redisProgram === undefined ? "redis-server is not installed" : undefined;
 
 export interface RedisServer {
@@ -24,7 +24,7 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-/** A Redis of the test's own, on loopback, that writes nothing to disk. */
+/** A Redis for one test, on loopback, that writes nothing to disk. */
 export async function startRedisServer(): Promise<RedisServer> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-redis-"));
   const port = await freePort();

@@ -31,7 +31,7 @@ after(async () => {
   await redis?.stop();
 });
 
-test("a deployment owns its database, and its password is no other's way in", async (context) => {
+test("a deployment owns its database, and its password opens no other", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   const [own, other] = [newCredentials(), newCredentials()];
   await onPostgres.ensure(own, limits, never);
@@ -64,7 +64,7 @@ test("a deployment owns its database, and its password is no other's way in", as
   );
 });
 
-test("the connections of a deployment are limited, and removing it ends them and all its data", async (context) => {
+test("the connections of a deployment are limited, and removing it closes them and deletes its data", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   const own = newCredentials();
   await onPostgres.ensure(own, limits, never);
@@ -83,7 +83,7 @@ test("the connections of a deployment are limited, and removing it ends them and
   await Promise.all(clients.map((client) => client.end().catch(() => {})));
 });
 
-test("a role that may only create roles and databases is enough", async (context) => {
+test("a role that may only create roles and databases is sufficient", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   await connected(postgres.url, (admin) => admin.query("create role operator login createrole createdb password 'x'"));
   const url = new URL(postgres.url);
@@ -95,7 +95,7 @@ test("a role that may only create roles and databases is enough", async (context
   await server.remove(own.name, never);
 });
 
-test("a deployment reads and writes keys and channels of its own prefix only", async (context) => {
+test("a deployment reads and writes only keys and channels with its own prefix", async (context) => {
   if (!redis) return context.skip(redisSkipped as string);
   const [own, other] = [newCredentials(), newCredentials()];
   await onRedis.ensure(own, limits, never);
@@ -115,7 +115,7 @@ test("a deployment reads and writes keys and channels of its own prefix only", a
       ["FLUSHALL"],
       ["CONFIG", "GET", "*"],
       ["ACL", "LIST"],
-      // No key is named in these: what they say or change is of everybody on the server.
+      // These name no key, but they reveal or change data of all users of the server.
       ["SCAN", "0"],
       ["RANDOMKEY"],
       ["PUBSUB", "CHANNELS"],
@@ -154,7 +154,7 @@ test("a deployment reads and writes keys and channels of its own prefix only", a
   }
 });
 
-test("a server that is away is named, without its password", async () => {
+test("an unreachable server is named without its password", async () => {
   const cases = [
     sharedPostgres({ adminUrl: "postgresql://admin:hidden@127.0.0.1:1/postgres", address: undefined }),
     sharedRedis({ adminUrl: "redis://admin:hidden@127.0.0.1:1/0", address: undefined }),

@@ -13,7 +13,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { agents, writeAgent } from "../compute/agents.ts";
 import { soon } from "../compute/compute-world.ts";
 import { anySpec } from "../compute/conformance.ts";
-import { answeringEngine } from "../compute/docker/answering-engine.ts";
+import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 import { eventually } from "../support/eventually.ts";
 
 test("a listener on a host of its own pulls images with the operator's credentials for their registry", async (context) => {
@@ -22,7 +22,7 @@ test("a listener on a host of its own pulls images with the operator's credentia
   const auth = Buffer.from("operator:key").toString("base64");
   await writeFile(authFile, JSON.stringify({ auths: { "registry.example.com": { auth } } }));
   let given: string | undefined;
-  const { host } = await answeringEngine(context, ({ url = "", headers }, response) => {
+  const { host } = await startFakeEngine(context, ({ url = "", headers }, response) => {
     if (url.includes("/images/create")) {
       given = headers["x-registry-auth"] as string | undefined;
       response.end('{"error":"manifest unknown"}\n');
@@ -62,7 +62,7 @@ const configOf = (compute: "process" | "docker", dataDir: string, host: string) 
 test("replicas of the compute that was chosen before are ended, as nobody would see them any more", async (context) => {
   const dataDir = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-listener-")));
   context.after(() => rm(dataDir, { recursive: true }));
-  const { host } = await answeringEngine(context, ({ url = "" }, response) => {
+  const { host } = await startFakeEngine(context, ({ url = "" }, response) => {
     if (url.includes("/events")) response.write("\n");
     else response.end(url.endsWith("/info") ? "{}" : "[]");
   });
@@ -91,7 +91,7 @@ test("so are containers, once their engine can be asked", async (context) => {
   const Names = [`/pierhead-00000000-${spec.replicaId}`];
   let listed = [{ Id: "agent", Names, State: "running", Labels, Ports: [] }];
   const asked: string[] = [];
-  const { host } = await answeringEngine(context, ({ method, url = "" }, response) => {
+  const { host } = await startFakeEngine(context, ({ method, url = "" }, response) => {
     const path = url.replace(/^\/v1\.\d+|\?.*/g, "");
     if (method !== "GET") asked.push(`${method} ${path}`);
     if (method === "DELETE") listed = [];

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import { test } from "node:test";
 import { EngineUnreachable } from "../../../src/compute/docker/engine/engine.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
-test("an engine that goes away in the middle of an answer is named", async (context) => {
-  const engine = await answeringEngine(context, (_, response) => {
+test("an engine that disconnects during an answer is named in the error", async (context) => {
+  const engine = await startFakeEngine(context, (_, response) => {
     response.write('{"stream":"Step 1/2"}\n', () => response.socket?.destroy());
   });
   const named = (error: Error) =>
@@ -16,8 +16,8 @@ test("an engine that goes away in the middle of an answer is named", async (cont
   await assert.rejects(engine.call("GET", "/info"), named);
 });
 
-test("one who gives up in the middle hears his own reason", async (context) => {
-  const engine = await answeringEngine(context, (_, response) => response.write('{"stream":"Step 1/2"}\n'));
+test("a caller that aborts during an answer gets its own reason", async (context) => {
+  const engine = await startFakeEngine(context, (_, response) => response.write('{"stream":"Step 1/2"}\n'));
   const wish = new AbortController();
   const progress = engine.values("POST", "/build", { signal: wish.signal });
   await progress.next();
@@ -25,10 +25,10 @@ test("one who gives up in the middle hears his own reason", async (context) => {
   await assert.rejects(progress.next(), /no longer wanted/);
 });
 
-test("an engine that was upgraded, or put back, is asked in a version that it knows", async (context) => {
+test("after an upgrade or downgrade of the engine, calls use a version that it supports", async (context) => {
   let knows = { min: 24, max: 43 };
   const asked: string[] = [];
-  const engine = await answeringEngine(
+  const engine = await startFakeEngine(
     context,
     ({ url = "" }, response) => {
       const [, minor] = /^\/v1\.(\d+)\//.exec(url) ?? [];
@@ -51,8 +51,8 @@ test("an engine that was upgraded, or put back, is asked in a version that it kn
   await assert.rejects(engine.call("GET", "/info"), /is too old/);
 });
 
-test("what cannot be read to be sent is no fault of the engine", async (context) => {
-  const engine = await answeringEngine(context, (request) => request.resume());
+test("a request body that cannot be read is not reported as the engine's fault", async (context) => {
+  const engine = await startFakeEngine(context, (request) => request.resume());
   const body = new Readable({ read: () => body.destroy(Object.assign(new Error("no such file"), { code: "ENOENT" })) });
   await assert.rejects(engine.call("POST", "/build", { body }), { message: "no such file", code: "ENOENT" });
 });

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { collectGarbage } from "../../../src/compute/docker/images/collect-garbage.ts";
 import { labels } from "../../../src/compute/docker/replicas/container.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
 const installationId = "00000000-0000-4000-8000-000000000000";
 const unnamed = `sha256:${"1".repeat(64)}`;
 
-/** A container takes the labels of its image, and images that people build on `pierhead/langgraph-js` have ours. */
-test("containers that a build left go after a day; those that people made of images that began with ours stay", async (context) => {
+/** Containers inherit the labels of their image, so containers of images based on `pierhead/langgraph-js` have our labels. */
+test("leftover containers of a build are removed after a day; containers of users' images based on ours stay", async (context) => {
   const listed = (name: string, image: string, ageHours: number) => ({
     Id: name,
     Names: [`/${name}`],
@@ -24,7 +24,7 @@ test("containers that a build left go after a day; those that people made of ima
     listed("team-agent-1", unnamed, 25),
   ];
   const removed: string[] = [];
-  const engine = await answeringEngine(context, ({ method, url = "" }, response) => {
+  const engine = await startFakeEngine(context, ({ method, url = "" }, response) => {
     if (method === "DELETE") removed.push(/\/containers\/([^?]+)/.exec(url)?.[1] ?? url);
     const found = url.includes("/containers/json") ? containers : { Images: [] };
     response.end(JSON.stringify(found));
@@ -33,7 +33,7 @@ test("containers that a build left go after a day; those that people made of ima
   assert.deepEqual(removed, ["epic_edison"]);
 });
 
-test("bases of builds that newer ones have replaced go beyond the bound, as they can be made again", async (context) => {
+test("base images replaced by newer ones are removed above the size limit, because they can be built again", async (context) => {
   const built = "pierhead-built/00000000";
   const images = [
     { Id: "used", RepoTags: [`${built}:base-command-1`] },
@@ -50,11 +50,11 @@ test("bases of builds that newer ones have replaced go beyond the bound, as they
   }));
   const ageHours: Record<string, number> = { used: 0, old: 1, older: 2, public: 3, agent: 4 };
   const asked: string[] = [];
-  const engine = await answeringEngine(context, ({ method, url = "" }, response) => {
+  const engine = await startFakeEngine(context, ({ method, url = "" }, response) => {
     const [, id = ""] = /\/images\/(\w+)/.exec(url) ?? [];
     if (method === "DELETE") asked.push(id);
     if (method === "DELETE" && id === "older") {
-      // An agent is built on it still.
+      // An agent image is still based on it.
       return response.writeHead(409).end('{"message":"image has dependent child images"}');
     }
     if (url.includes("/system/df")) return response.end(JSON.stringify({ Images: images }));

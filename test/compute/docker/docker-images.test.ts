@@ -5,14 +5,14 @@ import { Registry } from "../../../src/registry/registry.ts";
 import { readConfig } from "../../../src/server/config.ts";
 import { ImageNames } from "../../../src/server/registry.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
 const installationId = "00000000-0000-4000-8000-000000000000";
 const deploymentId = "00000000-0000-4000-8000-000000000001";
 const oldId = `sha256:${"1".repeat(64)}`;
 const newId = `sha256:${"2".repeat(64)}`;
 
-test("a revision that was pinned to an image of this machine runs no other that has its name now", async (context) => {
+test("a revision pinned to a local image does not run another image that has its name now", async (context) => {
   const { images, asked } = await imagesOf(context, { [newId]: newId, "team/agent:1": newId });
   await assert.rejects(
     images.ensure({ digest: oldId, uri: "team/agent:1" }, AbortSignal.timeout(5_000)),
@@ -22,20 +22,20 @@ test("a revision that was pinned to an image of this machine runs no other that 
   assert.equal(asked.pulls, 0);
 });
 
-test("nor does it ask a registry for that name, which is somebody else's there", async (context) => {
+test("and it does not pull that name from a registry, where it may belong to another publisher", async (context) => {
   const { images, asked } = await imagesOf(context, {});
   const gone = { digest: oldId, uri: "team/agent:1" };
   await assert.rejects(images.ensure(gone, AbortSignal.timeout(5_000)), { name: "UnusableSpec" });
   assert.equal(asked.pulls, 0);
 });
 
-test("one that was built again here under the same key is as good", async (context) => {
+test("an image built again here under the same key is equivalent", async (context) => {
   const uri = `pierhead-built/00000000:${"3".repeat(64)}`;
   const { images } = await imagesOf(context, { [uri]: newId });
   assert.equal(await images.ensure({ digest: oldId, uri }, AbortSignal.timeout(5_000)), newId);
 });
 
-test("an image of a registry that has moved is pulled from where that is now", async (context) => {
+test("an image of a registry that has moved is pulled from the new address", async (context) => {
   const digest = `sha256:${"4".repeat(64)}`;
   const [before, now] = ["8124", "9000"].map((port) => `127.0.0.1:${port}/r/${deploymentId}/agent@${digest}`);
   const place = { before: before as string, now: now as string };
@@ -62,8 +62,8 @@ test("an image of a registry that has moved is pulled from where that is now", a
 });
 
 /**
- * @param named what names and ids mean in an engine.
- * @param registry.pulled and what else they do once they were pulled.
+ * @param named ids by the names and ids that the engine knows
+ * @param registry.pulled ids by the names that exist only after a pull
  */
 async function imagesOf(
   context: TestContext,
@@ -71,7 +71,7 @@ async function imagesOf(
   registry: { pulled?: Record<string, string>; currentUriOf?: (uri: string) => string } = {},
 ) {
   const asked = { pulls: 0, from: [] as string[] };
-  const engine = await answeringEngine(context, (request, response) => {
+  const engine = await startFakeEngine(context, (request, response) => {
     const [, name = ""] = /\/images\/(.+)\/json$/.exec(request.url ?? "") ?? [];
     const from = new URL(request.url ?? "", "http://engine").searchParams.get("fromImage");
     if (from !== null) {

@@ -3,9 +3,9 @@ import type { ServerResponse } from "node:http";
 import { type TestContext, test } from "node:test";
 import { ContainerLog } from "../../../src/compute/docker/replicas/container-log.ts";
 import { eventually } from "../../support/eventually.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
-test("an engine that was away while a log was asked for has it again afterwards", {
+test("a log can be read again after the engine was unreachable", {
   timeout: 20_000,
 }, async (context) => {
   const asked = await startEngine(context, (response, count) => {
@@ -19,7 +19,7 @@ test("an engine that was away while a log was asked for has it again afterwards"
   assert.equal(asked.count, 2);
 });
 
-test("what a container wrote after the engine had broken off its log is read when it has ended", {
+test("output after a broken log connection is read once the container has ended", {
   timeout: 20_000,
 }, async (context) => {
   const { engine } = await startEngine(context, (response, count) => {
@@ -32,7 +32,7 @@ test("what a container wrote after the engine had broken off its log is read whe
     () => log.read(null, { bytesMax: 65_536, isFinal: false }),
     ({ lines }) => lines.length > 0,
   );
-  // Its end is told a moment later, as a rule: the connection is gone by then.
+  // The exit is usually reported a moment later, when the connection is gone already.
   await new Promise((resolve) => setTimeout(resolve, 200));
   const rest = await log.read(first.cursor, { bytesMax: 65_536, isFinal: true });
   assert.deepEqual(messages(rest.lines), ["last words"]);
@@ -40,7 +40,7 @@ test("what a container wrote after the engine had broken off its log is read whe
   assert.deepEqual(after.lines, []);
 });
 
-test("one read of a finished log has both streams, though the engine sends one of them a moment later", {
+test("one read of a finished log returns both streams, even if the engine sends one of them a moment later", {
   timeout: 20_000,
 }, async (context) => {
   const { engine } = await startEngine(context, (response) => {
@@ -53,7 +53,7 @@ test("one read of a finished log has both streams, though the engine sends one o
   assert.deepEqual(messages(lines), ["first", "a moment later"]);
 });
 
-test("a log that the engine does not begin to tell is given up, so that others get their turn", {
+test("reading a log that the engine does not start to send times out, so that others get their turn", {
   timeout: 30_000,
 }, async (context) => {
   const { engine } = await startEngine(context, () => {});
@@ -78,7 +78,7 @@ async function readOn(log: ContainerLog, count: number): Promise<string[]> {
   return read;
 }
 
-/** A line on stdout, as an engine writes it. */
+/** A line on stdout in the engine's framing. */
 function frame(text: string, second = 0): string {
   const line = `2026-01-01T00:00:0${second}.000000000Z ${text}\n`;
   const header = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
@@ -86,10 +86,10 @@ function frame(text: string, second = 0): string {
   return header.toString("latin1") + line;
 }
 
-/** An engine with one container, whose log is asked for again and again. */
+/** An engine with one container, whose log is requested repeatedly. */
 async function startEngine(context: TestContext, answer: (response: ServerResponse, count: number) => unknown) {
   const asked = { count: 0 };
-  const engine = await answeringEngine(context, (_, response) => {
+  const engine = await startFakeEngine(context, (_, response) => {
     asked.count += 1;
     answer(response, asked.count);
   });

@@ -10,9 +10,9 @@ import { ReplicaJournal } from "../../../src/compute/docker/replicas/replica-jou
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { anySpec } from "../conformance.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
-test("a container whose removal by somebody else came to nothing is removed all the same", {
+test("a container is removed even if another client's removal of it has failed", {
   timeout: 20_000,
 }, async (context) => {
   const asked = await startEngine(context, { removedBy: 3 });
@@ -20,18 +20,18 @@ test("a container whose removal by somebody else came to nothing is removed all 
   assert.equal(asked.removals, 3);
 });
 
-test("a container that does not go is waited for no longer than was said, and named", {
+test("waiting for a container that cannot be removed ends at the time limit, and the error names it", {
   timeout: 20_000,
 }, async (context) => {
   const { engine } = await startEngine(context, { removedBy: Number.POSITIVE_INFINITY });
   await assert.rejects(removeContainer(engine, "agent", 300), /the engine has not removed the container agent/);
 });
 
-test("servers that take their time to end keep no other call to the engine waiting", {
+test("servers that stop slowly do not delay other calls to the engine", {
   timeout: 20_000,
 }, async (context) => {
   const ending: ServerResponse[] = [];
-  const engine = await answeringEngine(context, (request, response) => {
+  const engine = await startFakeEngine(context, (request, response) => {
     if (request.method === "POST") ending.push(response);
     else if (request.url?.endsWith("/containers/json")) response.end("[]");
     else response.writeHead(404).end("{}");
@@ -63,10 +63,10 @@ test("servers that take their time to end keep no other call to the engine waiti
   await stopped;
 });
 
-/** An engine with one container, whose removal is always under way already, until it is asked for the `removedBy`th time. */
+/** An engine with one container whose removal is always in progress, until the `removedBy`th request removes it. */
 async function startEngine(context: TestContext, { removedBy }: { removedBy: number }) {
   const asked = { removals: 0 };
-  const engine = await answeringEngine(context, (request, response) => {
+  const engine = await startFakeEngine(context, (request, response) => {
     if (request.method === "DELETE") asked.removals += 1;
     const isThere = asked.removals < removedBy;
     if (!isThere) response.writeHead(404).end("{}");

@@ -12,7 +12,7 @@ import { createLogger } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { soon } from "../compute-world.ts";
 import { anySpec } from "../conformance.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
 const installationId = randomUUID();
 const spec = anySpec({ kind: "image", digest: "agent:1", uri: "agent:1", health_path: "/ok", rollout: "rolling" });
@@ -24,7 +24,7 @@ const stray = {
   Ports: [],
 };
 
-test("a container that nobody wants and that does not go keeps neither a look waiting nor a start of the server", {
+test("an orphaned container that cannot be removed delays neither observing nor a start of the server", {
   timeout: 20_000,
 }, async (context) => {
   const engine = { containers: [] as object[], removals: 0 };
@@ -44,7 +44,7 @@ test("a container that nobody wants and that does not go keeps neither a look wa
   await openOn(context, answer);
 });
 
-test("the labels of a Dockerfile make no replica of what runs while it is built, nor keep all others from being seen", {
+test("labels in a Dockerfile do not make its build containers replicas, and do not hide other replicas", {
   timeout: 20_000,
 }, async (context) => {
   const removals: string[] = [];
@@ -58,7 +58,7 @@ test("the labels of a Dockerfile make no replica of what runs while it is built,
   assert.deepEqual(removals, []);
 });
 
-test("what a start leaves behind when the engine goes away in the middle is removed later, with its network", {
+test("leftovers of a start during which the engine became unreachable are removed later, with their network", {
   timeout: 20_000,
 }, async (context) => {
   const engine = { containers: [] as object[], isAway: false, deleted: [] as string[] };
@@ -84,7 +84,7 @@ test("what a start leaves behind when the engine goes away in the middle is remo
   assert.deepEqual(engine.deleted, ["/containers/stray", network]);
 });
 
-test("replicas that were killed with their machine are looked at together, not one after the other", {
+test("replicas that a reboot has killed are inspected in parallel", {
   timeout: 120_000,
 }, async (context) => {
   const containers = Array.from({ length: 10 }, (_, index) => {
@@ -92,7 +92,7 @@ test("replicas that were killed with their machine are looked at together, not o
     const Names = [`/pierhead-${installationId.slice(0, 8)}-${record.replicaId}`];
     return { Id: record.replicaId, Names, State: "exited", Labels: labelsOf(record, installationId), Ports: [] };
   });
-  // None is answered before all have been asked about.
+  // None is answered before all have been requested.
   const asked = new Set<string>();
   const all = Promise.withResolvers<void>();
   const compute = await openOn(context, (request, response) => {
@@ -107,7 +107,7 @@ test("replicas that were killed with their machine are looked at together, not o
   assert.equal(states.length, containers.length);
 });
 
-test("a container that somebody stopped and started again has ended: nobody is sent to its port of before", {
+test("a container that another client restarted has exited, and gets no traffic at its previous port", {
   timeout: 20_000,
 }, async (context) => {
   const record = recordOf(spec, { memory: "", cpu: "" });
@@ -132,7 +132,7 @@ test("a container that somebody stopped and started again has ended: nobody is s
   assert.equal(state?.address, undefined);
 });
 
-test("a driver is closed while its engine stands still in the middle of a start, and asks nothing afterwards", {
+test("a driver closes while its engine hangs during a start, and sends no more requests", {
   timeout: 60_000,
 }, async (context) => {
   const engine = { containers: [] as object[], isStill: false, asked: 0 };
@@ -151,7 +151,7 @@ test("a driver is closed while its engine stands still in the middle of a start,
   assert.equal(engine.asked, 1);
 });
 
-test("what the machine lacks for the moment refuses one start; what the image has wrong refuses all", {
+test("a temporary shortage of the machine fails one start, a fault of the image fails all of them", {
   timeout: 20_000,
 }, async (context) => {
   const runtime =
@@ -177,18 +177,18 @@ test("what the machine lacks for the moment refuses one start; what the image ha
   assert.deepEqual([state?.exit?.reason, state?.exit?.message], ["StartError", refusal]);
 });
 
-test("a container that was asked to end is found again as one that ends, and its end is no crash", {
+test("a container that was asked to stop is adopted as stopping, and its exit is no crash", {
   timeout: 20_000,
 }, async (context) => {
   const listed = { ...stray, Id: "agent", State: "running", Ports: [{ PrivatePort: agentPort, PublicPort: 40_001 }] };
   const containers = [listed];
   const asked = Promise.withResolvers<void>();
   const answer = (request: IncomingMessage, response: ServerResponse) => {
-    // It takes its time to finish what it does.
+    // It takes time to finish its work.
     if (request.url?.includes("/containers/agent/stop")) return asked.resolve();
     return answerOf({ containers }, request, response);
   };
-  const { host } = await answeringEngine(context, answer);
+  const { host } = await startFakeEngine(context, answer);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
   const journal = new ReplicaJournal(dataDir);
   await journal.open();
@@ -211,13 +211,13 @@ test("a container that was asked to end is found again as one that ends, and its
   await rm(dataDir, { recursive: true });
 });
 
-/** @param note of an earlier driver about the replica. */
+/** @param entry journal entry of an earlier driver about the replica */
 async function openOn(
   context: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse) => unknown,
   entry?: JournalEntry,
 ) {
-  const { host } = await answeringEngine(context, answer);
+  const { host } = await startFakeEngine(context, answer);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-docker-"));
   const journal = new ReplicaJournal(dataDir);
   await journal.open();
@@ -230,13 +230,13 @@ async function openOn(
   return compute;
 }
 
-/** What an engine with these containers, and nothing else, answers. */
+/** The answers of an engine that has only these containers. */
 function answerOf({ containers }: { containers: object[] }, { url = "" }: IncomingMessage, response: ServerResponse) {
   if (url.includes("/containers/json")) return response.end(JSON.stringify(containers));
   if (url.includes("/containers/create")) return response.end('{"Id":"stray"}');
   if (url.includes("/containers/stray/json")) return response.writeHead(containers.length > 0 ? 200 : 404).end("{}");
   if (url.includes("/images/")) return response.end('{"Id":"sha256:1"}');
   if (url.endsWith("/info")) return response.end("{}");
-  // Of events there are none.
+  // There are no events.
   return url.includes("/events") ? response.write("\n") : response.end("[]");
 }

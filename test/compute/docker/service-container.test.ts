@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ServiceContainer } from "../../../src/compute/docker/services/service-container.ts";
 import { soon } from "../compute-world.ts";
-import { answeringEngine } from "./answering-engine.ts";
+import { startFakeEngine } from "./fake-engine.ts";
 
-/** What would be asked in there gets the password of the database, and its content. */
-test("a container whose image has the label of a service is not taken for that service", async (context) => {
+/** A command in a wrong container would receive the password and the content of the database. */
+test("a container whose image has the label of a service is not mistaken for that service", async (context) => {
   let names = ["/pierhead-00000000-11111111-1", "/epic_edison", "/pierhead-00000000-other-postgres"];
-  const { host } = await answeringEngine(context, (_, response) => {
+  const { host } = await startFakeEngine(context, (_, response) => {
     response.end(JSON.stringify(names.map((name) => ({ Names: [name] }))));
   });
   assert.equal(await ServiceContainer.find(host, "postgres", soon()), undefined);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { LiveObject } from "../../../src/compute/kubernetes/api/manifest.ts";
 import { WrittenObjects } from "../../../src/compute/kubernetes/apply/drift.ts";
 
-test("an object that we made anew is not one that somebody deleted", () => {
+test("an object that we created again does not count as deleted by another client", () => {
   const written = new WrittenObjects();
   written.record(objectOf("second"));
   assert.equal(written.isDrift("DELETED", objectOf("first")), false);

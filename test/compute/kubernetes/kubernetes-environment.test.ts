@@ -6,7 +6,7 @@ import { render } from "../../../src/compute/kubernetes/render/render.ts";
 import type { Workload } from "../../../src/compute/kubernetes/workload.ts";
 import { effectiveSizes } from "../../../src/domain/sizes.ts";
 
-test("a variable's value reaches the agent as it is, also one that looks like a reference of Kubernetes", () => {
+test("a variable reaches the agent unchanged, even if it looks like a Kubernetes reference", () => {
   const values = ["$(PORT)", "$$(PORT)", "5$ or 5$$", "$"];
   const env = Object.fromEntries(values.map((value, index) => [`VALUE_${index}`, value]));
   const { rest } = render(workloadWith(env), { traits, policy, database: "external" });
@@ -22,7 +22,7 @@ interface Rendered {
   spec: { template: { spec: { containers: { env: { name: string; value?: string }[] }[] } } };
 }
 
-/** As a kubelet reads a value (third_party/forked/golang/expansion): `$$` is `$`, and `$(NAME)` is a variable. */
+/** Expands a value as a kubelet does (third_party/forked/golang/expansion): `$$` is `$`, and `$(NAME)` is a variable. */
 const expand = (value: string) =>
   value.replace(/\$\$|\$\((\w+)\)/g, (found, name) => (found === "$$" ? "$" : `<value of ${name}>`));
 

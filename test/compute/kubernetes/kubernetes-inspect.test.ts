@@ -9,7 +9,7 @@ import { createLogger } from "../../../src/telemetry/log.ts";
 
 const key = { deploymentId: "d", slug: "agent", namespace: null };
 
-test("output and limits are the agent's own, also where a service mesh puts its proxy first", async () => {
+test("output and limits are those of the agent, even if a service mesh puts its proxy first", async () => {
   const proxy = { name: "linkerd-proxy", resources: { limits: { memory: "20Mi" } } };
   const agent = { name: "api-server", resources: { limits: { memory: "512Mi", cpu: "1" } } };
   const statuses = [runs("linkerd-proxy"), runs("api-server")];
@@ -20,7 +20,7 @@ test("output and limits are the agent's own, also where a service mesh puts its 
   assert.deepEqual(site.logsOf, ["agent-a1-x api-server"]);
 });
 
-test("a pod is asked for its output once its container has run, whether it is ready or not", async () => {
+test("the log of a pod is read once its container has run, whether it is ready or not", async () => {
   const agent = { name: "api-server" };
   const pulls = { ...runs("api-server"), state: { waiting: { reason: "ImagePullBackOff" } } };
   const crashes = { ...pulls, lastState: { terminated: { exitCode: 1 } } };
@@ -45,7 +45,7 @@ function podOf(name: string, containers: object[], containerStatuses: object[] |
   return { metadata: { name, labels }, spec: { containers }, status: { phase: "Running", containerStatuses } };
 }
 
-/** A cluster with these pods and nothing else. */
+/** A cluster with only these pods. */
 async function openSite(pods: object[]) {
   const logsOf: string[] = [];
   const server = createServer((request, response) => {

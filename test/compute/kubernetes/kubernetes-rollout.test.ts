@@ -8,7 +8,7 @@ import {
   readRollout,
 } from "../../../src/compute/kubernetes/watch/rollout.ts";
 
-/** A first revision that never came up, its time over, and the next one just written over it. */
+/** A first revision that never became ready and has timed out, and the next one just written over it. */
 const seenByNobody: ClusterView = {
   deployments: [deploymentOf("second", { generation: 2, observedGeneration: 1 })],
   replicaSets: [replicaSetOf("a1", 1)],
@@ -18,14 +18,14 @@ const seenByNobody: ClusterView = {
   nowMs: Date.parse("2026-01-01T00:10:00Z"),
 };
 
-test("what kept the revision before from starting is no trouble of the one that was just written", () => {
+test("problems of the previous revision are not reported for the one that was just written", () => {
   assert.deepEqual(readRollout(seenByNobody), { revisionId: "second", isReady: false, findings: [] });
-  // Lists are no single moment: the Deployment may be newer than the ReplicaSets beside it.
+  // The lists are not from the same moment: the Deployment may be newer than its ReplicaSets.
   const [seen] = [deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false })];
   assert.deepEqual(readRollout({ ...seenByNobody, deployments: [seen] }).findings, []);
 });
 
-test("its own troubles are told, as grave as they are", () => {
+test("the revision's own problems are reported with their weight", () => {
   const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   const replicaSets = [replicaSetOf("a1", 1), replicaSetOf("b2", 2)];
   const pods = [podOf("first", "a1"), podOf("second", "b2")];
@@ -42,7 +42,7 @@ test("its own troubles are told, as grave as they are", () => {
   );
 });
 
-test("what a busy node says of a container and takes back by itself is waited for", () => {
+test("temporary problems of a busy node get the grace period", () => {
   const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   const weightOf = (reason: string, message: string) => {
     const pod = podOf("second", "b2");
@@ -59,7 +59,7 @@ test("what a busy node says of a container and takes back by itself is waited fo
   assert.deepEqual(weightOf("InvalidImageName", "couldn't parse image name"), ["now"]);
 });
 
-test("a server that ends well again and again has ended; an init container that came through in the end has not failed", () => {
+test("a server that keeps exiting with code 0 has exited; an init container that succeeded in the end has not failed", () => {
   const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   const causesOf = (status: Partial<PodView["status"]>) => {
     const pod = podOf("second", "b2");
@@ -77,7 +77,7 @@ test("a server that ends well again and again has ended; an init container that 
   ]);
 });
 
-test("a server that has crashed and runs since a while has until the deadline to get ready", () => {
+test("a server that has crashed but has been running for a while may become ready until the deadline", () => {
   const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   const foundOf = (startedAt: string, deployment = inTime) => {
     const pod = podOf("second", "b2");
@@ -92,7 +92,7 @@ test("a server that has crashed and runs since a while has until the deadline to
   assert.deepEqual(foundOf("2026-01-01T00:07:00Z", overdue), ["now", "Exited"]);
 });
 
-test("a rollout that somebody has paused is told with how it goes on: nothing else would say why it takes so long", () => {
+test("a rollout that was paused by hand is reported with the command that resumes it", () => {
   const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   paused.spec.paused = true;
   const { findings } = readRollout({ ...seenByNobody, deployments: [paused], pods: [] });
@@ -102,7 +102,7 @@ test("a rollout that somebody has paused is told with how it goes on: nothing el
   );
 });
 
-test("a server that somebody has scaled to none is not ready, and it is told how it goes on", () => {
+test("a server that was scaled to zero by hand is not ready, and the report contains the command that resumes it", () => {
   const stopped = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   stopped.spec.replicas = 0;
   stopped.status = { observedGeneration: 2, replicas: 0, updatedReplicas: 0, availableReplicas: 0 };

@@ -16,7 +16,7 @@ const cluster = (gib: number): Manifest => {
 };
 const redis: Manifest = { apiVersion: "apps/v1", kind: "Deployment", metadata, spec: { replicas: 1 } };
 
-test("what served goes on with the disk that a failed revision made larger", async (context) => {
+test("a revision that served before keeps the disk that a failed revision has grown", async (context) => {
   for (const made of [statefulSet, cluster]) {
     const api = await serve(made(20));
     context.after(() => api.close());
@@ -25,12 +25,12 @@ test("what served goes on with the disk that a failed revision made larger", asy
     assert.deepEqual(
       await keepLargerDisks(api, [made(30)], signal),
       [made(30)],
-      "what it asks for is still to be made",
+      "a larger request than the existing disk stays as requested",
     );
   }
 });
 
-/** An API server with this one object. */
+/** An API server with one object. */
 async function serve(there: Manifest): Promise<ApiServer> {
   const server = createServer((_, response) => response.end(JSON.stringify(there)));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -8,17 +8,17 @@ import { readPodLog } from "../../../src/compute/kubernetes/watch/pod-logs.ts";
 
 const nanoseconds = (number: number) => String(number).padStart(9, "0");
 
-test("every line of a pod is read once and whole, also when one second has more of them than one read", async () => {
+test("every line of a pod is read once and whole, even if one second has more lines than one read", async () => {
   const messages = Array.from({ length: 400 }, (_, at) => `Zeile ${100 + at}: äöü €`);
   const lines = messages.map((message, at) => `2026-11-22T21:19:44.${nanoseconds(at)}Z ${message}`);
   const lineBytes = Buffer.byteLength(`${lines[0]}\n`);
   await using pod = await startPod([...lines, "2026-11-22T21:19:45.000000001Z the end"]);
-  // Cut within a line, and right behind one.
+  // Cut within a line, and directly after one.
   for (const bytesMax of [1_000, 16 * lineBytes])
     assert.deepEqual(await pod.readAll(bytesMax), [...messages, "the end"]);
 });
 
-test("a line that is longer than a read is read, and so is what follows", async () => {
+test("a line that is longer than a read is read, and so are the lines after it", async () => {
   const long = "x".repeat(5_000);
   await using pod = await startPod([
     `2026-11-22T21:19:44.000000001Z ${long}`,
@@ -27,7 +27,7 @@ test("a line that is longer than a read is read, and so is what follows", async 
   assert.deepEqual(await pod.readAll(1_000), [long, "the end"]);
 });
 
-test("a second with more than anybody reads is given up with a word, and the next one is read", async () => {
+test("the rest of a second that is too large is skipped with a message, and the next second is read", async () => {
   const flood = `2026-11-22T21:19:44.000000002Z ${"x".repeat(17 * 1024 * 1024)}`;
   const end = "2026-11-22T21:19:45.000000000Z the end";
   const dropped = "pierhead: output was dropped here: more than 16 MiB in one second.";
@@ -37,7 +37,7 @@ test("a second with more than anybody reads is given up with a word, and the nex
   assert.deepEqual(await bare.readAll(16 * 1024 * 1024), [dropped, "the end"]);
 });
 
-test("the lines of a node that is not in UTC are read as well, over a change of its clock for the summer, too", async () => {
+test("lines of a node in another time zone are read correctly, also across a change to or from summer time", async () => {
   await using pod = await startPod([
     "2026-10-25T02:59:59.900000000+02:00 before",
     "2026-10-25T02:00:00.100000000+01:00 after",
@@ -52,7 +52,7 @@ test("the lines of a node that is not in UTC are read as well, over a change of 
   );
 });
 
-/** A pod with this output, behind an API server that gives it as a kubelet does: from whole seconds on, cut after some bytes. */
+/** A pod with this output behind an API server that serves it like a kubelet: from whole seconds, cut at a number of bytes. */
 async function startPod(lines: string[]) {
   const server = createServer((request, response) => {
     const { searchParams } = new URL(request.url ?? "", "http://cluster");
@@ -68,7 +68,7 @@ async function startPod(lines: string[]) {
   const read = (after: string | null, bytesMax: number) => readPodLog(api, pod, after, bytesMax);
   return {
     read,
-    /** Read after read, until there is nothing new. */
+    /** Repeats reads until nothing new follows. */
     async readAll(bytesMax: number) {
       const messages: string[] = [];
       for (let cursor: string | null = null; ; ) {

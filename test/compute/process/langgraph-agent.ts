@@ -5,7 +5,7 @@ import { begin } from "../../builds/fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
 
-/** Kept between runs: packages and the agent server are asked of the registry once. */
+/** Shared by all runs, so that packages and the agent server are fetched from the registry once. */
 const cacheDir = path.join(root, "node_modules/.cache/pierhead");
 
 export type AgentArtifact = Extract<Artifact, { kind: "directory" }>;
@@ -20,7 +20,7 @@ const configs = {
 };
 
 const sources = {
-  /** Ten steps of 200 ms; before the last one, when asked, it waits for a file that the test writes. */
+  /** Ten steps of 200 ms. On request, it waits before the last one for a file that the test writes. */
   "steps.ts": `
     import { existsSync } from "node:fs";
     import { END, MessagesValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
@@ -51,8 +51,8 @@ const sources = {
 };
 
 /**
- * The example agent with more graphs, built as a deployment's source is.
- * @returns null when the npm registry cannot be reached: there is nothing to run then
+ * Builds the example agent with additional graphs, as a deployment's source is built.
+ * @returns null when the npm registry cannot be reached, because then there is nothing to run
  */
 export async function buildAgent(dir: string): Promise<AgentArtifact | null> {
   const directory = path.join(dir, "source");
@@ -75,7 +75,7 @@ export const withConfig = (artifact: AgentArtifact, config: keyof typeof configs
   return { ...artifact, start: { ...artifact.start, config_path: config } };
 };
 
-/** What the open LangGraph.js server has on disk below a state directory. */
+/** Files of the open LangGraph.js server in a state directory. */
 export const readOps = async (stateDir: string) =>
   JSON.parse(await readFile(path.join(stateDir, ".langgraph_api/.langgraphjs_ops.json"), "utf8").catch(() => "{}"))
     .json as { runs?: Record<string, { status: string }> } | undefined;

@@ -21,7 +21,7 @@ async function stateDirectory() {
 const opsWith = (status: string) =>
   JSON.stringify({ json: { runs: { a: { status }, b: { status: "success" } } }, meta: { values: 1 } });
 
-test("langgraph-js state: runs that were executing start again, everything else stays as it was", async () => {
+test("langgraph-js state: interrupted runs start again, everything else stays unchanged", async () => {
   await using state = await stateDirectory();
   assert.deepEqual(repairState(state.dir), []);
   await writeFile(state.ops, opsWith("running"));
@@ -30,7 +30,7 @@ test("langgraph-js state: runs that were executing start again, everything else 
   assert.deepEqual(repairState(state.dir), []);
 });
 
-test("langgraph-js state: half a file is put aside, and the last good one takes its place", async () => {
+test("langgraph-js state: a truncated file is moved aside and replaced by the last good copy", async () => {
   await using state = await stateDirectory();
   await writeFile(state.ops, opsWith("pending"));
   repairState(state.dir);
@@ -42,7 +42,7 @@ test("langgraph-js state: half a file is put aside, and the last good one takes 
   assert.equal(await readFile(path.join(state.files, aside), "utf8"), half);
 });
 
-test("langgraph-js state: a living owner keeps others out; a dead one, and one whose pid was given away, do not", async () => {
+test("langgraph-js state: a running owner locks others out; a dead one, or one whose pid was reused, does not", async () => {
   await using state = await stateDirectory();
   const file = path.join(state.dir, ".pierhead-lock");
   const owner = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
@@ -81,7 +81,7 @@ test("langgraph-js options: every path of langgraph.json becomes relative to the
   assert.equal(serverOptions({ graphs: {} }, { ...places, workers: "many" }).nWorkers, 10);
 });
 
-test("langgraph-js options: the path that is asked for health is one that answers without credentials", () => {
+test("langgraph-js options: the health path answers without credentials", () => {
   assert.equal(openHealthPath({ graphs: {} }), "/ok");
   assert.equal(openHealthPath({ graphs: {}, auth: { path: "a.ts:auth" } }), "/info");
   assert.equal(openHealthPath({ graphs: {}, http: { disable_meta: true } }), null);

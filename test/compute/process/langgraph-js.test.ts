@@ -10,7 +10,7 @@ import { type AgentArtifact, buildAgent, readOps, withConfig } from "./langgraph
 import { ask, get, messagesOf, newThread, post, stepsRun } from "./langgraph-threads.ts";
 import { ProcessWorld } from "./process-world.ts";
 
-// Most of the time is waiting, for timers of the server and for other processes.
+// Most of the time is spent waiting for timers of the server and for other processes.
 describe("process compute: the real LangGraph.js server", { concurrency: 3 }, () => {
   let world: ProcessWorld;
   let artifact: AgentArtifact | null = null;
@@ -21,7 +21,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
   });
   after(() => world?.[Symbol.asyncDispose]());
 
-  /** A test with a built agent. */
+  /** Runs a test with a built agent. */
   const withAgent = (name: string, run: (artifact: AgentArtifact) => Promise<void>) =>
     test(name, async (context) => (artifact === null ? context.skip("no npm registry") : run(artifact)));
   const specOf = (agent: AgentArtifact, changes: Partial<ReplicaSpec> = {}) =>
@@ -45,14 +45,10 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     const again = await world.start(nextOf(spec));
     assert.equal(await ask(again, thread, "What is my name?"), "Your name is Ada.");
     await world.remove(nextOf(spec), 60_000);
-    assert.deepEqual(
-      await readdir(agent.path, { recursive: true }),
-      filesBefore,
-      "nothing is written into the artifact",
-    );
+    assert.deepEqual(await readdir(agent.path, { recursive: true }), filesBefore, "the artifact stays unmodified");
   });
 
-  withAgent("a stream under way when the replica is removed is told to its end, and its run is kept", async (agent) => {
+  withAgent("a stream in progress when the replica is removed is completed, and its run is saved", async (agent) => {
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
@@ -74,7 +70,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     await world.remove(nextOf(spec), 60_000);
   });
 
-  withAgent("a run that was executing when the replica was killed is executed by the next one", async (agent) => {
+  withAgent("a run that was executing when the replica was killed is executed by the next replica", async (agent) => {
     const goFile = path.join(world.root, "go");
     const spec = specOf(agent, { env: { GO_FILE: goFile } });
     const state = await world.start(spec);
@@ -117,7 +113,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     await world.remove(nextOf(spec), 60_000);
   });
 
-  withAgent("a second replica on the state of a living one is refused, and harms nothing", async (agent) => {
+  withAgent("a second replica on the state of a running one is refused and does no harm", async (agent) => {
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
@@ -131,19 +127,22 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     await world.remove(spec, 60_000);
   });
 
-  withAgent("a graph that cannot be loaded is exited with its cause as last line, whatever the code", async (agent) => {
-    const causes = {
-      "throwing.json": /could not start: Error: no model key in MODEL_KEY$/,
-      "missing.json": /could not start: Error: Failed to load graph/,
-      "ending.json": /ended before it listened/,
-      "waiting.json": /ended before it listened/,
-    } as const;
-    for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
-      await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
-    }
-  });
+  withAgent(
+    "a graph that cannot be loaded exits with its cause as the last line, whatever the exit code",
+    async (agent) => {
+      const causes = {
+        "throwing.json": /could not start: Error: no model key in MODEL_KEY$/,
+        "missing.json": /could not start: Error: Failed to load graph/,
+        "ending.json": /ended before it listened/,
+        "waiting.json": /ended before it listened/,
+      } as const;
+      for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
+        await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
+      }
+    },
+  );
 
-  withAgent("an agent that asks for credentials becomes ready, and drains", async (agent) => {
+  withAgent("an agent that requires credentials becomes ready, and drains", async (agent) => {
     const spec = specOf(withConfig(agent, "guarded.json"));
     const state = await world.start(spec);
     assert.equal((await get(state, "/ok")).status, 401);

@@ -5,7 +5,7 @@ import { begin } from "../../builds/fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../../..");
 
-/** Kept between runs: the packages are asked of the index once. */
+/** Shared by all runs, so that packages are fetched from the index once. */
 const cacheDir = path.join(root, "node_modules/.cache/pierhead");
 
 export type AgentArtifact = Extract<Artifact, { kind: "directory" }>;
@@ -37,7 +37,7 @@ ${body}
 `;
 
 const sources = {
-  /** Ten steps of 200 ms; before the last one, when asked, it waits for a file that the test writes. */
+  /** Ten steps of 200 ms. On request, it waits before the last one for a file that the test writes. */
   "steps.py": one(`
 import asyncio
 def step_of(name):
@@ -55,7 +55,7 @@ for name in names:
 for before, after in zip([START, *names], [*names, END]):
     builder.add_edge(before, after)
 graph = builder.compile()`),
-  /** Opens relative paths, as code written beside its project does; blocks while it does so. */
+  /** Opens relative paths, as code in a project does, and blocks meanwhile. */
   "files.py": one(`
 greeting = open("src/hello_agent/greeting.txt").read().strip()
 def answer(state: MessagesState):
@@ -81,8 +81,8 @@ async def authenticate(authorization: str | None):
 };
 
 /**
- * The Python template with more graphs, built as a deployment's source is.
- * @returns null when there is no Python or no package index: there is nothing to run then
+ * Builds the Python template with additional graphs, as a deployment's source is built.
+ * @returns null when Python or a package index is missing, because then there is nothing to run
  */
 export async function buildPythonAgent(dir: string): Promise<AgentArtifact | null> {
   const directory = path.join(dir, "python-source");
@@ -90,7 +90,7 @@ export async function buildPythonAgent(dir: string): Promise<AgentArtifact | nul
   for (const [name, config] of Object.entries(configs)) {
     await writeFile(path.join(directory, name), JSON.stringify({ dependencies: ["."], ...config }));
   }
-  // Inside the package, so that the template's environment serves here, too.
+  // Inside the package, so that the template's environment can be used here, too.
   const packageDir = path.join(directory, "src/hello_agent");
   for (const [name, text] of Object.entries(sources)) await writeFile(path.join(packageDir, name), text);
   const source = { kind: "template", directory, digest: dir } as const;

@@ -26,7 +26,7 @@ async function launch(config: object, files: Record<string, string> = {}, config
   }
 }
 
-test("the server is told where every file is, and modules stay modules", async () => {
+test("the server gets the path of every file, and module names stay module names", async () => {
   const { options } = await launch(
     {
       dependencies: [".", "../shared", "requests"],
@@ -57,7 +57,7 @@ test("the server is told where every file is, and modules stay modules", async (
   assert.equal(options.packagesDir, "/artifact/.p");
 });
 
-test("variables come from the configuration or its file; a path without credentials is asked for health", async () => {
+test("variables come from the configuration or its file, and the health check uses a path without credentials", async () => {
   const graphs = { a: "./a.py:g" };
   const listed = await launch({ graphs, env: { A: 1, B: "two" } });
   assert.deepEqual([listed.env["A"], listed.env["B"], listed.env["VIRTUAL_ENV"]], ["1", "two", "/env"]);
@@ -70,7 +70,7 @@ test("variables come from the configuration or its file; a path without credenti
   assert.deepEqual((await launch({ graphs }, {}, "langgraph.json")).options.directory, []);
 });
 
-test("a file of variables that is a link out of the source is not read: it would be another's, or this server's own", async () => {
+test("an env file that links out of the source is not read, because it may belong to another user or to this server", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-launch-"));
   const source = path.join(directory, "source");
   const config = JSON.stringify({ graphs: { a: "./a.py:g" }, env: "./.env" });

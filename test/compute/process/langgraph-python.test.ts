@@ -9,7 +9,7 @@ import { type AgentArtifact, buildPythonAgent, withConfig } from "./langgraph-py
 import { ask, get, messagesOf, newThread, post, stepsRun, urlOf } from "./langgraph-threads.ts";
 import { ProcessWorld } from "./process-world.ts";
 
-// Most of the time is waiting, for timers of the server and for other processes.
+// Most of the time is spent waiting for timers of the server and for other processes.
 describe("process compute: the real LangGraph server for Python", { concurrency: 3 }, () => {
   let world: ProcessWorld;
   let artifact: AgentArtifact | null = null;
@@ -27,7 +27,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
   const nextOf = (spec: ReplicaSpec, at = 2) => ({ ...spec, replicaId: `${spec.revisionId}-${at}` });
   const stateFile = (spec: ReplicaSpec, name: string) =>
     path.join(world.dataDir, "state", spec.deploymentId, ".langgraph_api", name);
-  /** All of what is known now is on disk: the file may be on its way just now, without it, so the next one is awaited. */
+  /** Waits until the current state is on disk. The file may just be written without it, so the next write is awaited. */
   const written = async (spec: ReplicaSpec) => {
     const file = stateFile(spec, ".langgraph_ops.pckl");
     const afterMs = async (ms: number) => {
@@ -42,7 +42,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
   const linesOf = async (spec: ReplicaSpec) =>
     (await world.compute.readLogs(spec.replicaId, null, 256 * 1024)).lines.map((line) => line.message);
 
-  withAgent("an agent runs, asks nobody outside, and its state outlives its replicas", async (agent) => {
+  withAgent("an agent runs, sends no requests to the internet, and its state outlives its replicas", async (agent) => {
     const filesBefore = await readdir(agent.path, { recursive: true });
     const connections = path.join(world.root, "connections");
     const watched = { PYTHONPATH: path.resolve("test/clients/python"), PIERHEAD_CONNECTIONS_FILE: connections };
@@ -60,15 +60,11 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       "good day config secret postgres://of-the-agent",
     );
     await world.remove(nextOf(spec), 60_000);
-    assert.deepEqual(
-      await readdir(agent.path, { recursive: true }),
-      filesBefore,
-      "nothing is written into the artifact",
-    );
+    assert.deepEqual(await readdir(agent.path, { recursive: true }), filesBefore, "the artifact stays unmodified");
     assert.equal(await readFile(connections, "utf8").catch(() => ""), "");
   });
 
-  withAgent("a stream under way when the replica is removed is told to its end, and its run is kept", async (agent) => {
+  withAgent("a stream in progress when the replica is removed is completed, and its run is saved", async (agent) => {
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
@@ -86,7 +82,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     await world.remove(nextOf(spec), 60_000);
   });
 
-  withAgent("a run that was executing when the replica was killed is executed by the next one", async (agent) => {
+  withAgent("a run that was executing when the replica was killed is executed by the next replica", async (agent) => {
     const goFile = path.join(world.root, "go");
     const spec = specOf(agent, { env: { GO_FILE: goFile } });
     const state = await world.start(spec);
@@ -98,7 +94,7 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
       () => statusOf(state),
       (status) => status === "running",
     );
-    assert.equal(await world.compute.readRuns(spec.replicaId), 1, "it counts its runs");
+    assert.equal(await world.compute.readRuns(spec.replicaId), 1, "the agent server counts its runs");
     await written(spec);
     const exit = await world.kill(spec);
     assert.equal(exit.signal, "SIGKILL");
@@ -133,29 +129,24 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     await world.remove(nextOf(spec), 60_000);
   });
 
-  withAgent(
-    "a state file that cannot be read is put aside, and the copy of the last start takes its place",
-    async (agent) => {
-      const spec = specOf(agent);
-      const state = await world.start(spec);
-      const thread = await newThread(state);
-      await ask(state, thread, "Hello");
-      await world.remove(spec, 60_000);
-      await world.start(nextOf(spec));
-      await world.remove(nextOf(spec, 2), 60_000);
-      await writeFile(stateFile(spec, ".langgraph_ops.pckl"), "half a fi");
-      const again = await world.start(nextOf(spec, 3));
-      assert.deepEqual((await messagesOf(again, thread)).slice(0, 1), ["Hello"]);
-      assert.ok(
-        (await linesOf(nextOf(spec, 3))).some((line) =>
-          /unreadable-\d+; restored the copy of the last start/.test(line),
-        ),
-      );
-      await world.remove(nextOf(spec, 3), 60_000);
-    },
-  );
+  withAgent("an unreadable state file is moved aside and replaced by the copy of the last start", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    const thread = await newThread(state);
+    await ask(state, thread, "Hello");
+    await world.remove(spec, 60_000);
+    await world.start(nextOf(spec));
+    await world.remove(nextOf(spec, 2), 60_000);
+    await writeFile(stateFile(spec, ".langgraph_ops.pckl"), "half a fi");
+    const again = await world.start(nextOf(spec, 3));
+    assert.deepEqual((await messagesOf(again, thread)).slice(0, 1), ["Hello"]);
+    assert.ok(
+      (await linesOf(nextOf(spec, 3))).some((line) => /unreadable-\d+; restored the copy of the last start/.test(line)),
+    );
+    await world.remove(nextOf(spec, 3), 60_000);
+  });
 
-  withAgent("a second replica on the state of a living one is refused, and harms nothing", async (agent) => {
+  withAgent("a second replica on the state of a running one is refused and does no harm", async (agent) => {
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
@@ -172,20 +163,23 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     await world.remove(spec, 60_000);
   });
 
-  withAgent("a graph that cannot be loaded is exited with its cause as last line, whatever the code", async (agent) => {
-    const causes = {
-      "throwing.json": /could not start: .*no model key in MODEL_KEY$/,
-      "importing.json": /could not start: .*No module named 'no_such_module_at_all'$/,
-      "missing.json": /could not start: .*Could not find graph 'nothing' in/,
-      "ending.json": /could not start: /,
-      "syntax.json": /could not start: .*invalid syntax/,
-    } as const;
-    for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
-      await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
-    }
-  });
+  withAgent(
+    "a graph that cannot be loaded exits with its cause as the last line, whatever the exit code",
+    async (agent) => {
+      const causes = {
+        "throwing.json": /could not start: .*no model key in MODEL_KEY$/,
+        "importing.json": /could not start: .*No module named 'no_such_module_at_all'$/,
+        "missing.json": /could not start: .*Could not find graph 'nothing' in/,
+        "ending.json": /could not start: /,
+        "syntax.json": /could not start: .*invalid syntax/,
+      } as const;
+      for (const config of Object.keys(causes) as (keyof typeof causes)[]) {
+        await world.failsToStart(specOf(withConfig(agent, config)), causes[config]);
+      }
+    },
+  );
 
-  withAgent("an agent that asks for credentials becomes ready, and nobody passes without them", async (agent) => {
+  withAgent("an agent that requires credentials becomes ready, and rejects requests without them", async (agent) => {
     const spec = specOf(withConfig(agent, "guarded.json"));
     const state = await world.start(spec);
     assert.equal((await get(state, "/ok")).status, 200);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ReplicaState } from "../../../src/compute/compute.ts";
 
-/** Ten steps, each of which is told as it ends. */
+/** A run with ten steps that streams an event after each step. */
 export const stepsRun = { assistant_id: "steps", input: { messages: [] }, stream_mode: "updates" };
 
 export const urlOf = ({ address }: ReplicaState, target: string) => `http://${address?.host}:${address?.port}${target}`;
@@ -22,7 +22,7 @@ export async function newThread(state: ReplicaState): Promise<string> {
 
 type Values = { messages: { content: string }[] };
 
-/** Has an agent answer within a thread. */
+/** Sends a message in a thread and returns the agent's answer. */
 export async function ask(
   state: ReplicaState,
   thread: string,

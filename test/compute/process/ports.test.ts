@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { test } from "node:test";
 import { Ports } from "../../../src/compute/process/system/ports.ts";
 
-test("the port of a server that has ended is not another's for 9,000 starts", async () => {
+test("the port of a server that has exited is not reused for 9,000 starts", async () => {
   const ports = new Ports();
   const given = new Set<number>();
   for (let start = 0; start < 9_000; start++) {
@@ -16,7 +16,7 @@ test("the port of a server that has ended is not another's for 9,000 starts", as
   }
 });
 
-test("no port is given that a connection could take, that somebody listens on, or that is given or kept", async () => {
+test("no port is handed out that is ephemeral, in use, already handed out or reserved", async () => {
   const { ports, first } = await farFromTheEnd();
   const listening = createServer();
   await once(listening.listen(first + 2, "127.0.0.1"), "listening");
@@ -31,7 +31,7 @@ test("no port is given that a connection could take, that somebody listens on, o
   );
 });
 
-test("a machine that lets nobody listen says why, in place of trying ten thousand ports", {
+test("bind errors other than a taken port are reported instead of trying all 10,000 ports", {
   skip: process.platform === "win32" && "no shell",
 }, () => {
   const module = JSON.stringify(new URL("../../../src/compute/process/system/ports.ts", import.meta.url).href);
@@ -47,7 +47,7 @@ test("a machine that lets nobody listen says why, in place of trying ten thousan
   assert.match(stdout, /^EMFILE /, stderr);
 });
 
-/** At the end of the range the turn begins anew. */
+/** After the end of the range the sequence starts again. */
 async function farFromTheEnd() {
   for (;;) {
     const ports = new Ports();

@@ -14,7 +14,7 @@ import { ask, ProcessWorld } from "./process-world.ts";
 const cgroups = await findCgroups(`pierhead-test-${process.pid}`);
 const limitsMemory = "directory" in cgroups.memory;
 
-describe("process compute: what can go wrong", () => {
+describe("process compute: failures", () => {
   let world: ProcessWorld;
   before(async () => {
     world = await ProcessWorld.open();
@@ -28,7 +28,7 @@ describe("process compute: what can go wrong", () => {
     return exit;
   };
 
-  test("a server that ends with code 0 before it was ready has failed", async () => {
+  test("a server that exits with code 0 before it was ready has failed", async () => {
     const exit = await exitOf(await world.agent("endsAtOnce"));
     assert.equal(exit.reason, "Exited");
     assert.equal(exit.exitCode, 0);
@@ -42,7 +42,7 @@ describe("process compute: what can go wrong", () => {
     assert.match(exit.message, /\/ok within 1.5 s/);
   });
 
-  test("a program that does not exist is a StartError that names it", async () => {
+  test("a program that does not exist is a StartError with its name", async () => {
     const directory = path.join(world.root, "no-program");
     await writeAgent(directory, "");
     const exit = await exitOf(world.spec(commandArtifact(directory, ["no-such-program", "--serve"])));
@@ -50,7 +50,7 @@ describe("process compute: what can go wrong", () => {
     assert.match(exit.message, /no-such-program: no such program in PATH/);
   });
 
-  test("a program that the kernel refuses is a StartError that says why", async () => {
+  test("a program that the kernel refuses is a StartError with the reason", async () => {
     for (const [text, why] of [
       ["echo no first line", /neither a program for this machine nor a script/],
       ["#!/no/such/interpreter", /interpreter in its first line does not exist/],
@@ -65,7 +65,7 @@ describe("process compute: what can go wrong", () => {
     }
   });
 
-  test("an environment that no program can have is a StartError without any value, and prepare says so before", async () => {
+  test("an invalid environment is a StartError that contains no value, and prepare reports it before", async () => {
     const value = "hush-hush";
     for (const env of [{ TOKEN: `${value}\0` }, { TOKEN: value.repeat(20_000) }, { "TO=KEN": value }]) {
       const spec = await world.agent("healthy", { env });
@@ -78,7 +78,7 @@ describe("process compute: what can go wrong", () => {
     await world.compute.prepare(await world.agent("healthy"), soon());
   });
 
-  test("an image, and a directory that is gone, are StartErrors", async () => {
+  test("an image, and a directory that no longer exists, are StartErrors", async () => {
     const gone = await exitOf(world.spec(commandArtifact(path.join(world.root, "gone"), ["node"])));
     assert.equal(gone.reason, "StartError");
     const image = { kind: "image", digest: "sha256:0", uri: "example/agent", health_path: "/ok", rollout: "rolling" };
@@ -87,7 +87,7 @@ describe("process compute: what can go wrong", () => {
     assert.match(refused.message, /cannot run images/);
   });
 
-  test("the limits reported are the limits enforced", async () => {
+  test("the reported limits are the enforced limits", async () => {
     const spec = await world.agent("healthy", { memoryLimitMib: 300, cpuLimitCores: 0.5 });
     const { limits } = await world.start(spec);
     const { cgroups: directories } = JSON.parse(
@@ -147,7 +147,7 @@ describe("process compute: what can go wrong", () => {
   test("a replica whose port was taken starts once more, on another port", async () => {
     const { spec, portOf, letListen } = await latecomer(world, "ending");
     await world.compute.ensure(spec, soon());
-    // It does not answer, so only the end of the replica shows that it has the port.
+    // The other process does not answer, so only the exit of the replica shows that its port is taken.
     const foreign = await takePort(await portOf(1), () => {});
     await letListen(1);
     await letListen(2);
@@ -158,7 +158,7 @@ describe("process compute: what can go wrong", () => {
   });
 });
 
-/** An agent that tells the port of each try in `port-<try>`, listens once `go-<try>` is there, and ends if it cannot. */
+/** An agent that writes the port of each try to `port-<try>`, listens once `go-<try>` exists, and exits if it cannot. */
 async function latecomer(world: ProcessWorld, name: string) {
   const directory = path.join(world.root, name);
   const artifact = await writeAgent(

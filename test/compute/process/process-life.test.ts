@@ -35,7 +35,7 @@ describe("process compute: the life of a replica", () => {
   const pidOf = async (spec: { replicaId: string }): Promise<ProcessIdentity> =>
     JSON.parse(await readFile(path.join(world.dataDir, "replicas", spec.replicaId, "replica.json"), "utf8")).process;
 
-  test("what a replica uses is read from all its processes", {
+  test("usage covers all processes of a replica", {
     skip: process.platform !== "linux" && "no /proc",
   }, async () => {
     const [calm, busy] = [await world.agent("healthy"), await world.agent("healthy")];
@@ -59,7 +59,7 @@ describe("process compute: the life of a replica", () => {
     await world.remove(busy);
   });
 
-  test("a replica that does not run uses nothing, whatever has its pid or has none", {
+  test("a replica that does not run has no usage, even if its pid was reused or never existed", {
     skip: process.platform !== "linux" && "no /proc",
   }, async (context) => {
     const ended = await world.agent("endsAtOnce");
@@ -78,10 +78,10 @@ describe("process compute: the life of a replica", () => {
     });
     assert.deepEqual(await world.compute.readUsage(soon()), []);
     for (const spec of [ended, refused]) await world.remove(spec);
-    assert.ok(isAlive(other.pid as number), "the other one is not ours to end");
+    assert.ok(isAlive(other.pid as number), "the foreign process must stay alive");
   });
 
-  test("a replica has the environment it was given, and nothing of the server's", async () => {
+  test("a replica has the given environment and nothing of the server's", async () => {
     process.env["PIERHEAD_TEST_SERVER_SECRET"] = "of the server";
     const spec = await world.agent("healthy", { env: { GREETING: "hello\nyou", "odd.name": "ä" } });
     const state = await world.start(spec);
@@ -104,7 +104,7 @@ describe("process compute: the life of a replica", () => {
     await world.remove(spec);
   });
 
-  test("the version of the agent server is that of its /info", async () => {
+  test("the version of the agent server comes from its /info", async () => {
     const spec = await world.agent("healthy");
     assert.equal((await world.start(spec)).serverVersion, "7.1.0");
     await world.remove(spec);
@@ -124,7 +124,7 @@ describe("process compute: the life of a replica", () => {
     await world.remove(spec);
   });
 
-  test("a replica outlives a server killed by SIGKILL, and the next one finds it with the same pid", async () => {
+  test("a replica outlives a server killed by SIGKILL, and the next server finds it with the same pid", async () => {
     const spec = await world.agent("healthy");
     await world.reopen(async () => {
       const server = startServer(spec);
@@ -139,7 +139,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(identify(pid), undefined);
   });
 
-  test("a server killed at any moment of a start leaves a replica that the next one knows, or nothing", async () => {
+  test("a server killed at any moment of a start leaves either a replica that the next server knows, or nothing", async () => {
     const dataDirId = await dataDirIdOf(world.dataDir);
     const marked = async (spec: { replicaId: string }) => findProcesses({ dataDirId, replicaId: spec.replicaId });
     const moments: Record<string, (spec: ReplicaSpec) => Promise<boolean>> = {
@@ -164,7 +164,7 @@ describe("process compute: the life of a replica", () => {
         assert.deepEqual(await marked(spec), [], `killed when ${moment}`);
         assert.ok(!existsSync(world.directoryOf(spec)), `killed when ${moment}`);
       } else {
-        // Its gate was opened, and it gets ready; or it was not, and the replica has exited.
+        // Either the gate was opened and the replica becomes ready, or it was not and the replica has exited.
         await eventually(
           () => world.stateOf(spec),
           (seen) => seen?.phase === "ready" || seen?.phase === "exited",
@@ -174,7 +174,7 @@ describe("process compute: the life of a replica", () => {
     }
   });
 
-  test("a gate that is told half of what to start ends without a word of it", async () => {
+  test("a gate that receives only half of its start request exits silently", async () => {
     const gate = fileURLToPath(new URL("../../../src/compute/process/replicas/gate.mjs", import.meta.url));
     for (const text of ["", '{"argv":["node"],"env":{"TOKEN":"hu']) {
       const waiting = spawn(process.execPath, [gate], { stdio: ["ignore", "pipe", "pipe", "pipe"], detached: true });
@@ -187,7 +187,7 @@ describe("process compute: the life of a replica", () => {
     }
   });
 
-  test("an exit that nobody saw is found by the next server, with its last lines", async () => {
+  test("an exit while no server was running is found by the next server, with its last lines", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     await ask(state, "/write?text=the+last+words");
@@ -206,7 +206,7 @@ describe("process compute: the life of a replica", () => {
     await world.remove(spec);
   });
 
-  test("a replica found again that exits later is seen within the interface's second", async () => {
+  test("an exit of an adopted replica is detected within the second that the interface promises", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     await world.reopen();
@@ -217,7 +217,7 @@ describe("process compute: the life of a replica", () => {
     await world.remove(spec);
   });
 
-  test("a process that got the pid of a dead replica is neither taken for it nor ended", async () => {
+  test("a process that reuses the pid of a dead replica is neither adopted nor killed", async () => {
     const stranger = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
     await once(stranger, "spawn");
     const spec = await world.agent("healthy");
@@ -241,7 +241,7 @@ describe("process compute: the life of a replica", () => {
     await once(stranger, "exit");
   });
 
-  test("removing ends children that moved to a session of their own", async () => {
+  test("removing a replica kills children that moved to a session of their own", async () => {
     const spec = await world.agent("healthy");
     const child = Number(await ask(await world.start(spec), "/child"));
     assert.ok(isAlive(child));
@@ -249,7 +249,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(identify(child), undefined);
   });
 
-  test("what a replica started does not outlive its exit", async () => {
+  test("children of a replica do not outlive its exit", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     const child = Number(await ask(state, "/child"));
@@ -260,7 +260,7 @@ describe("process compute: the life of a replica", () => {
     await world.remove(spec);
   });
 
-  test("a replica that ignores SIGTERM is killed after the grace", async () => {
+  test("a replica that ignores SIGTERM is killed after the grace period", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     await ask(state, "/stubborn");
@@ -271,7 +271,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(identify(pid), undefined);
   });
 
-  test("a removal that was given up goes on, and asking again waits for it", async () => {
+  test("a removal whose caller aborted continues, and a second call waits for it", async () => {
     const spec = await world.agent("healthy");
     await ask(await world.start(spec), "/stubborn");
     const hasty = { graceMs: 500, signal: AbortSignal.timeout(20) };
@@ -280,7 +280,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(await world.stateOf(spec), undefined);
   });
 
-  test("a replica that was asked to end is found again as one that ends, and is asked once", async () => {
+  test("a replica that was asked to stop is adopted as stopping, and gets only one SIGTERM", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     await ask(state, "/stubborn");
@@ -296,7 +296,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(await world.stateOf(spec), undefined);
   });
 
-  test("one that ended by itself meanwhile has not crashed", async () => {
+  test("a replica that stopped on request while no server was running has not crashed", async () => {
     const spec = await world.agent("healthy");
     await ask(await world.start(spec), "/stubborn");
     const { pid } = await pidOf(spec);
@@ -319,7 +319,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(await world.stateOf(spec), undefined);
   });
 
-  test("a process of ours whose record is lost is ended at start", {
+  test("a process of ours without a record is killed at start", {
     skip: process.platform !== "linux" && "needs /proc",
   }, async () => {
     const spec = await world.agent("healthy");
@@ -330,7 +330,7 @@ describe("process compute: the life of a replica", () => {
     assert.equal(await world.stateOf(spec), undefined);
   });
 
-  test("an id that could leave the data directory is refused", async () => {
+  test("an id that could escape the data directory is rejected", async () => {
     const spec = await world.agent("healthy", { replicaId: "../outside" });
     await assert.rejects(world.compute.ensure(spec, soon()), /cannot be the name of a directory/);
     await assert.rejects(world.compute.removeState("../replicas"), /cannot be the name of a directory/);

@@ -21,7 +21,7 @@ describe("process compute: the output of a replica", () => {
   });
   after(() => world?.[Symbol.asyncDispose]());
 
-  /** Reads until nothing is new. */
+  /** Reads until nothing new follows. */
   const readAll = async (spec: ReplicaSpec, from: string | null = null, bytesMax = 64 * 1024) => {
     const lines: Lines = [];
     for (let cursor = from; ; ) {
@@ -38,7 +38,7 @@ describe("process compute: the output of a replica", () => {
     return spec;
   };
 
-  test("lines come in the order of each stream, with level and time", async () => {
+  test("lines keep the order of each stream, with level and time", async () => {
     const spec = await runToEnd(`
       console.log("starting");
       console.log(JSON.stringify({ timestamp: "2026-01-02T03:04:05.678Z", level: "warn", event: "low on tokens", left: 7 }));
@@ -59,7 +59,7 @@ describe("process compute: the output of a replica", () => {
     await world.remove(spec);
   });
 
-  test("reading again from a cursor gives the same lines, also after a restart of the server", async () => {
+  test("reading again from a cursor returns the same lines, also after a restart of the server", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     for (const text of ["one", "two", "three"]) await ask(state, `/write?text=${text}`);
@@ -80,7 +80,7 @@ describe("process compute: the output of a replica", () => {
     await world.remove(spec);
   });
 
-  test("a line is not read before it is finished, and one without end is cut into pieces of 64 KiB", async () => {
+  test("a line is not read before it is complete, and a line without end is split into pieces of 64 KiB", async () => {
     const spec = await runToEnd(`
       process.stdout.write("ä".repeat(100_000) + "\\nlast\\n");
       process.stderr.write("half");
@@ -95,7 +95,7 @@ describe("process compute: the output of a replica", () => {
     await world.remove(spec);
   });
 
-  test("a flood of 100 MiB is bounded on disk, and the log says what is missing", async () => {
+  test("100 MiB of output stay within the size limit, and the log says what is missing", async () => {
     const spec = await world.agent("healthy");
     const state = await world.start(spec);
     await ask(state, "/write?text=the+first+line");
@@ -111,8 +111,8 @@ describe("process compute: the output of a replica", () => {
     const note = /^pierhead: \d+\.\d MiB of output were dropped here/;
     assert.match(lines[0]?.message ?? "", note);
     assert.equal(lines.at(-1)?.message, "the last line");
-    // A rotation while we read drops more, and may cut the line before; what is written in its last microseconds is lost,
-    // and the ends of two lines become one.
+    // A rotation while the test reads drops more and may cut the line before. Output of its last microseconds is lost,
+    // so the ends of two lines may become one.
     const strange = lines.slice(1, -1).find(({ message }) => !/^x{1,2046}$/.test(message) && !note.test(message));
     assert.equal(strange, undefined);
     const keys = [...before.lines, ...lines].map((line) => line.key);
@@ -130,7 +130,7 @@ describe("process compute: the output of a replica", () => {
   });
 });
 
-test("process compute: whatever is written, cut off and read in any order, lines stay whole, in order and told once", async () => {
+test("process compute: under any order of writing, rotating and reading, lines stay complete, in order and unique", async () => {
   const steps = fc.array(
     fc.oneof(
       fc.record({ write: fc.array(fc.string({ unit: fc.constantFrom("x", "ä"), maxLength: 30 }), { maxLength: 4 }) }),
@@ -170,7 +170,7 @@ test("process compute: whatever is written, cut off and read in any order, lines
     if (!seen.some(isNote)) assert.deepEqual(told, written);
     let place = 0;
     for (const message of told) {
-      // A line whose head was dropped is told alone if nothing follows it yet.
+      // A line whose beginning was dropped is returned only if nothing follows it yet.
       while (place < written.length && !written[place]?.endsWith(message)) place++;
       assert.ok(place++ < written.length, `${message} is not next among ${written}`);
     }
@@ -181,7 +181,7 @@ test("process compute: whatever is written, cut off and read in any order, lines
   await fc.assert(property, { numRuns: 150 }).finally(() => rm(root, { recursive: true, force: true }));
 });
 
-test("process compute: the level of a line is found in JSON, in its first words, or is INFO", () => {
+test("process compute: the level of a line comes from JSON or from its first words, and is INFO otherwise", () => {
   const levels: [string, string][] = [
     ['{"level":50,"time":1767322800000,"msg":"pino"}', "ERROR"],
     ['{"severity":"CRITICAL","message":"cloud"}', "CRITICAL"],

@@ -13,7 +13,7 @@ import { agents, writeAgent } from "../agents.ts";
 import { ComputeWorld, soon } from "../compute-world.ts";
 import { anySpec } from "../conformance.ts";
 
-/** A data directory with a process driver on it, and agents to run. Ends with nothing left running. */
+/** A data directory with a process driver, and agents to run. Its end leaves nothing running. */
 export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
   readonly root: string;
   compute: ProcessComputeDriver;
@@ -45,7 +45,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
     return path.join(this.dataDir, "replicas", spec.replicaId);
   }
 
-  /** Closes the driver and opens another one, as a restart of the server does; `between`: while none is open. */
+  /** Closes the driver and opens another one, like a restart of the server. `between` runs while none is open. */
   async reopen(between?: () => Promise<unknown>): Promise<void> {
     await this.compute.close();
     await between?.();
@@ -60,7 +60,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
     return { ...anySpec(artifact), ...changes };
   }
 
-  /** Kills the server itself, as the kernel does when memory is short. */
+  /** Kills the agent server from outside, as the kernel does when memory runs out. */
   async kill(spec: ReplicaSpec): Promise<ReplicaExit> {
     const record = await readFile(path.join(this.directoryOf(spec), "replica.json"), "utf8");
     const { pid } = (JSON.parse(record) as { process: ProcessIdentity }).process;
@@ -70,7 +70,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
     return exit;
   }
 
-  /** It ends by itself, and its last line says why. */
+  /** Expects that the agent server exits before it is ready, with its cause in the last line. */
   async failsToStart(spec: ReplicaSpec, cause: RegExp): Promise<void> {
     await this.compute.ensure(spec, soon());
     const exit = await this.exits(spec);
@@ -89,7 +89,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
   }
 }
 
-/** No process and no cgroup of a data directory. */
+/** Asserts that no process and no cgroup of a data directory is left. */
 export async function assertNothingLeft(dataDir: string): Promise<void> {
   const dataDirId = await dataDirIdOf(dataDir);
   if (process.platform === "linux") assert.deepEqual(await findProcesses({ dataDirId }), []);
@@ -97,7 +97,7 @@ export async function assertNothingLeft(dataDir: string): Promise<void> {
   assert.deepEqual([...(await listCgroups(cgroups, `pierhead-${dataDirId}-`)).keys()], []);
 }
 
-/** GET from a replica; undefined when it does not answer (to the end). */
+/** Sends a GET to a replica; undefined when it does not answer completely. */
 export async function ask(state: ReplicaState, target: string): Promise<string | undefined> {
   return fetch(`http://${state.address?.host}:${state.address?.port}${target}`)
     .then((response) => response.text())

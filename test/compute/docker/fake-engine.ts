@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { Engine } from "../../../src/compute/docker/engine/engine.ts";
 
-/** A container engine that answers as a test says, for what a real one does once in a year. */
-export async function answeringEngine(
+/** A container engine that gives the answers of the test, to reproduce rare behaviour of a real one. */
+export async function startFakeEngine(
   context: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse) => void,
   version = () => "1.45",
