@@ -42,8 +42,8 @@ export function withoutDefaults(sent: ResourceSpec, before: ResourceSpec): Resou
   const unchanged = filledIn.filter((field) => sent[field] === shown[field]);
   const own: ResourceSpec = { ...sent };
   for (const field of unchanged) delete own[field];
-  const anew = effectiveSpec(own);
-  const kept = unchanged.filter((field) => sent[field] !== anew[field] && !isOutgrown(field, sent));
+  const refilled = effectiveSpec(own);
+  const kept = unchanged.filter((field) => sent[field] !== refilled[field] && !isOutgrown(field, sent));
   return { ...own, ...Object.fromEntries(kept.map((field) => [field, sent[field]])) };
 }
 

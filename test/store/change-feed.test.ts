@@ -11,15 +11,15 @@ import { isListening } from "./change-subscriber.ts";
 const logger = createLogger("silent");
 
 eachDatabase("a wake reaches local subscribers, but not after they unsubscribed", async (db) => {
-  const heard: string[] = [];
-  const stopFirst = db.changes.onWake(() => heard.push("first"));
-  const stopSecond = db.changes.onWake(() => heard.push("second"));
+  const received: string[] = [];
+  const stopFirst = db.changes.onWake(() => received.push("first"));
+  const stopSecond = db.changes.onWake(() => received.push("second"));
   db.changes.wake();
   stopFirst();
   db.changes.wake();
   stopSecond();
   db.changes.wake();
-  assert.deepEqual(heard, ["first", "second", "second"]);
+  assert.deepEqual(received, ["first", "second", "second"]);
 });
 
 eachDatabase(
@@ -38,7 +38,7 @@ eachDatabase(
             here -= 1;
             return there;
           },
-          (heard) => heard > 0,
+          (received) => received > 0,
         );
       await wakeUntilHeard();
       await sql`select pg_terminate_backend(pid) from pg_stat_activity
@@ -47,7 +47,7 @@ eachDatabase(
       there = 0;
       await eventually(
         () => Math.min(here, there),
-        (heard) => heard > 0,
+        (received) => received > 0,
         { what: "a wake of both after they reconnected" },
       );
       here = 0;
@@ -64,20 +64,20 @@ eachDatabase(
 eachDatabase(
   "many wakes become few notifications, and the last one is never lost",
   async (db, { databaseUrl }) => {
-    const ear = new pg.Client({ connectionString: databaseUrl });
-    let heard = 0;
-    ear.on("notification", () => (heard += 1));
-    await ear.connect();
-    await ear.query("listen pierhead_changes");
+    const listener = new pg.Client({ connectionString: databaseUrl });
+    let received = 0;
+    listener.on("notification", () => (received += 1));
+    await listener.connect();
+    await listener.query("listen pierhead_changes");
     await eventually(
       () => {
         db.changes.wake();
-        return heard;
+        return received;
       },
       (count) => count > 0,
     );
-    await quiet(() => heard);
-    heard = 0;
+    await quiet(() => received);
+    received = 0;
     const began = performance.now();
     for (let i = 0; i < 5_000; i += 1) {
       db.changes.wake();
@@ -85,12 +85,12 @@ eachDatabase(
     }
     const stormMs = performance.now() - began;
     await eventually(
-      () => heard,
+      () => received,
       (count) => count > 0,
     );
-    await quiet(() => heard);
-    assert.ok(heard <= stormMs / 19 + 2, `${heard} notifications in ${stormMs} ms`);
-    await ear.end();
+    await quiet(() => received);
+    assert.ok(received <= stormMs / 19 + 2, `${received} notifications in ${stormMs} ms`);
+    await listener.end();
   },
   { kinds: ["postgres"] },
 );

@@ -18,16 +18,16 @@ export async function isListening(db: Db, servers = 1): Promise<void> {
     ).rows.length;
   await eventually(listening, (count) => count >= servers);
   let isWork = false;
-  const heard = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const stopWork = db.changes.onWake(() => {
     isWork = true;
   });
   const stopEvents = db.changes.onEvents(() => {
-    if (!isWork) heard.resolve();
+    if (!isWork) received.resolve();
     isWork = false;
   });
   await sql`notify pierhead_events`.execute(db.kysely);
-  await heard.promise;
+  await received.promise;
   stopWork();
   stopEvents();
 }

@@ -162,8 +162,8 @@ eachDatabase("stores texts of other servers, even with a zero byte or half of a 
   await sql`update tracing_projects set status = 'wanted'`.execute(db.kysely);
   await recordTracingFailure(db, id, { message: odd, retryAt: new Date() });
   await detachTracingProject(db, id, odd);
-  const look = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
-  await recordBranchPoll(db, { ...look, handled: [], nextInMs: 0, error: odd });
+  const poll = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
+  await recordBranchPoll(db, { ...poll, handled: [], nextInMs: 0, error: odd });
   assert.equal((await findFollowedBranch(db, id))?.error, sound);
   const [claimed] = await claim(db, { owner: "o", limit: 1, leaseMs: 60_000 });
   const pass = { deploymentId: id, owner: "o", generation: claimed?.generation as number, durationMs: 1 };

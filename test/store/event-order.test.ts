@@ -46,7 +46,7 @@ test("a jump by millions of numbers costs no memory", () => {
 const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("begin" as const), rows: fc.integer({ min: 1, max: 3 }) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("end" as const), which: fc.nat(9), commits: fc.boolean() }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant("look" as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("poll" as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("ask" as const) }) },
 );
 
@@ -71,21 +71,21 @@ class Table {
 test("whatever transactions do, delivers every committed row once and in order", () => {
   const holds = fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
     const [table, order, given] = [new Table(), new EventOrder(0), [] as number[]];
-    const look = () => {
+    const poll = () => {
       const seen = table.committed.filter((id) => id > order.highest || order.gaps.includes(id));
       given.push(...ids(order.add(seen.map(row), 0)));
       assert.ok(table.committed.every((id) => id > order.position || given.includes(id)));
     };
     const ask = () => order.setOpenTransactions(new Set(table.open.map(({ name }) => name)));
     for (const one of steps) {
-      if (one.kind === "look") look();
+      if (one.kind === "poll") poll();
       else if (one.kind === "ask") ask();
       else if (one.kind === "begin") table.begin(one.rows);
       else table.end(one.which, one.commits);
     }
     while (table.open.length > 0) table.end(0, true);
     for (let round = 0; round < 3; round += 1) {
-      look();
+      poll();
       ask();
     }
     assert.deepEqual(

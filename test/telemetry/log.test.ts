@@ -30,8 +30,8 @@ test("a program keeps running when the disk of its log is full", {
   skip: !existsSync("/dev/full") && "no /dev/full",
 }, () => {
   const act = `
-    logger.warn("nobody takes it");
-    logger.info("nor that");
+    logger.warn("not written");
+    logger.info("not written either");
     setTimeout(() => {
       for (let line = 0; line < 20_000; line += 1) logger.warn("x".repeat(1_000));
       console.log(process.memoryUsage().rss);
